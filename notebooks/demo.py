@@ -94,7 +94,10 @@ def _environment(profile: str) -> dict[str, str]:
     it, and not the session of the notebook from which somebody may have started it.
     """
     ours = {key: value for key, value in os.environ.items() if key != "JPY_SESSION_NAME"}
-    return {**ours, "IPYTHONDIR": profile}
+    # Where joblib's processes were used, a kernel ends so slowly that it is killed. What cleans up
+    # after it would say so here.
+    quiet = ",".join(filter(None, [ours.get("PYTHONWARNINGS"), "ignore:resource_tracker"]))
+    return {**ours, "IPYTHONDIR": profile, "PYTHONWARNINGS": quiet}
 
 
 def _surprises(notebook: NotebookNode) -> Iterator[str]:

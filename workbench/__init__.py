@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from workbench.interop.registration import register_joblib
     from workbench.interop.stored_array import StoredArray
     from workbench.plots.axes import plot_costs, plot_occupancy, plot_pins, plot_timeline
+    from workbench.ref import ObjectID as ObjectID
     from workbench.ref import ObjectRef
     from workbench.ref_generator import DynamicObjectRefGenerator, ObjectRefGenerator
     from workbench.runtime_context import get_runtime_context
@@ -61,7 +62,7 @@ _HOMES = {
     "interop.stored_array": "StoredArray",
     "api.gathering": "as_completed gather map",
     "api.lifecycle": "init is_initialized shutdown",
-    "ref": "ObjectRef",
+    "ref": "ObjectID ObjectRef",
     "ref_generator": "DynamicObjectRefGenerator ObjectRefGenerator",
     "api.resources": "available_resources cluster_resources",
     "runtime_context": "get_runtime_context",

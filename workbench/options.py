@@ -37,6 +37,7 @@ class TaskOptions:
     max_ahead: int = 16
     memory: int = 0
     runtime_env: Variables = ()
+    max_calls: int = 0
 
     @property
     def is_usual(self) -> bool:
@@ -44,6 +45,7 @@ class TaskOptions:
         return (
             self.num_cpus == 1 and not self.timeout and not self.retry_exceptions
             and isinstance(self.num_returns, int) and not self.memory and not self.runtime_env
+            and not self.max_calls
         )  # fmt: skip
 
 
@@ -252,6 +254,7 @@ SEPARATOR = "::"
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "num_returns": _returns,
     "max_retries": _whole(-1),
+    "max_calls": _whole(0),
     "name": _text,
     "retry_exceptions": _exceptions,
     "timeout": _positive,

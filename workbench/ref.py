@@ -156,3 +156,7 @@ class ObjectRef:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return self._engine.mimebundle(self)
+
+
+ObjectID = ObjectRef
+"""Ray's older name."""

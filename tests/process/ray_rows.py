@@ -418,7 +418,7 @@ OF_TASKS = [
         "`placement_group_capture_child_tasks=`",
         lambda: task(placement_group_capture_child_tasks=True),
     ),
-    refused("`max_calls=`", lambda: task(max_calls=1)),
+    same("`max_calls=`", lambda: task(max_calls=1) == 1),
     refused("`object_store_memory=`", lambda: task(object_store_memory=1)),
     same(
         "`_generator_backpressure_num_objects=`",
@@ -529,6 +529,7 @@ OF_ACTORS = [
 ]
 
 OF_REFS = [
+    same("`ObjectID`", lambda: ray.ObjectID is ray.ObjectRef, "Ray's older name."),
     same("`await ref`", lambda: asyncio.run(awaited(one.remote())) == 1),
     same("`ref.future()`", lambda: one.remote().future().result() == 1),
     same("`ref.hex()`", lambda: int(ray.put(1).hex(), 16) > 0, "16 digits, not 56."),

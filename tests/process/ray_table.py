@@ -35,7 +35,15 @@ Not in the table is what Ray's documentation doesn't name. What differs though t
 - `sys.exit` in a task is an error like others; Ray's ends the worker.
 - The `get` of an `async def` call that was cancelled raises TaskCancelledError, as that of a task;
   Ray's raises RayTaskError.
-- Ids are shorter.
+- A generator that is dropped stops its task; Ray's goes on, unread. A limit to how far ahead it may
+  be holds for `async def` generators, too.
+- A call that comes while an actor is made again waits; Ray's raises ActorUnavailableError.
+- Drivers that name no namespace have the same one; Ray's have one each.
+- `kill` of what is no actor is a TypeError; Ray's raises ValueError.
+- Functions may be of any size. `@remote()` without options is `@remote`.
+- Workers have numpy imported, and threads of their own; they set no title of their process.
+- Errors and tracebacks have texts of their own.
+- Ids are shorter, and no ref can be made of one.
 
 The table is made by `python -m tests.process.ray_table`.
 """

@@ -267,6 +267,27 @@ def test_why_says_which_variable_of_which_process_it_is(
     driver.wait()
 
 
+def test_why_looks_at_all_if_it_is_asked_to(script: Callable[..., Script], shell: Shell) -> None:
+    """Its own answer says which command does."""
+    driver = script("""
+        from workbench.client import referrer_search
+        wb.init(session="lab", workers=1)
+        data = wb.put([1], name="data")
+        referrer_search.SECONDS = -1.0  # no time at all
+        say(data.hex())
+        hear()
+    """)
+    for what in ("data", driver.line()):
+        short = shell("why", "lab", what).stdout
+        assert "not found among the first" in short
+        assert f"`workbench why lab {what} --deep` looks at all" in short
+        whole = shell("why", "lab", what, "--deep").stdout
+        assert "ref in -c: `data`" in whole
+        assert "not found" not in whole
+    driver.tell("go")
+    driver.wait()
+
+
 # -- stop -----------------------------------------------------------------------------------------
 
 

@@ -139,7 +139,7 @@ def test_it_keeps_the_bytes_and_dies_with_the_last_view(session: Engine) -> None
 def test_why_names_the_variable(session: Engine) -> None:
     def search() -> str:
         own = get(ref)
-        account = str(wb.why(ref))
+        account = str(wb.why(ref, deep=True))
         assert own is not None
         return account
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import workbench as wb
+from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from tests.process.scripts import Script
@@ -93,6 +95,10 @@ def test_options_stand_at_a_method(session: Engine) -> None:
                 raise KeyError(self.calls)
             return self.calls
 
+        @wb.method(_generator_backpressure_num_objects=2)
+        def items(self) -> Any:
+            yield from range(100)
+
         @wb.method
         def plain(self) -> str:
             return "plain"
@@ -103,6 +109,7 @@ def test_options_stand_at_a_method(session: Engine) -> None:
     assert wb.get(actor.two.options(num_returns=1).remote()) == (1, 2)
     assert wb.get(actor.third_time.remote()) == 3
     assert wb.get(actor.plain.remote()) == "plain"
+    assert actor.items._options.max_ahead == 2
     with pytest.raises(TypeError, match="A method has no option restarts"):
         wb.method(restarts=3)(len)
     for option in ("num_cpus", "runtime_env"):
@@ -162,6 +169,34 @@ def test_what_a_dynamic_generator_yields_is_one_object_to_pass_on(
     assert not len(wb.get(dynamic.remote()))
 
 
+def test_after_max_calls_a_worker_ends(session: Engine) -> None:
+    @wb.remote(max_calls=2)
+    def look(refs: int = 0) -> tuple[int, bytes, list[Any]]:
+        one = wb.remote(lambda: 1)
+        return os.getpid(), bytes(100_000), [one.remote() for _ in range(refs)]
+
+    calls: Counter[int] = Counter()
+    while 2 not in calls.values():
+        pid, made, refs = wb.get(look.remote(2))
+        calls[pid] += 1
+    assert eventually(lambda: not os.path.exists(f"/proc/{pid}"))
+    assert made == bytes(100_000)  # what it has made stays
+    assert wb.get(refs) == [1, 1]
+    pids = {pid for pid, *_ in wb.get([look.options(max_calls=1).remote() for _ in range(6)])}
+    assert len(pids) == 6
+    with pytest.raises(TypeError, match="calls have no max_calls"):
+        wb.method(max_calls=1)(len)
+
+
+def test_only_what_yields_can_be_dynamic(session: Engine) -> None:
+    @wb.remote(num_returns="dynamic")
+    def gives() -> list[int]:
+        return [1]
+
+    with pytest.raises(TypeError, match="has to yield; it returned list"):
+        wb.get(gives.remote())
+
+
 @KINDS
 def test_a_generator_may_have_a_number_of_results(session: Engine, kind: str) -> None:
     maker = yields(kind)
@@ -196,7 +231,7 @@ def test_rays_older_ways_with_generators(session: Engine) -> None:
 
 
 def test_a_session_may_have_actors_only(script: Callable[..., Script]) -> None:
-    wb.init(num_cpus=0, session="actors")
+    engine = wb.init(num_cpus=0, session="actors")
 
     @wb.remote
     def one() -> int:
@@ -221,6 +256,8 @@ def test_a_session_may_have_actors_only(script: Callable[..., Script]) -> None:
         say("over")
     """)
     assert [other.line(), other.line()] == ["True", "over"]
+    roles = lambda: [client.role for client in engine.snapshot().clients]
+    assert eventually(lambda: roles().count("driver") == 1)  # else it ends after we have left
     wb.shutdown()
 
 
@@ -243,7 +280,7 @@ def test_workers_import_from_where_their_driver_does() -> None:
 
 VAIN = {
     "num_gpus": 0, "resources": {}, "scheduling_strategy": "SPREAD", "accelerator_type": None,
-    "runtime_env": {}, "memory": None, "max_calls": 0, "enable_task_events": False,
+    "runtime_env": {}, "memory": None, "enable_task_events": False,
 }  # fmt: skip
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
@@ -252,7 +289,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"resources": {"tpu": 1}}, "raise num_cpus"),
     ({"accelerator_type": "A100"}, "one machine"),
     ({"scheduling_strategy": object()}, "one machine"),
-    ({"max_calls": 1}, "cleaned after each task"),
     ({"runtime_env": {"pip": ["x"], "env_vars": {"A": "1"}}}, "nothing else, not 'pip'"),
     ({"memory": -1}, "number of bytes, 0 or more"),
 ]

@@ -10,6 +10,7 @@ from workbench.api.lifecycle import engine
 from workbench.engines.base import engine_of
 from workbench.errors import ActorExit
 from workbench.options import SEPARATOR, ActorOptions, changed, full_name
+from workbench.report.format import shortened
 
 
 def get_actor(name: str, namespace: str | None = None) -> ActorHandle:
@@ -37,7 +38,8 @@ def get_actor(name: str, namespace: str | None = None) -> ActorHandle:
     ref = target.find_actor(full) if full else None
     if ref is None:
         place = f"namespace {namespace!r} of session" if namespace else "session"
-        raise ValueError(f"There is no actor named {name!r} in {place} {target.session!r}.")
+        text = f"There is no actor named {name!r} in {place} {target.session!r}."
+        raise ValueError(shortened(text))
     return handle_of(target, ref)
 
 

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from workbench.api.signatures import Signature, signature_of_class, signature_of_method
 from workbench.engines.base import Call, Engine, Exported, engine_of
 from workbench.options import (
+    ALIASES,
     SEPARATOR,
     STREAMING,
     ActorOptions,
@@ -20,7 +21,7 @@ from workbench.options import (
     full_name,
 )
 from workbench.ref import ObjectRef
-from workbench.report.format import printable
+from workbench.report.format import printable, shortened
 
 ASYNC_CONCURRENCY = 1000
 """Calls that an actor with ``async def`` methods runs at a time, unless it is told otherwise: as
@@ -169,10 +170,11 @@ class ActorHandle:
     def __getattr__(self, name: str) -> ActorMethod:
         description = self._description
         if name not in description.methods and name not in BUILT_IN:
-            raise AttributeError(
+            text = (
                 f"{description.cls} has no method {name!r}; an actor's state is in its own "
                 f"process, and only methods reach it: {', '.join(description.methods) or 'none'}."
             )
+            raise AttributeError(shortened(text))
         options = CallOptions(
             max_retries=description.actor.max_task_retries, name=f"{description.cls}.{name}"
         )
@@ -385,14 +387,15 @@ def method(function: Any = None, /, **options: Any) -> Any:
         return functools.partial(method, **options)
     given = _of_call(options)
     checked = changed(CallOptions(), given, "A method")
-    own = {key: getattr(checked, key) for key in given if hasattr(checked, key)}
+    names = [ALIASES.get(key, key) for key in given]
+    own = {name: getattr(checked, name) for name in names if hasattr(checked, name)}
     setattr(function, _OPTIONS, own)
     return function
 
 
 def _of_call(given: dict[str, Any]) -> dict[str, Any]:
     """Options of a call as those of a task; TypeError for what only the actor itself can have."""
-    ours = {"num_cpus", "memory", "runtime_env"} & given.keys()
+    ours = {"num_cpus", "memory", "runtime_env", "max_calls"} & given.keys()
     if ours:
         raise TypeError(
             f"An actor has a process of its own, so its calls have no {', '.join(sorted(ours))}: "

@@ -123,6 +123,7 @@ def remote(
     name: str | None = None,
     memory: float | None = None,
     runtime_env: Mapping[str, Any] | None = None,
+    max_calls: int | None = None,
     **others: Any,
 ) -> Callable[[Callable[P, R]], RemoteFunction[P, R]]: ...
 def remote(function: Any = None, /, **options: Any) -> Any:
@@ -158,6 +159,9 @@ def remote(function: Any = None, /, **options: Any) -> Any:
         runtime_env : dict
             ``{"env_vars": {"NAME": "value"}}``: variables of its environment. They are set when it
             begins: a library that reads them when it is imported may have been imported before.
+        max_calls : int
+            After how many of its calls a worker ends, with what C code has kept in it, so that
+            another takes its place (default 0: never).
         name : str
             What it is called in messages; default the function's own name.
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 from typing import Any
 
+from workbench.report.format import shortened
+
 ANY_NUMBER = 1 << 30
 
 _SHOWN = bool, int, float, str, bytes, type(None)
@@ -40,7 +42,7 @@ class Signature:
         if kwargs or self.needed or not self.least <= len(args) <= self.most:
             problem = self._problem(len(args), kwargs)
             if problem:
-                raise TypeError(f"{name}() {problem}. It is {name}{self.text}.")
+                raise TypeError(shortened(f"{name}() {problem}. It is {name}{self.text}."))
 
     def _problem(self, count: int, kwargs: Mapping[str, Any]) -> str:
         """As Python words it."""

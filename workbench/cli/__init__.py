@@ -50,7 +50,7 @@ def _run(given: Namespace) -> int:
         case "objects":
             return sessions.objects(given.session, given.pattern, given.sort, given.json)
         case "why":
-            return sessions.why(given.session, given.name, given.json)
+            return sessions.why(given.session, given.name, given.deep, given.json)
         case _:
             return sessions.stop(None if given.all else given.session, given.json)
 
@@ -94,6 +94,10 @@ def command_parser() -> ArgumentParser:
     why = command("why", "Say what keeps an object in a session's store, and what lets go of it.")
     why.add_argument("session", metavar="SESSION")
     why.add_argument("name", metavar="NAME", help="its name, or the id that `objects` shows")
+
+    why.add_argument(
+        "--deep", action="store_true", help="look at all there is, however long it takes"
+    )
 
     stop = command("stop", "End a session for everybody who uses it.")
     which = stop.add_mutually_exclusive_group(required=True)

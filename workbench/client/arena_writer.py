@@ -189,6 +189,11 @@ class ArenaWriter:
             f"written to {self._spill_dir}: {error.strerror or error}. Put it in pieces."
         )
 
+    def most_pickled_beyond(self) -> int:
+        """How many more bytes of pickle than the store holds an object may have: none without a
+        disk; else half of the memory that is left, which they take until they are written."""
+        return machine.MemoryGauge().read()[0] // 2 if self._spill_dir else 0
+
     def copying(self) -> tuple[int, int] | None:
         filling = self._copier.filling
         return None if filling is None else (filling.done, filling.whole)

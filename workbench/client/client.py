@@ -238,10 +238,14 @@ class Client:
         finally:  # also if something hostile was in the way
             self.connection.post(ev.Explained(message.inquiry, *found))
 
-    def _collected(self, message: do.Collected) -> None:
+    def granted(self, results: tuple[int, ...]) -> list[ObjectRef | None]:
+        """Handles to what the server holds for this process from now on; None for 0."""
         with self.objects.lock:
             grant = self._base.references.grant
-            results = [grant(id) if id else None for id in message.results]
+            return [grant(id) if id else None for id in results]
+
+    def _collected(self, message: do.Collected) -> None:
+        results = self.granted(message.results)
         found = None if message.job is None else CollectedJob(message.job, results)
         self._requests.answer(message.request, found)
 

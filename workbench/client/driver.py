@@ -19,6 +19,7 @@ from workbench.engines.base import OutputSink
 from workbench.engines.lending_future import Missing
 from workbench.engines.tally import CallTally
 from workbench.errors import SessionError
+from workbench.ref import ObjectRef
 
 PATIENCE = 5.0
 """Seconds for which a driver that leaves waits for the server it started to end."""
@@ -52,6 +53,7 @@ class Driver(Client):
         self._prints = TaskPrints(base.objects.values.__contains__)
         self.output: OutputSink | None = self._prints.show if logs else None
         self.began: Callable[[int, int], None] | None = None
+        self.completed: Callable[[int, int, list[ObjectRef | None]], None] | None = None
         self.origin: Callable[[], int] = self._prints.origin
         self.show_prints = self._prints.flush
         self.tally: Callable[[], CallTally | None] = lambda: None
@@ -62,6 +64,7 @@ class Driver(Client):
         self.abandon = self._abandon
         self.leave: Callable[[], None] = self.close  # at the end of a `with` block
         base.handlers |= {ev.Output: self._output, do.Began: self._began}
+        base.handlers |= {do.JobComplete: self._completed}
         base.join()
 
     def __repr__(self) -> str:
@@ -138,3 +141,8 @@ class Driver(Client):
     def _began(self, message: do.Began) -> None:
         if self.began is not None:
             self.began(message.job, message.worker)
+
+    def _completed(self, message: do.JobComplete) -> None:
+        results = self.granted(message.results)
+        if self.completed is not None:
+            self.completed(message.job, message.size, results)

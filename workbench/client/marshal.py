@@ -151,6 +151,7 @@ class Marshal:
                 limit=self._capacity(),
                 trace=self._debug,
                 scratch=self._scratch,
+                beyond=self._arena.most_pickled_beyond,
             )
         except SerializationError as error:
             for text in list(self.registry.broken.values()):

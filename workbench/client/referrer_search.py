@@ -43,7 +43,8 @@ FEW = 64
 """So many objects the collector itself looks for: its effort grows with each."""
 
 NEAR = 20_000
-"""Objects near a person's variables that are looked at before all others."""
+"""Objects near a person's variables that are looked at before all others; not what is in containers
+longer than that."""
 
 _one_at_a_time = threading.Lock()
 """Two searches would find each other."""
@@ -222,14 +223,20 @@ class _Search:
     def _near(self, todo: list[Any], seen: set[int], all: bool) -> list[Any]:
         """What is in these and wasn't seen. ``all``: the collector looks into none of it."""
         found: list[Any] = []
+        if not all:
+            todo = [each for each in todo if not _is_long(each)]
         for inside in self._chunks(todo):
             for each in inside:
+                if type(each) in _LEAVES:
+                    continue
                 hidden = _hides(each, self._kinds[type(each)])
                 if (hidden or gc.is_tracked(each)) and id(each) not in seen:
                     seen.add(id(each))
                     found.append(each)
                     if all or hidden:
                         self._unseen[id(each)] = each
+                    if not all and len(seen) >= NEAR:
+                        return found
         return found
 
     def _hidden(self, todo: list[Any]) -> list[Any]:
@@ -237,10 +244,15 @@ class _Search:
         found: list[Any] = []
         kinds, unseen = self._kinds, self._unseen
         for inside in self._chunks(todo):
-            for each in [each for each in inside if kinds[type(each)]]:
-                if id(each) not in unseen and _hides(each, kinds[type(each)]):
-                    unseen[id(each)] = each
-                    found.append(each)
+            new = {
+                id(each): each
+                for each in inside
+                if (kind := kinds[type(each)]) and _hides(each, kind)
+            }
+            for number in new.keys() & unseen.keys():
+                del new[number]
+            unseen.update(new)
+            found += new.values()
         return found
 
     def _is_flat(self, numbers: Any) -> bool:
@@ -305,8 +317,9 @@ class _Search:
                 try:
                     look()
                 except _SearchTimeoutError:
-                    self._end_at += SECONDS / 2  # to use what has been found
                     self._is_complete = False
+                # To use what has been found, however little time is left.
+                self._end_at = max(self._end_at, time.thread_time() + SECONDS / 2)
                 new = [thing for id, thing in self._unseen.items() if id not in before]
                 again = {id: self._graph.nodes[id] for id in self._expanded}
                 self._own |= {id(new), id(again)}
@@ -431,8 +444,12 @@ def _task_type() -> Any:
     return getattr(sys.modules.get("asyncio"), "Task", None)
 
 
+def _is_long(thing: Any) -> bool:
+    return isinstance(thing, list | dict | tuple | set | frozenset) and len(thing) > NEAR
+
+
 def _hides(thing: Any, kind: int) -> bool:
     """Whether the collector doesn't look into it, and there may be something in it."""
-    if kind == 1:
-        return thing.base is not None or thing.dtype.hasobject
-    return type(thing) is tuple or (kind == 2 and not gc.is_tracked(thing))
+    if kind == 2:
+        return type(thing) is tuple or not gc.is_tracked(thing)
+    return kind == 1 and (thing.base is not None or thing.dtype.hasobject)

@@ -217,6 +217,7 @@ class Submitter:
             namespace,
             options.num_returns == DYNAMIC,
             options.concurrency_group if isinstance(options, CallOptions) else "",
+            options.max_calls,
         )
 
     def _exported(self, function: Exported, kind: str = "function") -> Export:

@@ -15,7 +15,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from inspect import CO_OPTIMIZED
 from itertools import islice
-from types import FrameType, FunctionType, ModuleType, TracebackType
+from traceback import walk_tb
+from types import FrameType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -105,13 +106,11 @@ def _raised(error: BaseException | None) -> Iterator[tuple[str, Any]]:
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
-        tb: TracebackType | None = error.__traceback__
-        while tb is not None:
-            function = tb.tb_frame.f_code.co_name
+        for frame, _ in walk_tb(error.__traceback__):
+            function = frame.f_code.co_name
             if function != "<module>":  # those are the notebook's own
-                for name, value in list(tb.tb_frame.f_locals.items()):
+                for name, value in list(frame.f_locals.items()):
                     yield f"{name}{ROOT_NOTE} in {function}(), kept by sys.last_value", value
-            tb = tb.tb_next
         error = error.__cause__ or error.__context__
 
 

@@ -189,7 +189,7 @@ class Session:
             self.tasks.give_up_one()
         if state.failing or self.actors.has_work:
             self.tasks.settle()
-        if scheduler.has_work:
+        if scheduler.queue.size or scheduler.notified:
             for worker, task in scheduler.assign(state.now):
                 assert worker.client is not None
                 self.tasks.run(worker.client, task)
@@ -212,10 +212,11 @@ class Session:
         if self.referrers.inquiries:
             self.referrers.settle()
         self.idleness.settle()
-        if scheduler.queue.size or not state.pool.steady or state.pool.retry_at is not None:
-            for number in state.pool.wanted(state.now):
+        pool = state.pool
+        if scheduler.queue.size or scheduler.working != pool.target or pool.retry_at is not None:
+            for number in pool.wanted(state.now):
                 state.out.append(do.Fork(number))
-            for worker in state.pool.surplus(state.now):
+            for worker in pool.surplus(state.now):
                 assert worker.client is not None
                 state.hang_up(worker.client, "not needed any more")
         if self._exit_at is not None and state.now >= self._exit_at:

@@ -140,6 +140,7 @@ class Worker:
     kill_reason: str = ""  # why we killed it: a clause
     alone: bool = False  # no other worker was busy then
     lingering: dict[int, Task] = field(default_factory=dict)  # over, but for threads they started
+    calls: Counter[int] = field(default_factory=Counter)  # by function, of those with `max_calls`
 
     def keep(self, task: Task) -> None:
         """A task is over, and threads that it started go on here."""
@@ -302,6 +303,7 @@ class TaskGroup:
     owner: int  # the client that submits its tasks
     size: int  # how many there will be
     audience: dict[int, int]  # clients that see what it shows, each with its number for where
+    partial: dict[int, int] = field(default_factory=dict)  # clients who have but so many results
     tasks: list[Task] = field(default_factory=list)  # that were submitted; none once it is over
     results: array[int] = field(default_factory=lambda: array("Q"))  # of all of them, in order
     ends: dict[int, Value] = field(default_factory=dict)  # by task: see `MOST_ENDS`
@@ -322,6 +324,11 @@ class TaskGroup:
     def is_over(self) -> bool:
         """Whether nothing of it will run any more."""
         return self.outcomes.total() >= self.size
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no more tasks of it will come."""
+        return self.is_over or len(self.tasks) >= self.size
 
     @property
     def failed(self) -> int:

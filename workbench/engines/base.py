@@ -332,7 +332,8 @@ class Cells(Protocol):
     logs: bool
     """Whether what tasks print is to be seen here; background cells' output always is."""
     began: Callable[[int, int], None] | None
-    """Called with (job, worker) when a background cell runs; like ``output``."""
+    completed: Callable[[int, int, list[ObjectRef | None]], None] | None
+    """(job, worker) of one that runs; (job, size, other results) of a collected one, once whole."""
     origin: Callable[[], int]
     """Asked at each submit: the number that the task carries to ``output``."""
     roots: Callable[[], Mapping[str, Any]]

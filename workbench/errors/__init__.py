@@ -17,14 +17,14 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from workbench.errors import exception_state, remote_frames
 from workbench.errors.remote_frames import Frame
-from workbench.report.format import printable
+from workbench.report.format import printable, shortened
 
 
 class WorkbenchError(Exception):
     """Base of everything Workbench raises itself."""
 
     def __str__(self) -> str:
-        return printable(super().__str__())  # it names what others have named
+        return printable(shortened(super().__str__()))  # it names what others have named
 
     def _render_traceback_(self) -> list[str]:
         """What IPython shows instead of our own stack: the paragraph and its notes."""
@@ -220,7 +220,7 @@ class TaskError(WorkbenchError):
         """That of the original, if its class has none of its own."""
         cause, text = failure_of(self).cause, BaseException.__str__(self)
         is_ours = cause is None or isinstance(cause, WorkbenchError)
-        return printable(text) if is_ours else text
+        return printable(shortened(text)) if is_ours else text
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         failure = failure_of(self)._replace(cause=None)
@@ -236,7 +236,7 @@ class TaskError(WorkbenchError):
         if mode == "Minimal":
             return [remote_frames.painted(failure.text), *notes]
         head = remote_frames.painted(type(self).__name__)
-        head += f" in {printable(failure.task)}" if failure.task else ""
+        head += f" in {printable(shortened(failure.task))}" if failure.task else ""
         trace, left_out = remote_frames.shown(failure.frames, mode)
         # IPython has noted the error of a cell by now; a background cell's is only shown.
         how = _LAST if getattr(sys, "last_value", None) is self else _EVERY

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import pickle
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -150,15 +151,15 @@ def run_batch(
     functions: Iterable[Callable[..., Any]],
     args: Sequence[tuple[Any, ...]],
     kwargs: Sequence[dict[str, Any]],
-    backend: tuple[Any, int | None],
+    nested: bytes,
     threads: int | None,
     *values: Any,
 ) -> tuple[list[Any], float]:
     """Run several of joblib's calls, one after the other.
 
-    ``kwargs`` are empty if no call has any. ``backend`` is what joblib's calls inside shall have,
-    ``values`` are what placeholders among the arguments stand for. Returns the results, and how
-    long they took.
+    ``kwargs`` are empty if no call has any. ``nested`` are the backend that joblib's calls inside
+    shall have and its jobs, pickled; ``values`` are what placeholders among the arguments stand
+    for. Returns the results, and how long they took.
     """
     from joblib.parallel import BatchedCalls
 
@@ -173,7 +174,7 @@ def run_batch(
     items = zip(functions, args, kwargs or repeat({}), strict=False)
     with _limited(threads):
         started = time.perf_counter()
-        results = BatchedCalls(items, backend)()
+        results = BatchedCalls(items, pickle.loads(nested))()
         return results, time.perf_counter() - started
 
 

@@ -57,11 +57,13 @@ class Executor(futures.Executor):
         the first of each function, whose global variables it sets. If it fails, all fail.
     initargs : tuple
         Its arguments.
+    mp_context, max_tasks_per_child : object, optional
+        ProcessPoolExecutor's; the workers are the session's, so they change nothing.
 
     Raises
     ------
     ValueError
-        If ``max_workers`` is less than 1.
+        If ``max_workers`` or ``max_tasks_per_child`` is less than 1.
     TypeError
         If ``initializer`` can't be called, or ``max_workers`` is no whole number.
     """
@@ -72,7 +74,10 @@ class Executor(futures.Executor):
         *,
         initializer: Callable[..., object] | None = None,
         initargs: tuple[Any, ...] = (),
+        mp_context: object = None,
+        max_tasks_per_child: int | None = None,
     ) -> None:
+        at_least_one("max_tasks_per_child", max_tasks_per_child)
         max_workers = at_least_one("max_workers", max_workers)
         if initializer is not None and not callable(initializer):
             raise TypeError(f"initializer must be a function, not {initializer!r}.")

@@ -5,6 +5,7 @@ joblib is imported when somebody registers the backend, or has imported joblib.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
@@ -75,6 +76,7 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
         if n_jobs == 1:
             raise FallbackToBackend(SequentialBackend(nesting_level=self.nesting_level))
         given = {**self.backend_kwargs, **options}
+        self._nested = pickle.dumps(self.get_nested_backend())  # once, and not with each batch
         self.parallel = parallel
         self._engine = _engine()
         self._futures: dict[Future[Any], None] = {}
@@ -99,7 +101,7 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
         if not all(map(_SMALL.issuperset, (map(type, each) for each in args))):
             args = tuple([tuple([self._slot(a, values) for a in each]) for each in args])
         kwargs = tuple([self._slots(each, values) for each in kwargs]) if any(kwargs) else ()
-        batch = args, kwargs, (func._backend, func._n_jobs), self.inner_max_num_threads, *values
+        batch = args, kwargs, self._nested, self.inner_max_num_threads, *values
         future: Any
         with _as_loky():
             if self._is_one(functions):

@@ -51,7 +51,6 @@ class TaskFuture(LendingFuture[T]):
         self.tally: CallTally | None = None  # counts it when it is over,
         self.calls = 1  # as so many
         self._unsettled = threading.Lock()  # whoever gets it settles; never given back
-        self._settled = threading.Event()
         self._pid = os.getpid()
 
     def cancel(self) -> bool:
@@ -69,7 +68,8 @@ class TaskFuture(LendingFuture[T]):
             except SessionError:  # its end is on its way
                 withdrawn = False
             if withdrawn and not self._settle_cancelled():
-                self._settled.wait()  # the executor's thread has just heard of it
+                with contextlib.suppress(futures.CancelledError):
+                    futures.Future.exception(self)  # the executor's thread has just heard of it
         return self.cancelled()
 
     def running(self) -> bool:
@@ -126,7 +126,6 @@ class TaskFuture(LendingFuture[T]):
             return False
         futures.Future.cancel(self)
         self.set_running_or_notify_cancel()
-        self._settled.set()
         return True
 
     def settle(self, break_executor: Callable[[str], object]) -> None:
@@ -148,14 +147,12 @@ class TaskFuture(LendingFuture[T]):
         else:
             if self._begins_end():
                 self.set_result(value)
-                self._settled.set()
 
     def fail(self, error: BaseException, cause: BaseException | None) -> None:
         """It has no value."""
         if self._begins_end():
             error.__cause__ = cause
             self.set_exception(error)
-            self._settled.set()
 
     def _begins_end(self) -> bool:
         """It has an outcome, which the caller is to set; False if somebody else settles it."""

@@ -21,12 +21,16 @@ from workbench.ipython.notebook import Notebook
 from workbench.ref import ObjectRef
 from workbench.report.format import count, human_bytes
 from workbench.report.markup import Rich, Table, page
+from workbench.serialization.aliases import in_common
 from workbench.serialization.codec import describe
 from workbench.serialization.estimate import Estimate, Estimator
 from workbench.serialization.mutations import BUDGET
 
 LARGE = 50_000_000
 """Bytes by value from which a cell's table is shown without having been asked for."""
+
+TOGETHER = 1_000_000
+"""Bytes up to which a stored variable goes by value beside another that has some of its objects."""
 
 WORTH_A_WORD = 1_000_000  # bytes by value from which a row says what would be cheaper
 _EACH = "<each>"  # in place of an owner: not a value, but what the cell runs once for each of
@@ -103,8 +107,10 @@ class CellInputs:
 
     They are looked up in the notebook, then in the store; of the optional ones, those that there
     are. ``given`` names travel whatever the cell reads; those ``known`` where it runs don't, unless
-    given. ``each`` are the variable and the items of a cell that runs once per item. ``notes`` are
-    what there is to say besides, once it was taken.
+    given. ``each`` are the variable and the items of a cell that runs once per item. Once it was
+    taken, ``notes`` are what there is to say besides; and ``apart`` pairs of names, the first by
+    reference, that have an object in common here, and each its own where the cell runs; with ''
+    for what nobody knows.
 
     Raises
     ------
@@ -126,7 +132,8 @@ class CellInputs:
         self._freshness = Freshness(notebook.bindings, engine, notebook.router)
         self._captured = self._found(names, given, known)
         self._items: list[_Item] = []
-        estimator = Estimator(engine.reducers())
+        self.apart: list[tuple[str, str]] = []
+        self._estimator = estimator = Estimator(engine.reducers())
         taken = {id(value) for value in self._captured.values()}
         for name, value in self._captured.items():
             if isinstance(value, ObjectRef):
@@ -143,6 +150,7 @@ class CellInputs:
     def take(self) -> dict[str, Any]:
         """All of it, to be sent. If much goes by value, or pickling it takes long, that is shown
         first. What has changed since it was stored is stored again."""
+        self._keep_together()
         self._freshness.renew(self._captured)
         self._items = [
             each if each.owner else each._replace(value=self._captured[each.name])
@@ -152,6 +160,37 @@ class CellInputs:
         if sum(s.bytes for s in sizes) > LARGE or any(s.at_least for s in sizes):
             display(self.preview(sent=True))
         return self._captured
+
+    def _keep_together(self) -> None:
+        """What is stored and shares an object with something else goes by value if it is small: in
+        one pickle it is one object there, too."""
+        variables, captured = self._notebook.variables, self._captured
+        known = {
+            name: variables[name]
+            for name, sent in captured.items()
+            if name in variables and not isinstance(variables[name], ObjectRef)
+        }
+        stored = [name for name in known if isinstance(captured[name], ObjectRef)]
+        if not stored or len(known) == 1:
+            return
+        shared, cut = in_common(known, stored)
+        sizes = {
+            name: self._estimator.estimate(known[name])
+            for name in dict.fromkeys(name for pair in shared for name in pair)
+            if name in stored
+        }
+        large = {n for n, size in sizes.items() if size.bytes > TOGETHER or size.at_least}
+        self.apart += [pair for pair in shared if not large.isdisjoint(pair)]
+        self.apart += [(name, "") for name in cut if name in stored]
+        for name, size in sizes.items():
+            if any(name in pair for pair in self.apart):
+                continue
+            captured[name] = known[name]
+            self._freshness.forget(name)
+            self._items = [
+                _Item(name, "", known[name], size) if each[:2] == (name, "") else each
+                for each in self._items
+            ]
 
     @property
     def notes(self) -> list[str]:

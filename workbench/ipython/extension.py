@@ -84,7 +84,7 @@ class Extension:
         """Whoever starts the session, its output comes to the cells of this shell."""
         self._notebook.baseline = Baseline(shared=not engine.joined)
         engine.output, self._router.logs = self._router.sink, engine.logs
-        engine.began = self._notebook.began
+        engine.began, engine.completed = self._notebook.began, self._notebook.completed
         engine.origin = self._router.origin
         engine.tally = self._notebook.calls.tally
         engine.roots = self._notebook.bindings.held

@@ -52,6 +52,7 @@ class Job(Rich):
         self.actor = actor  # the namespace that it runs in, if it isn't the pool
         self.id = 0  # its first task's, once that was submitted
         self.state = "queued"
+        self.binds: tuple[str, ...] = ()  # of one that was collected: all names that it assigns
         self.worker = 0  # the last that was given one of its tasks
         self.ended = 0  # so many of its tasks are over
         self.peak = 0  # bytes of memory a worker had meanwhile; 0 where nobody can tell
@@ -62,6 +63,7 @@ class Job(Rich):
         self.notes: list[str] = []  # what its line says besides; see `note`
         self.printed = 0  # so often it has printed something
         self.originals: Originals | None = None  # what it captured by value
+        self.apart: list[tuple[str, str]] = []  # see `Cargo`
         self.mutations: list[Mutations] = []  # what its tasks changed of that
         self.is_again = False  # this kernel has followed it before
         self.mutated: list[str] = []  # at its end: the names of those
@@ -71,6 +73,7 @@ class Job(Rich):
         self._engine = engine
         self._outputs: dict[str, weakref.ref[ObjectRef] | list[weakref.ref[ObjectRef]]] = {}
         self._dones: list[ObjectRef] = []  # until it is over
+        self._is_followed = False
         self._numbers: dict[int, int] = {}  # task → its place among them
         self._submitted = time.monotonic()
         self._began: float | None = None
@@ -132,11 +135,32 @@ class Job(Rich):
 
     def follow(self) -> None:
         """All of it was submitted: have its end noticed."""
-        dones = list(self._dones)
+        with self._lock:
+            dones, self._is_followed = list(self._dones), True
         for done in dones:
             self._engine.future(done).add_done_callback(self._task_ended)
-        if self._known is not None and not dones:
-            self._end()
+        if not dones:
+            self._end_if_over()
+
+    def completes(self, size: int, outputs: Outputs, dones: Sequence[ObjectRef | None]) -> None:
+        """It is so many tasks, and these are the rest of them. The reading thread.
+
+        Of one that was collected before all of it was submitted.
+        """
+        for name, refs in outputs.items():
+            watches = self._outputs.get(name)
+            if isinstance(watches, list) and isinstance(refs, list):
+                watches += map(weakref.ref, refs)
+        with self._lock:
+            there = [done for done in dones if done is not None]
+            self.size, self.ended = size, self.ended + len(dones) - len(there)
+            for done in there:
+                self.holds(done)
+            followed = there if self._is_followed else []
+        for done in followed:
+            self._engine.future(done).add_done_callback(self._task_ended)
+        if self._is_followed:
+            self._end_if_over()
 
     def begins(self, worker: int, seconds: float = 0.0) -> None:
         """It runs now, and has for so many seconds. The reading thread."""
@@ -172,7 +196,11 @@ class Job(Rich):
                 self.unset.update(getattr(ran, "unset", ()))
                 if (mutations := getattr(ran, "mutations", None)) is not None:
                     self.mutations.append(mutations)
-            last = self.ended == self.size or isinstance(error, SessionError)
+        self._end_if_over(isinstance(error, SessionError))
+
+    def _end_if_over(self, is_over: bool = False) -> None:
+        with self._lock:
+            last = is_over or self.ended >= self.size
             last, self._ending = last and not self._ending, self._ending or last
         if last:
             self._end()
@@ -370,7 +398,7 @@ def collected(engine: Engine, found: CollectedJob, origin: int) -> tuple[Job, Ou
     job.makes(outputs)
     # Before the ends are asked for: what comes of these is to be known by then.
     engine.arrivals(ref for ref in results if ref is not None)
-    job.id = record.id
+    job.id, job.binds = record.id, record.binds
     for done in results[:: 1 + len(record.binds)]:
         if done is not None:
             job.holds(done)

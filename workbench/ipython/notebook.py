@@ -15,7 +15,7 @@ from workbench.errors import SessionError
 from workbench.host.environment import Baseline
 from workbench.ipython import write_back
 from workbench.ipython.bindings import Bindings
-from workbench.ipython.job import Job, collected, is_made
+from workbench.ipython.job import Job, collected, is_made, outputs_of
 from workbench.ipython.joblines import JobLines
 from workbench.ipython.missing_names import StayedName, note_missing_name
 from workbench.ipython.output import Router
@@ -42,6 +42,7 @@ class Notebook:
         self.baseline = Baseline()
         self.stayed: dict[str, StayedName] = {}  # names that remote cells kept
         self._early: dict[int, int] = {}  # jobs that run already, and aren't followed yet → worker
+        self._rest: dict[int, tuple[int, list[ObjectRef | None]]] = {}  # the same: see `completed`
 
     @property
     def variables(self) -> dict[str, Any]:
@@ -102,6 +103,8 @@ class Notebook:
             self.jobs.pop(next((id for id, each in self.jobs.items() if each.is_over), 0), None)
         if worker := self._early.pop(job.id, 0):
             job.begins(worker)
+        if rest := self._rest.pop(job.id, None):
+            self._complete(job, *rest)
         job.on_end = partial(self._ended, waited)
 
     def collect(self, engine: Engine, id: int) -> Job | None:
@@ -149,6 +152,21 @@ class Notebook:
                 if ref in made if isinstance(made, list) else ref == made:
                     return job.name
         return ""
+
+    def completed(self, id: int, size: int, results: list[ObjectRef | None]) -> None:
+        """All of a job that was collected before is submitted. In the reading thread."""
+        self._rest[id] = size, results  # before we look, as in `began`
+        job = self.jobs.get(id)
+        if job is not None and self._rest.pop(id, None) is not None:
+            self._complete(job, size, results)
+
+    def _complete(self, job: Job, size: int, results: list[ObjectRef | None]) -> None:
+        outputs = outputs_of(job.binds, results, True)
+        for name, refs in outputs.items():
+            value, before = self.variables.get(name), job.outputs.get(name)
+            if isinstance(value, list) and before is not None and is_made(value, before):
+                value += refs  # the list itself, whoever has it
+        job.completes(size, outputs, results[:: 1 + len(job.binds)])
 
     def began(self, id: int, worker: int) -> None:
         """A job runs now. In the thread that reads the socket."""

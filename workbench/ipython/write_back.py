@@ -29,6 +29,12 @@ def at_end(job: Job, waited: bool) -> list[str]:
         notes += [] if job.is_again else [said(texts.KERNEL_GONE, names)]
     elif names and not waited:
         notes.append(said(texts.WAITING, names))
+    for stored, other in job.apart:
+        changed = [name for name in names if name != stored]
+        if other and not {stored, other}.isdisjoint(names):
+            notes.append(said(texts.APART, [stored, other]))
+        elif changed and not other:
+            notes.append(said(texts.PERHAPS_APART, changed, stored=stored))
     others = (texts.NOT_COMPARED, unknown), (texts.COARSE, coarse), (texts.UNSTEADY, unsteady)
     return notes + [said(text, each) for text, each in others if each]
 

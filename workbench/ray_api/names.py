@@ -26,7 +26,6 @@ IN_RAY: Mapping[str, str] = {
     "LOCAL_MODE": _MODES,
     "Language": _PYTHON,
     "NodeID": _IDS,
-    "ObjectID": "It is Ray's old name of `ObjectRef`.",
     "PlacementGroupID": _NO_GROUPS,
     "SCRIPT_MODE": _MODES,
     "TaskID": _IDS,

@@ -30,11 +30,6 @@ OF_TASKS: Lacking = {
     "placement_group_capture_child_tasks": ((False,), _ONE_MACHINE),
     "fallback_strategy": (([],), _ONE_MACHINE),
     "enable_tensor_transport": ((False,), "Arrays are read from shared memory: leave it out."),
-    "max_calls": (
-        (0,),
-        "Workers are cleaned after each task, and go on: leave it out. A process that ends with "
-        "its work is an actor's: make one, and drop it.",
-    ),
     "max_pending_calls": (
         (-1,),
         "Any number of calls may wait: leave it out, and `wait` for some before you submit more.",

@@ -30,6 +30,18 @@ COARSE = (
 )
 """It has more objects in it than are looked at one by one."""
 
+APART = (
+    "{what} have an object in common, and had one each on the worker, because {first} is stored; "
+    "after `%free {first}` they travel together"
+)
+"""The cell changed one of them."""
+
+PERHAPS_APART = (
+    "whether {stored}, which is stored, has objects in common with {what} was not looked at: on "
+    "the worker each had its own"
+)
+"""There is too much in it."""
+
 LOST = "{what} changed on the worker and can't be brought back: {why}"
 
 COPIES = (

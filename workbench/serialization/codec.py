@@ -196,13 +196,15 @@ def serialize(
     limit: int = 1 << 62,
     trace: bool = False,
     scratch: Scratch | None = None,
+    beyond: Callable[[], int] = int,
 ) -> Serialized:
     """Pickle a value without copying its buffers.
 
     ``parts`` is asked when it fails: what to look through, and what each is called; by default
-    the value, by its type. ``limit`` are bytes of pickle. ``trace`` takes the pickler in Python,
-    which shows the stack of objects when something breaks. In ``scratch`` lies the stream until
-    the caller gives its ``chunks`` back.
+    the value, by its type. ``limit`` are bytes of pickle; when they have come,
+    ``beyond`` says how many more may. ``trace`` takes the pickler in Python, which shows the stack
+    of objects when something breaks. In ``scratch`` lies the stream until the caller gives its
+    ``chunks`` back.
 
     Raises
     ------
@@ -223,7 +225,7 @@ def serialize(
             seconds = time.perf_counter() - started
             return Serialized(meta, [flat], [], seconds, len(meta), value.nbytes)
     buffers: list[Array] = []
-    sink = Sink(limit, scratch or Scratch())
+    sink = Sink(limit, scratch or Scratch(), beyond)
 
     def keep(buffer: pickle.PickleBuffer) -> None:
         buffers.append(out_of_band(buffer))

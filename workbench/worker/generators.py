@@ -139,8 +139,9 @@ class GeneratorSender:
     def store(self, run: do.Run, items: Any, retry_on: Types, failed: Fails) -> Refs:
         """Each item as an object of its own; their refs. What it raises is the last one's."""
         refs: list[ObjectRef] = []
+        items = _yielded(run, items)
         try:
-            for item in _iterable(run, items):
+            for item in items:
                 refs.append(self._put(run, item))
         except retry_on:
             raise
@@ -152,6 +153,7 @@ class GeneratorSender:
 
     async def store_async(self, run: do.Run, items: Any, retry_on: Types, failed: Fails) -> Refs:
         refs: list[ObjectRef] = []
+        items = _yielded(run, items)
         try:
             async with contextlib.aclosing(_async_iterator(run, items)) as iterator:
                 async for item in iterator:
@@ -246,6 +248,16 @@ def _results(run: do.Run, made: list[Any], error: Exception | None = None) -> An
         )
     results = [*made, *(Failed(error) for _ in range(run.returns - len(made)))]
     return results if run.returns > 1 else results[0]
+
+
+def _yielded(run: do.Run, items: Any) -> Any:
+    """What a function that yields has returned."""
+    if hasattr(items, "__next__") or hasattr(items, "__anext__"):
+        return items
+    raise TypeError(
+        f"`{run.name}` was submitted with num_returns='dynamic', so it has to yield; it returned "
+        f"{type(items).__name__}."
+    )
 
 
 def _iterable(run: do.Run, items: Any) -> Iterable[Any]:

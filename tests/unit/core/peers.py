@@ -168,7 +168,7 @@ class Peer:
                     self.values[object] = value
             case do.Found(_, object) if object:
                 self.holds[object] += 1
-            case do.Collected(_, _, results):
+            case do.Collected(results=results) | do.JobComplete(results=results):
                 self.holds.update(filter(None, results))
             case do.Run() as run:
                 if len(run.values) > len(run.deps):

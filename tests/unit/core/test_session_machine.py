@@ -159,6 +159,8 @@ class SessionMachine(RuleBasedStateMachine):
                 return [("Output", task, data, origin)]
             case do.Began(job, worker):
                 return [("Began", job, worker)]
+            case do.JobComplete(job, size, results):
+                return [("Completed", job, size, results)]
             case do.Collected(request, _, results):
                 return [("Collected", request, results)]
             case do.Registered(serializer, payload):

@@ -154,6 +154,7 @@ class RemoteMagics(NotebookMagics):
         origin = self._notebook.router.origin()
         captured = inputs.take()
         job = Job(engine, request.options.job, size, origin, request.actor)
+        job.apart = inputs.apart
         for note in inputs.notes:
             job.note(note)
         if wait:
