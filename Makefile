@@ -12,7 +12,7 @@ PYTHONS = python3 python python3.14 python3.13 python3.12 python3.11
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo lab test quick browser pictures stills slow bench scale pins clean distclean
+.PHONY: help install demo lab test quick browser pictures stills docs slow bench scale pins clean distclean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,10 @@ stills: $(LAB) ## Renew the output with which notebooks 02 and 04 are kept
 	@$(VENV)/bin/python notebooks/demo.py notebooks/04-libraries.ipynb
 	@cp build/demo/02-what-you-see.ipynb build/demo/04-libraries.ipynb notebooks/
 
+docs: $(TEST) ## Build the documentation; leaves it in build/docs. What is wrong in it is an error
+	@$(RUN) sphinx --quiet --fail-on-warning --keep-going -b html $(ARGS) docs build/docs
+	@echo 'Open build/docs/index.html.'
+
 slow: $(SLOW) ## Run the slow tests, and those at random at length; installs torch (5 GB) and Ray for them
 	@THOROUGH=1 $(RUN) pytest -m 'slow or thorough or hypothesis' --timeout 0 $(ARGS)
 
@@ -53,10 +57,9 @@ scale: $(TEST) ## Measure the server's decisions with 1000 workers and a million
 pins: ## Renew the pins in binder/requirements.txt, with the Python of binder/runtime.txt
 	@rm -rf build/pins && mkdir -p build
 	@$(or $(PYTHON),$(shell tr -d - < binder/runtime.txt)) -m venv build/pins
-	@build/pins/bin/python -m pip install --quiet '.[lab]' notebook
+	@build/pins/bin/python -m pip install --quiet '.[lab]' notebook hatchling
 	@{ sed -n '/^#/p' binder/requirements.txt; \
-	   build/pins/bin/python -m pip freeze --exclude ipyworkbench; \
-	   echo '.[lab]'; } > build/pins/requirements.txt
+	   build/pins/bin/python -m pip freeze --exclude ipyworkbench; } > build/pins/requirements.txt
 	@mv build/pins/requirements.txt binder/requirements.txt && rm -r build/pins
 	@git --no-pager diff --stat binder/requirements.txt
 
@@ -91,7 +94,7 @@ $(TEST): pyproject.toml $(VENV)/pyvenv.cfg
 
 $(SLOW): $(TEST)
 	@echo 'Installing torch and Ray into $(VENV), which are large.'
-	@$(PIP) install --quiet --editable '.[test,torch,peers]'
+	@$(PIP) install --quiet --editable '.[test,torch,exchange,peers]'
 	@touch $@
 
 # The first Python that is new enough and can make environments: some distributions ship one that

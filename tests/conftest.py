@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 from tests.patience import TEST_TIMEOUT, THOROUGH
-from workbench.machine import cpu_count
+from workbench.system.machine import cpu_count
 
 settings.register_profile(
     "workbench",

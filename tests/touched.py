@@ -13,19 +13,23 @@ ROOT = Path(__file__).parents[1]
 ALWAYS = ["tests/test_style.py", "tests/unit/test_rooms.py"]
 
 WHOLE = {
+    "api": ["process/test_objects.py", "process/test_tasks.py", "process/test_actors.py"],
     "cli": ["process/test_cli.py"],
     "client": ["process/test_objects.py", "process/test_tasks.py", "process/test_streams.py"],
     "core": ["process/test_tasks.py", "process/test_actors.py", "process/test_spill.py"],
     "engines": ["process/test_sessions.py", "process/test_views.py", "unit/test_observed.py"],
+    "errors": ["unit/test_errors.py", "process/test_crashes.py"],
     "error_notes": ["kernel/test_refs_as_values.py", "process/test_serialization.py"],
     "host": ["kernel/test_remote.py"],
     "interop": ["process/test_executor.py", "process/test_pool.py", "kernel/test_libraries.py"],
     "ipython": ["kernel"],
     "memory": ["process/test_memory.py", "contract"],
     "plots": ["process/test_plots.py"],
+    "ray_api": ["process/test_ray_options.py", "process/test_ray_table.py"],
     "report": ["process/test_cards.py", "process/test_why.py", "kernel/test_displays.py"],
     "serialization": ["process/test_serialization.py", "process/test_identity.py"],
     "server": ["process/test_sessions.py", "process/test_faults.py"],
+    "system": ["unit/test_sizes.py", "unit/test_machine.py", "process/test_descriptors.py"],
     "util": ["process/test_ray_util.py"],
     "widgets": ["kernel/test_views.py", "process/test_views.py"],
     "wire": ["process/test_strangers.py"],
@@ -39,6 +43,8 @@ def touched_by(changed: str) -> list[str]:
     parts = changed.split("/")
     if parts[0] == "notebooks":
         return ["tests/kernel/test_notebooks.py"]
+    if parts[0] == "docs" or changed == "README.md":
+        return ["tests/kernel/test_docs.py"]
     if parts[0] == "tests":
         is_test = parts[-1].startswith("test_")
         return [changed if is_test else "/".join(parts[:-1])] if len(parts) > 2 else []

@@ -11,8 +11,6 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from workbench import exceptions, util, widgets
-    from workbench.actor_control import exit_actor, get_actor, kill, list_named_actors
-    from workbench.actors import method
     from workbench.api import (
         cancel,
         free,
@@ -26,44 +24,49 @@ if TYPE_CHECKING:
         wait,
         why,
     )
-    from workbench.config import Config
-    from workbench.core.snapshot import Snapshot
-    from workbench.functions import remote
-    from workbench.gathering import as_completed, gather, map  # noqa: A004 - as the executors' and the builtin
-    from workbench.interop.executor import Executor
-    from workbench.interop.pool import Pool
-    from workbench.interop.registration import register_joblib
-    from workbench.lifecycle import init, is_initialized, shutdown
-    from workbench.plots.axes import plot_costs, plot_occupancy, plot_pins, plot_timeline
-    from workbench.ref import ObjectRef
-    from workbench.ref_generator import ObjectRefGenerator
-    from workbench.resources import available_resources, cluster_resources
-    from workbench.runtime_context import get_runtime_context
-    from workbench.serializers import (
+    from workbench.api.actor_control import exit_actor, get_actor, kill, list_named_actors
+    from workbench.api.actors import method
+    from workbench.api.functions import remote
+    from workbench.api.gathering import as_completed, gather, map  # noqa: A004 - as the executors' and the builtin
+    from workbench.api.lifecycle import init, is_initialized, shutdown
+    from workbench.api.resources import available_resources, cluster_resources
+    from workbench.api.serializers import (
         deregister_serializer,
         explain_cost,
         inspect_serializability,
         register_serializer,
     )
+    from workbench.config import Config
+    from workbench.core.snapshot import Snapshot
+    from workbench.interop.executor import Executor
+    from workbench.interop.pool import Pool
+    from workbench.interop.registration import register_joblib
+    from workbench.interop.stored_array import StoredArray
+    from workbench.plots.axes import plot_costs, plot_occupancy, plot_pins, plot_timeline
+    from workbench.ref import ObjectID as ObjectID
+    from workbench.ref import ObjectRef
+    from workbench.ref_generator import DynamicObjectRefGenerator, ObjectRefGenerator
+    from workbench.runtime_context import get_runtime_context
     from workbench.widgets.views import dashboard
 
 _HOMES = {
-    "actor_control": "exit_actor get_actor kill list_named_actors",
-    "actors": "method",
+    "api.actor_control": "exit_actor get_actor kill list_named_actors",
+    "api.actors": "method",
     "api": "cancel free get objects pin put snapshot spill unpin wait why",
     "config": "Config",
     "core.snapshot": "Snapshot",
-    "functions": "remote",
+    "api.functions": "remote",
     "interop.executor": "Executor",
     "interop.pool": "Pool",
     "interop.registration": "register_joblib",
-    "gathering": "as_completed gather map",
-    "lifecycle": "init is_initialized shutdown",
-    "ref": "ObjectRef",
-    "ref_generator": "ObjectRefGenerator",
-    "resources": "available_resources cluster_resources",
+    "interop.stored_array": "StoredArray",
+    "api.gathering": "as_completed gather map",
+    "api.lifecycle": "init is_initialized shutdown",
+    "ref": "ObjectID ObjectRef",
+    "ref_generator": "DynamicObjectRefGenerator ObjectRefGenerator",
+    "api.resources": "available_resources cluster_resources",
     "runtime_context": "get_runtime_context",
-    "serializers": (
+    "api.serializers": (
         "deregister_serializer explain_cost inspect_serializability register_serializer"
     ),
     "plots.axes": "plot_costs plot_occupancy plot_pins plot_timeline",
@@ -72,14 +75,15 @@ _HOMES = {
 _HOME = {name: f"workbench.{home}" for home, names in _HOMES.items() for name in names.split()}
 
 _MODULES = {
-    "actor": "actor_control",  # as Ray calls it
+    "actor": "api.actor_control",  # as Ray calls it
     "exceptions": "exceptions",
     "util": "util",
     "widgets": "widgets",
 }
 
 __all__ = [
-    "Config", "Executor", "ObjectRef", "ObjectRefGenerator", "Pool", "Snapshot", "as_completed",
+    "Config", "DynamicObjectRefGenerator", "Executor", "ObjectRef", "ObjectRefGenerator", "Pool",
+    "Snapshot", "StoredArray", "as_completed",
     "available_resources", "cancel", "cluster_resources", "dashboard", "deregister_serializer",
     "exceptions", "exit_actor", "explain_cost", "free", "gather", "get", "get_actor",
     "get_runtime_context", "init", "inspect_serializability", "is_initialized", "kill",
@@ -96,7 +100,7 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"workbench.{_MODULES[name]}")
     if home is None:
-        from workbench.ray_names import IN_RAY, missing
+        from workbench.ray_api.names import IN_RAY, missing
 
         raise missing("workbench", name, IN_RAY)
     value = getattr(import_module(home), name)

@@ -11,22 +11,24 @@ import sysconfig
 from types import FrameType
 from typing import Any, NamedTuple
 
-from workbench.errors import cell_label
+from workbench.errors.remote_frames import cell_label
 
 MOST_FRAMES = 200
 """Frames looked through for the notebook's cell."""
 
-_OURS = os.path.dirname(__file__) + os.sep
+OURS = os.path.dirname(__file__) + os.sep
+"""How the paths of Workbench's own files begin."""
+
 _ELSEWHERE = tuple(
     {
         os.path.realpath(path) + os.sep
-        for path in (*sysconfig.get_paths().values(), sys.prefix, sys.base_prefix, _OURS)
+        for path in (*sysconfig.get_paths().values(), sys.prefix, sys.base_prefix, OURS)
     }
 )
 """Where no person's own code lies."""
 
 _BETWEEN = re.compile(
-    rf"{re.escape(_OURS)}|.*{os.sep}(IPython|cloudpickle){os.sep}|{re.escape(pickle.__file__)}"
+    rf"{re.escape(OURS)}|.*{os.sep}(IPython|cloudpickle){os.sep}|{re.escape(pickle.__file__)}"
 )
 """Files that are never the place a person asks for."""
 

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import ConfigError
-from workbench.machine import cpu_count, memory_limit, spill_directory
 from workbench.report.format import human_bytes
-from workbench.sizes import parse_bytes
+from workbench.system.machine import cpu_count, memory_limit, spill_directory
+from workbench.system.sizes import parse_bytes
 
 SHARE_OF_MEMORY = 0.3
 """The store's default share of the memory there is: what Ray takes too."""
@@ -50,7 +50,7 @@ class Config:
     session : str
         Name; processes that name the same session share it. Empty: one of our own.
     workers : int
-        Worker processes.
+        Worker processes. 0: there are actors only, and tasks that need no processor.
     memory : int
         Bytes the store may hold.
     linger : float
@@ -95,7 +95,7 @@ class Config:
     @property
     def threads(self) -> int:
         """Threads a worker's numerical libraries may use: the cores are shared out."""
-        return max(1, self.cpus // self.workers)
+        return max(1, self.cpus // max(1, self.workers))
 
 
 def load(
@@ -167,8 +167,8 @@ def _headroom(value: Any) -> int:
 
 def _workers(value: Any) -> int:
     count = int(value)
-    if not 1 <= count <= 256:
-        raise ValueError("between 1 and 256")
+    if not 0 <= count <= 256:
+        raise ValueError("between 0 and 256")
     return count
 
 

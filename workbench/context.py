@@ -87,7 +87,8 @@ def restore(id: int, session: str) -> ObjectRef:
         where = "no session" if _engine is None else f"session {_engine.session!r}"
         raise ForeignRefError(
             f"This ref belongs to session {session!r}, and this process has {where}. A ref is "
-            "good only inside its own session: get the object there and move the object instead."
+            f"good only inside its own session: join that first (`init(session={session!r})`), or "
+            "get the object there and move the object instead."
         )
     return _engine.borrow(id)
 

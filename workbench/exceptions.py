@@ -1,12 +1,13 @@
 """Ray's names of the errors that `errors` defines, for code that says ``ray.exceptions``.
 
-No class belongs here. Those of Ray's that nothing here raises are in `ray_names`.
+No class belongs here. Those of Ray's that nothing here raises are in `ray_api.names`.
 """
 
 from __future__ import annotations
 
 from workbench.errors import (
     ActorDiedError,
+    ActorUnavailableError,
     GetTimeoutError,
     ObjectFreedError,
     ObjectLostError,
@@ -28,13 +29,14 @@ ObjectStoreFullError = StoreFullError
 OutOfDiskError = SpillError
 
 __all__ = [
-    "ActorDiedError", "GetTimeoutError", "ObjectFreedError", "ObjectLostError",
-    "ObjectStoreFullError", "OutOfDiskError", "OutOfMemoryError", "RayActorError", "RayError",
-    "RaySystemError", "RayTaskError", "TaskCancelledError", "WorkerCrashedError",
+    "ActorDiedError", "ActorUnavailableError", "GetTimeoutError", "ObjectFreedError",
+    "ObjectLostError", "ObjectStoreFullError", "OutOfDiskError", "OutOfMemoryError",
+    "RayActorError", "RayError", "RaySystemError", "RayTaskError", "TaskCancelledError",
+    "WorkerCrashedError",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> object:
-    from workbench.ray_names import IN_EXCEPTIONS, missing
+    from workbench.ray_api.names import IN_EXCEPTIONS, missing
 
     raise missing("workbench.exceptions", name, IN_EXCEPTIONS)

@@ -1,20 +1,24 @@
-"""What `remote(...)` and ``.options(...)`` take: records and checks; what parameters are called."""
+"""What `remote(...)` and ``.options(...)`` take: records, and checks of what people give."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from types import CodeType, FunctionType, MethodType
 from typing import Any, TypeVar
 
-from workbench.ray_options import asks_nothing
+from workbench.ray_api.options import asks_nothing
 
 MOST_RETURNS = 100_000
 """Of one task; `core.message_types.Returns` has the same."""
 
+DETACHED = "detached"
+"""As ``lifetime``: until `kill`, or the session's end."""
+
 STREAMING = "streaming"
 """As ``num_returns``: as many as the task yields."""
+
+DYNAMIC = "dynamic"
+"""As ``num_returns``: one, the list of the refs of what it yields."""
 
 Variables = tuple[tuple[str, str], ...]
 """Of the environment: each with its value."""
@@ -33,13 +37,15 @@ class TaskOptions:
     max_ahead: int = 16
     memory: int = 0
     runtime_env: Variables = ()
+    max_calls: int = 0
 
     @property
     def is_usual(self) -> bool:
         """Whether a task with these asks for nothing but a processor."""
         return (
             self.num_cpus == 1 and not self.timeout and not self.retry_exceptions
-            and self.num_returns != STREAMING and not self.memory and not self.runtime_env
+            and isinstance(self.num_returns, int) and not self.memory and not self.runtime_env
+            and not self.max_calls
         )  # fmt: skip
 
 
@@ -76,6 +82,17 @@ class ExecutorOptions(TaskOptions):
 
 
 @dataclass(frozen=True, slots=True)
+class CallOptions(TaskOptions):
+    """What ``.options()`` of an actor's method sets; `method` says what each means."""
+
+    concurrency_group: str = ""
+
+    @property
+    def is_usual(self) -> bool:
+        return not self.concurrency_group and TaskOptions.is_usual.__get__(self)
+
+
+@dataclass(frozen=True, slots=True)
 class ActorOptions:
     """What ``.options()`` of a class sets; `remote` says what each means."""
 
@@ -90,12 +107,13 @@ class ActorOptions:
     namespace: str = ""
     lifetime: str = ""
     allow_out_of_order_execution: bool | None = None
+    concurrency_groups: tuple[tuple[str, int], ...] = ()
 
 
 ALIASES = {"_generator_backpressure_num_objects": "max_ahead"}
 """Ray's names of options of ours; -1 is its default."""
 
-Options = TypeVar("Options", TaskOptions, ActorOptions)
+Options = TypeVar("Options", TaskOptions, CallOptions, ActorOptions)
 
 LONGEST = 1e9
 """Seconds a time limit can be: 30 years."""
@@ -153,15 +171,23 @@ def _text(key: str, value: Any) -> str:
     return value
 
 
+def _groups(key: str, value: Any) -> tuple[tuple[str, int], ...]:
+    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
+        raise TypeError(f"{key}={value!r} must be a dict like {{'io': 2}}: how many run at a time.")
+    if "" in value:
+        raise ValueError(f"{key}={value!r} must have names that aren't empty.")
+    return tuple((name, _whole(1)(f"{key}[{name!r}]", most)) for name, most in value.items())
+
+
 def _switch(key: str, value: Any) -> bool:
     return bool(value)
 
 
 def _returns(key: str, value: Any) -> int | str:
-    if value in (STREAMING, "dynamic"):  # the latter is Ray's older name
-        return STREAMING
+    if value in (STREAMING, DYNAMIC):
+        return str(value)
     if isinstance(value, str):
-        raise ValueError(f"num_returns={value!r} must be a number, or {STREAMING!r}.")
+        raise ValueError(f"num_returns={value!r} must be a number, {STREAMING!r} or {DYNAMIC!r}.")
     number = _whole(0)(key, value)
     if number > MOST_RETURNS:
         raise ValueError(
@@ -197,8 +223,8 @@ def _namespace(key: str, value: Any) -> str:
 
 
 def _lifetime(key: str, value: Any) -> str:
-    if value not in ("detached", "non_detached"):
-        raise _error(value, str)(f"{key}={value!r} must be 'detached' or 'non_detached'.")
+    if value not in (DETACHED, "non_detached"):
+        raise _error(value, str)(f"{key}={value!r} must be {DETACHED!r} or 'non_detached'.")
     return str(value)
 
 
@@ -228,6 +254,7 @@ SEPARATOR = "::"
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "num_returns": _returns,
     "max_retries": _whole(-1),
+    "max_calls": _whole(0),
     "name": _text,
     "retry_exceptions": _exceptions,
     "timeout": _positive,
@@ -242,6 +269,8 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "max_concurrency": _whole(1),
     "get_if_exists": _switch,
     "allow_out_of_order_execution": _switch,
+    "concurrency_groups": _groups,
+    "concurrency_group": _text,
 }
 
 
@@ -249,39 +278,13 @@ def full_name(options: ActorOptions, default: str) -> str:
     """With the namespace; ``default`` is that of whoever says none. ValueError if the options don't
     go together."""
     name, namespace = options.name, options.namespace or default
-    if options.lifetime and bool(name) != (options.lifetime == "detached"):
+    if options.lifetime == DETACHED and not name:
         raise ValueError(
-            f"lifetime={options.lifetime!r}: an actor with a name lives until `kill`, one without "
-            "as long as its handles. Give `name` to have it outlive them, or leave both out."
+            f"lifetime={DETACHED!r} needs a `name`: else nobody finds the actor when its handles "
+            "are gone."
         )
     if options.get_if_exists and not name:
         raise ValueError("get_if_exists=True needs a `name`: that of the actor to get.")
     if SEPARATOR in name:
         raise ValueError(f"name={name!r} must not have {SEPARATOR!r} in it.")
     return f"{namespace}{SEPARATOR}{name}" if name and namespace else name
-
-
-def parameters_of(function: Any) -> tuple[str, ...]:
-    """The names of a function's or a class's positional parameters, as far as they are known.
-
-    That of the rest, if it takes more, has an asterisk.
-    """
-    if type(function) is MethodType:
-        return parameters_of(function.__func__)[1:]
-    if type(function) is FunctionType and not hasattr(function, "__wrapped__"):
-        code: CodeType = function.__code__
-        names, count = code.co_varnames, code.co_argcount
-        if code.co_flags & inspect.CO_VARARGS:
-            return (*names[:count], f"*{names[count + code.co_kwonlyargcount]}")
-        return names[:count]
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        return ()
-    kinds = {
-        inspect.Parameter.POSITIONAL_ONLY: "",
-        inspect.Parameter.POSITIONAL_OR_KEYWORD: "",
-        inspect.Parameter.VAR_POSITIONAL: "*",
-    }
-    parameters = signature.parameters.items()
-    return tuple(kinds[p.kind] + name for name, p in parameters if p.kind in kinds)

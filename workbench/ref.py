@@ -51,10 +51,13 @@ class ObjectRef:
         The session it lives in.
     """
 
-    __slots__ = ("__weakref__", "_engine", "_task", "id")
+    __slots__ = ("__weakref__", "_again", "_engine", "_task", "id")
 
     _task: int
     """The task's id, where it is known to be another: most refs have none."""
+
+    _again: ObjectRef
+    """Another handle, if this process has joined the session anew since: see `ReferenceCounter`."""
 
     def __init__(self, id: int, engine: RefEngine) -> None:
         self.id = id
@@ -153,3 +156,7 @@ class ObjectRef:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return self._engine.mimebundle(self)
+
+
+ObjectID = ObjectRef
+"""Ray's older name."""

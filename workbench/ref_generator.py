@@ -1,4 +1,4 @@
-"""ObjectRefGenerator: what a stream's reader holds. How items come is the engine's business."""
+"""What holds the refs of a task that yields. How a stream's items come is the engine's business."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class StreamEngine(Protocol):
     def cancel(self, ref: ObjectRef, force: bool, recursive: bool) -> None: ...
     def wait_for_item(self, stream: ObjectRefGenerator) -> None: ...
     def next_item(self, stream: ObjectRefGenerator) -> Future[None] | None: ...
-    def took(self, stream: ObjectRefGenerator, taken: int) -> None: ...
+    def took(self, stream: ObjectRefGenerator, taken: int, at_once: bool) -> None: ...
 
 
 class ObjectRefGenerator:
@@ -128,10 +128,15 @@ class ObjectRefGenerator:
                 return None
             self._over = True
             return self._end if state == "failed" else None
-        self.tell((self._ahead + 1) // 2)
+        self.tell(at_once=not self.taken % ((self._ahead + 1) // 2))
         return ref
 
-    def tell(self, least: int = 1) -> None:
+    @property
+    def taken(self) -> int:
+        """How many items were taken by now. The engine's."""
+        return self._came - len(self.items)
+
+    def tell(self, at_once: bool = True) -> None:
         """Let the engine know what was taken. The engine's.
 
         All that were taken, each time: should Ctrl-C have taken one, or come before the engine
@@ -139,12 +144,12 @@ class ObjectRefGenerator:
 
         Parameters
         ----------
-        least : int
-            Not if it is fewer than this beyond what the engine knows.
+        at_once : bool
+            If False, within a few milliseconds, in one message with others that are taken then.
         """
-        taken = self._came - len(self.items)
-        if taken - self._told >= least:
-            self._engine.took(self, taken)
+        taken = self.taken
+        if taken > self._told:
+            self._engine.took(self, taken, at_once)
             self._told = taken
 
     def __reduce__(self) -> NoReturn:
@@ -156,3 +161,33 @@ class ObjectRefGenerator:
     def __repr__(self) -> str:
         state = "over" if self._over else f"{len(self.items)} waiting"
         return f"ObjectRefGenerator({self._end.hex()}, {state})"
+
+
+class DynamicObjectRefGenerator:
+    """The refs of all that a task with ``num_returns="dynamic"`` has yielded, in order.
+
+    It is that task's result: an object that can be passed on, and keeps what the refs stand for.
+    If the task failed, the last ref is that of its error.
+
+    Parameters
+    ----------
+    refs : list of ObjectRef
+        The refs.
+    """
+
+    __slots__ = ("_refs",)
+
+    def __init__(self, refs: list[ObjectRef]) -> None:
+        self._refs = refs
+
+    def __iter__(self) -> Iterator[ObjectRef]:
+        return iter(self._refs)
+
+    def __len__(self) -> int:
+        return len(self._refs)
+
+    def __reduce__(self) -> tuple[type[DynamicObjectRefGenerator], tuple[list[ObjectRef]]]:
+        return DynamicObjectRefGenerator, (self._refs,)
+
+    def __repr__(self) -> str:
+        return f"DynamicObjectRefGenerator({len(self._refs)} refs)"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import platform
 
-from workbench.actors import ActorHandle, Description, handle_of
+from workbench.api.actors import ActorHandle, Description, handle_of
+from workbench.api.lifecycle import engine
 from workbench.engines.base import Engine
-from workbench.lifecycle import engine
 from workbench.ref import IdText
 
 _NO_ACTOR = "There is no current actor: this code runs in none."

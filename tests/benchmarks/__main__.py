@@ -27,7 +27,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, help="how many (default 5, quick 1)")
     parser.add_argument("--only", nargs="+", metavar="ROW", choices=keys, default=keys,
                         help=f"of {', '.join(keys)}")  # fmt: skip
-    parser.add_argument("--markdown", action="store_true", help="tables for the README")
+    parser.add_argument("--markdown", action="store_true", help="tables for docs/benchmarks.md")
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep all samples in a file")
     options = parser.parse_args()
 

@@ -1,24 +1,44 @@
-"""`python tests/benchmarks/libraries.py`: executors, joblib and Pool beside their peers.
+"""`python tests/benchmarks/libraries.py [ROUNDS [ROWS]]`: executors, joblib and Pool beside peers.
 
-Prints a table; each ratio is of times, the peer's over ours.
+Prints a table. Each ratio is the peer's over ours, of the medians of rounds that take turns: of
+time, and of the processor time of all processes of either side. In brackets: of the shortest times.
 """
 
 from __future__ import annotations
 
+import gc
+import os
 import statistics
+import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import Pool as ProcessPool
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed, parallel_config
 
 import workbench as wb
 
-ROUNDS = 3
+ROUNDS = 15
 WORKERS = 4
+SETTLE = 0.02
+"""Seconds after a round in which processes put things in order: that is counted, too."""
+
+
+class Row(NamedTuple):
+    ours: Callable[[], object]
+    theirs: Callable[[], object]
+    peer: str
+    before: Callable[[], object] = gc.collect
+
+
+class Taken(NamedTuple):
+    seconds: float
+    processor: float
 
 
 def one_more(x: int) -> int:
@@ -29,10 +49,51 @@ def row_sum(x: Any, n: int) -> float:
     return float(x[n].sum())
 
 
-def seconds(call: Callable[[], object]) -> float:
+def whole_sum(x: Any, n: int) -> float:
+    return float(x.sum()) + n
+
+
+# -- what it takes ---------------------------------------------------------------------------------
+
+
+def family() -> Iterator[int]:
+    """This process and all that descend from it."""
+    children: dict[int, list[int]] = {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(status.read_text().rpartition(")")[2].split()[1])
+        except OSError:  # it has ended
+            continue
+        children.setdefault(parent, []).append(int(status.parent.name))
+    left = [os.getpid()]
+    for pid in left:
+        yield pid
+        left += children.get(pid, [])
+
+
+def processor(pids: Iterator[int]) -> dict[int, float]:
+    """Seconds of a processor that each has used; first of ourselves: to look takes some."""
+    found = {os.getpid(): time.process_time()}
+    for pid in pids:
+        try:
+            found.setdefault(pid, time.clock_gettime((~pid << 3) | 2))  # clock_getcpuclockid(3)
+        except OSError:
+            continue
+    return found
+
+
+def measure(call: Callable[[], object]) -> Taken:
+    before = processor(family())
+    before[os.getpid()] = time.process_time()
     began = time.perf_counter()
     call()
-    return time.perf_counter() - began
+    seconds = time.perf_counter() - began
+    time.sleep(SETTLE)
+    after = processor(family())
+    return Taken(seconds, sum(used - before.get(pid, 0.0) for pid, used in after.items()))
+
+
+# -- what is done ----------------------------------------------------------------------------------
 
 
 def grid() -> object:
@@ -44,73 +105,122 @@ def grid() -> object:
     return GridSearchCV(SVC(), {"C": [0.1, 1, 10], "gamma": [1e-4, 1e-3]}, cv=4).fit(x, y)
 
 
-def joblib(call: Callable[[], object]) -> tuple[Callable[[], float], Callable[[], float]]:
-    def under(backend: str) -> Callable[[], float]:
-        def run() -> float:
+def in_parallel(call: Callable[[], object], before: Callable[[], object] = gc.collect) -> Row:
+    def under(backend: str) -> Callable[[], object]:
+        def run() -> object:
             with parallel_config(backend, n_jobs=WORKERS):
-                return seconds(call)
+                return call()
 
         return run
 
-    return under("workbench"), under("loky")
+    return Row(under("workbench"), under("loky"), "loky", before)
 
 
-def main() -> None:
+def script(code: str) -> Callable[[], object]:
+    """A process of its own."""
+    return lambda: subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def first_call(pool: str) -> str:
+    return f"from {pool}; p = Pool(4); p.apply(abs, (1,)); p.terminate()"
+
+
+class Rows:
+    def __init__(self) -> None:
+        executor, pool = wb.Executor(), wb.Pool()
+        self.peer, self.their_pool = ProcessPoolExecutor(WORKERS), ProcessPool(WORKERS)
+        peer, theirs = self.peer, self.their_pool
+        numbers = range(10_000)
+        self.all = {
+            "Executor.map of 10 000": Row(
+                lambda: list(executor.map(one_more, numbers)),
+                lambda: list(peer.map(one_more, numbers)),
+                "ProcessPoolExecutor",
+            ),
+            "1 000 futures": Row(
+                lambda: _results(executor), lambda: _results(peer), "ProcessPoolExecutor"
+            ),
+            "Pool.map of 10 000": Row(
+                lambda: pool.map(one_more, numbers),
+                lambda: theirs.map(one_more, numbers),
+                "multiprocessing.Pool",
+            ),
+            "Parallel, 10 000 tiny calls": in_parallel(
+                lambda: Parallel()(delayed(one_more)(n) for n in numbers)
+            ),
+            "500 MB, first call, rows": in_parallel(self._over(row_sum, 100), self._renew),
+            "500 MB, later calls, rows": in_parallel(self._over(row_sum, 100)),
+            "500 MB, first call, all of it": in_parallel(self._over(whole_sum, 8), self._renew),
+            "GridSearchCV on the digits": in_parallel(grid),
+            "a script's first call": Row(
+                script(first_call("workbench import Pool")),
+                script(first_call("multiprocessing import Pool")),
+                "multiprocessing.Pool",
+            ),
+            "import of Executor": Row(
+                script("from workbench import Executor"),
+                script("from concurrent.futures import ProcessPoolExecutor"),
+                "ProcessPoolExecutor",
+            ),
+        }
+
+    def _renew(self) -> None:
+        self.array = np.random.default_rng(0).random((500, 125_000))
+
+    def _over(self, function: Callable[[Any, int], float], calls: int) -> Callable[[], object]:
+        def run() -> object:
+            if not hasattr(self, "array"):
+                self._renew()
+            return Parallel()(delayed(function)(self.array, n) for n in range(calls))
+
+        return run
+
+
+def _results(executor: Any) -> list[Any]:
+    futures = [executor.submit(one_more, n) for n in range(1000)]
+    return [future.result() for future in futures]
+
+
+def main(rounds: int = ROUNDS, only: str = "") -> None:
     """Measure in turns, and print."""
     wb.init(workers=WORKERS)
     wb.register_joblib()
-    shared: list[Any] = [np.ones((500, 10))]
-
-    def over_shared() -> object:
-        return Parallel()(delayed(row_sum)(shared[0], n) for n in range(100))
-
-    def tiny() -> object:
-        return Parallel()(delayed(one_more)(n) for n in range(10_000))
-
-    with wb.Executor() as executor, ProcessPoolExecutor(WORKERS) as peer, \
-            wb.Pool() as pool, ProcessPool(WORKERS) as their_pool:  # fmt: skip
-        rows: dict[str, tuple[Callable[[], float], Callable[[], float], str]] = {
-            "Executor.map of 10 000": (
-                lambda: seconds(lambda: list(executor.map(one_more, range(10_000)))),
-                lambda: seconds(lambda: list(peer.map(one_more, range(10_000)))),
-                "ProcessPoolExecutor",
-            ),
-            "1 000 futures": (
-                lambda: seconds(lambda: [f.result() for f in _submitted(executor)]),
-                lambda: seconds(lambda: [f.result() for f in _submitted(peer)]),
-                "ProcessPoolExecutor",
-            ),
-            "Pool.map of 10 000": (
-                lambda: seconds(lambda: pool.map(one_more, range(10_000))),
-                lambda: seconds(lambda: their_pool.map(one_more, range(10_000))),
-                "multiprocessing.Pool",
-            ),
-            "Parallel over 500 MB, first call": (*joblib(over_shared), "loky"),
-            "Parallel over 500 MB, later calls": (*joblib(over_shared), "loky"),
-            "Parallel, 10 000 tiny calls": (*joblib(tiny), "loky"),
-            "GridSearchCV on the digits": (*joblib(grid), "loky"),
-        }
-        for ours, theirs, _ in rows.values():  # workers started, functions known
-            ours()
-            theirs()
-        taken: dict[str, list[tuple[float, float]]] = {name: [] for name in rows}
-        for _ in range(ROUNDS):
-            shared[0] = np.random.default_rng(0).random((500, 125_000))
-            for name, (ours, theirs, _) in rows.items():
-                taken[name].append((ours(), theirs()))
-    for name, (_, _, whom) in rows.items():
-        ours_, theirs_ = (statistics.median(side) for side in zip(*taken[name], strict=True))
-        ratios = sorted(theirs / ours for ours, theirs in taken[name])
-        print(
-            f"{name:35} {ours_ * 1e3:9.1f} ms   {whom:22} {theirs_ * 1e3:9.1f} ms   "
-            f"{theirs_ / ours_:6.2f} x  ({ratios[0]:.2f} … {ratios[-1]:.2f})"
-        )
+    rows = Rows()
+    for name, row in rows.all.items():
+        if only not in name:
+            continue
+        taken: tuple[list[Taken], list[Taken]] = [], []
+        for n in range(-2, rounds):  # at first workers start, and functions become known
+            row.before()
+            sides = [(row.ours, taken[0]), (row.theirs, taken[1])]
+            for call, kept in sides if n % 2 else reversed(sides):
+                try:
+                    found = measure(call)
+                except Exception as error:  # loky's files are gone too early sometimes
+                    whose = "ours" if kept is taken[0] else row.peer
+                    print(f"{name}, {whose}: {type(error).__name__}, left out")
+                    continue
+                if n >= 0:
+                    kept.append(found)
+        _print(name, row.peer, *taken)
+    rows.peer.shutdown()
+    rows.their_pool.terminate()
     wb.shutdown()
 
 
-def _submitted(executor: Any) -> list[Any]:
-    return [executor.submit(one_more, n) for n in range(1000)]
+def _print(name: str, peer: str, ours: list[Taken], theirs: list[Taken]) -> None:
+    medians = [
+        [statistics.median(each[n] for each in side) for n in (0, 1)] for side in (ours, theirs)
+    ]
+    shortest = min(theirs).seconds / min(ours).seconds
+    (seconds, used), (their_seconds, their_used) = medians
+    print(
+        f"{name:31} {seconds * 1e3:7.1f} ms  {peer:21} {their_seconds * 1e3:7.1f} ms  "
+        f"{their_seconds / seconds:6.2f} x ({shortest:.2f})   processor {used * 1e3:7.1f}, "
+        f"{their_used * 1e3:7.1f} ms  {their_used / used:6.2f} x",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":
-    main()
+    main(*[int(a) if a.isdigit() else a for a in sys.argv[1:]])  # type: ignore[arg-type]

@@ -253,7 +253,7 @@ def main() -> None:
     """Parse, measure, print."""
     parser = argparse.ArgumentParser(prog="scale.py", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="no million, fewer rounds")
-    parser.add_argument("--markdown", action="store_true", help="tables for the README")
+    parser.add_argument("--markdown", action="store_true", help="tables for docs/benchmarks.md")
     options = parser.parse_args()
     gc.disable()  # as the server does
     began = time.monotonic()

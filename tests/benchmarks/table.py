@@ -152,6 +152,6 @@ def as_text(table: Table) -> str:
 
 
 def as_markdown(table: Table) -> str:
-    """A table for the README."""
+    """A table for docs/benchmarks.md."""
     lines = ["| " + " | ".join(line) + " |" for line in table]
     return "\n".join([lines[0], "|" + " --- |" * len(table[0]), *lines[1:]])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from playwright.sync_api import expect
 
 from tests.browser.gates import READS, Gates
@@ -115,3 +117,26 @@ def printed(cell: Node) -> str:
 def shows(cell: Node, mime: str, what: str = "") -> bool:
     """Whether a saved cell has that among its displays."""
     return any(what in output.get("data", {}).get(mime, "") for output in cell.outputs)
+
+
+CALLS = """\
+import workbench as wb
+import training
+
+with wb.Executor(1) as executor:
+    losses = list(executor.map(training.step, range(3), chunksize=1))
+losses[-1]"""
+"""A cell whose calls come to the gate ``training`` one after the other."""
+
+
+def test_a_line_tells_how_many_calls_are_done(lab: Lab, gate: Gates, picture: Picture) -> None:
+    training = gate("training")
+    notebook = lab.open("calls", "%load_ext workbench", CALLS)
+    notebook.run(1, 2)
+    for done in (1, 2):
+        training.let_on()
+        expect(notebook.output(2)).to_contain_text(f"{done} of 3 calls done")
+    picture("calls-of-an-executor", notebook)
+    training.let_on()
+    expect(notebook.output(2)).to_contain_text(re.compile(r"3 calls done in [\d.]+ s.*0\.25", re.S))
+    picture("calls-of-an-executor-done", notebook)

@@ -95,6 +95,24 @@ class Driver:
         self._refs[name] = wb.put(value, name=name) if is_named == "yes" else wb.put(value)
         return name
 
+    def puts(self, number: str, times: str) -> str:
+        """So many that nobody keeps, and at once after them one with a name."""
+        for _ in range(int(times)):
+            wb.put(make(int(number)))
+        return self.put(number, "yes")
+
+    def found(self, name: str) -> None:
+        """Somebody was just told of that name: whoever asks finds it."""
+        ref = self._engine.find(name)
+        assert ref is not None, f"{name} isn't found"
+        self._refs[name] = ref
+        _right(name, wb.get(ref))
+
+    def warm(self, nbytes: str) -> None:
+        """Use so much memory and let go of it: its pages stay ours until another needs them."""
+        wb.put(np.ones(int(nbytes), np.uint8))
+        wb.snapshot()  # the server has heard of it
+
     def get(self, name: str, times: str = "1") -> None:
         for _ in range(int(times)):
             _right(name, wb.get(self._ref(name)))

@@ -1,5 +1,5 @@
 """Random puts, gets, tasks and spills while any process is killed at any moment, is stopped, or is
-out of descriptors.
+out of descriptors, and while workers die as soon as they are born.
 
 After each round every named object is there, byte by byte; the books are what the system says;
 nothing leaks. Reproduce with the seed, and ``CHAOS_ROUNDS`` for more rounds than usual; the
@@ -28,7 +28,7 @@ from tests.process.processes import Processes, data_in, segments
 from tests.process.scripts import Script
 from workbench.core.snapshot import ObjectRecord, Snapshot
 from workbench.errors import ObjectFreedError, SessionError
-from workbench.sizes import round_up
+from workbench.system.sizes import round_up
 
 DRIVERS = 3
 MOST_NAMES = 40
@@ -45,7 +45,12 @@ ALWAYS = {"StoreFullError", "SpillError", "ObjectLostError", "ObjectFreedError"}
 """What a command may fail with at any time: others free, show and pin what it is about."""
 
 SHORT = ("Too many open files", "OutOfDescriptorsError", "ActorDiedError", "WorkerCrashedError")
-"""What else it may fail with, or because of, while somebody is out of descriptors."""
+"""What else it may fail with, or because of, while somebody is out of descriptors, or workers die
+faster than tasks are tried again."""
+
+WARM, OWN, ASKED = 22_000_000, 4_000_000, 8_000_000
+"""Bytes that one driver keeps warm, so that another has no more than the rest; what that one then
+keeps warm as well; and what a third must get without the second, if the first gives back."""
 
 TEXT = "from tests.chaos.driver import main\nmain()"
 
@@ -78,7 +83,7 @@ class Chaos:
         self._disk = disk
         self._numbers = iter(range(seed * 10_000_000, (seed + 1) * 10_000_000, 10))
         self._killed: set[str] = set()
-        self._is_short = False  # somebody is out of descriptors
+        self._is_short = False  # see SHORT
         self._at_rest = False  # nobody shows anything, and no driver holds anything
         self._ownerless = False  # nobody has an arena
         self._kept: dict[str, None] = {}  # names that must be there, the oldest first
@@ -141,15 +146,22 @@ class Chaos:
             return ""
         assert word == "done", rest
         match command:
-            case ("put", _, "yes") | ("task", *_):
+            case ("put", _, "yes") | ("puts" | "task", *_):
                 self._kept[rest] = None
-        if command[0] in ("put", "task"):
+        if command[0] in ("put", "puts", "task"):
             self._known.append(rest)
         return rest
 
     def _do(self, driver: Driver, *command: str) -> str:
         self._tell(driver, *command)
         return self._hear(driver)
+
+    def _must(self, driver: Driver, *command: str) -> None:
+        """Nothing excuses its failure."""
+        self._tell(driver, *command)
+        answer = driver.script.line()
+        driver.command = ()
+        assert answer.startswith("done"), answer
 
     def _replace(self, driver: Driver) -> None:
         """Kill it, whatever it does, and have another in its place."""
@@ -196,13 +208,64 @@ class Chaos:
             self._stop_one()
         if self.chance.random() < 0.02:
             self._run_short()
+        if self.chance.random() < 0.05:
+            self._spread_word()
+        if self.chance.random() < 0.005:
+            self._kill_newborns()
+
+    def _spread_word(self) -> None:
+        """Whoever is told of a name at once finds it, however much its maker has just sent."""
+        maker, other = self.chance.sample(self._drivers, 2)
+        if not other.is_idle:
+            self._hear(other)
+        number, times = str(next(self._numbers)), str(self.chance.randrange(20))
+        if name := self._do(maker, "puts", number, times):
+            self._do(other, "found", name)
+
+    def _kill_newborns(self) -> None:
+        """Forkservers and workers die as soon as they are there, with an actor waiting for one."""
+        first, *others = self._drivers
+        for driver in self._drivers:
+            if not driver.is_idle:
+                self._hear(driver)
+        self._is_short = True
+        if self._known:
+            self._tell(first, "call", self.chance.choice(self._known[-MOST_NAMES:]))
+        for driver in others:
+            self._tell(driver, *self._command(driver))
+        kind = self.chance.choice(["forkserver", "worker"])
+        number = self.chance.choice([signal.SIGTERM, signal.SIGKILL])
+        self.note(f"newborn {kind}s get signal {number}")
+        for _ in range(self.chance.randrange(2, 8)):
+            first.script.speaks(self.chance.uniform(0, 0.1))
+            with suppress(psutil.NoSuchProcess, StopIteration, IndexError):  # not there just now
+                if kind == "forkserver":
+                    self._processes.forkserver().send_signal(number)
+                else:
+                    for worker in self._processes.workers():
+                        worker.send_signal(number)
+        for driver in self._drivers:
+            if not driver.is_idle:
+                self._hear(driver)
+        self._is_short = False
 
     def _stop_one(self) -> None:
-        """A driver is stopped, whatever it holds and does: others go on."""
+        """A driver is stopped, whatever it holds and does: others go on.
+
+        If all it has is memory that nobody needs, they can have that.
+        """
         stopped, *others = self.chance.sample(self._drivers, DRIVERS)
+        keeps_warm = self.chance.random() < 0.5
+        if keeps_warm:
+            self._rest()
+            self._at_rest = False
+            self._must(others[0], "warm", str(WARM))
+            self._must(stopped, "warm", str(OWN))
         self.note(f"driver {stopped.number} is stopped")
         stopped.script.signal(signal.SIGSTOP)
         try:
+            if keeps_warm:
+                self._must(others[1], "warm", str(ASKED))
             for driver in others * 2:
                 self._do(driver, *self._command(driver))
         finally:
@@ -215,18 +278,21 @@ class Chaos:
             if not driver.is_idle:
                 self._hear(driver)
         driver = self.chance.choice(self._drivers)
-        kind = self.chance.choice(["driver", "worker", "server"])
+        kind = self.chance.choice(["driver", "worker", "server", "forkserver"])
         with suppress(psutil.NoSuchProcess, StopIteration, IndexError):
             pids = {
                 "driver": lambda: driver.script.pid,
                 "worker": lambda: self.chance.choice(self._processes.workers()).pid,
                 "server": lambda: self._server.pid,
+                "forkserver": lambda: self._processes.forkserver().pid,
             }
             pid = pids[kind]()
             left = self.chance.randrange(6)
             self.note(f"{kind} {pid} has {left} descriptors left")
             with limits.descriptors(pid, left):
                 self._is_short = True
+                if kind == "forkserver":  # it would need them to replace this one
+                    self.chance.choice(self._processes.workers()).kill()
                 for each in (driver, self.chance.choice(self._drivers)):
                     self._do(each, *self._command(each))
             self.note(f"{kind} {pid} has descriptors")
@@ -437,10 +503,7 @@ class Chaos:
         self._pinned.clear()
         self._settled()
         for driver in self._drivers:
-            self._tell(driver, "fill", str(NEARLY_ALL))
-            answer = driver.script.line()
-            driver.command = ()
-            assert answer.startswith("done"), answer
+            self._must(driver, "fill", str(NEARLY_ALL))
         self._settled()
 
     def damage(self) -> None:

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from workbench.fallocate import punch
 from workbench.memory import segment as seg
 from workbench.memory.copying import write_cold
+from workbench.system.fallocate import punch
 
 PAGE = mmap.PAGESIZE
 SIZE = 256 * PAGE

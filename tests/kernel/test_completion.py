@@ -33,7 +33,7 @@ def desk(session: Kernel, request: pytest.FixtureRequest) -> Kernel:
 
 def test_options_and_names_of_each_magic(desk: Kernel) -> None:
     assert offered(desk, "%put --") == ["%put --name", "%put --pin", "%put --replace"]
-    assert offered(desk, "%get x --c") == ["%get x --copy"]
+    assert offered(desk, "%get x --c") == ["%get x --copy", "%get x --cow"]
     assert offered(desk, "%%remote --w\ntable", at=12) == ["%%remote --wait"]
     assert offered(desk, "%workbench start --mem") == ["%workbench start --memory"]
     assert offered(desk, "%put ta") == ["%put table"]

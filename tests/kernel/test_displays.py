@@ -69,7 +69,8 @@ def test_a_bar_under_the_cell_that_waits(session: Kernel) -> None:
     assert cell.results(BAR)
     assert not cell.text("stderr")
     quick = session.ok(
-        "from workbench import gathering; gathering.PATIENCE = 60\nprint(wb.gather([wb.put(1)]))"
+        "from workbench.api import gathering\ngathering.PATIENCE = 60\n"
+        "print(wb.gather([wb.put(1)]))"
     )
     assert quick.text() == "[1]\n"
     assert not quick.results(BAR)

@@ -102,6 +102,56 @@ def test_what_a_cell_that_is_waited_for_made(session: Kernel) -> None:
     assert session.value("got") == "(['a', 'b'], [1, 2])"
 
 
+CLASS = """
+class Model:
+    rate, seen, old = 1, [], True
+    def scaled(self): return self.rate * FACTOR
+FACTOR, model = 1, Model()
+"""
+
+OF_ITS_CLASS = {
+    "an attribute": ("Model.rate = 2", "model.rate"),
+    "what an attribute has": ("Model.seen.append(3)", "model.seen"),
+    "a method": ("Model.scaled = lambda self: 'new'", "model.scaled()"),
+    "what a method reads": ("FACTOR = 5", "model.scaled()"),
+    "one more": ("Model.more = 7", "model.more"),
+    "one less": ("del Model.old", "hasattr(model, 'old')"),
+}
+
+
+@pytest.mark.parametrize("came", ["%put", "%get", "%%remote", "by value"])
+@pytest.mark.parametrize("what", OF_ITS_CLASS)
+def test_a_class_that_was_changed(session: Kernel, what: str, came: str) -> None:
+    """Of an instance that came from the store, the class is that of the notebook."""
+    change, reads = OF_ITS_CLASS[what]
+    session.ok(CLASS)
+    if came in ("%put", "%get"):
+        session.ok("%put model")
+    if came == "%get":
+        session.ok("%get model")
+    if came == "%%remote":
+        session.ok("%%remote -w --out model\nmodel = Model()")
+    assert notes(session, "(model.rate, model.scaled(), model.old)") == []
+    session.ok(change)
+    assert len(notes(session, reads)) == (came != "by value")
+    assert session.value("got") == session.value(reads)
+    assert notes(session, reads) == []
+
+
+def test_an_older_object_does_not_change_a_class_back(session: Kernel) -> None:
+    """Neither for the cell that reads it, nor for the next task of that worker."""
+    session.ok("wb.shutdown(); wb.init(workers=1)")
+    session.ok(CLASS)
+    session.ok("old = wb.put(model)\nModel.rate = 2")
+    session.ok("@wb.remote\ndef rate(): return Model.rate")
+    session.ok("@wb.remote\ndef look(model): return model.rate")
+    calls = "(wb.get(rate.remote()), wb.get(look.remote(old)), wb.get(rate.remote()))"
+    assert session.value(calls) == "(2, 2, 2)"
+    session.ok("Model.rate = 3")
+    assert notes(session, "(old.rate, Model.rate, wb.get(wb.put(Model())).rate)") == []
+    assert session.value("got") == "(3, 3, 3)"
+
+
 def test_a_view_of_the_store_cannot_change(session: Kernel) -> None:
     session.ok(SETUP)
     session.ok("%put --replace x")

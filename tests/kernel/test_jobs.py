@@ -119,3 +119,34 @@ def test_a_page_that_is_loaded_again_is_told_of_widgets_that_workers_made(
     states = "__import__('ipywidgets').Widget.get_manager_state()['state']"
     told = f"[s['state'].get('value') for s in {states}.values() if s['model_name'] == "
     assert eventually(lambda: session.value(f"{told}'IntProgressModel']") == "[3]")
+
+
+@pytest.fixture
+def other(session: Kernel, runtime_dir: str) -> Iterator[Kernel]:
+    """A second notebook in the session."""
+    name = session.value("wb.api.engine().session")
+    kernel = Kernel({"WORKBENCH_RUNTIME_DIR": runtime_dir})
+    kernel.ok(f"%load_ext workbench\nimport workbench as wb\nwb.init(session={name})")
+    yield kernel
+    kernel.stop()
+
+
+def test_a_cell_that_another_notebook_collects_while_it_is_still_submitted(
+    session: Kernel, other: Kernel, gate: Gate
+) -> None:
+    session.ok(
+        f"class Slow:\n    def __reduce__(self):\n        {gate.wait}\n        return int, (2,)"
+    )
+    for number, is_stopped in enumerate([False, True], 1):
+        cell = session.start("%%remote --map [1,Slow(),3]\nmade = item")
+        assert eventually(lambda n=number: other.value("len(wb.snapshot().jobs)") == str(n))
+        line = other.ok(f"%workbench jobs '#{number}'")
+        if is_stopped:
+            session.manager.interrupt_kernel()
+        else:
+            gate.open()
+        session.until(lambda cell=cell: cell.idle)
+        # Of one that is stopped, what had run by then is all there is.
+        other.until(lambda line=line: re.search("done|stopped", line.line))
+        if not is_stopped:
+            assert other.value("[wb.get(ref) for ref in made]") == "[1, 2, 3]"

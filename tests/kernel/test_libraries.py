@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from tests.kernel.conftest import Kernel
+from tests.kernel.conftest import Cell, Kernel
+from tests.kernel.gates import Gate
 from tests.kernel.test_remote import FOREVER
 
 
@@ -42,3 +45,72 @@ def test_an_interrupt_stops_the_calls(session: Kernel, waits: str) -> None:
     assert "KeyboardInterrupt" in cell.failure
     assert session.value("(wb.snapshot().running, wb.snapshot().queued)") == "(0, 0)"
     session.ok("import gc; gc.collect()")
+
+
+WAITS = [
+    "list(wb.Executor().map(waits, range(6), chunksize=1))",
+    "wb.Pool().map(waits, range(6), 1)",
+    "[f.result() for f in [wb.Executor().submit(waits, n) for n in range(6)]]",
+    "joblib.Parallel(backend='workbench')(joblib.delayed(waits)(n) for n in range(6))",
+]
+SOON = "import workbench.engines.tally; workbench.engines.tally.EVERY = 0.05"
+
+
+def progress_of(cell: Cell) -> list[str]:
+    """What the line of its calls said, one after the other."""
+    shown = [content for kind, content in cell.outputs if kind.endswith("display_data")]
+    return [content["data"]["text/plain"] for content in shown]
+
+
+@pytest.mark.parametrize("waits", WAITS)
+def test_a_line_tells_how_many_calls_are_done(session: Kernel, gate: Gate, waits: str) -> None:
+    session.ok(f"import joblib\n{SOON}\ndef waits(n):\n    {gate.wait}\n    return n")
+    cell = session.start(f"results = {waits}")
+    session.until(lambda: any(text.startswith("0 of ") for text in progress_of(cell)))
+    gate.open(2)
+    session.until(lambda: any(text.startswith("2 of ") for text in progress_of(cell)))
+    gate.open(4)
+    session.until(lambda: cell.idle)
+    assert re.fullmatch(r"6 calls done in .* m?s", progress_of(cell)[-1])
+    assert session.value("results") == "[0, 1, 2, 3, 4, 5]"
+    assert progress_of(session.ok("results")) == []
+
+
+def test_an_interrupted_cell_says_how_far_it_came(session: Kernel, gate: Gate) -> None:
+    session.ok(f"{SOON}\ndef waits(n):\n    {gate.wait}")
+    cell = session.start("list(wb.Executor().map(waits, range(6), chunksize=1))")
+    gate.open()
+    session.until(lambda: any(text.startswith("1 of ") for text in progress_of(cell)))
+    session.interrupt()
+    session.until(lambda: cell.idle)
+    assert re.fullmatch(r"1 of 6 calls done after .* m?s", progress_of(cell)[-1])
+
+
+@pytest.mark.parametrize("waited", ["", " -w"])
+def test_the_line_of_a_background_cell_tells_it(session: Kernel, gate: Gate, waited: str) -> None:
+    """Its own calls, not those that these make."""
+    session.ok(f"""
+        def waits(n):
+            from workbench import Executor
+            list(Executor().map(abs, range(100)))
+            {gate.wait}
+            return n
+    """)
+    cell = session.start(
+        f"%%remote{waited}\n{SOON}\nimport workbench\n"
+        "results = list(workbench.Executor().map(waits, range(6), chunksize=1))"
+    )
+    session.until(lambda: "0 of 6 calls done" in cell.line)
+    gate.open(2)
+    session.until(lambda: "2 of 6 calls done" in cell.line)
+    gate.open(4)
+    session.until(lambda: "done in" in cell.line)
+    assert "calls" not in cell.line
+    assert progress_of(cell) == []
+    assert session.value("wb.get(results)" if not waited else "results") == "[0, 1, 2, 3, 4, 5]"
+
+
+def test_a_program_that_runs_the_notebook_is_shown_none(session: Kernel) -> None:
+    code = "from workbench import context\nprint(context.get().tally() is None)"
+    assert session.run(code, headless=True).text() == "True\n"
+    assert session.run(code).text() == "False\n"

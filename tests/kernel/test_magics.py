@@ -141,6 +141,16 @@ def test_get_is_zero_copy_and_read_only(session: Kernel) -> None:
     assert session.value(inside) == "True"
     session.ok("%get x --copy --as z\nz[0] = 7")
     assert session.value("(int(z[0]), int(y[0]))") == "(7, 0)"
+    session.ok("%get x --cow --as c\nc[0] = 8")
+    assert session.value("(int(c[0]), int(y[0]), int(c.sum() - y.sum()))") == "(8, 0, 8)"
+    private = inside.replace("y.ctypes", "c.ctypes").replace(
+        "' in line", "' in line and ' rw-p ' in line"
+    )
+    assert session.value(private) == "True"
+    assert "Give one of them" in session.run("%get x --cow --copy").failure
+    # What was written is what a remote cell sees: the variable isn't the stored object.
+    session.ok("%%remote -w\nseen = int(c[0])")
+    assert session.value("seen") == "8"
 
 
 # -- %%remote ------------------------------------------------------------------------------------
@@ -466,3 +476,10 @@ def test_an_object_goes_to_disk_and_the_status_says_so(kernel: Kernel, tmp_path:
     assert "SpillError: 'x' can't be moved to disk: it is pinned" in kernel.run("%spill x").failure
     kernel.ok("%workbench stop\n%reset -f")
     assert "ConfigError" in kernel.run("%workbench start --spill-dir /no/such/place").failure
+
+
+def test_a_comment_behind_a_magic(session: Kernel) -> None:
+    session.ok("x = [1]\n%put x  # stored\ny = 'a # b'")
+    session.ok("%put --name kept 'a # b' + y  # an expression\n%get x --as z  # a list")
+    assert session.value("(z, wb.get('kept'))") == "([1], 'a # ba # b')"
+    assert session.ok("%workbench status  # of all").text().startswith("Session ")

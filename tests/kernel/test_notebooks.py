@@ -194,7 +194,8 @@ SHOWN = {
     "start": r"^Workbench started session \d+-\w+: \d+ workers?, store of",  # a name of its own
     "put": r"^digits: dict \(4\), [\d.]+ MB in .*B/s.*; [\d.]+ MB copied directly in 4 buffers"
     r"[\s\S]*ObjectRef \w+: ready\n +name +digits\n",
-    "get": r"writeable: False\nValueError: assignment destination is read-only\n[\d.]+ \S+ ± ",
+    "get": r"writeable: False\nValueError: assignment destination is read-only\n"
+    r"(?:The slowest run .*\n)?[\d.]+ \S+ ± ",
     "remote": r"reading 40410 pictures[\s\S]*found 64 directions[\s\S]*<text/markdown>"
     r"[\s\S]*<image/png>",
     "refs": r"2 directions hold 33%[\s\S]*ObjectRef \w+: ready",

@@ -414,3 +414,41 @@ def test_a_large_array_that_is_not_changed_costs_nothing_to_compare(session: Ker
     assert "compared" not in cell.text("stderr") + cell.line
     session.ok("%%remote -w\nlarge[7] = 1")
     assert session.value("(large[7].item(), large.sum().item())") == "(1.0, 1.0)"
+
+
+# -- one object, of which a part is in the store ---------------------------------------------------
+
+ALIASES = {
+    "in what is stored": ("x = {'a': [1]}\ny = x['a']\n%put x", "x['a'].append(2)", "y"),
+    "of what is stored": ("y = [1]\nx = [y]\n%put y", "x[0].append(2)", "y"),
+    "both stored": ("y = [1]\nx = [y]\n%put x y", "x[0].append(2)", "y"),
+    "by a function": ("y = [1]\ndef x(): y.append(2)\n%put y", "x()", "y"),
+    "changed before": ("y = [0]\nx = [y]\n%put y\ny[0] = 1", "y.append(2)", "x[0]"),
+}
+
+
+@pytest.mark.parametrize("kind", ALIASES)
+def test_two_names_of_one_object_are_one_in_the_cell(session: Kernel, kind: str) -> None:
+    make, change, reads = ALIASES[kind]
+    session.ok(make)
+    cell = session.ok(f"%%remote -w --out got\n{change}; x\ngot = list({reads})")
+    assert session.value("got") == "[1, 2]"
+    assert "in common" not in cell.line + cell.text("stderr")
+    cell = session.ok(f"%%remote -w\n{change}; x, y\nseen = list({reads})")
+    assert session.value(f"(seen, {reads})") == "([1, 2], [1, 2])"
+
+
+def test_of_what_is_too_large_for_that_the_line_says_it(session: Kernel) -> None:
+    session.ok("x = [[1], b'x' * 2_000_000]\ny = x[0]\n%put x")
+    quiet = over(session, session.ok("%%remote\nseen = len(x), y"))
+    cell = session.ok("%%remote\ny.append(2); seen = x[0], y")
+    said = over(session, cell)
+    assert session.value("wb.get(seen)") == "([1], [1, 2])"
+    assert "x and y have an object in common, and had one each on the worker" in said
+    assert "`%free x`" in said
+    assert "in common" not in quiet
+    session.ok("%get y")
+    assert session.value("(x[0], y)") == "([1, 2], [1, 2])"
+    session.ok("%free x")
+    session.ok("%%remote -w\ny.append(3); both = x[0], y")
+    assert session.value("both") == "([1, 2, 3], [1, 2, 3])"

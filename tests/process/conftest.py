@@ -142,6 +142,17 @@ def session(request: pytest.FixtureRequest, runtime: str, sessions: Sessions) ->
 
 
 @pytest.fixture
+def page(feed: Any) -> Iterator[Any]:
+    """A `Page` that shows a view, fed by the module's own fixture."""
+    from tests.process.pages import Page  # brings anywidget, which most tests don't need
+
+    page = Page(feed)
+    feed.shown(page, True)
+    yield page
+    feed.shown(page, False)
+
+
+@pytest.fixture
 def processes(runtime: str) -> Processes:
     """The session's processes, from outside."""
     return Processes(runtime)

@@ -126,3 +126,34 @@ def mapping_of(address: int) -> str:
             if start <= address < end:
                 return " ".join([permissions, *name[:1]])
     return ""
+
+
+def place_of(address: int) -> tuple[int, int]:
+    """Which byte of which file an address of this process shows: (inode, offset)."""
+    with open("/proc/self/maps") as lines:
+        for line in lines:
+            addresses, _, offset, _, inode, *_ = line.split()
+            start, end = (int(part, 16) for part in addresses.split("-"))
+            if start <= address < end:
+                return int(inode), int(offset, 16) + address - start
+    return 0, 0
+
+
+def private_pages(address: int) -> int:
+    """Bytes of the mapping at an address that this process has to itself."""
+    found = False
+    with open("/proc/self/smaps") as lines:
+        for line in lines:
+            first, *rest = line.split()
+            if "-" in first:
+                start, end = (int(part, 16) for part in first.split("-"))
+                found = start <= address < end
+            elif found and first == "Anonymous:":
+                return int(rest[0]) * 1024
+    return 0
+
+
+def private_memory() -> int:
+    """Bytes that this process has to itself, of whatever mapping: its ``RssAnon``."""
+    with open("/proc/self/status") as lines:
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon"))

@@ -15,7 +15,8 @@ from functools import cache
 from typing import Any
 
 import workbench as ray
-from workbench.ray_names import IN_EXCEPTIONS, IN_RAY, IN_UTIL
+from tests.leaks import eventually
+from workbench.ray_api.names import IN_EXCEPTIONS, IN_RAY, IN_UTIL
 
 SAME = "same"
 IGNORED = "accepted and ignored"
@@ -82,6 +83,11 @@ def pair() -> tuple[int, int]:
 @ray.remote
 def count(n: int) -> Any:
     yield from range(n)
+
+
+@ray.remote
+def sums(made: ray.DynamicObjectRefGenerator) -> int:
+    return sum(map(got, made))
 
 
 @ray.remote
@@ -331,7 +337,7 @@ CORE = [
             )
         )(Counter.options(max_restarts=1).remote()),
     ),
-    same("`get_actor(name)`", named, "One with a name lives until `kill`, or the session's end."),
+    same("`get_actor(name)`", named),
     same(
         "`get_actor(…, namespace=)`",
         lambda: raises(ValueError, lambda: ray.get_actor("nobody", namespace="x")),
@@ -361,8 +367,8 @@ OF_TASKS = [
         lambda: [got(count.options(num_returns=n).remote(n)) for n in (1, 2)] == [0, [0, 1]],
     ),
     same(
-        '`num_returns="dynamic"`',
-        lambda: [got(r) for r in got(count.options(num_returns="dynamic").remote(2))] == [0, 1],
+        '`num_returns="dynamic"`, `DynamicObjectRefGenerator`',
+        lambda: got(sums.remote(count.options(num_returns="dynamic").remote(3))) == 3,
         'It is `"streaming"`.',
     ),
     same(
@@ -412,7 +418,7 @@ OF_TASKS = [
         "`placement_group_capture_child_tasks=`",
         lambda: task(placement_group_capture_child_tasks=True),
     ),
-    refused("`max_calls=`", lambda: task(max_calls=1)),
+    same("`max_calls=`", lambda: task(max_calls=1) == 1),
     refused("`object_store_memory=`", lambda: task(object_store_memory=1)),
     same(
         "`_generator_backpressure_num_objects=`",
@@ -421,6 +427,32 @@ OF_TASKS = [
     ),
     refused("`async def` functions", lambda: ray.remote(awaited)),
 ]
+
+
+def goes_with_its_handles() -> bool:
+    made = Counter.options(name="short", lifetime="non_detached").remote()
+    found = ray.get_actor("short") == made
+    del made
+    return found and eventually(lambda: raises(ValueError, lambda: ray.get_actor("short")))
+
+
+@ray.remote(concurrency_groups={"io": 1})
+class Grouped:
+    @ray.method(concurrency_group="io")
+    def stays(self) -> None:
+        never._function()
+
+    def add(self) -> int:
+        return 1
+
+
+def grouped() -> bool:
+    made = Grouped.remote()
+    stuck = made.stays.remote()
+    try:
+        return got(made.add.remote()) == 1
+    finally:
+        ray.cancel(stuck)
 
 
 def overtakes() -> bool:
@@ -436,9 +468,12 @@ OF_ACTORS = [
         lambda: of_one_name(lifetime="detached"),
         "It lives until `kill`, or the session's end.",
     ),
-    refused(
-        '`lifetime="non_detached"` with a name', lambda: actor(name="x", lifetime="non_detached")
+    same(
+        '`lifetime="non_detached"`, and the default',
+        goes_with_its_handles,
+        "It lives as long as anybody has a handle.",
     ),
+    refused('`lifetime="detached"` without a name', lambda: actor(lifetime="detached")),
     same("`max_concurrency=`", lambda: actor(max_concurrency=2) == 1),
     same("`max_restarts=`", made_again),
     same("`max_task_retries=`", lambda: actor(max_task_retries=1) == 1),
@@ -457,7 +492,7 @@ OF_ACTORS = [
         lambda: actor(allow_out_of_order_execution=True) == 1 and overtakes(),
         "Default: of actors with `max_concurrency` above 1, or `async def` methods.",
     ),
-    refused("`concurrency_groups=`", lambda: actor(concurrency_groups={"io": 2})),
+    same("`concurrency_groups=`, `@method(concurrency_group=)`", grouped),
     refused("`enable_tensor_transport=`", lambda: actor(enable_tensor_transport=True)),
     refused("`num_gpus=1`", lambda: actor(num_gpus=1)),
     refused('`resources={"x": 1}`', lambda: actor(resources={"x": 1})),
@@ -485,15 +520,16 @@ OF_ACTORS = [
             ),
         ),
     ),
-    refused(
+    same(
         "`handle.m.options(concurrency_group=)`",
-        lambda: Counter.remote().add.options(concurrency_group="io"),
+        lambda: got(Grouped.remote().add.options(concurrency_group="io").remote()) == 1,
     ),
     refused("`handle.m()`", lambda: Counter.remote().add()),
     refused("`handle.m.bind()`", lambda: Counter.remote().add.bind(), IN_RAY["dag"]),
 ]
 
 OF_REFS = [
+    same("`ObjectID`", lambda: ray.ObjectID is ray.ObjectRef, "Ray's older name."),
     same("`await ref`", lambda: asyncio.run(awaited(one.remote())) == 1),
     same("`ref.future()`", lambda: one.remote().future().result() == 1),
     same("`ref.hex()`", lambda: int(ray.put(1).hex(), 16) > 0, "16 digits, not 56."),
@@ -629,6 +665,14 @@ def identified() -> bool:
     return False
 
 
+def unavailable() -> bool:
+    made = Counter.options(max_restarts=1).remote()
+    return (
+        raises(ray.exceptions.ActorUnavailableError, lambda: got(made.die.remote()))
+        and got(made.add.remote()) == 1
+    )
+
+
 ERRORS = [
     _catches("RayError", lambda: got(fails.remote())),
     _catches("RayTaskError", lambda: got(fails.remote())),
@@ -646,6 +690,11 @@ ERRORS = [
     _catches("WorkerCrashedError", lambda: got(crashes.remote())),
     same("`exceptions.RayActorError`, `ActorDiedError`", killed),
     same("`exceptions.ActorDiedError.actor_id`", identified),
+    same(
+        "`exceptions.ActorUnavailableError`",
+        unavailable,
+        "It is an ActorDiedError, too. Calls that come while the actor is made again wait.",
+    ),
     same("`exceptions.ObjectFreedError`, `ObjectLostError`", freed),
     _catches("ObjectStoreFullError", lambda: ray.put(bytes(100_000_000))),
     same(
@@ -684,7 +733,7 @@ def begun() -> dict[str, Any]:
         runtime_env={"env_vars": {"COLOR": "red"}},
         **nothing,  # type: ignore[arg-type]
     )
-    Counter.options(name="a").remote()
+    kept = Counter.options(name="a").remote()
     return {
         "namespace": ray.list_named_actors(all_namespaces=True),
         "workers": session.workers,
@@ -692,6 +741,7 @@ def begun() -> dict[str, Any]:
         "address": session["address"] == session.address_info["address"] == session.session,
         "again": ray.init(ignore_reinit_error=True) is session,
         "color": got(variable.remote("COLOR")),
+        "kept": kept,
         "left": ray.shutdown() is None and not ray.is_initialized(),  # type: ignore[func-returns-value]
     }
 
@@ -702,9 +752,19 @@ def blocked() -> bool:
     return not ray.is_initialized()
 
 
+def no_slots() -> bool:
+    with ray.init(num_cpus=0):
+        refused = raises(ValueError, one.remote)
+        return refused and actor() == 1 and task(num_cpus=0) == 1
+
+
 OF_INIT = [
     same("`num_cpus=`", lambda: begun()["workers"] == 1, "It is `workers=`."),
-    refused("`num_cpus=0`", lambda: ray.init(num_cpus=0), "A session has one worker or more."),
+    same(
+        "`num_cpus=0`",
+        no_slots,
+        "A task that needs a processor is refused at its call; Ray's waits for ever.",
+    ),
     same("`object_store_memory=`", lambda: begun()["memory"] == 1 << 26, "It is `memory=`."),
     same("`ignore_reinit_error=`", lambda: begun()["again"]),
     same("`log_to_driver=`", lambda: bool(begun())),

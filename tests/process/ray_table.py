@@ -29,13 +29,21 @@ called: a test does so again, and fails where this page is wrong.
 Not in the table is what Ray's documentation doesn't name. What differs though the name is the same:
 
 - A session is one machine's. It begins by itself, and ends with the last process that uses it.
-- An actor with a name lives until `kill`, or the session's end, `lifetime=` or not.
+- An actor lives as long as anybody has a handle, also when whoever made it has gone.
 - A registered serializer reaches all workers; Ray's is one per process.
 - What a task raises is an instance of its own class as well, with all its attributes.
 - `sys.exit` in a task is an error like others; Ray's ends the worker.
 - The `get` of an `async def` call that was cancelled raises TaskCancelledError, as that of a task;
   Ray's raises RayTaskError.
-- Ids are shorter.
+- A generator that is dropped stops its task; Ray's goes on, unread. A limit to how far ahead it may
+  be holds for `async def` generators, too.
+- A call that comes while an actor is made again waits; Ray's raises ActorUnavailableError.
+- Drivers that name no namespace have the same one; Ray's have one each.
+- `kill` of what is no actor is a TypeError; Ray's raises ValueError.
+- Functions may be of any size. `@remote()` without options is `@remote`.
+- Workers have numpy imported, and threads of their own; they set no title of their process.
+- Errors and tracebacks have texts of their own.
+- Ids are shorter, and no ref can be made of one.
 
 The table is made by `python -m tests.process.ray_table`.
 """

@@ -18,7 +18,7 @@ from workbench.errors import ActorDiedError
 
 def tally() -> Any:
     @wb.remote
-    class Tally:
+    class CallTally:
         def __init__(self, n: int = 0) -> None:
             self.n = n
 
@@ -29,15 +29,15 @@ def tally() -> Any:
         def pid(self) -> int:
             return os.getpid()
 
-    return Tally
+    return CallTally
 
 
 def test_threads_that_make_it_at_once_get_one_actor(session: Engine) -> None:
-    Tally, together = tally(), Barrier(8)
+    CallTally, together = tally(), Barrier(8)
 
     def make(name: str) -> Any:
         together.wait()
-        return Tally.options(name=name, get_if_exists=True).remote()
+        return CallTally.options(name=name, get_if_exists=True).remote()
 
     with ThreadPoolExecutor(8) as threads:
         for name in map(str, range(5)):
@@ -48,11 +48,11 @@ def test_threads_that_make_it_at_once_get_one_actor(session: Engine) -> None:
 
 
 def test_tasks_that_make_it_at_once_get_one_actor(session: Engine) -> None:
-    Tally = tally()
+    CallTally = tally()
 
     @wb.remote
     def make() -> Any:
-        handle = Tally.options(name="shared", get_if_exists=True).remote()
+        handle = CallTally.options(name="shared", get_if_exists=True).remote()
         return handle, wb.get(handle.add.remote())
 
     found = wb.get([make.remote() for _ in range(12)])
@@ -62,12 +62,12 @@ def test_tasks_that_make_it_at_once_get_one_actor(session: Engine) -> None:
 
 
 def test_of_two_that_make_it_at_once_one_hears_that_there_is_one(session: Engine) -> None:
-    Tally, together = tally(), Barrier(2)
+    CallTally, together = tally(), Barrier(2)
 
     def make(_: int) -> Any:
         together.wait()
         try:
-            return Tally.options(name="only").remote()
+            return CallTally.options(name="only").remote()
         except ValueError as error:
             return str(error)
 
@@ -80,14 +80,14 @@ def test_of_two_that_make_it_at_once_one_hears_that_there_is_one(session: Engine
 
 
 def test_namespaces_are_apart(session: Engine) -> None:
-    Tally = tally()
-    plain = Tally.options(name="it").remote(0)
-    there = Tally.options(name="it", namespace="there", lifetime="detached").remote(10)
+    CallTally = tally()
+    plain = CallTally.options(name="it").remote(0)
+    there = CallTally.options(name="it", namespace="there", lifetime="detached").remote(10)
     assert wb.get([wb.get_actor("it").add.remote(), plain.add.remote()]) == [1, 2]
     assert wb.get(wb.get_actor("it", "there").add.remote()) == 11
-    assert Tally.options(name="it", namespace="there", get_if_exists=True).remote() == there
+    assert CallTally.options(name="it", namespace="there", get_if_exists=True).remote() == there
     with pytest.raises(ValueError, match=r"get_actor\('it', 'there'\)"):
-        Tally.options(name="it", namespace="there").remote()
+        CallTally.options(name="it", namespace="there").remote()
     with pytest.raises(ValueError, match="in namespace 'nowhere'"):
         wb.get_actor("it", "nowhere")
     assert wb.list_named_actors() == ["it"]
@@ -103,9 +103,9 @@ def test_namespaces_are_apart(session: Engine) -> None:
 @pytest.mark.fresh_session
 def test_a_driver_s_namespace_is_that_of_its_tasks_and_actors() -> None:
     wb.init(namespace="mine", workers=1)
-    Tally = tally()
-    Tally.options(name="it").remote(1)
-    other = Tally.options(name="it", namespace="theirs").remote(10)
+    CallTally = tally()
+    own = CallTally.options(name="it").remote(1)
+    other = CallTally.options(name="it", namespace="theirs").remote(10)
 
     @wb.remote
     def looks() -> Any:
@@ -121,17 +121,16 @@ def test_a_driver_s_namespace_is_that_of_its_tasks_and_actors() -> None:
     assert wb.get(Looks.remote().look.remote()) == ("mine", ["it"], 3)
     assert wb.get(wb.get_actor("it", "theirs").add.remote()) == 11
     with pytest.raises(ValueError, match=r"get_actor\('it', 'mine'\)"):
-        Tally.options(name="it").remote()
+        CallTally.options(name="it").remote()
     assert {"name": "it", "namespace": "theirs"} in wb.list_named_actors(all_namespaces=True)
-    del other
+    del own, other
     wb.shutdown()
 
 
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
-        ({"lifetime": "detached"}, "Give `name`"),
-        ({"lifetime": "non_detached", "name": "it"}, "lives until `kill`"),
+        ({"lifetime": "detached"}, "needs a `name`"),
         ({"lifetime": "for ever"}, "'detached' or 'non_detached'"),
         ({"name": "a::b"}, "must not have '::'"),
         ({"name": "b", "namespace": "a::"}, "or have '::'"),

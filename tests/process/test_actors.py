@@ -18,7 +18,13 @@ from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from tests.process.gates import Gate, stopper
 from workbench.engines.base import Engine
-from workbench.errors import ActorDiedError, SerializationError, TaskCancelledError, TaskError
+from workbench.errors import (
+    ActorDiedError,
+    ActorUnavailableError,
+    SerializationError,
+    TaskCancelledError,
+    TaskError,
+)
 
 
 def counter() -> Any:
@@ -218,11 +224,18 @@ def ends(pid: int) -> bool:
     return eventually(lambda: not os.path.exists(f"/proc/{pid}"))
 
 
-def test_an_actor_lives_as_long_as_its_handles_or_its_name(session: Engine) -> None:
+def test_an_actor_lives_as_long_as_its_handles_unless_it_is_detached(session: Engine) -> None:
     Counter = counter()
     pid = wb.get(Counter.remote().pid.remote())  # its only handle is gone before it has answered
     assert ends(pid)
-    Counter.options(name="kept").remote(5)
+    named = Counter.options(name="short").remote()
+    pid = wb.get(named.pid.remote())
+    assert wb.get_actor("short") == named
+    del named
+    assert ends(pid)
+    with pytest.raises(ValueError, match="no actor named 'short'"):
+        wb.get_actor("short")
+    Counter.options(name="kept", lifetime="detached").remote(5)
     kept = wb.get_actor("kept")
     assert wb.get(kept.add.remote()) == 6
     with pytest.raises(ValueError, match="named 'kept' already"):
@@ -234,7 +247,8 @@ def test_an_actor_lives_as_long_as_its_handles_or_its_name(session: Engine) -> N
     assert ends(pid)
     with pytest.raises(ValueError, match="no actor named 'kept'"):
         wb.get_actor("kept")
-    assert wb.get(Counter.options(name="kept").remote(8).add.remote()) == 9
+    again = Counter.options(name="kept").remote(8)
+    assert wb.get(again.add.remote()) == 9
 
 
 def test_what_is_asked_of_an_actor_keeps_it_until_it_is_answered(
@@ -275,7 +289,7 @@ def test_an_actor_is_made_again_as_often_as_it_may(session: Engine, how: str) ->
     for _ in range(2):
         assert wb.get(actor.add.remote()) == 11  # its state began anew
         ref, queued = actor.end.remote(how), actor.add.remote()
-        with pytest.raises(ActorDiedError, match="is made again"):
+        with pytest.raises(ActorUnavailableError, match="is made again"):
             wb.get(ref)
         assert wb.get(queued) == 11  # what had not begun is not lost
         wb.get(actor.add.remote(-1))

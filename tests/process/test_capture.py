@@ -12,7 +12,7 @@ import pytest
 import workbench as wb
 from workbench.engines.base import Engine
 from workbench.errors import NotDefinedError
-from workbench.ipython.capture import LARGE, Cargo, CargoPreview, Carried
+from workbench.ipython.capture import LARGE, CellInputs, InputRecord, InputsPreview
 from workbench.ipython.cells import CellNames, analyse
 from workbench.ipython.notebook import Notebook
 
@@ -33,14 +33,14 @@ def reads(*names: str) -> CellNames:
 
 
 def capture(*args: Any, **options: Any) -> dict[str, Any]:
-    return Cargo(*args, **options).take()
+    return CellInputs(*args, **options).take()
 
 
-def preview(*args: Any) -> CargoPreview:
-    return Cargo(*args).preview()
+def preview(*args: Any) -> InputsPreview:
+    return CellInputs(*args).preview()
 
 
-def table(session: Engine, cell: CellNames, **variables: Any) -> dict[str, Carried]:
+def table(session: Engine, cell: CellNames, **variables: Any) -> dict[str, InputRecord]:
     return {row.name: row for row in preview(notebook(**variables), session, cell)}
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import workbench as wb
 from workbench import api
-from workbench.actors import ActorClass
+from workbench.api.actors import ActorClass
 from workbench.core.events import Output
 from workbench.engines.base import Call, Engine, Exported
 from workbench.errors import ActorDiedError, TaskError

@@ -267,6 +267,27 @@ def test_why_says_which_variable_of_which_process_it_is(
     driver.wait()
 
 
+def test_why_looks_at_all_if_it_is_asked_to(script: Callable[..., Script], shell: Shell) -> None:
+    """Its own answer says which command does."""
+    driver = script("""
+        from workbench.client import referrer_search
+        wb.init(session="lab", workers=1)
+        data = wb.put([1], name="data")
+        referrer_search.SECONDS = -1.0  # no time at all
+        say(data.hex())
+        hear()
+    """)
+    for what in ("data", driver.line()):
+        short = shell("why", "lab", what).stdout
+        assert "not found among the first" in short
+        assert f"`workbench why lab {what} --deep` looks at all" in short
+        whole = shell("why", "lab", what, "--deep").stdout
+        assert "ref in -c: `data`" in whole
+        assert "not found" not in whole
+    driver.tell("go")
+    driver.wait()
+
+
 # -- stop -----------------------------------------------------------------------------------------
 
 
@@ -303,8 +324,9 @@ def test_stop_ends_a_session_for_everybody_and_they_are_told(
 
 def test_stop_says_what_is_lost(shell: Shell, processes: Processes) -> None:
     wb.init(session="lab", workers=1)
-    kept = wb.put([1], name="df"), wb.put(b"x" * 93), wb.remote(Quiet).options(name="hits").remote()
-    wb.get(wb.remote(len).remote("x"))
+    actor = wb.remote(Quiet).options(name="hits").remote()
+    kept = wb.put([1], name="df"), wb.put(b"x" * 93)
+    wb.get(actor.say_nothing.remote())
     said = shell("stop", "lab").stdout
     lost = "1 named object: df; 1 actor: Quiet 'hits'"
     assert re.fullmatch(rf"Session lab has ended: it took .*s\. Lost with it: {lost}\.\n", said)
@@ -314,6 +336,8 @@ def test_stop_says_what_is_lost(shell: Shell, processes: Processes) -> None:
 
 class Quiet:
     """An actor that does nothing."""
+
+    def say_nothing(self) -> None: ...
 
 
 def test_stop_all(script: Callable[..., Script], shell: Shell, processes: Processes) -> None:

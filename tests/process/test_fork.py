@@ -318,3 +318,18 @@ def test_a_session_ends_with_what_tasks_forked(
     wb.shutdown()
     assert processes.gone()
     assert ends_within(child.pid, TIMEOUT)
+
+
+def test_refs_of_the_parent_work_in_a_child_that_joins(session: Engine) -> None:
+    """As in the workers of a torch DataLoader: `docs/howto/train-with-torch.md`."""
+    ref = wb.put(np.arange(100_000.0))
+
+    def use() -> str:
+        wb.init(session=session.session)
+        ready, _ = wb.wait([ref], timeout=TIMEOUT)
+        (first,) = wb.as_completed([ref])
+        total = wb.get(ref, timeout=TIMEOUT).sum()
+        wb.shutdown()
+        return f"{ready == [ref]} {first == ref} {total}"
+
+    assert in_child(use) == f"True True {wb.get(ref).sum()}"

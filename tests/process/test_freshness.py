@@ -121,7 +121,7 @@ def test_all_that_a_cell_reads_has_one_budget(session: Engine) -> None:
         found.ref(name, value)
     assert Slow.asked - before < 3
     assert len(found.notes) == 4
-    assert all("ms for others)" in note for note in found.notes)
+    assert all("s for others)" in note for note in found.notes)
     assert "last changed" in found.would("last")
 
 

@@ -19,7 +19,8 @@ from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from tests.process.processes import Processes
-from workbench import gathering
+from workbench.api import gathering
+from workbench.api.gathering import WINDOW
 from workbench.engines.base import Engine
 from workbench.errors import (
     ForeignRefError,
@@ -29,7 +30,6 @@ from workbench.errors import (
     TaskCancelledError,
     TaskError,
 )
-from workbench.gathering import WINDOW
 
 
 @wb.remote

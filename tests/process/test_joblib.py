@@ -17,6 +17,7 @@ from joblib import Parallel, delayed, parallel_config
 
 import workbench as wb
 from tests.leaks import eventually
+from tests.patience import THOROUGH
 from tests.process.gates import Gate
 from tests.process.scripts import Script
 from workbench.engines.base import Engine
@@ -79,6 +80,74 @@ def test_results_come_one_after_the_other(return_as: str) -> None:
     assert sorted(found) == [n * n for n in range(50)]
 
 
+def test_what_is_done_first_comes_first(gate: Gate) -> None:
+    calls = [delayed(gate.stop)(), delayed(square)(3)]
+    found = Parallel(return_as="generator_unordered", batch_size=1)(calls)
+    assert next(found) == 9
+    gate.next().let_on("late")
+    assert list(found) == ["late"]
+
+
+def test_a_generator_that_is_closed_cancels_the_rest(session: Engine, gate: Gate) -> None:
+    calls = [delayed(square)(2), *[delayed(gate.stop)() for _ in range(20)]]
+    found = Parallel(return_as="generator", batch_size=1)(calls)
+    assert next(found) == 4
+    gate.next()
+    with pytest.warns(UserWarning, match="have been cancelled"):  # joblib's own
+        found.close()
+    assert eventually(lambda: not session.snapshot().running + session.snapshot().queued)
+
+
+def test_no_more_is_taken_than_is_dispatched(gate: Gate) -> None:
+    taken: list[int] = []
+
+    def items() -> Iterator[Any]:
+        for n in range(12):
+            taken.append(n)
+            yield delayed(gate.stop)()
+
+    found = Parallel(pre_dispatch=4, batch_size=1, return_as="generator")(items())
+    visitors = [gate.next(), gate.next()]
+    assert taken == [0, 1, 2, 3]
+    for visitor in visitors:
+        visitor.let_on("on")
+    for _ in range(10):
+        gate.next().let_on("on")
+    assert list(found) == ["on"] * 12
+
+
+def test_one_parallel_for_several_calls() -> None:
+    with Parallel(n_jobs=2) as parallel:
+        for n in (3, 30):
+            assert parallel(delayed(square)(i) for i in range(n)) == [i * i for i in range(n)]
+
+
+def test_an_iterable_that_fails() -> None:
+    with pytest.raises(ZeroDivisionError):
+        Parallel(n_jobs=2)(delayed(square)(1 // (5 - n)) for n in range(10))
+    assert Parallel(n_jobs=2)(delayed(square)(n) for n in range(2)) == [0, 1]
+
+
+def test_who_needs_shared_memory_gets_threads(session: Engine) -> None:
+    found: list[int] = []
+    Parallel(n_jobs=2, require="sharedmem")(delayed(found.append)(n) for n in range(5))
+    assert sorted(found) == [0, 1, 2, 3, 4]
+
+
+def test_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    Parallel(n_jobs=2, verbose=10)(delayed(square)(n) for n in range(4))
+    said = "".join(capsys.readouterr())
+    assert "Using backend WorkbenchBackend with 2 concurrent workers" in said
+    assert "Done   4 out of   4" in said
+
+
+def test_functions_with_a_memory(tmp_path: Path) -> None:
+    cached = joblib.Memory(tmp_path, verbose=0).cache(square)
+    for _ in range(2):
+        assert Parallel(n_jobs=2)(delayed(cached)(n) for n in range(4)) == [0, 1, 4, 9]
+    assert cached.check_call_in_cache(3)
+
+
 def test_an_error_ends_it(session: Engine) -> None:
     with pytest.raises(LookupError, match="three"):
         Parallel()(delayed(not_three)(n) for n in range(1000))
@@ -104,6 +173,15 @@ def test_arrays_for_an_initializer() -> None:
         with parallel_config("workbench", initializer=len, initargs=(np.ones(3),)):
             for _ in range(2):
                 assert Parallel()(delayed(square)(n) for n in range(3)) == [0, 1, 4]
+
+
+ready: list[str] = []
+
+
+def test_an_initializer_runs_before_the_first_call() -> None:
+    with parallel_config("workbench", initializer=ready.append, initargs=("ready",)):
+        assert Parallel(2)(delayed(lambda: True)() for _ in range(4)) == [True] * 4
+    assert ready == []
 
 
 def test_an_initializer_and_threads() -> None:
@@ -180,6 +258,7 @@ def test_small_ones_travel_with_their_call(session: Engine) -> None:
 # -- scikit-learn ----------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough  # loky's processes take as long as the rest
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learn_finds_what_it_finds_alone() -> None:
     from sklearn.datasets import load_iris
@@ -201,6 +280,10 @@ def test_scikit_learn_finds_what_it_finds_alone() -> None:
         )  # fmt: skip
 
     assert search(2) == search(1)
+    if THOROUGH:
+        with parallel_config("loky"):
+            on_loky = search(2)
+        assert search(2) == on_loky
 
 
 # -- where it is known -----------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import resource
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -20,9 +20,10 @@ from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from tests.process.processes import Processes, seen_memory
-from workbench import machine
+from tests.process.scripts import Script
 from workbench.engines.base import Engine
 from workbench.errors import StoreFullError
+from workbench.system import machine
 
 pytestmark = pytest.mark.fresh_session
 
@@ -290,6 +291,51 @@ def test_a_generator_waits_when_small_items_fill_the_store(little: Engine) -> No
         assert wb.get(ref) == n.to_bytes(2, "big") * (SMALL // 2)
     assert n == MANY - 1
     assert 5 * MB < most <= little.snapshot().capacity
+
+
+@pytest.mark.parametrize("then", ["it goes on", "it is killed"])
+def test_a_stream_ahead_of_a_stopped_reader_counts_and_waits(
+    runtime: str, script: Callable[..., Script], processes: Processes, then: str
+) -> None:
+    """What nobody reads from the socket either: it is in the store, and the server keeps no more
+    than that."""
+    session = wb.init(session="stopped", workers=1, memory="8MB", spill_dir="none")
+    reader = script(
+        """
+        wb.init(session="stopped")
+
+        @wb.remote(max_ahead=1000)
+        def items():
+            for n in range(1000):
+                yield n.to_bytes(2, "big") * 5000
+
+        stream = items.remote()
+        first = next(stream)
+        say("reads")
+        hear()
+        for n, ref in enumerate(stream, 1):
+            assert wb.get(ref) == n.to_bytes(2, "big") * 5000
+        say(n)
+        """
+    )
+    assert reader.line() == "reads"
+    reader.signal(signal.SIGSTOP)
+    server = processes.server()
+    before = server.memory_info().rss
+    assert eventually(lambda: any(w.state == "blocked" for w in session.snapshot().workers))
+    assert 5 * MB < session.snapshot().granted <= session.snapshot().capacity
+    assert server.memory_info().rss - before < 2 * session.snapshot().capacity
+    with pytest.raises(StoreFullError, match=r"of 8 MB are in use"):
+        wb.put(array(4))
+    if then == "it goes on":
+        reader.signal(signal.SIGCONT)
+        reader.tell()
+        assert reader.line() == "999"
+    else:
+        reader.signal(signal.SIGKILL)
+    assert eventually(lambda: not session.snapshot().live)
+    assert wb.get(wb.put(array(7))).size == 7 * MB
+    wb.shutdown()
 
 
 def test_huge_pages_are_asked_for_and_the_answer_is_told() -> None:

@@ -112,6 +112,49 @@ def _gets_at_once() -> Any:
             pass
 
 
+def _plus(i: int) -> int:
+    return i + 1
+
+
+def _calls() -> list[Any]:
+    executor = wb.Executor()
+    return [executor.submit(_plus, i) for i in range(5)]
+
+
+def _wait_for_calls() -> Any:
+    return len(concurrent.futures.wait(_calls(), TIMEOUT).done) == 5
+
+
+def _wait_for_the_first_call() -> Any:
+    first = concurrent.futures.FIRST_COMPLETED
+    return concurrent.futures.wait(_calls(), TIMEOUT, first).done != set()
+
+
+def _calls_as_completed() -> Any:
+    done = concurrent.futures.as_completed(_calls(), TIMEOUT)
+    return sorted(future.result() for future in done) == [*range(1, 6)]
+
+
+def _polls_calls() -> Any:
+    left = _calls()
+    while not all(future.done() for future in left):
+        threading.Event().wait(0.001)
+    return True
+
+
+def _called_back_by_a_call() -> Any:
+    called = threading.Event()
+    _calls()[0].add_done_callback(lambda _: called.set())
+    return called.wait(TIMEOUT)
+
+
+async def _calls_of_a_loop() -> Any:
+    loop = asyncio.get_running_loop()
+    with wb.Executor() as executor:
+        calls = [loop.run_in_executor(executor, _plus, i) for i in range(5)]
+        return await asyncio.gather(*calls) == [*range(1, 6)]
+
+
 def _in_threads() -> Any:
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         return sum(pool.map(lambda i: wb.get(leaf.remote(i)), range(8))) == 36
@@ -125,6 +168,8 @@ WAYS: list[Callable[[], Any]] = [
     lambda: asyncio.run(_completed()),
     _result, _exception, _wait_for_futures, _wait_for_the_first, _futures_as_completed,
     _called_back, _polls_futures, _polls, _gets_at_once, _in_threads,
+    _wait_for_calls, _wait_for_the_first_call, _calls_as_completed, _polls_calls,
+    _called_back_by_a_call, lambda: asyncio.run(_calls_of_a_loop()),
     lambda: wb.get(leaf.remote(1)),
     lambda: len(wb.wait([leaf.remote(i) for i in range(5)], num_returns=3)[0]) == 3,
     lambda: wb.gather([leaf.remote(i) for i in range(5)]) == [*range(1, 6)],

@@ -219,7 +219,7 @@ def test_get_takes_one_ref_or_a_list(session: Engine) -> None:
     assert wb.get(refs) == [0, 1, 2]
     assert wb.get((refs[2], refs[0], refs[2])) == [2, 0, 2]
     assert wb.get([]) == []
-    for wrong in (3, "ref", [refs[0], 3], {refs[0]}):
+    for wrong in (3, [refs[0], 3], {refs[0]}):
         with pytest.raises(TypeError, match="ObjectRef"):
             wb.get(wrong)  # type: ignore[call-overload]
     with pytest.raises(SerializationError, match="ObjectRef already"):
@@ -454,6 +454,16 @@ def test_a_name_keeps_an_object_and_finds_it(session: Engine) -> None:
     session.unname("a")
     assert session.names() == ["c"]
     assert session.find("a") is None
+
+
+def test_get_takes_names_and_ids(session: Engine) -> None:
+    kept = wb.put([1], name="one"), wb.put([2], name="two")
+    assert wb.get("one") == [1]
+    assert wb.get(["two", kept[0]]) == [[2], [1]]
+    with pytest.raises(ObjectLostError, match="no object named 'three'"):
+        wb.get(["one", "three"])
+    session.unname("one")
+    session.unname("two")
 
 
 @pytest.mark.parametrize("name", [3, b"x", ["x"], object()])

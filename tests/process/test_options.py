@@ -244,7 +244,7 @@ def test_nobody_overtakes_a_heavy_task(session: Engine, gate: Gate) -> None:
 @pytest.mark.parametrize(
     ("given", "kind", "complaint"),
     [
-        ({"num_returns": "many"}, ValueError, "must be a number, or 'streaming'"),
+        ({"num_returns": "many"}, ValueError, "must be a number, 'streaming' or 'dynamic'"),
         ({"num_returns": 1.5}, TypeError, "whole number, 0 or more"),
         ({"num_returns": True}, TypeError, "whole number"),
         ({"num_returns": 100_001}, ValueError, "more than 100,000: yield"),

@@ -622,7 +622,7 @@ def test_what_is_usual_is_not_cut(screen: Screen) -> None:
     assert screen.text() == LINE * 12_000
 
 
-@pytest.mark.parametrize("how", ["print", "program"])
+@pytest.mark.parametrize("how", ["print", "program", "C code"])
 def test_a_flood_is_cut_with_notes_and_its_end_is_shown(screen: Screen, how: str) -> None:
     count = 1_400_000
 
@@ -633,6 +633,11 @@ def test_a_flood_is_cut_with_notes_and_its_end_is_shown(screen: Screen, how: str
         if how == "print":
             for _ in range(count // 1000):
                 print(line * 1000, end="")
+        elif how == "C code":  # nobody can read before all is written: it holds the lock
+            import ctypes
+
+            flood = line.encode() * count
+            ctypes.PyDLL(None).write(1, flood, len(flood))
         else:
             program = f"yes '{line.rstrip()}' | head -n {count}"
             subprocess.run(program, shell=True, stderr=subprocess.DEVNULL)

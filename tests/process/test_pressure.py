@@ -17,7 +17,7 @@ from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from workbench.engines.base import Engine
 from workbench.errors import ActorDiedError, OutOfMemoryError
-from workbench.machine import MemoryGauge
+from workbench.system.machine import MemoryGauge
 
 SPARE = 1_500_000_000
 """More than the other tests, which run beside this one, take or give back in between."""

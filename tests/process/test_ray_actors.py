@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
+import threading
 from typing import Any
 
 import pytest
 
 import workbench as wb
+from tests.patience import TIMEOUT
 from tests.process.gates import Gate, stopper
 from workbench.engines.base import Engine
-from workbench.errors import ActorDiedError
+from workbench.errors import ActorDiedError, TaskCancelledError
 
 
 class Exits:
@@ -119,3 +122,95 @@ def test_a_call_whose_argument_is_missing_holds_up_no_other(
     assert (wb.wait([early], timeout=0)[0] == [early]) is overtakes
     visitor.let_on()
     assert wb.get([late, early]) == ["go", "early"]
+
+
+def grouped(kind: str) -> Any:
+    """A class with concurrency groups, whose methods come to a gate or say in which thread they
+    run. ``kind``: in threads, or on loops."""
+
+    class Threads:
+        def stop(self, path: str) -> None:
+            from tests.process.gates import stopper
+
+            stopper(path)()
+
+        def thread(self) -> str:
+            return threading.current_thread().name
+
+    class Loops:
+        async def stop(self, path: str) -> None:
+            Threads.stop(self, path)  # type: ignore[arg-type] - its loop is stuck
+
+        async def thread(self) -> str:
+            return threading.current_thread().name
+
+    cls: Any = Threads if kind == "threads" else Loops
+    wb.method(concurrency_group="io")(cls.stop)
+    return wb.remote(concurrency_groups={"io": 1, "compute": 1})(cls)
+
+
+@pytest.mark.parametrize("kind", ["threads", "loops"])
+def test_a_concurrency_group_holds_up_no_other(session: Engine, gate: Gate, kind: str) -> None:
+    actor = grouped(kind).remote()
+    stuck, behind = actor.stop.remote(gate.path), actor.stop.remote(gate.path)
+    visitor = gate.next()
+    own, other = actor.thread.remote(), actor.thread.options(concurrency_group="compute").remote()
+    names = wb.get([own, other], timeout=TIMEOUT)
+    assert len(set(names)) == 2
+    assert wb.wait([stuck, behind], timeout=0) == ([], [stuck, behind])
+    wb.cancel(behind)
+    with pytest.raises(TaskCancelledError):
+        wb.get(behind)
+    visitor.let_on()
+    wb.get(stuck)
+    of_default = actor.stop.options(concurrency_group="compute").remote(gate.path)
+    visitor = gate.next()
+    assert wb.get(actor.thread.remote(), timeout=TIMEOUT) == names[0]
+    visitor.let_on()
+    wb.get(of_default)
+
+
+def test_groups_that_there_are_not_are_told(session: Engine) -> None:
+    actor = grouped("threads").remote()
+    with pytest.raises(ValueError, match=r"no concurrency group 'x'.*It has io, compute"):
+        actor.thread.options(concurrency_group="x").remote()
+    with pytest.raises(ValueError, match=r"no concurrency group 'io'.*It has compute"):
+        grouped("threads").options(concurrency_groups={"compute": 1}).remote()
+    for wrong, kind in (({"io": 0}, ValueError), ({"": 1}, ValueError), ("io", TypeError)):
+        with pytest.raises(kind, match="concurrency_groups"):
+            wb.remote(concurrency_groups=wrong)(type("A", (), {}))
+    with pytest.raises(TypeError, match="has no option concurrency_group"):
+        wb.remote(concurrency_group="io")(len)
+
+
+@pytest.mark.parametrize("groups", [{}, {"io": 1}])
+def test_an_async_actor_is_made_on_its_loop(session: Engine, groups: dict[str, int]) -> None:
+    @wb.remote(concurrency_groups=groups)
+    class Ticks:
+        async def __init__(self, start: int) -> None:
+            await asyncio.to_thread(int)
+            self.loop, self.ticks = asyncio.get_running_loop(), start
+            self.more, self.seen = asyncio.Event(), asyncio.Event()
+            self.ticking = asyncio.create_task(self.tick())
+
+        async def tick(self) -> None:
+            while True:
+                await self.more.wait()
+                self.more.clear()
+                self.ticks += 1
+                self.seen.set()
+
+        async def look(self) -> tuple[bool, int]:
+            self.more.set()
+            await self.seen.wait()
+            return asyncio.get_running_loop() is self.loop, self.ticks
+
+    assert wb.get(Ticks.remote(7).look.remote(), timeout=TIMEOUT) == (True, 8)
+
+    @wb.remote(concurrency_groups=groups)
+    class Fails:
+        async def __init__(self) -> None:
+            raise KeyError("no")
+
+    with pytest.raises(ActorDiedError, match="no"):
+        wb.get(Fails.remote().__ray_ready__.remote())

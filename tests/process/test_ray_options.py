@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import workbench as wb
+from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from tests.process.scripts import Script
 from workbench.engines.base import Engine
 from workbench.errors import ConfigError
-from workbench.machine import memory_limit
+from workbench.system.machine import memory_limit
 
 VARIABLE = "WB_TEST_VARIABLE"
 
@@ -91,6 +95,10 @@ def test_options_stand_at_a_method(session: Engine) -> None:
                 raise KeyError(self.calls)
             return self.calls
 
+        @wb.method(_generator_backpressure_num_objects=2)
+        def items(self) -> Any:
+            yield from range(100)
+
         @wb.method
         def plain(self) -> str:
             return "plain"
@@ -101,6 +109,7 @@ def test_options_stand_at_a_method(session: Engine) -> None:
     assert wb.get(actor.two.options(num_returns=1).remote()) == (1, 2)
     assert wb.get(actor.third_time.remote()) == 3
     assert wb.get(actor.plain.remote()) == "plain"
+    assert actor.items._options.max_ahead == 2
     with pytest.raises(TypeError, match="A method has no option restarts"):
         wb.method(restarts=3)(len)
     for option in ("num_cpus", "runtime_env"):
@@ -108,8 +117,9 @@ def test_options_stand_at_a_method(session: Engine) -> None:
             actor.plain.options(**{option: 1})
 
 
-@pytest.mark.parametrize("kind", ["task", "method", "coroutine"])
-def test_a_generator_may_have_a_number_of_results(session: Engine, kind: str) -> None:
+def yields(kind: str) -> Any:
+    """What yields its arguments, and raises those that are errors."""
+
     def body(*values: Any) -> Any:
         for value in values:
             if isinstance(value, Exception):
@@ -125,8 +135,71 @@ def test_a_generator_may_have_a_number_of_results(session: Engine, kind: str) ->
             for value in body(*values):
                 yield value
 
-    actor = wb.remote(MakesAsync if kind == "coroutine" else Makes).remote()
-    maker = wb.remote(body) if kind == "task" else actor.items
+    if kind == "task":
+        return wb.remote(body)
+    return wb.remote(MakesAsync if kind == "coroutine" else Makes).remote().items
+
+
+KINDS = pytest.mark.parametrize("kind", ["task", "method", "coroutine"])
+
+
+@KINDS
+def test_what_a_dynamic_generator_yields_is_one_object_to_pass_on(
+    session: Engine, kind: str
+) -> None:
+    dynamic = yields(kind).options(num_returns="dynamic")
+
+    @wb.remote
+    def total(made: wb.DynamicObjectRefGenerator) -> tuple[int, int]:
+        return len(made), sum(len(wb.get(ref)) for ref in made)
+
+    ref = dynamic.remote(b"1", bytes(100_000), b"22")
+    assert wb.get(total.remote(ref)) == (3, 100_003)
+    made = wb.get(ref)
+    del ref
+    assert wb.get(total.remote(made)) == (3, 100_003)
+    one, large, _ = made
+    assert wb.get([one, large]) == [b"1", bytes(100_000)]
+    one, failed = wb.get(dynamic.remote(b"1", KeyError("no"), b"3"))
+    assert wb.get(one) == b"1"
+    with pytest.raises(KeyError, match="no"):
+        wb.get(failed)
+    with pytest.raises(KeyError, match="no"):
+        wb.get(total.remote([failed, wb.put(b"")]))
+    assert not len(wb.get(dynamic.remote()))
+
+
+def test_after_max_calls_a_worker_ends(session: Engine) -> None:
+    @wb.remote(max_calls=2)
+    def look(refs: int = 0) -> tuple[int, bytes, list[Any]]:
+        one = wb.remote(lambda: 1)
+        return os.getpid(), bytes(100_000), [one.remote() for _ in range(refs)]
+
+    calls: Counter[int] = Counter()
+    while 2 not in calls.values():
+        pid, made, refs = wb.get(look.remote(2))
+        calls[pid] += 1
+    assert eventually(lambda: not os.path.exists(f"/proc/{pid}"))
+    assert made == bytes(100_000)  # what it has made stays
+    assert wb.get(refs) == [1, 1]
+    pids = {pid for pid, *_ in wb.get([look.options(max_calls=1).remote() for _ in range(6)])}
+    assert len(pids) == 6
+    with pytest.raises(TypeError, match="calls have no max_calls"):
+        wb.method(max_calls=1)(len)
+
+
+def test_only_what_yields_can_be_dynamic(session: Engine) -> None:
+    @wb.remote(num_returns="dynamic")
+    def gives() -> list[int]:
+        return [1]
+
+    with pytest.raises(TypeError, match="has to yield; it returned list"):
+        wb.get(gives.remote())
+
+
+@KINDS
+def test_a_generator_may_have_a_number_of_results(session: Engine, kind: str) -> None:
+    maker = yields(kind)
     three = maker.options(num_returns=3)
     assert wb.get(three.remote(1, 2, 3)) == [1, 2, 3]
     assert wb.get(three.remote(1, 2, 3, 4)) == [1, 2, 3]
@@ -149,21 +222,65 @@ def test_rays_older_ways_with_generators(session: Engine) -> None:
     def numbers() -> Any:
         yield from range(3)
 
-    for ref in (numbers.remote(), numbers.options(num_returns="dynamic").remote()):
-        found = wb.get(ref)
-        assert found is ref
-        assert [wb.get(each) for each in found] == [0, 1, 2]
+    ref = numbers.remote()
+    assert wb.get(ref) is ref
+    assert [wb.get(each) for each in ref] == [0, 1, 2]
     assert numbers.options(_generator_backpressure_num_objects=-1)._options.max_ahead == 2
     with pytest.raises(ValueError, match="max_ahead=0"):
         numbers.options(_generator_backpressure_num_objects=0)
+
+
+def test_a_session_may_have_actors_only(script: Callable[..., Script]) -> None:
+    engine = wb.init(num_cpus=0, session="actors")
+
+    @wb.remote
+    def one() -> int:
+        return 1
+
+    class Asks:
+        def ask(self) -> int:
+            return wb.get(one.options(num_cpus=0).remote())
+
+    assert wb.get(wb.remote(num_cpus=1)(Asks).remote().ask.remote(), timeout=TIMEOUT) == 1
+    with pytest.raises(ValueError, match="has no workers, only actors"):
+        one.remote()
+    with wb.Executor() as executor, pytest.raises(ValueError, match="has no workers"):
+        executor.submit(len, "")
+    other = script("""
+        wb.init(session="actors")
+        try:
+            wb.remote(len).remote("")
+        except ValueError as error:
+            say("has no workers" in str(error))
+        wb.shutdown()
+        say("over")
+    """)
+    assert [other.line(), other.line()] == ["True", "over"]
+    roles = lambda: [client.role for client in engine.snapshot().clients]
+    assert eventually(lambda: roles().count("driver") == 1)  # else it ends after we have left
+    wb.shutdown()
+
+
+def test_workers_import_from_where_their_driver_does() -> None:
+    """``python -s -S``: without site-packages of the user, or any but what PYTHONPATH names."""
+    code = (
+        "import os, sys, workbench as wb\n"
+        "wb.init(workers=1)\n"
+        "look = lambda: (sys.flags.no_user_site, sys.flags.no_site, os.environ['PYTHONPATH'])\n"
+        "print(wb.get(wb.remote(look).remote()) == look(), look()[:2])\n"
+        "wb.shutdown()\n"
+    )
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-s", "-S", "-c", code]
+    done = subprocess.run(command, env=paths, capture_output=True, timeout=TIMEOUT)
+    assert (done.stdout, done.stderr) == (b"True (1, 1)\n", b"")
 
 
 # -- those that are accepted, or refused -----------------------------------------------------------
 
 VAIN = {
     "num_gpus": 0, "resources": {}, "scheduling_strategy": "SPREAD", "accelerator_type": None,
-    "runtime_env": {}, "memory": None, "max_calls": 0, "enable_task_events": False,
-    "concurrency_groups": {},
+    "runtime_env": {}, "memory": None, "enable_task_events": False,
 }  # fmt: skip
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
@@ -172,8 +289,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"resources": {"tpu": 1}}, "raise num_cpus"),
     ({"accelerator_type": "A100"}, "one machine"),
     ({"scheduling_strategy": object()}, "one machine"),
-    ({"max_calls": 1}, "cleaned after each task"),
-    ({"concurrency_groups": {"io": 2}}, "share max_concurrency"),
     ({"runtime_env": {"pip": ["x"], "env_vars": {"A": "1"}}}, "nothing else, not 'pip'"),
     ({"memory": -1}, "number of bytes, 0 or more"),
 ]
@@ -226,7 +341,7 @@ def test_a_session_that_was_there_keeps_its_variables(script: Callable[..., Scri
         ({"include_dashboard": True}, ValueError, r"`dashboard\(\)`"),
         ({"runtime_env": {"working_dir": "."}}, ValueError, "nothing else, not 'working_dir'"),
         ({"num_cpus": 1, "workers": 2}, ValueError, "Ray's name of workers"),
-        ({"num_cpus": 0}, ConfigError, "workers=0"),
+        ({"num_cpus": -1}, ConfigError, "workers=-1"),
         ({"wrokers": 2}, TypeError, "init has no option wrokers"),
     ],
 )

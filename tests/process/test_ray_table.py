@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.process import ray_rows, ray_table
-from workbench import options, ray_options
+from workbench import options
+from workbench.ray_api import options as ray_options
 
 
 def test_the_page_says_what_each_name_and_option_does() -> None:

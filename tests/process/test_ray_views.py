@@ -76,14 +76,6 @@ def feed(ray: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Feed]:
     feed.close()
 
 
-@pytest.fixture
-def page(feed: Feed) -> Iterator[Page]:
-    page = Page(feed)
-    feed.shown(page, True)
-    yield page
-    feed.shown(page, False)
-
-
 def row(page: Page, ref: Any) -> Row:
     return dict(page.world["objects"].get(key_of(id_of(ref.hex())), {}))
 

@@ -18,6 +18,7 @@ from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from tests.process.processes import Processes
 from tests.process.scripts import Script
+from workbench.engines.base import Engine
 from workbench.errors import ConfigError, SessionError
 
 
@@ -54,6 +55,17 @@ def test_one_session_at_a_time(runtime: str) -> None:
     wb.shutdown()
 
 
+def test_the_name_of_the_session_one_is_in_changes_nothing(runtime: str) -> None:
+    session = wb.init(session="lab", workers=1)
+    kept = wb.put([1], name="kept")
+    assert wb.init(session="lab") is session
+    assert wb.init(session=session.session) is session
+    with pytest.raises(SessionError, match="lose 1 object"):
+        wb.init(session="other")
+    assert wb.get(kept) == [1]
+    wb.shutdown()
+
+
 def test_options_start_anew_unless_something_would_be_lost(runtime: str) -> None:
     wb.init(workers=1)
     assert wb.get(wb.remote(lambda: "ran").remote()) == "ran"
@@ -73,7 +85,7 @@ def test_options_start_anew_unless_something_would_be_lost(runtime: str) -> None
     wb.kill(actor)
     del actor
     with pytest.raises(ConfigError):
-        wb.init(workers=0)
+        wb.init(workers=-1)
     assert wb.init(workers=1, session="named").workers == 1
     wb.shutdown()
 
@@ -99,6 +111,10 @@ def test_of_a_shared_session_only_what_is_ours_alone_would_be_lost(
     other.tell()
 
 
+def drivers(engine: Engine) -> int:
+    return [client.role for client in engine.snapshot().clients].count("driver")
+
+
 def test_a_sessions_unique_name_joins_that_one_and_no_other(script: Callable[..., Script]) -> None:
     text = """
         engine = wb.init(session="lab", workers=1)
@@ -119,6 +135,7 @@ def test_a_sessions_unique_name_joins_that_one_and_no_other(script: Callable[...
     assert engine.names() == ["x"]
     other.tell()
     assert other.line() == "over"
+    assert eventually(lambda: drivers(engine) == 1)  # else the session ends after we have left
     wb.shutdown()
     for again in (True, False):
         with pytest.raises(SessionError, match=rf"{unique}' is over. `init\(session='lab'\)`"):

@@ -118,6 +118,17 @@ def test_what_is_larger_than_the_store_goes_to_disk_at_once(session: Engine, dis
     assert not spill_files(psutil.Process(), disk)
 
 
+def test_a_pickle_larger_than_the_store_goes_to_disk_too(session: Engine, disk: Path) -> None:
+    """Not in buffers, but in the stream itself: bytes, strings and small things."""
+    large = [b"x" * MB for _ in range(70)]
+    ref = wb.put(large)
+    assert where(ref) == "disk"
+    assert wb.get(ref) == large
+    assert wb.get(wb.remote(lambda value: len(value) * len(value[-1])).remote(ref)) == 70 * MB
+    del ref
+    assert eventually(lambda: session.snapshot().spilled == 0)
+
+
 def test_results_and_puts_of_workers_spill_too(session: Engine) -> None:
     @wb.remote
     def made(seed: int) -> Any:

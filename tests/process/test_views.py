@@ -38,15 +38,6 @@ def feed(session: Engine) -> Iterator[Feed]:
     feed.close()
 
 
-@pytest.fixture
-def page(feed: Feed) -> Iterator[Page]:
-    """A page that shows a view."""
-    page = Page(feed)
-    feed.shown(page, True)
-    yield page
-    feed.shown(page, False)
-
-
 def do(session: Engine, action: str, ref: wb.ObjectRef | str, **more: object) -> Row:
     id = ref if isinstance(ref, str) else key_of(ref.id)
     return perform(session, {"do": action, "id": id, **more})

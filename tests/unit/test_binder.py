@@ -18,13 +18,14 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 BINDER = ROOT / "binder"
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT, BUILD = SETTINGS["project"], SETTINGS["build-system"]
 LINES = [
     line
     for line in (BINDER / "requirements.txt").read_text().splitlines()
     if line and not line.startswith("#")
 ]
-PINS = {canonicalize_name(line.partition("==")[0]): line for line in LINES if line != ".[lab]"}
+PINS = {canonicalize_name(line.partition("==")[0]): line for line in LINES}
 
 
 # -- the Dockerfile --------------------------------------------------------------------------------
@@ -45,8 +46,8 @@ def dockerfile(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_steps_come_in_the_order_in_which_they_need_each_other(dockerfile: str) -> None:
     steps = {
         "the base environment": r"^bash -c 'time /tmp/install-base-env.bash'",
-        "the repository": r"^COPY .*src/ \$\{REPO_DIR\}/$",
-        "the requirements, the project among them": r"^RUN .*/pip install .*binder/requirements",
+        "the requirements, which change seldom": r"^RUN .*/pip install .*binder/requirements",
+        "the repository": r"^COPY .*src/ \$\{REPO_DIR\}/?$",
         "postBuild": r"^RUN \./binder/postBuild$",
         "the command": r"^CMD \[",
     }
@@ -65,15 +66,15 @@ def test_its_environment_is_of_the_python_we_ask_for(dockerfile: str) -> None:
 # -- the pins --------------------------------------------------------------------------------------
 
 
-def test_every_line_is_an_exact_pin_but_the_project_itself() -> None:
-    assert LINES[-1] == ".[lab]"
-    for line in LINES[:-1]:
+def test_every_line_is_an_exact_pin() -> None:
+    for line in LINES:
         assert re.fullmatch(r"[A-Za-z0-9][\w.-]*==[0-9][\w.+]*", line), line
-    assert len(PINS) == len(LINES) - 1, "something is pinned twice"
+    assert len(PINS) == len(LINES), "something is pinned twice"
 
 
 @pytest.mark.parametrize(
-    "wanted", PROJECT["dependencies"] + PROJECT["optional-dependencies"]["lab"]
+    "wanted",
+    [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["lab"], *BUILD["requires"]],
 )
 def test_pins_are_what_the_project_asks_for(wanted: str) -> None:
     requirement = Requirement(wanted)
@@ -98,6 +99,7 @@ def test_the_last_step_makes_every_server_open_a_notebook_that_is_there(tmp_path
         [BINDER / "postBuild"], cwd=ROOT, env=environment, capture_output=True, text=True
     )
     assert step.returncode == 0, step.stderr
+    assert list(library.glob("ipyworkbench-*.dist-info"))
     config = json.loads((prefix / "etc/jupyter/jupyter_server_config.json").read_text())
     assert config.keys() == {"ServerApp", "LabApp", "JupyterNotebookApp"}
     for server in config.values():

@@ -33,9 +33,9 @@ def test_who_speaks_last_is_heard(tmp_path: Path) -> None:
 
 
 BAD = [
-    ({"workers": 0}, "workers=0 (from this call)"),
+    ({"workers": -1}, "workers=-1 (from this call)"),
     ({"workers": "two"}, "workers='two'"),
-    ({"workers": 257}, "between 1 and 256"),
+    ({"workers": 257}, "between 0 and 256"),
     ({"memory": "much"}, "write it like 500MB"),
     ({"memory": "-1GB"}, "500MB"),
     ({"memory": 1000}, "at least 1 MiB"),
@@ -67,8 +67,8 @@ def test_a_bad_setting_says_where_it_comes_from(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="from the environment"):
         config.load(environ={"WORKBENCH_WORKERS": "many"}, file=NOWHERE)
     file = tmp_path / "config.toml"
-    file.write_text("workers = 0")
-    with pytest.raises(ConfigError, match=r"workers=0 \(from .*config.toml"):
+    file.write_text("workers = -1")
+    with pytest.raises(ConfigError, match=r"workers=-1 \(from .*config.toml"):
         config.load(environ={}, file=file)
     file.write_text("workers = = 3")
     with pytest.raises(ConfigError, match=r"config.toml is not valid TOML"):

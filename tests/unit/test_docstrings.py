@@ -11,10 +11,10 @@ import pytest
 from numpydoc.validate import validate
 
 import workbench as wb
-from workbench.actors import ActorClass, ActorHandle, ActorMethod
+from workbench.api.actors import ActorClass, ActorHandle, ActorMethod
+from workbench.api.functions import RemoteFunction
+from workbench.api.gathering import Completed
 from workbench.engines.base import Engine
-from workbench.functions import RemoteFunction
-from workbench.gathering import Completed
 
 RETURNED = (ActorClass, ActorHandle, ActorMethod, Completed, RemoteFunction)
 """What public functions return, and people call methods of."""

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from workbench import machine
 from workbench.cli import doctor
 from workbench.config import Config
 from workbench.memory import segment
-from workbench.sizes import PAGE
+from workbench.system import machine
+from workbench.system.sizes import PAGE
 
 GB = 10**9
 

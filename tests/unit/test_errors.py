@@ -52,8 +52,8 @@ from typing import Any
 import cloudpickle
 import pytest
 
-from workbench import errors, exception_state
-from workbench.errors import TaskError, WorkbenchError, task_error
+from workbench import errors
+from workbench.errors import TaskError, WorkbenchError, exception_state, task_error
 from workbench.host.tracebacks import MOST_FRAMES, describe_error
 
 OURS = [

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.patience import TIMEOUT
-from workbench.ki_protection import interrupt, ki_protection
+from workbench.system.ki_protection import interrupt, ki_protection
 
 
 def in_thread(body: Callable[[], None]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.kernels import kernel_files
-from workbench import machine
+from workbench.system import machine
 
 GIB = 1 << 30
 

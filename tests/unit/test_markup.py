@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import re
 
-from workbench.markup import Html, Table, as_html, bar, bullets, card, code, muted, page, pre, title
+from workbench.report.markup import (
+    Html,
+    Table,
+    as_html,
+    bar,
+    bullets,
+    card,
+    code,
+    muted,
+    page,
+    pre,
+    title,
+)
 
 NASTY = "<b>&\"'</b>"
 ESCAPED = "&lt;b&gt;&amp;&quot;&#x27;&lt;/b&gt;"

@@ -16,7 +16,7 @@ from workbench import api, context
 from workbench.core.snapshot import Change, ObjectRecord, Snapshot
 from workbench.engines import observed
 from workbench.engines.base import Abilities, acting_on
-from workbench.engines.observed import Course, Looks, difference, id_of
+from workbench.engines.observed import PolledChanges, SeenHistory, difference, id_of
 from workbench.errors import SessionError, WorkbenchError
 from workbench.report.page import BUTTONS
 from workbench.widgets.actions import ACTIONS
@@ -72,10 +72,10 @@ def test_a_session_may_change_without_its_objects() -> None:
 
 
 def test_what_came_and_went_is_counted_from_the_first_look_on() -> None:
-    course = Course()
+    seen = SeenHistory()
 
     def last(*ids: int) -> list[tuple[object, ...]]:
-        history = course.noted(a_snapshot(*map(a_record, ids))).history
+        history = seen.noted(a_snapshot(*map(a_record, ids))).history
         assert history is not None
         return [msgspec.structs.astuple(sample) for sample in history]
 
@@ -86,7 +86,7 @@ def test_what_came_and_went_is_counted_from_the_first_look_on() -> None:
 
 
 def test_where_nobody_knows_how_full_it_is_there_is_no_course() -> None:
-    assert Course().noted(a_snapshot(live=None)).history is None
+    assert SeenHistory().noted(a_snapshot(live=None)).history is None
 
 
 def test_keys_have_ids_of_their_own_that_travel() -> None:
@@ -104,7 +104,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(observed, "SHARE", 0)
 
 
-def the_looks(*answers: Snapshot | Exception) -> tuple[Looks, list[int]]:
+def the_looks(*answers: Snapshot | Exception) -> tuple[PolledChanges, list[int]]:
     """They see these, one after another; and what says how often they have looked."""
     coming: Iterator[Snapshot | Exception] = iter(answers)
     made: list[int] = []
@@ -116,7 +116,7 @@ def the_looks(*answers: Snapshot | Exception) -> tuple[Looks, list[int]]:
             raise answer
         return answer
 
-    return Looks(look, lambda: False), made
+    return PolledChanges(look, lambda: False), made
 
 
 @pytest.mark.usefixtures("quick")
@@ -147,7 +147,7 @@ def test_nobody_is_asked_too_often(clock: list[float], takes: float, rest: float
         clock[0] += takes
         return a_snapshot(a_record(len(made)))
 
-    looks = Looks(look, lambda: False)
+    looks = PolledChanges(look, lambda: False)
     assert made == []  # nor before somebody wants to know
     assert told(looks.next(0.0)) == ([1], ())
     clock[0] += rest - 0.01
@@ -167,8 +167,8 @@ def test_no_answer_is_no_change() -> None:
     assert told(looks.next()) == ([2], ())
 
 
-@pytest.mark.parametrize("end", [Looks.interrupt, Looks.close])
-def test_who_waits_can_be_roused(end: Callable[[Looks], None]) -> None:
+@pytest.mark.parametrize("end", [PolledChanges.interrupt, PolledChanges.close])
+def test_who_waits_can_be_roused(end: Callable[[PolledChanges], None]) -> None:
     looks, made = the_looks(a_snapshot())
     looks.next()
     looks._due += 3600.0
@@ -197,7 +197,7 @@ def test_when_it_is_over_nobody_is_asked() -> None:
     def look() -> Snapshot:
         raise AssertionError
 
-    looks = Looks(look, lambda: bool(over))
+    looks = PolledChanges(look, lambda: bool(over))
     assert not looks.is_over
     over.append(1)
     assert looks.is_over

@@ -16,15 +16,13 @@ import workbench
 PACKAGE = Path(workbench.__file__).parent
 TESTS = Path(__file__).parents[1]
 
-NEUTRAL = {
-    "errors", "exception_state", "sizes", "markup", "config", "options", "ray_options", "ref",
-    "ref_generator", "context", "spare_descriptors", "spin_poll", "call_site", "ki_protection",
-    "task_context", "fallocate", "report.format",
-}  # fmt: skip
-"""Top-level modules that everyone may import, but for those that must stay pure."""
+PURE = {"errors", "report.format", "system.sizes"}
+"""What every room may import: no clock, no file, no thread."""
 
-PURE = {"errors", "exception_state", "sizes", "report.format"}
-"""The neutral ones without a clock, a file or a thread."""
+NEUTRAL = PURE | {
+    "call_site", "config", "context", "options", "ref", "ref_generator", "report.markup", "system",
+}  # fmt: skip
+"""What every room may import, but for those that must stay pure."""
 
 LIBRARIES = {"pandas", "polars", "pyarrow", "torch"}
 """What may be imported inside a function, once an object of its has come."""
@@ -33,34 +31,32 @@ LIBRARIES = {"pandas", "polars", "pyarrow", "torch"}
 ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "core": (PURE, {"msgspec"}),
     "wire": (PURE | {"core.events", "core.instructions"}, {"msgspec"}),
-    "memory": (PURE | {"fallocate"}, {"numpy", "xxhash"}),
+    "memory": (PURE, {"numpy", "xxhash"}),
     "serialization": (
-        PURE | {"markup", "remote_frames"},
+        PURE | {"report.markup"},
         {"numpy", "cloudpickle", "xxhash", *LIBRARIES},
     ),
     "client": (
         NEUTRAL
-        | {"core", "wire", "memory", "serialization", "engines.base", "machine", "report.facts"},
+        | {"core", "wire", "memory", "serialization", "report.facts"}
+        | {"engines.base", "engines.lending_future", "engines.tally"},
         {"numpy"},
     ),
     "server": (
-        PURE
-        | {"spin_poll", "machine", "fallocate", "core", "wire", "memory.segment", "memory.spill"}
-        | {"spare_descriptors"},
+        PURE | {"system", "core", "wire", "memory.segment", "memory.spill"},
         {"msgspec"},
     ),
     "host": (
         PURE
-        | {"call_site", "context", "fallocate", "ki_protection", "task_context"}
-        | {"core.events", "error_notes", "machine"}
+        | {"call_site", "context", "system", "core.events", "core.logs", "error_notes"}
         | {"serialization"},  # what a cell captured by value, and what it changed of that
-        {"IPython", "traitlets", "comm", "cloudpickle"},
+        {"IPython", "traitlets", "comm"},
     ),
     "worker": (
         NEUTRAL
         | {"host", "core.events", "core.instructions", "core.loop_events"}
-        | {"wire.buffers", "client", "serialization"}
-        | {"server.settings", "actors", "functions", "interop.registration"},
+        | {"wire.buffers", "client", "serialization", "engines.lending_future", "engines.tally"}
+        | {"server.settings", "api.actors", "api.functions", "interop.registration"},
         {"msgspec", "numpy", "cloudpickle"},
     ),
     "engines": (
@@ -72,98 +68,63 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     ),
     "ipython": (
         NEUTRAL
-        | {"actors", "api", "engines.base", "core.events", "core.logs", "core.snapshot"}
+        | {"api", "engines.base", "engines.tally", "core.events", "core.logs", "core.snapshot"}
         | {"error_notes", "host.captured", "host.cells", "host.comms", "host.display"}
         | {"host.environment", "host.seeding", "report", "serialization"}
-        | {"interop.registration", "widgets.lines", "widgets.views"},
+        | {"interop.registration", "widgets.lines", "widgets.page_model"}
+        | {"widgets.views"},
         {"IPython", "comm"},
     ),
     "report": (
-        PURE
-        | {"core.events", "core.snapshot", "engines.base", "markup", "ref", "serialization.codec"},
+        PURE | {"core.events", "core.snapshot", "engines.base", "ref", "serialization.codec"},
         {"msgspec", "numpy"},
     ),
-    "plots": (NEUTRAL | {"core.snapshot", "report"}, {"matplotlib", "PIL"}),
+    "plots": ({"context", "core.snapshot", "errors", "report"}, {"matplotlib", "PIL"}),
     "widgets": (
-        NEUTRAL
-        | {"api", "core.snapshot", "engines.base", "plots.pictures", "report"}
+        {"api", "context", "core.snapshot", "engines.base", "errors", "plots.pictures", "report"}
         | {"serialization.costs"},
         {"anywidget", "traitlets", "IPython", "msgspec"},
     ),
-    "util": (
-        {"actor_control", "actors", "api", "errors", "functions", "ray_names", "ref"}
-        | {"serializers"},
-        set(),
-    ),
+    "util": ({"api", "errors", "ray_api.names", "ref"}, set()),
     "cli": (
         NEUTRAL
-        | {"api", "core.snapshot", "engines", "functions", "machine", "memory.segment"}
+        | {"api", "core.snapshot", "engines", "memory.segment"}
         | {"wire", "server.settings", "core.events", "core.instructions", "report"},
         {"numpy", "msgspec"},
     ),
     "interop": (
-        {"api", "engines.base", "errors", "options", "ref"}
+        {"api", "engines.base", "engines.lending_future", "engines.tally"}
+        | {"errors", "options", "ref"}
         | {"host.tracebacks"}  # what a chunk of calls tells of the one that failed
         | {"serialization.comparison"},  # the check of what was stored for an argument
-        {"joblib", "numpy", "threadpoolctl"},
+        {"joblib", "numpy", "threadpoolctl", "xxhash"},
     ),
-    # top-level modules
     "api": (
-        NEUTRAL | {"actors", "core.snapshot", "engines", "lifecycle", "report"} | {"serializers"},
-        set(),
-    ),
-    "lifecycle": (
-        {"config", "context", "core.snapshot", "engines.base", "engines.local", "error_notes"}
-        | {"errors", "options", "ray_options", "report.format", "report.sessions"},
-        set(),
-    ),
-    "serializers": ({"context", "lifecycle", "ref", "serialization"}, set()),
-    "functions": (
-        {"actors", "api", "context", "engines.base", "options", "ray_options", "signatures"},
-        set(),
-    ),
-    "gathering": (
-        {"actors", "api", "engines.base", "errors", "functions", "ref", "ref_generator"},
+        NEUTRAL
+        | {"core.snapshot", "engines", "error_notes", "ray_api.options", "report"}
+        | {"serialization"},
         {"IPython", "tqdm"},
     ),
-    "actors": ({"engines.base", "options", "ref", "report.format", "signatures"}, set()),
-    "actor_control": (
-        {"actors", "context", "engines.base", "errors", "lifecycle", "options"},
-        set(),
-    ),
-    "runtime_context": ({"actors", "engines.base", "lifecycle", "ref"}, set()),
-    "options": ({"ray_options"}, set()),
-    "signatures": (set(), set()),
-    "ray_options": (set(), set()),
-    "ray_names": (set(), set()),
-    "resources": ({"lifecycle"}, set()),
-    "exceptions": ({"errors", "ray_names"}, set()),
-    "ref_generator": ({"ref"}, set()),
-    "markup": ({"report.format"}, set()),
     "error_notes": (
-        {"context", "engines.base", "errors", "exception_state", "ref", "report.format"},
+        {"call_site", "context", "engines.base", "errors", "ref", "report.format"},
         set(),
     ),
-    "errors": ({"exception_state", "remote_frames", "report.format"}, set()),
-    "exception_state": ({"remote_frames"}, set()),
-    "remote_frames": (set(), {"IPython", "pygments"}),
-    "sizes": (set(), set()),
-    "config": (PURE | {"machine"}, {"platformdirs"}),
-    "machine": (PURE, set()),
-    "ref": (set(), set()),
-    "context": ({"engines.base", "errors", "ref"}, set()),
-    "spin_poll": (set(), set()),
-    "ki_protection": (set(), set()),
-    "task_context": (set(), set()),
+    "errors": ({"report.format"}, {"IPython", "pygments"}),
+    "ray_api": (set(), set()),
+    "system": (set(), set()),
+    # top-level modules
     "call_site": ({"errors"}, set()),
-    "fallocate": ({"sizes"}, set()),
-    "spare_descriptors": (set(), set()),
+    "config": (PURE | {"system.machine"}, {"platformdirs"}),
+    "context": ({"engines.base", "errors", "ref"}, set()),
+    "exceptions": ({"errors", "ray_api.names"}, set()),
+    "options": ({"ray_api.options"}, set()),
+    "ref": (set(), set()),
+    "ref_generator": ({"ref"}, set()),
+    "runtime_context": ({"api.actors", "api.lifecycle", "engines.base", "ref"}, set()),
     "__main__": ({"cli"}, set()),
     "__init__": (
-        {"actor_control", "actors", "api", "config", "core.snapshot", "exceptions", "functions"}
-        | {"gathering", "lifecycle", "ray_names", "ref", "ref_generator", "resources"}
-        | {"runtime_context", "serializers", "interop", "ipython.extension"}
-        | {"plots", "util", "widgets"},
+        {"api", "config", "core.snapshot", "exceptions", "interop", "ipython.extension", "plots"}
+        | {"ray_api.names", "ref", "ref_generator", "runtime_context", "util", "widgets"},
         set(),
     ),
 }
@@ -293,7 +254,7 @@ def test_segments_need_no_numpy() -> None:
         ("workbench.api", {"IPython", "matplotlib", "ipywidgets"}),
         ("workbench.report.html", {"IPython", "matplotlib", "ipywidgets", "numpy"}),
         ("workbench.plots.axes", {"IPython", "matplotlib", "ipywidgets"}),
-        ("workbench.gathering", {"IPython", "tqdm", "ipywidgets", "asyncio"}),
+        ("workbench.api.gathering", {"IPython", "tqdm", "ipywidgets", "asyncio"}),
         ("workbench.cli", {"numpy", "IPython", "argparse"}),
         ("workbench.cli.sessions", {"IPython", "matplotlib", "ipywidgets"}),
     ],

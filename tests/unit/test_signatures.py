@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.signatures import (
+from workbench.api.signatures import (
     ANYTHING,
     signature_of,
     signature_of_class,

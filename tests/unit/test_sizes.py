@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.report.format import human_bytes
-from workbench.sizes import parse_bytes
+from workbench.system.sizes import parse_bytes
 
 
 @given(st.integers(1, 10**15))

@@ -19,4 +19,5 @@ def test_a_change_is_followed_to_its_tests() -> None:
     assert "tests/unit/test_config.py" in touched_by("workbench/config.py")
     assert touched_by("tests/process/gates.py") == ["tests/process"]
     assert touched_by("tests/unit/test_errors.py") == ["tests/unit/test_errors.py"]
-    assert touched_by("README.md") == []
+    assert touched_by("README.md") == ["tests/kernel/test_docs.py"]
+    assert touched_by("CHANGELOG.md") == []

@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     0: it is done; 1: it can't be, or `doctor` has found a problem; 2: it isn't one of ours.
     """
-    given = _parser().parse_args(arguments)
+    given = command_parser().parse_args(arguments)
     try:
         status = _run(given)
         sys.stdout.flush()
@@ -50,12 +50,13 @@ def _run(given: Namespace) -> int:
         case "objects":
             return sessions.objects(given.session, given.pattern, given.sort, given.json)
         case "why":
-            return sessions.why(given.session, given.name, given.json)
+            return sessions.why(given.session, given.name, given.deep, given.json)
         case _:
             return sessions.stop(None if given.all else given.session, given.json)
 
 
-def _parser() -> ArgumentParser:
+def command_parser() -> ArgumentParser:
+    """What the command understands."""
     from argparse import ArgumentParser
 
     from workbench.report.mistyped import of_arguments
@@ -93,6 +94,10 @@ def _parser() -> ArgumentParser:
     why = command("why", "Say what keeps an object in a session's store, and what lets go of it.")
     why.add_argument("session", metavar="SESSION")
     why.add_argument("name", metavar="NAME", help="its name, or the id that `objects` shows")
+
+    why.add_argument(
+        "--deep", action="store_true", help="look at all there is, however long it takes"
+    )
 
     stop = command("stop", "End a session for everybody who uses it.")
     which = stop.add_mutually_exclusive_group(required=True)

@@ -20,9 +20,9 @@ from typing import Any
 
 import msgspec
 
-from workbench import machine
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.core.referrers import DEEP_PATIENCE
 from workbench.core.snapshot import Account, ObjectRecord, Snapshot
 from workbench.engines.local import (
     SOCKET,
@@ -35,6 +35,7 @@ from workbench.engines.local import (
 from workbench.errors import NotAnsweringError, SessionError
 from workbench.report.mistyped import did_you_mean
 from workbench.server.settings import settings_of
+from workbench.system import machine
 from workbench.wire.buffers import Inbox, Outbox
 from workbench.wire.codec import decode_from_server
 from workbench.wire.framing import LARGEST_OF_SERVER
@@ -43,7 +44,9 @@ PATIENCE = 1.0
 """Seconds in which a server that runs has answered."""
 
 INQUIRY = 7.0
-"""The same for `why`: the server itself waits for whoever holds the object."""
+DEEP_INQUIRY = DEEP_PATIENCE + 2.0
+"""The same for `why`, the latter if all is looked at: the server itself waits for whoever holds the
+object."""
 
 ENDING = 5.0
 """Seconds in which a session that was told to end is gone."""
@@ -100,18 +103,19 @@ class AdminConnection:
         """What objects are called; of very many, some."""
         return self._ask("names").names
 
-    def why(self, what: int | str) -> Account | None:
+    def why(self, what: int | str, deep: bool = False) -> Account | None:
         id, name = (0, what) if isinstance(what, str) else (what, "")
-        return self._ask("why", id, name, INQUIRY).account
+        return self._ask("why", id, name, DEEP_INQUIRY if deep else INQUIRY, deep).account
 
     def end(self, reason: str) -> None:
         """End the session for everybody; returns before it has ended."""
         self._say(ev.EndSession(reason))
 
     def _ask(
-        self, what: str, object: int = 0, name: str = "", patience: float = PATIENCE
-    ) -> do.Answer:
-        answer = self._asked(ev.Ask(next(self._requests), what, object, name), patience)
+        self, what: str, object: int = 0, name: str = "", patience: float = PATIENCE,
+        deep: bool = False,
+    ) -> do.Answer:  # fmt: skip
+        answer = self._asked(ev.Ask(next(self._requests), what, object, name, deep), patience)
         assert isinstance(answer, do.Answer)
         return answer
 

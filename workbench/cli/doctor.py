@@ -15,16 +15,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from workbench import __version__, machine
+from workbench import __version__
 from workbench import config as config_module
 from workbench.cli import admin, show
 from workbench.config import Config
 from workbench.engines.local import runtime_directory
 from workbench.errors import SessionError, WorkbenchError
-from workbench.markup import Table
 from workbench.memory import segment
 from workbench.report.format import human_bytes, human_seconds
-from workbench.sizes import PAGE
+from workbench.report.markup import Table
+from workbench.system import machine
+from workbench.system.sizes import PAGE
 
 PACKAGES = ("numpy", "cloudpickle", "msgspec", "ipython", "ipykernel", "jupyterlab")
 

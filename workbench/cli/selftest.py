@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from workbench import api, machine
+from workbench import api
+from workbench.api.functions import remote
 from workbench.cli import admin
-from workbench.functions import remote
+from workbench.system import machine
 
 NBYTES = 10_000_000
 """Size of the array that is stored and read."""

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shlex
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from workbench import machine
 from workbench.cli import admin, show
 from workbench.core.snapshot import Snapshot
 from workbench.engines.local import runtime_directory
 from workbench.errors import NotAnsweringError, ObjectLostError, SessionError
-from workbench.markup import Table
 from workbench.report import facts, json, text
 from workbench.report import why as why_text
 from workbench.report.format import human_age, human_bytes, listed
+from workbench.report.markup import Table
 from workbench.report.mistyped import did_you_mean
 from workbench.report.processes import actor_text, client_name
 from workbench.report.sessions import lost_names, stopped_text
+from workbench.system import machine
 
 MOST_NAMES = 10
 """Names in the text of an error; the rest are counted."""
@@ -111,12 +112,12 @@ def objects(session: str, pattern: str, sort: str, as_json: bool) -> int:
     return 0
 
 
-def why(session: str, name: str, as_json: bool) -> int:
+def why(session: str, name: str, deep: bool, as_json: bool) -> int:
     with admin.AdminConnection(session) as connection:
-        account = connection.why(name)
+        account = connection.why(name, deep)
         by_name = account is not None
         if account is None and re.fullmatch("[0-9a-f]{16}", name):
-            account = connection.why(int(name, 16))
+            account = connection.why(int(name, 16), deep)
         names = sorted(connection.names()) if account is None else []
     if account is None:
         raise ObjectLostError(
@@ -124,7 +125,8 @@ def why(session: str, name: str, as_json: bool) -> int:
             f"{listed(names, MOST_NAMES) or 'none'}; `workbench objects {session}` shows all there "
             "is."
         )
-    answer = why_text.why(account, name if by_name else "")
+    command = shlex.join(["workbench", "why", session, name, "--deep"])
+    answer = why_text.why(account, name if by_name else "", deep=command)
     if as_json:
         lines = [{"text": reason.text, "action": reason.action} for reason in answer.reasons]
         show.document({"session": session, "what": answer.what, "reasons": lines})

@@ -7,8 +7,8 @@ import shutil
 import sys
 from typing import Any
 
-from workbench.markup import Table
 from workbench.report.format import CONTROLS, printable
+from workbench.report.markup import Table
 
 COLORS = {"ok": 32, "note": 33, "problem": 31, "not answering": 31}
 """Of the words in a column ``state``, as terminals number them."""

@@ -14,13 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench import machine
 from workbench.client.shared_segments import out_of_descriptors
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.errors import StoreFullError
-from workbench.fallocate import punch
-from workbench.ki_protection import ki_protection
 from workbench.memory import segment as seg
 from workbench.memory import spill
 from workbench.memory.arena import Arena, Extent
@@ -29,8 +26,11 @@ from workbench.memory.views import Views
 from workbench.report.facts import Held, full_text
 from workbench.report.format import human_bytes
 from workbench.serialization import codec
-from workbench.sizes import inline_allowance, round_up
-from workbench.spare_descriptors import NONE_LEFT, SpareDescriptors
+from workbench.system import machine
+from workbench.system.fallocate import punch
+from workbench.system.ki_protection import ki_protection
+from workbench.system.sizes import inline_allowance, round_up
+from workbench.system.spare_descriptors import NONE_LEFT, SpareDescriptors
 from workbench.wire.buffers import Parcel
 
 GROW = (32 << 20, 2 << 20, 0)
@@ -188,6 +188,11 @@ class ArenaWriter:
             f"The object needs {human_bytes(size)}, more than the whole store holds, and can't be "
             f"written to {self._spill_dir}: {error.strerror or error}. Put it in pieces."
         )
+
+    def most_pickled_beyond(self) -> int:
+        """How many more bytes of pickle than the store holds an object may have: none without a
+        disk; else half of the memory that is left, which they take until they are written."""
+        return machine.MemoryGauge().read()[0] // 2 if self._spill_dir else 0
 
     def copying(self) -> tuple[int, int] | None:
         filling = self._copier.filling

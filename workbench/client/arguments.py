@@ -1,9 +1,11 @@
-"""How a call's arguments travel: refs at the top level become slots that the worker fills."""
+"""A call's arguments as they travel, with slots for top-level refs; and what people call them."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, count
+from types import CodeType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,6 +44,32 @@ def pack_arguments(
     return packed, refs
 
 
+def parameters_of(function: Any) -> tuple[str, ...]:
+    """The names of a function's or a class's positional parameters, as far as they are known.
+
+    That of the rest, if it takes more, has an asterisk.
+    """
+    if type(function) is MethodType:
+        return parameters_of(function.__func__)[1:]
+    if type(function) is FunctionType and not hasattr(function, "__wrapped__"):
+        code: CodeType = function.__code__
+        names, count = code.co_varnames, code.co_argcount
+        if code.co_flags & inspect.CO_VARARGS:
+            return (*names[:count], f"*{names[count + code.co_kwonlyargcount]}")
+        return names[:count]
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return ()
+    kinds = {
+        inspect.Parameter.POSITIONAL_ONLY: "",
+        inspect.Parameter.POSITIONAL_OR_KEYWORD: "",
+        inspect.Parameter.VAR_POSITIONAL: "*",
+    }
+    parameters = signature.parameters.items()
+    return tuple(kinds[p.kind] + name for name, p in parameters if p.kind in kinds)
+
+
 def argument_names(
     args: tuple[Any, ...], kwargs: Mapping[str, Any], parameters: Sequence[str] = ()
 ) -> dict[str, Any]:
@@ -57,7 +85,7 @@ def argument_names(
 
 
 def slot_names(
-    packed: tuple[tuple[Any, ...], dict[str, Any]], parameters: Sequence[str] = ()
+    packed: tuple[tuple[Any, ...], dict[str, Any]], parameters: Sequence[str]
 ) -> dict[int, str]:
     """The same for the arguments that came as refs, by the number of their slot."""
     named = argument_names(*packed, parameters)

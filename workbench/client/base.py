@@ -6,14 +6,16 @@ Messages are handled in whichever thread reads the socket.
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import secrets
 import socket
+import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from workbench.client.arena_writer import ArenaWriter
+from workbench.client.arena_writer import ArenaWriter, Claims
 from workbench.client.connection import Connection
 from workbench.client.generators import GeneratorReaders
 from workbench.client.marshal import Marshal
@@ -27,7 +29,8 @@ from workbench.core import instructions as do
 from workbench.core.events import ID_BITS
 from workbench.memory.views import Views
 from workbench.ref import ObjectRef
-from workbench.spare_descriptors import SpareDescriptors
+from workbench.system.ki_protection import ki_protection
+from workbench.system.spare_descriptors import SpareDescriptors
 from workbench.wire.buffers import Parcel
 
 SPARES = 8
@@ -122,6 +125,7 @@ class ClientBase:
             do.Granted: self._granted,
             do.Found: self._found,
             do.Answer: lambda m: self.requests.answer(m.request, m),
+            do.CollectGarbage: lambda _: collect_garbage(),
             do.Registered: lambda m: self.marshal.registry.tell(m.serializer, m.payload),
         }
         self._hello = ev.Hello(os.getpid(), prefix, worker, linger, label)
@@ -136,6 +140,19 @@ class ClientBase:
         if not self.capacity:
             self.connection.wait_for(lambda: self.capacity > 0)
         return self.capacity
+
+    def seal(
+        self, stored: ev.Value, about: ev.About, claims: Claims | None = None, name: str = ""
+    ) -> ObjectRef:
+        """Make an object whose bytes are in place, or that is an error; its claims are settled."""
+        id = self.next_id()
+        with ki_protection():
+            ref = self.references.new(id)
+            self.objects.values[id] = stored
+            self.connection.send(ev.Sealed(id, stored, about, name))
+            if claims is not None:
+                claims.clear()  # the server's business now
+        return ref
 
     def check_refs(self, refs: Iterable[ObjectRef]) -> None:
         """Raise unless all are refs of this session, and it goes on."""
@@ -194,3 +211,8 @@ class ClientBase:
     def _ended(self, reason: str) -> None:
         for tell in self.at_end:
             tell(reason)
+
+
+def collect_garbage() -> None:
+    """In a thread of its own: what is finalized may wait for what the reading thread reads."""
+    threading.Thread(target=gc.collect, name="workbench-garbage", daemon=True).start()

@@ -16,17 +16,18 @@ from workbench.client.object_store import ObjectStore
 from workbench.client.referrer_search import find_referrers
 from workbench.client.role import Role
 from workbench.client.submitter import ARGUMENTS, Submitter
-from workbench.client.subscriptions import Gauge, Subscription
+from workbench.client.subscriptions import Subscription, measured
 from workbench.client.survey import Places, main_variables, survey
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.snapshot import A_RESULT, ACTOR_PREFIX, Change, ObjectDescription, Snapshot
 from workbench.engines.base import Abilities, CollectedJob, Engine, Running, Shown
-from workbench.ki_protection import ki_protection
+from workbench.engines.lending_future import Lending
+from workbench.engines.tally import CallTally
 from workbench.ref import ObjectRef
 from workbench.serialization.arrays import Reducer
-from workbench.serialization.packing import PackedValues
 from workbench.serialization.registry import Custom
+from workbench.system.ki_protection import ki_protection
 
 
 class Client:
@@ -45,7 +46,6 @@ class Client:
         self.connection = base.connection
         self.objects = base.objects
         self._requests = requests = base.requests
-        self._gauge = Gauge()
         self._subscriptions: dict[int, Subscription] = {}  # by number
 
         store = ObjectStore(base, role)
@@ -66,13 +66,15 @@ class Client:
         self.submit, self.create, self.call = tasks.submit, tasks.create, tasks.call
         self.cancel, self.withdraw, self.has_begun = tasks.cancel, tasks.withdraw, tasks.has_begun
         self.find_actor, self.kill_actor = tasks.find_actor, tasks.kill_actor
-        self.actor_of = tasks.actor_of
+        self.actor_of, self.together = tasks.actor_of, base.connection.together
+
+        self.tally: Callable[[], CallTally | None] = role.tally
 
         self.overview, self.interrupt = requests.overview, requests.interrupt
         self.why, self.summary, self.settle = requests.why, requests.summary, requests.settle
         self.jobs, self.shown_by = requests.jobs, requests.shown_by
         self.mimebundle = context.mimebundle
-        self.abandon = base.abandon
+        self.abandon, self.pack = base.abandon, base.marshal.pack
         base.handlers |= {
             do.Explain: self._explain,
             do.Collected: self._collected,
@@ -85,6 +87,10 @@ class Client:
     ) -> AbstractContextManager[None]:
         ids = [ref.id for ref in refs]
         return self._role.blocking(lambda: ids, 1 if some else 0)
+
+    @property
+    def lending(self) -> Lending | None:
+        return self._role.lending
 
     # -- objects ------------------------------------------------------------------------------
 
@@ -152,14 +158,6 @@ class Client:
     def reducers(self) -> Mapping[type, Reducer]:
         return self._base.marshal.reducers([])
 
-    def pack(
-        self,
-        value: Any,
-        parts: Callable[[], Mapping[str, Any]],
-        numbers: Mapping[int, int] | None = None,
-    ) -> tuple[PackedValues, Any]:
-        return self._base.marshal.pack(value, parts, numbers)
-
     # -- the session --------------------------------------------------------------------------
 
     def wait_welcome(self) -> None:
@@ -180,7 +178,7 @@ class Client:
         return self.connection.ended
 
     def snapshot(self) -> Snapshot:
-        return self._gauge.measured(self._requests.snapshot())
+        return measured(self._requests.snapshot())
 
     def search(self, pattern: str, order: str, most: int) -> Change:
         return self._requests.search(ev.Search(pattern, order, most))
@@ -189,7 +187,7 @@ class Client:
         self.connection.check_open()
         number = self._requests.number()
         made = self._subscriptions[number] = Subscription(
-            number, self._tell, self._gauge, lambda n: self._subscriptions.pop(n, None)
+            number, self._tell, lambda n: self._subscriptions.pop(n, None)
         )
         if self.connection.ended is not None:  # just now: `_ended` may not have seen this one
             made.came(None)
@@ -240,10 +238,14 @@ class Client:
         finally:  # also if something hostile was in the way
             self.connection.post(ev.Explained(message.inquiry, *found))
 
-    def _collected(self, message: do.Collected) -> None:
+    def granted(self, results: tuple[int, ...]) -> list[ObjectRef | None]:
+        """Handles to what the server holds for this process from now on; None for 0."""
         with self.objects.lock:
             grant = self._base.references.grant
-            results = [grant(id) if id else None for id in message.results]
+            return [grant(id) if id else None for id in results]
+
+    def _collected(self, message: do.Collected) -> None:
+        results = self.granted(message.results)
         found = None if message.job is None else CollectedJob(message.job, results)
         self._requests.answer(message.request, found)
 

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from itertools import islice
 
 from workbench.client.objects import KnownObjects
-from workbench.client.role import Missing
+from workbench.engines.lending_future import Missing
 from workbench.ref import ObjectRef
 
 SOME = 100

@@ -16,15 +16,15 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 from workbench.core.instructions import Ended
 from workbench.errors import ProtocolError, SessionError
-from workbench.ki_protection import ki_protection
 from workbench.memory.segment import owner_of
-from workbench.spin_poll import SpinThenPoll
+from workbench.system.ki_protection import ki_protection
+from workbench.system.spin_poll import SpinThenPoll
 from workbench.wire.buffers import Inbox, Outbox
 from workbench.wire.codec import decode_from_server
 from workbench.wire.framing import LARGEST_OF_SERVER
@@ -38,12 +38,15 @@ PATIENCE = 30
 PROMPT = 0.0003
 """A message is sent at once unless the last one went less than these seconds ago."""
 
+TOGETHER = 0.002
+"""Seconds for which messages wait for others that are known to follow."""
+
 
 _write = ctypes.PyDLL(None).eventfd_write
 _write.argtypes = (ctypes.c_int, ctypes.py_object)  # any number but 0 wakes: an object's address
 
 
-class Line:
+class OpenSocket:
     """A socket's descriptor, kept open as long as this lives."""
 
     def __init__(self, fd: int) -> None:
@@ -134,6 +137,16 @@ class Connection:
             self.flush()
         elif self._asleep:
             self.wake()
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """Around several sends: most go as one, when all are there or after `TOGETHER`."""
+        self._sent_at = time.perf_counter() + TOGETHER
+        try:
+            yield
+        finally:
+            self._sent_at = 0.0
+            self.push()
 
     def wake(self) -> None:
         """Make the thread look at what there is."""
@@ -346,7 +359,7 @@ class Connection:
 
     # -- the end ----------------------------------------------------------------------------------
 
-    def close(self, timeout: float = 5.0, keep: bool = False) -> Line | None:
+    def close(self, timeout: float = 5.0, keep: bool = False) -> OpenSocket | None:
         """Send what is queued, hang up, end the thread. Idempotent.
 
         With ``keep`` the line stays up as long as what is returned lives; nobody speaks or
@@ -372,12 +385,12 @@ class Connection:
         if self._reader.acquire(timeout=timeout):  # nobody reads any more
             try:
                 # Not a copy of it: this process may be out of descriptors.
-                line = Line(self._sock.detach()) if keep else None
+                line = OpenSocket(self._sock.detach()) if keep else None
                 self._release()
             finally:
                 self._reader.release()
             return line
-        return Line(os.dup(self._sock.fileno())) if keep else None
+        return OpenSocket(os.dup(self._sock.fileno())) if keep else None
 
     def abandon(self) -> None:
         """In a forked child: let go of the parent's socket without a word on it."""

@@ -12,12 +12,14 @@ from typing import Any, Self
 
 from workbench.client.base import ClientBase
 from workbench.client.client import Client
-from workbench.client.role import Missing
 from workbench.client.task_prints import TaskPrints
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.engines.base import OutputSink
+from workbench.engines.lending_future import Missing
+from workbench.engines.tally import CallTally
 from workbench.errors import SessionError
+from workbench.ref import ObjectRef
 
 PATIENCE = 5.0
 """Seconds for which a driver that leaves waits for the server it started to end."""
@@ -35,6 +37,7 @@ class Driver(Client):
     task = None  # the code that calls is no task's
     actor = 0
     is_restarted = False
+    lending = None  # it has no slot
 
     def __init__(
         self,
@@ -50,8 +53,10 @@ class Driver(Client):
         self._prints = TaskPrints(base.objects.values.__contains__)
         self.output: OutputSink | None = self._prints.show if logs else None
         self.began: Callable[[int, int], None] | None = None
+        self.completed: Callable[[int, int, list[ObjectRef | None]], None] | None = None
         self.origin: Callable[[], int] = self._prints.origin
         self.show_prints = self._prints.flush
+        self.tally: Callable[[], CallTally | None] = lambda: None
         self.roots: Callable[[], Mapping[str, Any]] = dict
         self._linger = linger
         self._reap = reap
@@ -59,6 +64,7 @@ class Driver(Client):
         self.abandon = self._abandon
         self.leave: Callable[[], None] = self.close  # at the end of a `with` block
         base.handlers |= {ev.Output: self._output, do.Began: self._began}
+        base.handlers |= {do.JobComplete: self._completed}
         base.join()
 
     def __repr__(self) -> str:
@@ -135,3 +141,8 @@ class Driver(Client):
     def _began(self, message: do.Began) -> None:
         if self.began is not None:
             self.began(message.job, message.worker)
+
+    def _completed(self, message: do.JobComplete) -> None:
+        results = self.granted(message.results)
+        if self.completed is not None:
+            self.completed(message.job, message.size, results)

@@ -6,6 +6,7 @@ import builtins
 import dis
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from operator import is_
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -56,7 +57,7 @@ class Export:
         self._left = MOST_REMEMBERED
         self._watched: list[tuple[dict[str, Any], str, Callable[[], Any]]] = []
         self._cells: list[tuple[Any, Callable[[], Any]]] = []
-        self._data: list[tuple[Callable[[], Any], Contents]] = []
+        self._data: list[tuple[Callable[[], Any], Parts | None, Contents]] = []
         seen: set[int] = set()
         for function in functions:
             namespace = function.__globals__
@@ -85,8 +86,11 @@ class Export:
         for cell, value in self._cells:
             if _content(cell) is not value():
                 return False
-        for value, was in self._data:
-            if compare(value(), was, self._reducers()).verdict is Verdict.CHANGED:
+        for value, parts, was in self._data:
+            now = value()
+            if parts is not None and _has_parts(now, parts):
+                continue
+            if compare(now, was, self._reducers()).verdict is Verdict.CHANGED:
                 return False
         return True
 
@@ -103,7 +107,27 @@ class Export:
             self.has_more = True
         elif compare(value, was, self._reducers()).verdict is Verdict.SAME:  # else it never is
             self._left -= len(was.stream) + sum(b.nbytes for b in was.buffers)
-            self._data.append((watch, was))
+            self._data.append((watch, _parts(value), was))
+
+
+Parts = tuple[Any, ...]
+"""The elements of a list, or keys and values of a dict, none of which can change: while it has the
+same ones, it is as it was, and that is soon looked up."""
+
+
+def _parts(value: Any) -> Parts | None:
+    if type(value) is dict:
+        parts = (*value, *value.values())
+    elif type(value) is list:
+        parts = (*value,)
+    else:
+        return None
+    return parts if is_immutable(parts) else None
+
+
+def _has_parts(value: Any, parts: Parts) -> bool:
+    now = (*value, *value.values()) if type(value) is dict else (*value,)
+    return len(now) == len(parts) and all(map(is_, now, parts))
 
 
 def _is_code(value: Any) -> bool:

@@ -62,8 +62,9 @@ class GeneratorReaders:
         self._connection.flush()
         return future
 
-    def took(self, reader: ObjectRefGenerator, taken: int) -> None:
-        self._connection.send(ev.Took(reader.id, taken))
+    def took(self, reader: ObjectRefGenerator, taken: int, at_once: bool) -> None:
+        send = self._connection.send if at_once else self._connection.post
+        send(ev.Took(reader.id, taken))
 
     # -- the reading thread -----------------------------------------------------------------------
 

@@ -13,11 +13,15 @@ from workbench.client.arena_writer import ArenaWriter, Claims
 from workbench.client.duplicate_puts import DuplicatePuts
 from workbench.context import restore
 from workbench.core import events as ev
+from workbench.core.events import ID_BITS
+from workbench.engines.base import Copying
 from workbench.errors import SerializationError
 from workbench.memory.copying import Bytes
 from workbench.ref import ObjectRef
 from workbench.serialization import codec
 from workbench.serialization.arrays import Reducer
+from workbench.serialization.class_states import building
+from workbench.serialization.libraries import writable
 from workbench.serialization.packing import Numbers, PackedValues, pack
 from workbench.serialization.registry import Custom, Registry
 from workbench.serialization.scratch import Scratch
@@ -106,7 +110,8 @@ class Marshal:
         contains = tuple(inside)
         cold, small, capacity = False, done.inband + done.outband <= INLINE, self._capacity()
         header = done.inline() if small else b""
-        if small and (not done.size or self._arena.may_inline(len(header), capacity, claims)):
+        nothing = not done.stream and not done.buffers
+        if small and (nothing or self._arena.may_inline(len(header), capacity, claims)):
             stored = ev.Value(header, contains=contains)
             seconds = time.perf_counter() - started
         else:
@@ -135,6 +140,9 @@ class Marshal:
         return self._serialize(value, [], parts).inline()
 
     def _serialize(self, value: Any, inside: list[int], parts: Parts | None) -> codec.Serialized:
+        small = codec.serialize_small(value)
+        if small is not None:
+            return small
         try:
             return codec.serialize(
                 value,
@@ -143,6 +151,7 @@ class Marshal:
                 limit=self._capacity(),
                 trace=self._debug,
                 scratch=self._scratch,
+                beyond=self._arena.most_pickled_beyond,
             )
         except SerializationError as error:
             for text in list(self.registry.broken.values()):
@@ -152,15 +161,21 @@ class Marshal:
     # -- bytes → value ------------------------------------------------------------------------
 
     def decode(
-        self, id: int, value: ev.Value, extent: Bytes | None, copy: bool = False, name: str = ""
+        self, id: int, value: ev.Value, extent: Bytes | None, copy: Copying = False, name: str = ""
     ) -> Any:
         """Build the value; ``extent`` are its bytes if they aren't in the header."""
         started = time.perf_counter()
         where = codec.Where(name, self._side) if name else self._where
-        if extent is None:
-            built = codec.deserialize_inline(value.header, copy, where)
-        else:
-            built = codec.deserialize(value.header, extent.copy() if copy else extent, where)
+        outer, building.origin = building.origin, (id >> ID_BITS, id)
+        try:
+            if extent is None:
+                built = codec.deserialize_inline(value.header, bool(copy), where)
+            else:
+                if copy:
+                    extent = writable(extent) if copy == "on write" else extent.copy()
+                built = codec.deserialize(value.header, extent, where)
+        finally:
+            building.origin = outer
         if id not in self._loads:
             seconds = time.perf_counter() - started
             if len(self._loads) >= MOST_LOADS:

@@ -15,15 +15,16 @@ from workbench.client.completion_queue import CompletionQueue
 from workbench.client.marshal import Encoded, Parts
 from workbench.client.objects import chunks
 from workbench.client.requests import GLANCE
-from workbench.client.role import Missing, Role
+from workbench.client.role import Role
 from workbench.core import events as ev
-from workbench.engines.base import Waitable
+from workbench.engines.base import Copying, Waitable
+from workbench.engines.lending_future import Missing
 from workbench.errors import GetTimeoutError, SerializationError, SessionError
-from workbench.ki_protection import ki_protection
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
 from workbench.serialization import codec
 from workbench.serialization.comparison import ChangeCheck, Comparison
+from workbench.system.ki_protection import ki_protection
 
 
 class ObjectStore:
@@ -65,12 +66,7 @@ class ObjectStore:
 
     def seal(self, stored: ev.Value, about: ev.About, claims: Claims, name: str = "") -> ObjectRef:
         """Tell the server of an object whose bytes are in place."""
-        id = self._base.next_id()
-        with ki_protection():
-            ref = self._references.new(id)
-            self._objects.values[id] = stored
-            self._connection.send(ev.Sealed(id, stored, about, name))
-            claims.clear()  # the server's business now
+        ref = self._base.seal(stored, about, claims, name)
         if name:
             self._confirm()
         return ref
@@ -86,7 +82,7 @@ class ObjectStore:
 
     # -- reading and waiting --------------------------------------------------------------------
 
-    def get(self, refs: Sequence[ObjectRef], timeout: float | None, copy: bool) -> list[Any]:
+    def get(self, refs: Sequence[ObjectRef], timeout: float | None, copy: Copying) -> list[Any]:
         values = self._objects.values
         ids = [ref.id for ref in refs]
         if not all(map(values.__contains__, ids)):

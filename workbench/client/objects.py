@@ -20,12 +20,13 @@ from workbench.client.marshal import Marshal
 from workbench.client.reference_counter import HandleWatch, ReferenceCounter
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.engines.base import Copying
 from workbench.errors import ObjectLostError, OutOfDescriptorsError, SessionError
-from workbench.ki_protection import ki_protection
 from workbench.memory.copying import Bytes
 from workbench.memory.views import Views, Watch, bases
 from workbench.ref import ObjectRef
 from workbench.serialization import codec
+from workbench.system.ki_protection import ki_protection
 
 CHUNK = 10_000
 """Most ids in one message."""
@@ -40,6 +41,7 @@ _REFUSALS: dict[str, type[errors.WorkbenchError]] = {
     "nested": errors.NestingError,
     "cancelled": errors.TaskCancelledError,
     "actor": errors.ActorDiedError,
+    "unavailable": errors.ActorUnavailableError,
 }
 """By code, what the core decides. The texts come from where the decision was made."""
 
@@ -150,7 +152,7 @@ class KnownObjects:
 
     # -- reading --------------------------------------------------------------------------------
 
-    def load(self, id: int, copy: bool) -> Any:
+    def load(self, id: int, copy: Copying) -> Any:
         value, extent = self.values[id], None
         while value.segment and extent is None:
             try:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from workbench.engines.base import Engine
 from workbench.errors import ForeignRefError
-from workbench.ki_protection import ki_protection
 from workbench.memory.views import Callback, Watch
 from workbench.ref import ObjectRef
+from workbench.system.ki_protection import ki_protection
 
 
 class HandleWatch(Watch):
@@ -54,14 +54,23 @@ class ReferenceCounter:
         return self.find(id) is not None
 
     def check(self, ref: ObjectRef) -> None:
-        """TypeError if it is no ref, ForeignRefError if it is another session's."""
+        """TypeError if it is no ref, ForeignRefError if it is another session's.
+
+        One from before this process joined the session anew, as after a fork, gets another handle,
+        which lives as long: nobody counts its own any more.
+        """
         if not isinstance(ref, ObjectRef):
             raise TypeError(f"An ObjectRef was expected, not {type(ref).__name__}.")
-        if ref._engine is not self.engine and ref.session != self.engine.session:
+        if ref._engine is self.engine:
+            return
+        if ref.session != self.engine.session:
             raise ForeignRefError(
                 f"{ref.hex()} belongs to session {ref.session!r}, and this is "
                 f"{self.engine.session!r}. A ref is good only inside its own session."
             )
+        again = getattr(ref, "_again", None)
+        if again is None or again._engine is not self.engine:
+            ref._again = self.engine.borrow(ref.id)
 
     def finalized(self, watch: HandleWatch) -> bool:
         """True if the object has no newer handle. May be asked twice of one watch.

@@ -27,7 +27,7 @@ from workbench.client.collector import but_tuples
 from workbench.client.reference_graph import Name, ReferenceGraph, Root, referents
 from workbench.client.references import MACHINERY, Reference, is_ours, is_output
 from workbench.core.events import Place
-from workbench.engines.base import WHERE
+from workbench.engines.base import ROOT_NOTE
 
 SECONDS = 1.0
 DEEP_SECONDS = 120.0
@@ -43,7 +43,8 @@ FEW = 64
 """So many objects the collector itself looks for: its effort grows with each."""
 
 NEAR = 20_000
-"""Objects near a person's variables that are looked at before all others."""
+"""Objects near a person's variables that are looked at before all others; not what is in containers
+longer than that."""
 
 _one_at_a_time = threading.Lock()
 """Two searches would find each other."""
@@ -54,9 +55,9 @@ def find_referrers(
 ) -> tuple[tuple[Place, ...], bool, int]:
     """All that keeps the targets (by kind: the ``ref``, what ``view``s show) in this process.
 
-    ``roots`` are names beside those of modules and running functions; what stands behind `WHERE` in
-    one is said behind it. Returns places, whether all there is was looked at, and how many objects
-    were.
+    ``roots`` are names beside those of modules and running functions; what stands behind
+    `ROOT_NOTE` in one is said behind it. Returns places, whether all there is was looked at, and
+    how many objects were.
     """
     with _one_at_a_time:
         search = _Search(targets, roots, DEEP_SECONDS if deep else SECONDS)
@@ -119,7 +120,7 @@ class _Search:
         self._values: list[Any] = []  # ... is kept, or another could have its id
         self._own.add(id(self._values))
         for key, value in list(roots.items()):
-            path, _, where = key.partition(WHERE)
+            path, _, where = key.partition(ROOT_NOTE)
             kind = "stored" if where else "variable"
             self._name(value, Root(Name(path, kind, where), f"del {path}"))
         for name, module in list(sys.modules.items()):
@@ -222,14 +223,20 @@ class _Search:
     def _near(self, todo: list[Any], seen: set[int], all: bool) -> list[Any]:
         """What is in these and wasn't seen. ``all``: the collector looks into none of it."""
         found: list[Any] = []
+        if not all:
+            todo = [each for each in todo if not _is_long(each)]
         for inside in self._chunks(todo):
             for each in inside:
+                if type(each) in _LEAVES:
+                    continue
                 hidden = _hides(each, self._kinds[type(each)])
                 if (hidden or gc.is_tracked(each)) and id(each) not in seen:
                     seen.add(id(each))
                     found.append(each)
                     if all or hidden:
                         self._unseen[id(each)] = each
+                    if not all and len(seen) >= NEAR:
+                        return found
         return found
 
     def _hidden(self, todo: list[Any]) -> list[Any]:
@@ -237,10 +244,15 @@ class _Search:
         found: list[Any] = []
         kinds, unseen = self._kinds, self._unseen
         for inside in self._chunks(todo):
-            for each in [each for each in inside if kinds[type(each)]]:
-                if id(each) not in unseen and _hides(each, kinds[type(each)]):
-                    unseen[id(each)] = each
-                    found.append(each)
+            new = {
+                id(each): each
+                for each in inside
+                if (kind := kinds[type(each)]) and _hides(each, kind)
+            }
+            for number in new.keys() & unseen.keys():
+                del new[number]
+            unseen.update(new)
+            found += new.values()
         return found
 
     def _is_flat(self, numbers: Any) -> bool:
@@ -305,8 +317,9 @@ class _Search:
                 try:
                     look()
                 except _SearchTimeoutError:
-                    self._end_at += SECONDS / 2  # to use what has been found
                     self._is_complete = False
+                # To use what has been found, however little time is left.
+                self._end_at = max(self._end_at, time.thread_time() + SECONDS / 2)
                 new = [thing for id, thing in self._unseen.items() if id not in before]
                 again = {id: self._graph.nodes[id] for id in self._expanded}
                 self._own |= {id(new), id(again)}
@@ -431,8 +444,12 @@ def _task_type() -> Any:
     return getattr(sys.modules.get("asyncio"), "Task", None)
 
 
+def _is_long(thing: Any) -> bool:
+    return isinstance(thing, list | dict | tuple | set | frozenset) and len(thing) > NEAR
+
+
 def _hides(thing: Any, kind: int) -> bool:
     """Whether the collector doesn't look into it, and there may be something in it."""
-    if kind == 1:
-        return thing.base is not None or thing.dtype.hasobject
-    return type(thing) is tuple or (kind == 2 and not gc.is_tracked(thing))
+    if kind == 2:
+        return type(thing) is tuple or not gc.is_tracked(thing)
+    return kind == 1 and (thing.base is not None or thing.dtype.hasobject)

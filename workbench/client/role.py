@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from workbench.core import instructions as do
-
-Missing = Callable[[], Iterable[int]]
-"""The objects that somebody waits for and that aren't here; asked in the thread that waits."""
+from workbench.engines.lending_future import Lending, Missing
+from workbench.engines.tally import CallTally
 
 
 class Role(Protocol):
@@ -37,7 +36,7 @@ class Role(Protocol):
         ...
 
     def roots(self) -> Mapping[str, Any]:
-        """What holds objects here under a name that is no variable's; see `engines.base.WHERE`."""
+        """What holds objects here under a name that is no variable's; see `Cells.roots`."""
         ...
 
     def blocking(
@@ -50,6 +49,13 @@ class Role(Protocol):
     def polled(self, missing: Missing) -> None:
         """Somebody looked for these, and they aren't there."""
         ...
+
+    @property
+    def lending(self) -> Lending | None:
+        """What lends the slot of the task that runs here; None if there is none to lend."""
+
+    def tally(self) -> CallTally | None:
+        """Where the calls that the running cell submits are counted; None if nobody looks."""
 
     def new_future(self, missing: Missing, item: int = 0) -> Future[Any]:
         """A new one, for one of these objects."""

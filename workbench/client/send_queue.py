@@ -58,6 +58,8 @@ class SendQueue:
             else:
                 if type(message) in _KNOWING:
                     on_finalized()
+                elif type(message) is ev.Took and messages and _is_earlier(messages[-1], message):
+                    messages.pop()
                 messages.append(message)
         on_finalized()  # together, after the rest: a drop may come late
         return messages
@@ -65,3 +67,8 @@ class SendQueue:
     def _is_of_interest(self, id: int) -> bool:
         """Whether what loading it cost is worth a message: not what was put, read and dropped."""
         return id in self._objects.values or id >> ID_BITS != self._prefix
+
+
+def _is_earlier(before: Any, took: ev.Took) -> bool:
+    """Whether the later one says all that it says."""
+    return type(before) is ev.Took and before.task == took.task

@@ -17,7 +17,7 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.errors import ObjectLostError, OutOfDescriptorsError
 from workbench.memory.views import Views
-from workbench.spare_descriptors import NONE_LEFT, SpareDescriptors
+from workbench.system.spare_descriptors import NONE_LEFT, SpareDescriptors
 from workbench.wire.buffers import Parcel
 
 PATIENCE = 5.0

@@ -10,7 +10,7 @@ from types import FunctionType
 from typing import Any
 
 from workbench.client.arena_writer import Claims
-from workbench.client.arguments import SLOTTED, argument_names, pack_arguments
+from workbench.client.arguments import SLOTTED, argument_names, pack_arguments, parameters_of
 from workbench.client.base import ClientBase
 from workbench.client.function_cache import Export
 from workbench.client.object_store import ObjectStore
@@ -18,17 +18,19 @@ from workbench.client.role import Role
 from workbench.core import events as ev
 from workbench.core.snapshot import ACTOR_PREFIX
 from workbench.engines.base import Call, Exported, Submitted
-from workbench.machine import memory_limit
 from workbench.options import (
+    DETACHED,
+    DYNAMIC,
     STREAMING,
     ActorOptions,
+    CallOptions,
     CellOptions,
     ExecutorOptions,
     TaskOptions,
-    parameters_of,
 )
 from workbench.ref import ObjectRef
 from workbench.serialization.comparison import Verdict, compare
+from workbench.system.machine import memory_limit
 
 Packed = tuple[bytes, tuple[int, ...], tuple[int, ...], ObjectRef | None]
 _NOTHING: Packed = b"", (), (), None
@@ -76,9 +78,9 @@ class Submitter:
         self._connection.check_open()
         export = self._exported(blueprint, "class")
         options = call.options
-        asks = options.num_cpus or options.memory or options.runtime_env
-        namespace = self._role.namespace
-        spec = self._spec_of_actor(options, namespace) if asks or namespace else None
+        env, namespace, spec = options.runtime_env, self._role.namespace, None
+        if options.num_cpus or options.memory or env or namespace:
+            spec = ev.TaskSpec(self._cpus(options), env=env, namespace=namespace)
         payload, deps, contains, packed = self._pack(
             call.args, call.kwargs, lambda: call.parameters
         )
@@ -92,12 +94,16 @@ class Submitter:
         )  # fmt: skip
         limits = options.max_restarts, options.max_concurrency
         in_order = not options.allow_out_of_order_execution
+        groups = options.concurrency_groups
         other = None
         if name:  # of several that are made at a time one has it, and all hear which
-            named = self._base.requests.ask(lambda n: ev.Create(create, *limits, name, n, in_order))
+            detached = options.lifetime == DETACHED
+            named = self._base.requests.ask(
+                lambda n: ev.Create(create, *limits, name, n, in_order, detached, groups)
+            )
             other = named if named is not ref else None
         else:
-            self._connection.send(ev.Create(create, *limits, in_order=in_order))
+            self._connection.send(ev.Create(create, *limits, in_order=in_order, groups=groups))
         del packed
         return ref, other
 
@@ -130,6 +136,8 @@ class Submitter:
         actor: int = 0, method: str = "",
     ) -> Submitted:  # fmt: skip
         args, kwargs, options, _ = call
+        if not (self._base.workers or actor):
+            self._check_workers(options)
         namespace = "" if actor else self._role.namespace
         spec = None if options.is_usual and not namespace else self._specs(options, namespace)
         # `packed` is the handle of the arguments, if they had to be an object.
@@ -141,11 +149,13 @@ class Submitter:
         retries = UNLIMITED if options.max_retries < 0 else options.max_retries
         ids = [self._next_id()] if returns == 1 else self._consecutive_ids(max(returns, 1))
         task = ids[0]
-        del ids[returns:]
+        if not returns:
+            ids = []
         self._objects.expect(ids)
         refs = [self._references.new(id) for id in ids]
-        for ref in refs[1:]:
-            ref._task = task
+        if returns > 1:
+            for ref in refs[1:]:
+                ref._task = task
         stream = None
         if given == STREAMING:
             stream = self._base.generators.new(refs[0], options.max_ahead)
@@ -159,16 +169,22 @@ class Submitter:
             self._connection.post(ev.Cancel(task))
             raise
         del packed  # the Submit that needs the arguments is before their Drop in the queue
-        return stream or (refs[0] if given == 1 else refs or None)
+        return stream or (refs[0] if given in (1, DYNAMIC) else refs or None)
 
-    def _spec_of_actor(self, options: ActorOptions, namespace: str) -> ev.TaskSpec:
-        return ev.TaskSpec(self._cpus(options), env=options.runtime_env, namespace=namespace)
+    def _check_workers(self, options: TaskOptions) -> None:
+        """ValueError if there are none for such a task."""
+        self._base.wait_welcome()
+        if not self._base.workers and options.num_cpus:
+            raise ValueError(
+                f"Session {self._base.session!r} has no workers, only actors: start it with "
+                "`init(workers=...)`, or ask for num_cpus=0."
+            )
 
     def _cpus(self, options: TaskOptions | ActorOptions) -> int:
         """Thousandths of a processor. Memory counts as the share of them that it is of the
         machine's: so those that run at a time don't ask for more of either than there is."""
         needed, share = options.num_cpus, 0.0
-        if needed > 1 or options.memory:  # any session has one: no need to wait for its word
+        if needed > 1 or options.memory:  # nearly all have one: no need to wait
             self._base.wait_welcome()
             workers = self._base.workers
             if needed > workers:
@@ -199,6 +215,9 @@ class Submitter:
             *more,
             options.runtime_env,
             namespace,
+            options.num_returns == DYNAMIC,
+            options.concurrency_group if isinstance(options, CallOptions) else "",
+            options.max_calls,
         )
 
     def _exported(self, function: Exported, kind: str = "function") -> Export:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from functools import cache
 from queue import Empty, SimpleQueue
 
 from workbench.core import events as ev
 from workbench.core.snapshot import Change, MemoryRecord, Snapshot
-from workbench.machine import MemoryGauge
+from workbench.system.machine import MemoryGauge
 
 _INTERRUPTED = object()
 """Stands where a change would be, for who shall wait no longer."""
@@ -26,12 +27,10 @@ class Subscription:
         self,
         number: int,
         tell: Callable[[ev.Event], None],
-        gauge: Gauge,
         on_close: Callable[[int], object],
     ) -> None:
         self._number = number
         self._tell = tell
-        self._gauge = gauge
         self._on_close = on_close
         self._came: SimpleQueue[object] = SimpleQueue()  # changes; None: there won't be one more
         self._lock = threading.Lock()  # so that nothing is asked after `close`
@@ -57,8 +56,7 @@ class Subscription:
             self._closed = True
             self._came.put(None)  # for the next one who asks
             return None
-        session = self._gauge.measured(change.session)
-        return Change(session, change.objects, change.gone, change.left)
+        return Change(measured(change.session), change.objects, change.gone, change.left)
 
     @property
     def is_over(self) -> bool:
@@ -76,16 +74,14 @@ class Subscription:
         self._came.put(None)
 
 
-class Gauge:
-    """Adds to a snapshot what the session can't know: the memory around it, and the time."""
+_gauge = cache(MemoryGauge)  # made once: it looks for cgroups then
 
-    def __init__(self) -> None:
-        self._gauge: MemoryGauge | None = None  # it looks for cgroups when it is made
 
-    def measured(self, snapshot: Snapshot) -> Snapshot:
-        gauge = self._gauge = self._gauge or MemoryGauge()
-        available, total = gauge.read()
-        found = {*(w.pid for w in snapshot.workers), *(c.pid for c in snapshot.clients)}
-        sizes = tuple((pid, gauge.private(pid)) for pid in sorted(found - {0}))
-        memory = MemoryRecord(total, available, sizes, gauge.container)
-        return snapshot.replace(memory=memory, taken=time.time())
+def measured(snapshot: Snapshot) -> Snapshot:
+    """With what the session can't know: the memory around it, and the time."""
+    gauge = _gauge()
+    available, total = gauge.read()
+    found = {*(w.pid for w in snapshot.workers), *(c.pid for c in snapshot.clients)}
+    sizes = tuple((pid, gauge.private(pid)) for pid in sorted(found - {0}))
+    memory = MemoryRecord(total, available, sizes, gauge.container)
+    return snapshot.replace(memory=memory, taken=time.time())

@@ -15,14 +15,15 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from inspect import CO_OPTIMIZED
 from itertools import islice
-from types import FrameType, FunctionType, ModuleType, TracebackType
+from traceback import walk_tb
+from types import FrameType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from workbench.call_site import is_own
 from workbench.client.references import is_ours, locals_of
-from workbench.engines.base import WHERE
+from workbench.engines.base import ROOT_NOTE
 
 MOST_SECONDS = 0.02
 MOST_NODES = 10_000
@@ -63,7 +64,7 @@ def survey(
         (name, value, True, where)
         for key, value in list(roots.items())
         if key not in _SAME
-        for name, _, where in [key.partition(WHERE)]
+        for name, _, where in [key.partition(ROOT_NOTE)]
     )
     until = time.monotonic() + MOST_SECONDS
     for nodes in range(MOST_NODES):
@@ -96,7 +97,7 @@ def _running() -> Iterator[tuple[str, Any]]:
             code = frame.f_code
             if code.co_flags & CO_OPTIMIZED and is_own(code.co_filename):
                 for name, value in locals_of(frame).items():
-                    yield f"{name}{WHERE} in {code.co_name}(), which runs", value
+                    yield f"{name}{ROOT_NOTE} in {code.co_name}(), which runs", value
             frame = frame.f_back
 
 
@@ -105,13 +106,11 @@ def _raised(error: BaseException | None) -> Iterator[tuple[str, Any]]:
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
-        tb: TracebackType | None = error.__traceback__
-        while tb is not None:
-            function = tb.tb_frame.f_code.co_name
+        for frame, _ in walk_tb(error.__traceback__):
+            function = frame.f_code.co_name
             if function != "<module>":  # those are the notebook's own
-                for name, value in list(tb.tb_frame.f_locals.items()):
-                    yield f"{name}{WHERE} in {function}(), kept by sys.last_value", value
-            tb = tb.tb_next
+                for name, value in list(frame.f_locals.items()):
+                    yield f"{name}{ROOT_NOTE} in {function}(), kept by sys.last_value", value
         error = error.__cause__ or error.__context__
 
 

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from workbench.core.events import Output
 from workbench.core.logs import TEXT
-from workbench.ki_protection import ki_protection
+from workbench.system.ki_protection import ki_protection
 
 PATIENCE = 1.0
 """Seconds for which who wants a result waits until another thread has printed. A signal's handler

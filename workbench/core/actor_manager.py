@@ -36,14 +36,16 @@ class ActorManager:
             return state.hang_up(client.number, "more arguments than it may send")
         task = Task(submit, client.number, self._scheduler.running_in(client.number))
         limits = event.restarts, event.concurrency, event.in_order
-        actor = Actor(submit.actor, submit.name, task, *limits)
+        actor = Actor(submit.actor, submit.name, task, *limits, dict(event.groups))
         task.actor = self._scheduler.actors[actor.id] = actor
         why = self._catalog.need_arguments(task)
         state.pool.try_again()
         if event.name and self._catalog.named(event.name) is not None:
             why = died(actor.id, f"There is another actor of the name of {actor.name}.")
-        elif event.name:
+        elif event.name and event.detached:
             self._catalog.bind(event.name, entry)
+        elif event.name:
+            self._catalog.bind_loosely(event.name, entry)
         self._scheduler.add(task)
         if why is not None:
             self.dies(actor, why)
@@ -55,7 +57,7 @@ class ActorManager:
 
     def start_workers(self) -> None:
         pool, actors = self._state.pool, self.without_worker
-        if pool.waits(self._state.now):
+        if pool.waits(self._state.now) and not pool.broken:
             return
         self.without_worker = []
         for actor in chain(actors, self._next_waiting()):
@@ -125,7 +127,7 @@ class ActorManager:
         again, over = actor.lost(tasks, last)
         for task in over:
             text = f"{crash} while it ran `{task.submit.name}`; {actor.name} is made again.{words}"
-            self._state.fail(task, died(actor.id, text))
+            self._state.fail(task, died(actor.id, text, "unavailable"))
         for task in again:
             if task.final_value is not None:
                 self._state.fail(task, task.final_value)
@@ -142,6 +144,7 @@ class ActorManager:
             text = f"{actor.name} was ended by kill()."
             self.dies(actor, died(actor.id, text))
         if worker is not None:
+            self._scheduler.leave(worker)  # what comes now is for the next one
             self._state.out.append(do.Kill(worker.number))
 
     def leave(self, client: ClientState, event: ev.Leave) -> None:
@@ -165,7 +168,7 @@ class ActorManager:
             self._scheduler.finish(actor.creation_task)
         self._catalog.unneed_all(actor.creation_task)
         entry = self._catalog.get(actor.id)
-        for name in entry.names if entry is not None else ():
+        for name in self._catalog.names_of(entry) if entry is not None else ():
             self._catalog.bind(name, None)
 
     def retire(self, actor: Actor) -> None:
@@ -173,6 +176,7 @@ class ActorManager:
         del self._scheduler.actors[actor.id]
         self.dies(actor, died(actor.id, "Its last handle is gone."))
         self.release(actor)
+        actor.creation_task.actor = None  # no cycle: the server has no garbage collector
 
     def release(self, actor: Actor) -> None:
         worker = actor.worker
@@ -182,9 +186,9 @@ class ActorManager:
             self._state.out.append(do.Kill(worker.number))
 
 
-def died(actor: int, text: str) -> ev.Value:
-    """What the calls of an actor fail with that is dead."""
-    return ev.error_value(f"actor {actor:016x}", text)
+def died(actor: int, text: str, code: str = "actor") -> ev.Value:
+    """What the calls of an actor fail with that is dead, or lost its worker."""
+    return ev.error_value(f"{code} {actor:016x}", text)
 
 
 def place_of(running: int, tasks: list[Task]) -> int:

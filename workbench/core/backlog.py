@@ -10,15 +10,12 @@ MOST_STEPS = 5_000
 
 
 class Backlog:
-    """See the module. ``left``: steps this batch may do; whoever does one elsewhere counts it."""
+    """See the module. ``left``: steps this batch may do; whoever does one elsewhere counts it.
+    ``work``: what there is to go on with."""
 
     def __init__(self) -> None:
         self.steps = self.left = MOST_STEPS
-        self._work: deque[Iterator[object]] = deque()
-
-    def __bool__(self) -> bool:
-        """Whether there is something to go on with."""
-        return bool(self._work)
+        self.work: deque[Iterator[object]] = deque()
 
     def begin(self) -> None:
         """There is a new batch."""
@@ -27,19 +24,19 @@ class Backlog:
     def start(self, work: Iterator[object]) -> None:
         """Do ``work``, which yields after each step, now as far as this batch goes."""
         if not self._advance(work):
-            self._work.append(work)
+            self.work.append(work)
 
     def add(self, work: Iterator[object]) -> None:
         """Do it later."""
-        self._work.append(work)
+        self.work.append(work)
 
     def proceed(self) -> None:
         """Go on with what waits: half as much as a batch may do at least, so that it ends."""
         self.left = max(self.left, self.steps // 2, 1)
-        while self._work and self.left > 0:
-            work = self._work.popleft()
+        while self.work and self.left > 0:
+            work = self.work.popleft()
             if not self._advance(work):
-                self._work.append(work)
+                self.work.append(work)
 
     def _advance(self, work: Iterator[object]) -> bool:
         """Whether it is done."""

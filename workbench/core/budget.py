@@ -18,9 +18,10 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from workbench.core.events import Value
-from workbench.sizes import PAGE, inline_allowance, round_up
+from workbench.system.sizes import PAGE, inline_allowance, round_up
 
 SEGMENT_SIZE = 1 << 30
 """Bytes of address space of a segment of the server's own, unless one object needs more."""
@@ -76,6 +77,13 @@ class GrowRequest:
     spent: set[int] = field(default_factory=set)  # who gave less than was asked: has no more
 
 
+class InMessages(Protocol):
+    """Bytes that take no extent: of inline objects, and of arguments of tasks that aren't over."""
+
+    inline_bytes: int
+    argument_bytes: int
+
+
 class Budget:
     """Grants by client: ``capacity`` bytes for all arenas in memory and inline objects together.
 
@@ -83,12 +91,7 @@ class Budget:
     frees so much that is kept for nobody; False if there is none.
     """
 
-    def __init__(
-        self,
-        capacity: int,
-        inline_bytes: Callable[[], int],
-        argument_bytes: Callable[[], int] = int,
-    ) -> None:
+    def __init__(self, capacity: int, messages: InMessages) -> None:
         self.make_room: Callable[[int], bool] = lambda nbytes: False
         self.let_go: Callable[[int], bool] = lambda nbytes: False
         self.capacity = capacity
@@ -99,11 +102,11 @@ class Budget:
         self.measures = False  # it is to be measured
         self._granted = 0
         self._live = 0
-        self._inline_bytes = inline_bytes
-        self._argument_bytes = argument_bytes
+        self._messages = messages
         # Client → what it asked for of inline objects, less what it sent: all have one allowance
         # besides, unasked.
         self._inline_left: dict[int, int] = {}
+        self._least_left = -inline_allowance(capacity) - INLINE_GRACE
         self._by_owner: dict[int, ArenaUsage] = {}
         self._files: dict[int, int] = {}  # segment on disk that nothing was sealed in → its client
         self._filling: dict[bool, ArenaUsage] = {}  # on disk? → the one that is being filled
@@ -119,12 +122,12 @@ class Budget:
     @property
     def granted(self) -> int:
         """Bytes of memory given out, inline objects included."""
-        return self._granted + self._inline_bytes()
+        return self._granted + self._messages.inline_bytes
 
     @property
     def live(self) -> int:
         """Bytes of objects in memory."""
-        return self._live + self._inline_bytes()
+        return self._live + self._messages.inline_bytes
 
     def of(self, client: int) -> ArenaUsage | None:
         return self._by_owner.get(client)
@@ -158,7 +161,7 @@ class Budget:
         allowance = inline_allowance(self.capacity)
         more = allowance + self._in_messages()
         if (
-            self._inline_bytes() + more > self.capacity * INLINE_SHARE
+            self._messages.inline_bytes + more > self.capacity * INLINE_SHARE
             or self.live + more > self.capacity
             or (self.room is not None and self.room < allowance)
         ):
@@ -168,7 +171,9 @@ class Budget:
 
     def _in_messages(self) -> int:
         """Bytes besides objects: tasks' arguments, and what was asked for and hasn't been sent."""
-        return self._argument_bytes() + sum(left for left in self._inline_left.values() if left > 0)
+        return self._messages.argument_bytes + sum(
+            left for left in self._inline_left.values() if left > 0
+        )
 
     def admits_inline(self, client: int, nbytes: int) -> bool:
         """Whether ``client`` has leave for so much in a message; it counts. One byte is free: None,
@@ -176,7 +181,7 @@ class Budget:
         if nbytes <= 1:
             return True
         left = self._inline_left[client] = self._inline_left.get(client, 0) - nbytes
-        return left >= -inline_allowance(self.capacity) - INLINE_GRACE
+        return left >= self._least_left
 
     def admits(self, client: int, values: Sequence[Value]) -> bool:
         """Whether ``client`` may seal these: in its own arena, where nothing is, within its grant.
@@ -184,10 +189,16 @@ class Budget:
         Or inline, as far as it has leave for that. A failed value is inline always: it becomes the
         value of every task that depends on it, and an extent belongs to one object.
         """
-        small = [v for v in values if not v.segment and not v.failed and len(v.header) > 1]
-        if small and not self.admits_inline(client, sum(len(v.header) for v in small)):
+        small, placed = 0, []
+        for value in values:
+            if value.segment:
+                placed.append(value)
+            elif len(value.header) > 1 and not value.failed:
+                small += len(value.header)
+        if small and not self.admits_inline(client, small):
             return False
-        placed = [v for v in values if v.segment]
+        if not placed:
+            return True
         files = [v for v in placed if v.segment in self._files]
         if files:
             placed = [v for v in placed if v.segment not in self._files]
@@ -285,7 +296,9 @@ class Budget:
     @property
     def has_work(self) -> bool:
         """Whether `settle` may have something to do."""
-        return bool(self.requests or self._trimming) or self.granted > self.capacity
+        if self.requests or self._trimming:
+            return True
+        return self._granted + self._messages.inline_bytes > self.capacity
 
     def cool(self, now: float) -> Iterator[tuple[int, int]]:
         """Nobody uses the session: whom to ask for how much, all that is kept warm."""

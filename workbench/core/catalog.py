@@ -48,6 +48,7 @@ class Catalog(dict[int, Entry]):
         self.backlog = Backlog()
         self.leaving: dict[int, bool] = {}  # clients that went and still pin → their views go, too
         self.names: dict[str, int] = {}  # → object id; `bind` changes it
+        self.loose: dict[int, str] = {}  # object id → one of the names: it keeps nothing alive
         self._alone: dict[int, tuple[Counts, tuple[int]]] = {}  # client → itself as sole holder
         self._of: dict[int, set[int]] = {}  # client → what it pins: of those that are followed
         self._kinds: dict[Kind, Kind] = {}
@@ -66,6 +67,11 @@ class Catalog(dict[int, Entry]):
     def named(self, name: str) -> Entry | None:
         id = self.names.get(name)
         return None if id is None else self[id]
+
+    def names_of(self, entry: Entry) -> tuple[str, ...]:
+        """All of them. ``entry.names`` are those that keep it."""
+        loose = self.loose.get(entry.id) if self.loose else None
+        return entry.names if loose is None else (*entry.names, loose)
 
     def make(self, id: int) -> Entry:
         """A new object, PENDING. Nothing keeps it yet."""
@@ -119,7 +125,7 @@ class Catalog(dict[int, Entry]):
         if len(self._kinds) >= MOST_KINDS:
             self._kinds.clear()  # later objects of these kinds have their own copy
         entry.describe(about, self._kinds.setdefault(kind, kind))
-        self.own += _is_own(entry)
+        self.own += kind[0].startswith(OWN)
 
     def _inside(self, id: int) -> Entry:
         """The entry of a contained object; one that is already gone counts as freed."""
@@ -256,10 +262,20 @@ class Catalog(dict[int, Entry]):
             self.touch(entry)
         if old is not None:
             self.touch(old)
+            if self.loose.get(old.id) == name:
+                del self.loose[old.id]
+                return
             names = list(old.names)
             names.remove(name)
             old.names = tuple(names)
             self.settle(old)
+
+    def bind_loosely(self, name: str, entry: Entry) -> None:
+        """``name``, which is free, means this object as long as something else keeps that; an
+        object has one such name."""
+        self.names[name] = entry.id
+        self.loose[entry.id] = name
+        self.touch(entry)
 
     def follow(self, client: int) -> None:
         """This one will leave before the session ends: keep a list of what it pins.
@@ -359,8 +375,8 @@ class Catalog(dict[int, Entry]):
             value, entry.value = entry.value, None
             if value is not None:
                 self.on_release(entry, value)
-            if not entry.alive and self.pop(entry.id, None) is not None:
-                self.own -= _is_own(entry)
+            if not entry.alive and self.pop(entry.id, None) is not None and entry.kind is not None:
+                self.own -= entry.kind[0].startswith(OWN)
 
     def _settle_all(self, entries: Iterable[Entry]) -> Iterator[None]:
         for entry in entries:
@@ -381,6 +397,8 @@ class Catalog(dict[int, Entry]):
         that is left for later."""
         was, entry.state = entry.state, FREED
         entry.waiting_clients, entry.waiting_tasks = (), None
+        if self.loose and entry.id in self.loose:
+            del self.names[self.loose.pop(entry.id)]
         self.touch(entry)
         if was is not READY or entry.value is None:
             return []
@@ -395,7 +413,3 @@ class Catalog(dict[int, Entry]):
             child.parents -= 1
             self.touch(child)
         return children
-
-
-def _is_own(entry: Entry) -> bool:
-    return entry.kind is not None and entry.kind[0].startswith(OWN)

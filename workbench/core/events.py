@@ -1,8 +1,7 @@
 """The messages that clients send. Plain data; no behaviour. Other events are in `loop_events`.
 
-`wire` encodes these very structs, so there is one definition of each message and no translation
-layer. That is why `core` may use msgspec, whose structs are the cheapest records Python has
-(0.07 µs to make one, measured).
+`wire` encodes these very structs, so each message is defined once. That is why `core` may use
+msgspec, whose structs are the cheapest records Python has (0.07 µs to make one, measured).
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from workbench.core.message_types import error_value as error_value
 class Hello(Event, tag=1):
     """First message of every client. ``prefix`` is the high half of every id it will make.
 
-    ``worker`` is the number the pool gave a worker process, 0 in a driver. ``linger`` is how
-    many seconds the session shall outlive its last driver, at least. ``admin``: a shell command
-    that asks, or ends the session. It makes no objects, and keeps no session up.
+    ``worker``: the number that the pool gave a worker process, 0 in a driver. ``linger``: seconds
+    that the session shall outlive its last driver, at least. ``admin``: a shell command that asks,
+    or ends the session. It makes no objects, and keeps no session up.
     """
 
     pid: Natural
@@ -43,8 +42,8 @@ class Hello(Event, tag=1):
 class Bye(Event, tag=2):
     """The client leaves on purpose: no linger on its account, unless it ``lingers``.
 
-    ``shows``: arrays in its process still show objects. It says nothing more and is told nothing
-    more, and its views count until its connection ends: that is, until they have died.
+    ``shows``: arrays in its process still show objects. It says nothing more, is told nothing more,
+    and its views count until its connection ends.
     """
 
     lingers: bool = False
@@ -100,10 +99,8 @@ class View(Event, tag=8):
 
 
 class Unview(Event, tag=9):
-    """One view of each of these (object, segment) died in the sender: one entry per View it sent.
-
-    With segment 0 it answers Forget.
-    """
+    """One view of each of these (object, segment) died in the sender, one entry per View it sent.
+    With segment 0 it answers Forget."""
 
     views: tuple[tuple[Id, Id], ...]
 
@@ -122,7 +119,7 @@ class Find(Event, tag=11):
 
 
 class Bind(Event, tag=12):
-    """Give an object a name (an empty ``object`` of 0 takes the name away)."""
+    """Give an object a name; with ``object`` 0, take the name away."""
 
     name: str
     object: Id
@@ -132,10 +129,8 @@ class Bind(Event, tag=12):
 
 
 class Grow(Event, tag=13):
-    """The sender's arena wants to touch ``nbytes`` more of its segment.
-
-    ``spill``: even if other objects have to move to disk.
-    """
+    """The sender's arena wants to touch ``nbytes`` more of its segment; with ``spill`` even if
+    other objects have to move to disk."""
 
     request: Number
     nbytes: Bytes
@@ -191,9 +186,13 @@ class Done(Event, tag=16):
     threads: bool = False
 
 
+PROGRESS = "progress"
+"""The kind of output that says how many of a cell's calls are done, and are known. Not kept."""
+
+
 class Output(Event, tag=17):
-    """Something a task shows: ``kind`` is stdout, stderr, display, update, clear or comm; see
-    `engines.base.OutputSink`. Forwarded to the owner, who learns from which ``worker`` it comes."""
+    """Something a task shows; for its ``kind`` see `engines.base.OutputSink`. Forwarded to the
+    owner, who learns from which ``worker`` it comes."""
 
     task: Id
     kind: str
@@ -284,7 +283,9 @@ class Create(Event, tag=25):
     and no results. ``restarts`` is how often the actor is made again when its worker dies, -1:
     always; ``concurrency`` how many of its calls run at a time; ``in_order``: those of one caller
     begin in the order of their submission. ``name`` is given to the object, unless another has it:
-    then there is no actor. Answered by Found, if it has one: with whoever has it now.
+    then there is no actor; if ``detached``, the name keeps it alive. Answered by Found, if it has
+    one: with whoever has it now. ``groups`` are those of its calls that have limits of their own,
+    each with how many run at a time.
     """
 
     creation: Submit
@@ -293,6 +294,8 @@ class Create(Event, tag=25):
     name: str = ""
     request: Number = 0
     in_order: bool = True
+    detached: bool = False
+    groups: tuple[tuple[str, Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)]], ...] = ()
 
 
 class KillActor(Event, tag=26):

@@ -46,7 +46,10 @@ class Idleness:
 
     def settle(self) -> None:
         """Give back what is kept ready, once, when it is time."""
-        state, due = self._state, self.due
+        state = self._state
+        if self._resting or state.scheduler.tasks:
+            return
+        due = self.due
         if due is None or state.now < due:
             return
         self._resting = True

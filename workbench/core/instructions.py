@@ -196,6 +196,18 @@ class Began(Instruction, tag=21):
     worker: int
 
 
+class JobComplete(Instruction, tag=23):
+    """All of this job is submitted: you collected it before, and had only some of its results.
+
+    ``size``: how many tasks it is, fewer than were announced if its maker has stopped or left. The
+    ``results`` are those after the ones you had, as in Collected.
+    """
+
+    job: int
+    size: int
+    results: tuple[int, ...]
+
+
 class Changed(Instruction, tag=22):
     """What has changed since the last one, or the next part of all there is: see Subscribe."""
 
@@ -215,10 +227,14 @@ class Reopen(Instruction, tag=44):
     segment: int
 
 
+class CollectGarbage(Instruction, tag=46):
+    """The store fills up: let go of objects that nothing has but references in a ring."""
+
+
 Message = (
     Welcome | Ready | Found | Shared | Run | Recall | Forget | Release | Trim | Granted
     | Answer | Registered | Stop | Item | Explain | Moved | Unshare | Collected | Began | Changed
-    | Ended | Reopen
+    | JobComplete | Ended | Reopen | CollectGarbage
     | Output | Took | Refresh
 )  # fmt: skip
 """What the server may send. Output, Took and Refresh are forwarded as they came."""

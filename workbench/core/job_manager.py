@@ -9,7 +9,7 @@ there are kept (catalog: `job`). What it showed, and how it ended, is remembered
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
@@ -19,7 +19,7 @@ from workbench.core.entry import FREED, Entry
 from workbench.core.snapshot import JobRecord
 from workbench.core.state import ClientState, State
 from workbench.core.tasks import Task, TaskGroup
-from workbench.sizes import round_up
+from workbench.system.sizes import round_up
 
 MOST_JOBS = 1000
 """Jobs remembered after their end. Those whose results are kept don't count."""
@@ -60,7 +60,7 @@ class JobManager:
             job = self._jobs.get(spec.group)
             if job is None or job.owner != task.owner:
                 return False
-            if job.is_over or len(job.tasks) >= job.size:
+            if job.is_complete:
                 return False
         else:
             if task.submit.task in self._jobs:  # its maker may use an id again that nobody has
@@ -71,6 +71,7 @@ class JobManager:
                 max(spec.size, 1), {task.owner: task.submit.origin},
             )  # fmt: skip
         job.add(task)
+        self._tell_complete(job)
         return True
 
     def began(self, task: Task) -> None:
@@ -84,7 +85,7 @@ class JobManager:
                 self._state.send(number, do.Began(job.id, job.worker))
 
     def output(self, job: TaskGroup, event: ev.Output) -> None:
-        if job.id in self._jobs:
+        if job.id in self._jobs and event.kind != ev.PROGRESS:
             job.log.add(event)
             if job.id in self._over:
                 self._weigh(job)  # of a task that it began, and that outlives it
@@ -148,6 +149,7 @@ class JobManager:
         """
         for job in list(self._jobs.values()):
             was_there = job.audience.pop(client.number, None) is not None
+            job.partial.pop(client.number, None)
             if not job.audience:
                 job.unseen = job.unseen or not job.is_over
                 if (was_there or job.id in self._kept) and not (job.is_over and client.graceful):
@@ -159,6 +161,7 @@ class JobManager:
         """Its maker won't submit the rest."""
         if job.size > len(job.tasks) and not job.is_over:
             job.size = len(job.tasks)
+            self._tell_complete(job)
             self._settle(job)
 
     # -- what it showed, and made -----------------------------------------------------------------
@@ -175,15 +178,32 @@ class JobManager:
             for output in self._shown(job):
                 state.send(client.number, replace(output, origin=event.origin))
             self._remake_ends(job)
-        there = [id if id in state.catalog else 0 for id in results]
-        for id in filter(None, there):
-            state.catalog.hold(state.catalog[id], client.number)
-            state.catalog.keep_for(state.catalog[id], "")
+            if not job.is_complete and client.number != job.owner:
+                job.partial[client.number] = len(results)
+        there = self._handed(results, client.number)
         if event.name and not any(self._there(job, name) for name in job.binds):
             job.audience[client.number], job.unseen = event.origin, False
         if job.audience:
             self._release(job)
-        return state.send(client.number, do.Collected(event.request, record, tuple(there)))
+        return state.send(client.number, do.Collected(event.request, record, there))
+
+    def _tell_complete(self, job: TaskGroup) -> None:
+        """Whoever collected it before has the rest of its results now: no more will come."""
+        if not job.partial or not job.is_complete:
+            return
+        for number, had in job.partial.items():
+            there = self._handed(job.results[had:], number)
+            self._state.send(number, do.JobComplete(job.id, job.size, there))
+        job.partial.clear()
+
+    def _handed(self, results: Iterable[int], number: int) -> tuple[int, ...]:
+        """Those of the results that are there, each with a hold of this client; 0 for others."""
+        catalog = self._state.catalog
+        there = tuple(id if id in catalog else 0 for id in results)
+        for id in filter(None, there):
+            catalog.hold(catalog[id], number)
+            catalog.keep_for(catalog[id], "")
+        return there
 
     def log(self, client: ClientState, event: ev.Ask) -> None:
         job = self._jobs.get(event.object)

@@ -111,7 +111,9 @@ class TaskSpec(Event):
     for. A cell that is ``size`` tasks is one job: ``group`` is the id of its first one, 0 in that
     itself. Of the tasks of one ``executor`` no more than ``max_workers`` run at a time, if that
     isn't 0. ``env`` are variables of the environment that it sets, ``namespace`` is that of the
-    driver from which it comes.
+    driver from which it comes. ``refs``: what it yields are objects of its own, and its one result
+    is the list of their refs. A call of an actor may belong to a ``concurrency_group``. A worker
+    that has run ``max_calls`` of its function's tasks ends, unless that is 0.
     """
 
     cpus: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 1000
@@ -126,6 +128,9 @@ class TaskSpec(Event):
     max_workers: Natural = 0
     env: tuple[tuple[str, str], ...] = ()
     namespace: str = ""
+    refs: bool = False
+    concurrency_group: str = ""
+    max_calls: Natural = 0
 
 
 USUAL = TaskSpec()

@@ -10,7 +10,7 @@ from workbench.core import instructions as do
 from workbench.core.entry import FREED, PENDING, READY, Entry
 from workbench.core.spilling import Spilling
 from workbench.core.state import ClientState, State
-from workbench.sizes import round_up
+from workbench.system.sizes import round_up
 
 
 class ObjectManager:

@@ -23,13 +23,18 @@ LIGHT = 32
 """Workers beyond the usual number, at most, for tasks that need less than a processor each."""
 
 MOST_STARTUP_FAILURES = 3
-"""After so many workers in a row that died before their Hello, no more are made."""
+"""After so many workers in a row that died before their Hello the pool is broken: nobody waits for
+more of them, and they are only tried one by one."""
 
 KILLS = 10
 """So many that were ended from outside count as one: that may stop, a broken Python won't."""
 
 RETRY_SECONDS = 0.1
 """From a fork that failed to the next one: what a process limit refuses now, it may allow then."""
+
+PAUSES = 2.0, 32.0
+"""Seconds from a broken pool's last death to the next try: at first, and at most, for each that
+fails doubles them. A person who submits has it tried at once."""
 
 _FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP)
 
@@ -47,18 +52,34 @@ class WorkerPool:
         self.last_words = ""  # how the last worker went that failed at its start
         self.resting = False  # nobody uses the session: none shall, until a task is queued
         self.retry_at: float | None = None  # when the next may be forked; None: now
+        self._pause = PAUSES[0]
         self._scheduler = scheduler
         self._numbers = 0
 
     @property
     def broken(self) -> bool:
-        """Workers die before they say a word; making more would go on for ever."""
+        """Workers die before they say a word."""
         return self.startup_failures >= MOST_STARTUP_FAILURES * KILLS
 
     def try_again(self) -> None:
         """Somebody submits: what broke the workers may be over. One more failure, and it isn't."""
         if self.broken:
             self.startup_failures = (MOST_STARTUP_FAILURES - 1) * KILLS
+            self.retry_at, self._pause = None, PAUSES[0]
+
+    def arrived(self) -> None:
+        """One has said its Hello: it can be done."""
+        if self.startup_failures:
+            if self.broken:
+                self.retry_at = None
+            self.startup_failures, self._pause = 0, PAUSES[0]
+
+    def _failed(self, count: int, now: float) -> None:
+        """One died before its Hello, or wasn't born."""
+        self.startup_failures += count
+        if self.broken and not self.waits(now):
+            self.retry_at = now + self._pause
+            self._pause = min(2 * self._pause, PAUSES[1])
 
     def waits(self, now: float) -> bool:
         """Whether a fork has just failed."""
@@ -68,8 +89,10 @@ class WorkerPool:
 
     @property
     def _may_grow(self) -> bool:
-        may = not self.broken and self.retry_at is None
-        return may and len(self._scheduler.workers) < self.most
+        workers = self._scheduler.workers
+        if self.retry_at is not None or len(workers) >= self.most:
+            return False
+        return not self.broken or all(worker.client is not None for worker in workers.values())
 
     @property
     def steady(self) -> bool:
@@ -173,13 +196,14 @@ class WorkerPool:
         if unforked:
             crash = f"worker {number} couldn't be forked ({unforked})"
             if not self.waits(now):  # of those that were asked for at once, one counts
-                self.startup_failures += KILLS if status else 1
-            self.retry_at = now + RETRY_SECONDS
+                self._failed(KILLS if status else 1, now)
+                if not self.broken:
+                    self.retry_at = now + RETRY_SECONDS
             self.last_words = crash
             return worker, crash
         crash = f"Worker {number} (pid {worker.pid}) {worker.kill_reason or _how_it_ended(status)}"
         if worker.client is None:
-            self.startup_failures += 1 if status in _FROM_OUTSIDE else KILLS
+            self._failed(1 if status in _FROM_OUTSIDE else KILLS, now)
             self.last_words = crash
         return worker, crash
 

@@ -101,8 +101,12 @@ class TaskQueue:
 
     def popleft(self) -> Task:
         """Take out the first, which is to be SENT."""
-        task = self.first
-        (self._urgent if task.urgent else self._usual).tasks.popleft()
+        line = self._urgent if self._urgent.tasks else self._usual
+        task = line.tasks[0]
+        if task.state is not QUEUED or task.urgent is not line.urgent:
+            task = self.first  # now it is the first of its line
+            line = self._urgent if task.urgent else self._usual
+        line.tasks.popleft()
         self.size -= 1
         return task
 

@@ -85,7 +85,7 @@ class Referrers:
 
     def _account(self, entry: Entry, inquiry: Inquiry) -> Account:
         pins = [_found(pin, inquiry) for pin in pins_of(self._state, entry)]
-        record = object_record(entry, self._state.now, self._state.in_use())
+        record = object_record(self._state, entry, self._state.in_use())
         scheduler = self._state.scheduler
         return Account(
             record,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from workbench.core.catalog import Catalog
 from workbench.core.entry import NONE, Counts, Entry, fewer, more, without
 from workbench.core.events import Value
-from workbench.sizes import round_up
+from workbench.system.sizes import round_up
 
 
 @dataclass(slots=True)

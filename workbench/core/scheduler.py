@@ -47,7 +47,7 @@ class Scheduler:
         self.pooled = 0  # all workers but those of actors
         self.actors: dict[int, Actor] = {}
         self.limits: dict[Task, float] = {}  # when those with a time limit must have ended
-        self._notified: dict[int, Actor] = {}  # may have calls to send
+        self.notified: dict[int, Actor] = {}  # may have calls to send
         self.queue = TaskQueue()  # all dependencies ready
         self.executors = ExecutorLimits()
         self._waits = Waits()
@@ -117,7 +117,7 @@ class Scheduler:
 
     def notify(self, actor: Actor) -> None:
         """It may have calls to send."""
-        self._notified[actor.id] = actor
+        self.notified[actor.id] = actor
 
     def finish(self, task: Task, seconds: float | None = None) -> None:
         """It is over: done after ``seconds``, or given up."""
@@ -168,14 +168,18 @@ class Scheduler:
         self._seconds.pop(id, None)
 
     def _unsend(self, worker: Worker, task: Task) -> None:
-        if worker.waits and worker.running is task:
+        waited = worker.waits and worker.running is task
+        if waited:
             self._waits.end_all(worker)
         del worker.sent[task.submit.task]
         worker.load = worker.load - task.seconds if worker.sent else 0.0
         task.worker = None
         if self.limits:
             self.limits.pop(task, None)
-        self._look(worker)
+        if waited:
+            self._look(worker)
+        else:
+            self._note(worker)
 
     # -- workers ------------------------------------------------------------------------------
 
@@ -314,15 +318,11 @@ class Scheduler:
         self.used += cpus - worker.used
         worker.used = cpus
 
-    @property
-    def has_work(self) -> bool:
-        return bool(self.queue.size or self._notified)
-
     # -- decisions ----------------------------------------------------------------------------
 
     def assign(self, now: float) -> Iterator[tuple[Worker, Task]]:
         """Sends queued tasks to workers; yields each pair."""
-        if self._notified:
+        if self.notified:
             yield from self._assign_to_actors(now)
         queue = self.queue
         sent = True
@@ -370,7 +370,7 @@ class Scheduler:
     def has_room(self) -> bool:
         """Whether the processors that the next task needs are free. Actors never have them all:
         one task runs in any case."""
-        return self.used + self.queue.first.cpus <= self.cpus or self.used == self.held
+        return self.used == self.held or self.used + self.queue.first.cpus <= self.cpus
 
     def startable(self, most: int) -> int:
         """How many of the next tasks could start now if there were workers enough."""
@@ -383,7 +383,7 @@ class Scheduler:
         return count
 
     def _assign_to_actors(self, now: float) -> Iterator[tuple[Worker, Task]]:
-        notified, self._notified = self._notified, {}
+        notified, self.notified = self.notified, {}
         for actor in notified.values():
             for worker, task in actor.next():
                 self._note_sent(worker, task, now)
@@ -400,10 +400,12 @@ class Scheduler:
 
         A task with a time limit must begin when it is sent, and so must a background cell, which a
         person watches, and one that counts as running for its executor; one that needs more or
-        less than a processor has a worker to itself.
+        less than a processor, or after which its worker may end, has a worker to itself.
         """
         spec = task.submit.spec
-        unusual = spec is not None and (spec.timeout or spec.ahead or spec.job or spec.max_workers)
+        unusual = spec is not None and (
+            spec.timeout or spec.ahead or spec.job or spec.max_workers or spec.max_calls
+        )
         if unusual or task.cpus != ONE:
             return 2 * BATCH_SECONDS
         return self._seconds.get(task.submit.function, 2 * BATCH_SECONDS)

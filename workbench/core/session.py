@@ -157,7 +157,7 @@ class Session:
     def deadline(self) -> float | None:
         """When `handle` must be called again even if nothing happens; None: never."""
         state = self.state
-        if state.catalog.backlog:
+        if state.catalog.backlog.work:
             return state.now
         when = self._exit_at
         for time in (
@@ -175,9 +175,10 @@ class Session:
 
     def _settle(self) -> None:
         """Decide what the whole batch changed: who runs, who grows, who comes, who goes."""
-        state, scheduler, monitor = self.state, self.state.scheduler, self.memory_monitor
-        if state.catalog.backlog:
-            state.catalog.backlog.proceed()
+        state, monitor = self.state, self.memory_monitor
+        scheduler, backlog, budget = state.scheduler, state.catalog.backlog, state.budget
+        if backlog.work:
+            backlog.proceed()
         if self.generators.unread:
             self.generators.stop_unread()
         if scheduler.limits:
@@ -188,7 +189,7 @@ class Session:
             self.tasks.give_up_one()
         if state.failing or self.actors.has_work:
             self.tasks.settle()
-        if scheduler.has_work:
+        if scheduler.queue.size or scheduler.notified:
             for worker, task in scheduler.assign(state.now):
                 assert worker.client is not None
                 self.tasks.run(worker.client, task)
@@ -202,18 +203,20 @@ class Session:
             self.serializers.settle()
         if self.spilling.is_busy:
             self.spilling.settle()
-        self._send_releases()
-        if state.budget.has_work:
+        if state.releases:
+            self._send_releases()
+        if budget.has_work:
             self._settle_memory()
         if monitor.headroom and (monitor.due is None or state.now >= monitor.due):
             monitor.settle()
         if self.referrers.inquiries:
             self.referrers.settle()
         self.idleness.settle()
-        if scheduler.queue.size or not state.pool.steady:
-            for number in state.pool.wanted(state.now):
+        pool = state.pool
+        if scheduler.queue.size or scheduler.working != pool.target or pool.retry_at is not None:
+            for number in pool.wanted(state.now):
                 state.out.append(do.Fork(number))
-            for worker in state.pool.surplus(state.now):
+            for worker in pool.surplus(state.now):
                 assert worker.client is not None
                 state.hang_up(worker.client, "not needed any more")
         if self._exit_at is not None and state.now >= self._exit_at:
@@ -230,7 +233,7 @@ class Session:
         if state.budget.room is None:
             self.memory_monitor.look()
         for what, client, request, nbytes in state.budget.settle(
-            state.now, more_to_come=bool(state.catalog.backlog)
+            state.now, more_to_come=bool(state.catalog.backlog.work)
         ):
             self._send_releases()  # what was let go of, before its owner is to give it back
             if client == SERVER:
@@ -292,7 +295,7 @@ class Session:
         if hello.worker:
             if state.scheduler.arrived(hello.worker, number, state.now) is None:
                 return state.hang_up(number, "no such worker was asked for")
-            state.pool.startup_failures = 0
+            state.pool.arrived()
         elif not hello.admin:
             self._exit_at = None
             state.linger = max(state.linger, hello.linger)

@@ -120,7 +120,8 @@ class WorkerRecord(Record):
 class ActorRecord(Record):
     """One actor that is not forgotten. ``restarts``: how many are left, -1: any number.
 
-    ``calls`` were submitted and aren't done, whether they were sent or not.
+    ``calls`` were submitted and aren't done, whether they were sent or not; that it is being made
+    is none of them.
     """
 
     id: int

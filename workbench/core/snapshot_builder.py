@@ -103,7 +103,7 @@ def take_snapshot(
         granted=state.budget.granted,
         queued=len(scheduler.tasks) - sum(len(w.sent) for w in scheduler.workers.values()),
         running=sum(1 for w in scheduler.workers.values() if w.sent),
-        objects=tuple(object_record(e, state.now, in_use) for e in entries),
+        objects=tuple(object_record(state, e, in_use) for e in entries),
         count=len(catalog) - catalog.own,
         names=len(catalog.names) - sum(len(actor.names) for actor in actors),
         workers=tuple(map(worker_record, scheduler.workers.values())),
@@ -129,7 +129,7 @@ def describe(state: State, id: int) -> ObjectDescription | None:
     makes = None if maker is None else maker.worker
     workers = [w for w in state.scheduler.workers.values() if w.client in there or w is makes]
     return ObjectDescription(
-        object_record(entry, state.now, state.in_use()),
+        object_record(state, entry, state.in_use()),
         tuple(client_record(state.clients[number]) for number in sorted(there)),
         None if maker is None else _task(maker),
         None if actor is None else actor_record(state, actor),
@@ -153,7 +153,7 @@ def _task(task: Task) -> TaskRecord:
     worker, name = task.worker, task.submit.name
     if worker is None:
         return TaskRecord(name, "waiting" if task.pending_dependencies else "queued")
-    at_a_time = 1 if worker.actor is None else worker.actor.concurrency
+    at_a_time = 1 if worker.actor is None else worker.actor.at_a_time
     runs = task in islice(worker.sent.values(), at_a_time)
     return TaskRecord(name, "running" if runs else "queued", worker.number)
 
@@ -161,18 +161,19 @@ def _task(task: Task) -> TaskRecord:
 def actor_record(state: State, actor: Actor) -> ActorRecord:
     entry = state.catalog.get(actor.id)
     worker = actor.worker
+    sent = () if worker is None else worker.sent.values()
     return ActorRecord(
         id=actor.id,
         cls=actor.name,
-        names=() if entry is None else entry.names,
+        names=() if entry is None else state.catalog.names_of(entry),
         state=actor.state.value,
         worker=0 if worker is None else worker.number,
-        calls=len(actor.calls) + (0 if worker is None else len(worker.sent)),
+        calls=len(actor.calls) + sum(task is not actor.creation_task for task in sent),
         restarts=actor.restarts,
     )
 
 
-def object_record(entry: Entry, now: float, in_use: Container[int]) -> ObjectRecord:
+def object_record(state: State, entry: Entry, in_use: Container[int]) -> ObjectRecord:
     """What a snapshot says of the object. ``in_use``: what workers may read at any moment."""
     value = entry.value
     where = (
@@ -183,7 +184,7 @@ def object_record(entry: Entry, now: float, in_use: Container[int]) -> ObjectRec
     return ObjectRecord(
         id=entry.id,
         state=entry.state.value,
-        names=entry.names,
+        names=state.catalog.names_of(entry),
         size=size_of(entry),
         where=where,
         about=entry.about,
@@ -194,7 +195,7 @@ def object_record(entry: Entry, now: float, in_use: Container[int]) -> ObjectRec
         escapes=entry.escapes,
         load_seconds=entry.load_seconds,
         pinned=entry.pinned,
-        age=now - entry.made,
+        age=state.now - entry.made,
         job=entry.job,
         segment=0 if value is None else value.segment,
         offset=0 if value is None else value.offset,

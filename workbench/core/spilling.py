@@ -18,10 +18,17 @@ from workbench.core.lru import LruList
 from workbench.core.relocation import Move, StaleCopy
 from workbench.core.state import ClientState, State
 from workbench.report.format import human_bytes
-from workbench.sizes import round_up
+from workbench.system.sizes import round_up
 
 HIGH, LOW = 0.9, 0.8
 """Shares of the capacity: more than the first in use, and objects move to disk until the second."""
+
+FULL = 0.7
+"""The share of the capacity from which on processes are asked to collect garbage: what they let go
+of needn't move to disk. As Ray's."""
+
+COLLECT_EVERY = 30.0
+"""Seconds from one such request to the next."""
 
 PATIENCE = 2.0
 """Seconds after a move in which whoever knew the old place has to take note: one that was stopped
@@ -49,6 +56,7 @@ class Spilling:
         self._wished: dict[int, bool] = {}  # on disk and in use → whether others shall make room
         self._asked: set[int] = set()  # those of them for which memory was asked
         self._grown = False  # objects came since the last look at the capacity
+        self._collect_at = 0.0  # when processes may next be asked to collect garbage
 
     def rested(self, entry: Entry) -> None:
         """Nobody shows it now: the most recently used of those that may go."""
@@ -155,6 +163,11 @@ class Spilling:
                 budget.ask(GrowRequest(SERVER, id, _size(entry), force))
         if self._grown:
             self._grown = False
+            if self._state.now >= self._collect_at and budget.live > budget.capacity * FULL:
+                self._collect_at = self._state.now + COLLECT_EVERY
+                for client in self._state.clients.values():
+                    if client.role != "admin":
+                        self._state.send(client.number, do.CollectGarbage())
             high = int(budget.capacity * HIGH)
             over = budget.live - self._coming() - high
             if self.enabled and over > 0 and budget.let_go(over + high - low):

@@ -53,9 +53,7 @@ class State:
         self.showing: set[int] = set()  # clients that left, and whose arrays still show objects
         self.catalog = Catalog()
         self.stale_copies = StaleCopies(self.catalog)
-        self.budget = Budget(
-            capacity, lambda: self.catalog.inline_bytes, lambda: self.catalog.argument_bytes
-        )
+        self.budget = Budget(capacity, self.catalog)
         self.scheduler = Scheduler(workers)
         self.pool = WorkerPool(workers, self.scheduler)
         self.history = History()

@@ -130,7 +130,7 @@ class Subscriptions:
         """Of those that are still there."""
         state = self._state
         entries = filter(None, map(state.catalog.get, ids))
-        return tuple(object_record(entry, state.now, in_use) for entry in entries)
+        return tuple(object_record(state, entry, in_use) for entry in entries)
 
 
 def _cut(ids: list[int], count: int) -> list[int]:

@@ -16,7 +16,7 @@ from workbench.core.loop_events import WorkerExited
 from workbench.core.object_manager import ObjectManager
 from workbench.core.spilling import Spilling
 from workbench.core.state import ClientState, State
-from workbench.core.tasks import DONE, SENT, STOPPING, Task, Wait
+from workbench.core.tasks import DONE, SENT, STOPPING, Task, Wait, Worker
 
 ADVICE = " Give it less at a time, or let fewer run beside it: `num_cpus=2` takes the room of two."
 """For a task that took too much memory."""
@@ -70,7 +70,8 @@ class TaskManager:
             task.to(DONE)
             self._set_results(task, why)
             return None
-        self._state.pool.try_again()
+        if state.pool.startup_failures:
+            state.pool.try_again()
         is_job = event.spec is not None and event.spec.job and not client.worker
         if is_job and not self._jobs.enter(task):
             why = why or cancelled(task)
@@ -145,7 +146,17 @@ class TaskManager:
         self._catalog.unneed_all(task)
         if task.job is not None and event.values:
             self._jobs.ended(task, event.values[0])
+        if task.spec.max_calls and worker.actor is None:
+            self._count(worker, task)
         return None
+
+    def _count(self, worker: Worker, task: Task) -> None:
+        """One more call of its function in this worker, which ends if that was the last."""
+        worker.calls[task.submit.function] += 1
+        if worker.calls[task.submit.function] >= task.spec.max_calls:
+            assert worker.client is not None
+            self._scheduler.leave(worker)
+            self._state.hang_up(worker.client, "it has run as many calls as it shall")
 
     def _give_back(self, tasks: list[Task]) -> None:
         """Sent, but not run to the end: queued again, before all that wait, if still wanted."""
@@ -187,6 +198,8 @@ class TaskManager:
         one waits for was submitted before it.
         """
         for task in reversed(tasks):
+            if task.is_over:
+                continue  # by now: an actor went with its last call, and with it its creation
             gone = task.owner not in self._state.clients
             if gone and task.worker is None and not task.is_creation and task not in self._jobs:
                 results = map(self._catalog.get, task.results)

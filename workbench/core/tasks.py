@@ -140,6 +140,7 @@ class Worker:
     kill_reason: str = ""  # why we killed it: a clause
     alone: bool = False  # no other worker was busy then
     lingering: dict[int, Task] = field(default_factory=dict)  # over, but for threads they started
+    calls: Counter[int] = field(default_factory=Counter)  # by function, of those with `max_calls`
 
     def keep(self, task: Task) -> None:
         """A task is over, and threads that it started go on here."""
@@ -180,12 +181,13 @@ class Actor:
     restarts: int
     concurrency: int
     in_order: bool
+    groups: dict[str, int]  # concurrency groups, each with how many of its calls run at a time
     state: ActorState = ActorState.STARTING
     worker: Worker | None = None
     why: Value | None = None  # once it is dead: what its calls fail with
     waiting: dict[int, deque[Task]] = field(default_factory=dict)  # by caller: the first one waits
     incomplete: dict[Task, None] = field(default_factory=dict)  # in any order: wait for arguments
-    ready: deque[Task] = field(default_factory=deque)  # those that are queued
+    ready: dict[str, deque[Task]] = field(default_factory=dict)  # by group: those that are queued
 
     def add(self, task: Task) -> None:
         if self.in_order:
@@ -206,7 +208,12 @@ class Actor:
 
     def _enqueue(self, task: Task) -> None:
         task.to(QUEUED)
-        self.ready.append(task)
+        self._queue_of(task).append(task)
+
+    def _queue_of(self, task: Task) -> deque[Task]:
+        """That of its group; of one that there isn't, the default one."""
+        group = task.spec.concurrency_group
+        return self.ready.setdefault(group if group in self.groups else "", deque())
 
     def _advance(self, owner: int) -> None:
         """Calls of this caller whose arguments are there, and those of all before, may be sent."""
@@ -218,8 +225,8 @@ class Actor:
 
     def remove(self, task: Task) -> None:
         """A call that was queued or waited will not be sent."""
-        if task in self.ready:
-            self.ready.remove(task)
+        if task in (queue := self._queue_of(task)):
+            queue.remove(task)
         elif self.in_order:
             self.waiting[task.owner].remove(task)
             self._advance(task.owner)
@@ -230,7 +237,7 @@ class Actor:
         """Sent, but not done, and to be sent again, before all others."""
         for task in reversed(tasks):
             task.to(QUEUED)
-            self.ready.appendleft(task)
+            self._queue_of(task).appendleft(task)
 
     def lost(self, tasks: list[Task], last: int) -> tuple[list[Task], list[Task]]:
         """Of those sent to a worker that died: (to be tried again, not again).
@@ -240,24 +247,36 @@ class Actor:
         again: list[Task] = []
         over: list[Task] = []
         for number, task in enumerate(t for t in tasks if t is not self.creation_task):
-            task.attempts += number < last + self.concurrency  # those behind had not begun
+            task.attempts += number < last + self.at_a_time  # those behind had not begun
             (again if task.attempts <= task.submit.retries else over).append(task)
         return again, over
 
     def next(self) -> Iterator[tuple[Worker, Task]]:
         """Calls to send now; each must be noted as sent before the next is asked for."""
         worker = self.worker
-        if worker is None or worker.client is None:
+        if worker is None or worker.client is None or worker.leaving:
             return
         if self.state is ActorState.STARTING:
             if self.creation_task.state is QUEUED:
                 yield worker, self.creation_task
             return
-        while self.ready and len(worker.sent) < self.concurrency + AHEAD:
-            spec = self.ready[0].spec
-            if (spec.timeout or spec.job) and len(worker.sent) >= self.concurrency:
-                return  # what counts as running shall run
-            yield worker, self.ready.popleft()
+        for group, queue in self.ready.items():
+            most = self.groups.get(group, self.concurrency)
+            sent = len(worker.sent)
+            if queue and self.groups:
+                queues = map(self._queue_of, worker.sent.values())
+                sent = sum(each is queue for each in queues)
+            while queue and sent < most + AHEAD:
+                spec = queue[0].spec
+                if (spec.timeout or spec.job) and sent >= most:
+                    break  # what counts as running shall run
+                sent += 1
+                yield worker, queue.popleft()
+
+    @property
+    def at_a_time(self) -> int:
+        """How many of its calls may run."""
+        return self.concurrency + sum(self.groups.values())
 
     @property
     def cpus(self) -> int:
@@ -269,7 +288,8 @@ class Actor:
     def calls(self) -> list[Task]:
         """All that wasn't sent."""
         waiting = (task for queue in self.waiting.values() for task in queue)
-        return [*self.ready, *waiting, *self.incomplete]
+        ready = (task for queue in self.ready.values() for task in queue)
+        return [*ready, *waiting, *self.incomplete]
 
 
 @dataclass(slots=True, eq=False)
@@ -283,6 +303,7 @@ class TaskGroup:
     owner: int  # the client that submits its tasks
     size: int  # how many there will be
     audience: dict[int, int]  # clients that see what it shows, each with its number for where
+    partial: dict[int, int] = field(default_factory=dict)  # clients who have but so many results
     tasks: list[Task] = field(default_factory=list)  # that were submitted; none once it is over
     results: array[int] = field(default_factory=lambda: array("Q"))  # of all of them, in order
     ends: dict[int, Value] = field(default_factory=dict)  # by task: see `MOST_ENDS`
@@ -303,6 +324,11 @@ class TaskGroup:
     def is_over(self) -> bool:
         """Whether nothing of it will run any more."""
         return self.outcomes.total() >= self.size
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no more tasks of it will come."""
+        return self.is_over or len(self.tasks) >= self.size
 
     @property
     def failed(self) -> int:

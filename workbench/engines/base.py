@@ -9,16 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 
 from workbench.core.events import About, Output
 from workbench.core.snapshot import Account, Change, JobRecord, ObjectDescription, Snapshot
+from workbench.engines.lending_future import Lending
+from workbench.engines.records import Abilities as Abilities
 from workbench.engines.records import Call as Call
 from workbench.engines.records import CollectedJob as CollectedJob
+from workbench.engines.records import Copying as Copying
 from workbench.engines.records import Exported as Exported
 from workbench.engines.records import Running as Running
 from workbench.engines.records import Shown as Shown
+from workbench.engines.tally import CallTally
 from workbench.errors import WorkbenchError
 from workbench.options import ActorOptions, TaskOptions
 from workbench.ref import ObjectRef
@@ -46,7 +49,7 @@ and its ``buffers`` in base64). ``origin`` is the number that the task was submi
 """
 
 
-WHERE = "\0"
+ROOT_NOTE = "\0"
 """In the name of a root: what follows stands behind the path from there, for a person."""
 
 # -- what it answers with ----------------------------------------------------------------------
@@ -98,23 +101,6 @@ class Changes(Protocol):
 # -- what is asked --------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Abilities:
-    """What an engine can do beyond being observed: '', or the sentence that says why it can't."""
-
-    get: str = ""
-    free: str = ""
-    pin: str = ""
-    spill: str = ""
-    why: str = ""
-    interrupt: str = ""
-
-    @classmethod
-    def none(cls, sentence: str) -> Abilities:
-        """Nothing of it, for one reason."""
-        return cls(*(sentence for _ in fields(cls)))
-
-
 class Observed(Protocol):
     """A session as far as views show it: Workbench's own, or one of another system. Any thread."""
 
@@ -154,7 +140,7 @@ class Store(Protocol):
     def put(self, value: Any, name: str = "") -> tuple[ObjectRef, About]:
         """Store a value, under a name if given; returns its handle and what it cost."""
 
-    def get(self, refs: Sequence[ObjectRef], timeout: float | None, copy: bool) -> list[Any]:
+    def get(self, refs: Sequence[ObjectRef], timeout: float | None, copy: Copying) -> list[Any]:
         """The values, in order; raises what a failed one failed with."""
 
     def wait(
@@ -272,6 +258,9 @@ class Tasks(Protocol):
     def submit(self, function: Exported, call: Call[TaskOptions]) -> Submitted:
         """Run a function; a handle for its result, or what there is instead."""
 
+    def together(self) -> AbstractContextManager[None]:
+        """Around several submits: they may wait for each other for a moment."""
+
     def cancel(self, ref: ObjectRef, force: bool, recursive: bool) -> None:
         """Stop the task that makes this object, and those it has submitted."""
 
@@ -290,14 +279,21 @@ class Tasks(Protocol):
         """Around code in a task that waits: for all of these (``some``: for one), or until it ends,
         if it waits for none. Meanwhile others run in its place."""
 
+    @property
+    def lending(self) -> Lending | None:
+        """What futures lend by while a task waits for them; None if this process has no slot."""
+
+    tally: Callable[[], CallTally | None]
+    """Where the calls that the running cell submits are counted; None if nobody looks."""
+
     def wait_for_item(self, stream: ObjectRefGenerator) -> None:
         """Wait until the stream's next item is there, or there won't be one."""
 
     def next_item(self, stream: ObjectRefGenerator) -> Future[None] | None:
         """A future of that; None if it is so already."""
 
-    def took(self, stream: ObjectRefGenerator, taken: int) -> None:
-        """So many items were taken in all: `max_ahead` more than these may be made."""
+    def took(self, stream: ObjectRefGenerator, taken: int, at_once: bool) -> None:
+        """So many were taken in all: `max_ahead` more may be made. If not ``at_once``, soon."""
 
 
 class Actors(Protocol):
@@ -336,11 +332,12 @@ class Cells(Protocol):
     logs: bool
     """Whether what tasks print is to be seen here; background cells' output always is."""
     began: Callable[[int, int], None] | None
-    """Called with (job, worker) when a background cell runs; like ``output``."""
+    completed: Callable[[int, int, list[ObjectRef | None]], None] | None
+    """(job, worker) of one that runs; (job, size, other results) of a collected one, once whole."""
     origin: Callable[[], int]
     """Asked at each submit: the number that the task carries to ``output``."""
     roots: Callable[[], Mapping[str, Any]]
-    """Asked for what holds objects under a name that is no variable's: see `WHERE`."""
+    """Asked for what holds objects under a name that is no variable's: see `ROOT_NOTE`."""
 
     def jobs(self) -> tuple[JobRecord, ...]:
         """All background cells that are remembered; a summary has only the last ones."""
@@ -426,9 +423,7 @@ class Engine(Observed, Store, Tasks, Actors, Cells, Protocol):
 
     def abandon(self) -> None:
         """In a forked child: the session is the parent's. Let go of it without a word to anybody.
-
-        Arrays that show objects stay valid.
-        """
+        Arrays that show objects stay valid."""
 
 
 def engine_of(ref: ObjectRef) -> Engine:

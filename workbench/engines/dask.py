@@ -80,16 +80,13 @@ class Dask(Observer):
         now = time.time()
         self._since = seen["now"]
         self._born.update((key, now - age) for key, age in seen["ages"].items())
-        clients = tuple(
-            ClientRecord(
-                number,
-                os.getpid() if name == self._client.id else 0,
-                "driver",
-                "" if name == self._client.id else LABELS.get(name, name),
-            )
-            for number, name in enumerate(seen["clients"], 1)
-        )
         numbers = {name: number for number, name in enumerate(seen["clients"], 1)}
+        clients = tuple(
+            ClientRecord(number, os.getpid(), "driver", "")
+            if name == self._client.id
+            else ClientRecord(number, 0, "driver", LABELS.get(name, name))
+            for name, number in numbers.items()
+        )
         workers, spilled = _workers(seen["workers"]), sum(w["disk"] for w in seen["workers"])
         objects = tuple(self._record(found, numbers, now, spilled) for found in seen["objects"])
         if len(self._born) > 4 * MOST:

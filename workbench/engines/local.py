@@ -135,6 +135,7 @@ def _launch(
             reload=config.reload,
             idle=config.idle,
             path=tuple(p or os.getcwd() for p in sys.path),
+            flags=_flags(),
         )
         process = subprocess.Popen(
             # -P: what lies in the notebook's directory is not the server's business.
@@ -147,6 +148,12 @@ def _launch(
             start_new_session=True,  # the notebook's interrupts and its end are not the server's
         )
     return process, session
+
+
+def _flags() -> tuple[str, ...]:
+    """What this Python was told about site-packages: workers import from the same places."""
+    given = {"-s": sys.flags.no_user_site, "-S": sys.flags.no_site}
+    return tuple(flag for flag, on in given.items() if on)
 
 
 class ServerProcess:

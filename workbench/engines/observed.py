@@ -60,7 +60,7 @@ def _frame(snapshot: Snapshot) -> Snapshot:
     return msgspec.structs.replace(snapshot, objects=(), history=None, taken=0.0)
 
 
-class Course:
+class SeenHistory:
     """How full a session was since somebody looked, and what came and went before their eyes."""
 
     def __init__(self) -> None:
@@ -83,8 +83,8 @@ class Course:
         return snapshot.replace(history=history)
 
 
-class Looks:
-    """`engines.base.Changes` of a session that has to be asked again and again.
+class PolledChanges:
+    """`engines.base.Changes` of a session that has to be polled.
 
     It asks in `next`, so only while somebody waits for news, and never sooner than `PACE` after
     the last time. A look that shows no change ends the wait too. ``look`` raises SessionError if
@@ -95,7 +95,7 @@ class Looks:
         self._look = look
         self._is_over = is_over
         self._before: Snapshot | None = None
-        self._course = Course()
+        self._history = SeenHistory()
         self._due = 0.0
         self._interrupted = threading.Event()
         self._closed = False
@@ -110,7 +110,7 @@ class Looks:
             return None
         began = time.monotonic()
         try:
-            now = self._course.noted(self._look())
+            now = self._history.noted(self._look())
         except SessionError:
             return None
         finally:
@@ -177,8 +177,8 @@ class Observer(ABC):
                 f"{type(error).__name__}: {error}"
             ) from error
 
-    def changes(self) -> Looks:
-        return Looks(self.snapshot, lambda: self.ended is not None)
+    def changes(self) -> PolledChanges:
+        return PolledChanges(self.snapshot, lambda: self.ended is not None)
 
     def copy_speed(self) -> float | None:
         """Nobody knows: its objects lie in other processes, or on other machines."""

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, NamedTuple, TypeVar
+from dataclasses import dataclass, fields
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from workbench.core.snapshot import JobRecord
 from workbench.options import ActorOptions, TaskOptions
 from workbench.ref import ObjectRef
 
 Options = TypeVar("Options", TaskOptions, ActorOptions, covariant=True)
+
+
+Copying = bool | Literal["on write"]
+"""Whether what is read is private and writable: all of it (True), or each page once it is written
+to; else it is a read-only view."""
 
 
 class Exported:
@@ -33,6 +39,23 @@ class Call(NamedTuple, Generic[Options]):
     kwargs: Mapping[str, Any]
     options: Options
     parameters: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What an engine can do beyond being observed: '', or the sentence that says why it can't."""
+
+    get: str = ""
+    free: str = ""
+    pin: str = ""
+    spill: str = ""
+    why: str = ""
+    interrupt: str = ""
+
+    @classmethod
+    def none(cls, sentence: str) -> Abilities:
+        """Nothing of it, for one reason."""
+        return cls(*(sentence for _ in fields(cls)))
 
 
 class CollectedJob(NamedTuple):

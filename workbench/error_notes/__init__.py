@@ -14,7 +14,7 @@ from typing import Any
 
 from workbench.error_notes import readonly, ref_as_value
 from workbench.errors import WorkbenchError
-from workbench.exception_state import add_note, notes_of
+from workbench.errors.exception_state import add_note, notes_of
 from workbench.ref import ObjectRef
 from workbench.report.format import printable
 

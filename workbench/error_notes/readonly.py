@@ -12,6 +12,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from workbench import context
+from workbench.call_site import OURS
 from workbench.ref import ObjectRef
 
 if TYPE_CHECKING:
@@ -22,12 +23,10 @@ KINDS = (ValueError, TypeError, BufferError)
 
 _SAYS_SO = re.compile(r"read[- ]?only|writeable|writable", re.IGNORECASE)
 
-_OURS = os.path.dirname(os.path.dirname(__file__)) + os.sep
-
-_OTHERS = re.compile(re.escape(_OURS) + "|.*" + re.escape(os.sep + "IPython" + os.sep))
+_OTHERS = re.compile(re.escape(OURS) + "|.*" + re.escape(os.sep + "IPython" + os.sep))
 """Files whose variables nobody means: a shell has all of a notebook in its ``self``."""
 
-_TASKS = tuple(os.path.join(_OURS, room, "") for room in ("host", "worker"))
+_TASKS = tuple(os.path.join(OURS, room, "") for room in ("host", "worker"))
 """Where the files are that run tasks."""
 
 MOST_OBJECTS = 2_000
@@ -100,7 +99,10 @@ def _text(name: str, value: Any, shown: Shown, in_task: bool, ref: str) -> str:
         return f"{said} The way out: {copy}."
     private = f"`%get {shown.names[0]} --copy`, " if shown.names else ""
     got = f"`get({ref or 'ref'}, copy=True)`"
-    return f"{said} Two ways out: {copy}, or get a private copy: {private}{got}."
+    return (
+        f"{said} Two ways out: {copy}, or get a private copy: {private}{got}. "
+        "With `--cow`, or `copy_on_write=True`, only what is written is copied."
+    )
 
 
 def _written_at(frame: FrameType, at: int) -> Iterator[tuple[str, Any]]:

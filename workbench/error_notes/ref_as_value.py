@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import FrameType, TracebackType
+from traceback import walk_tb
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from workbench.error_notes.readonly import named_at
@@ -17,6 +18,9 @@ KINDS = (AttributeError, TypeError, ValueError, RuntimeError)
 """What a type that can't do something is told with: by Python, numpy, pandas, torch."""
 
 _CONTAINERS = (list, tuple, set, frozenset, dict)
+
+_TEXTS = (ObjectRef.__name__, "can only join an iterable", "assign an iterable", "assign iterable")
+"""In errors of Python's. Some don't name the type: they are about a ref if one is named there."""
 
 MOST_ITEMS = 100_000
 """Items of a container that is looked through for the ref."""
@@ -48,25 +52,17 @@ def note_of(
 
 def _misused(error: BaseException) -> _Misused | None:
     """None if it is about something else. The text of such an error names the type."""
-    frames = _frames(error.__traceback__)
+    frames = list(walk_tb(error.__traceback__))
     ref: ObjectRef | None = None
-    if isinstance(error, AttributeError):
+    if isinstance(error, AttributeError) and error.obj is not None:
         if type(error.obj) is not ObjectRef:
             return None
         ref = error.obj
-    elif ObjectRef.__name__ not in str(error) or not frames:
+    elif not frames or not any(text in str(error) for text in _TEXTS):
         return None
     elif frames[-1][0].f_code is ObjectRef._is_no_value.__code__:
         ref = frames[-1][0].f_locals["self"]
     return _called(ref, frames)
-
-
-def _frames(tb: TracebackType | None) -> Frames:
-    frames = []
-    while tb is not None:
-        frames.append((tb.tb_frame, tb.tb_lineno))
-        tb = tb.tb_next
-    return frames
 
 
 def _called(ref: ObjectRef | None, frames: Frames) -> _Misused | None:

@@ -23,10 +23,10 @@ from workbench.host.environment import Environment, move
 from workbench.host.execution import Names, Show, execute
 from workbench.host.link import Failed
 from workbench.host.seeding import seed
-from workbench.machine import peak_memory, reset_peak_memory
 from workbench.report.format import human_seconds, joined
 from workbench.serialization.mutations import Mutations
 from workbench.serialization.packing import PackedValues
+from workbench.system.machine import peak_memory, reset_peak_memory
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,8 +74,7 @@ def move(around: Environment) -> None:
 def set_variables(variables: Iterable[tuple[str, str]]) -> None:
     """Have them in the environment, until what the task changed is put back."""
     os.environ.update(variables)
-    if hasattr(time, "tzset"):
-        time.tzset()
+    time.tzset()
 
 
 def working_directory() -> str:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import os
 
-from workbench.fallocate import punch
 from workbench.host.text_cuts import whole
+from workbench.system.fallocate import punch
 
 KEPT = 64 << 10
 """Bytes that stay in the file after they were read: the fault handler's report is long."""
 
-MOST = 8 << 20  # bytes that one `read` returns; the older ones are skipped
+MOST = 8 << 20  # bytes that one `read` returns at the end; of the older ones it skips the middle
 HOLE = 1 << 20  # bytes that are given back to the machine together, once they were read
 
 
@@ -49,22 +49,28 @@ class FdCapture:
         """How much was written, unless somebody has truncated it."""
         return os.lseek(self._file, 0, os.SEEK_END)
 
-    def read(self, size: int, final: bool) -> tuple[int, bytes]:
-        """How many of the new bytes up to ``size`` are too many, and those that come after them.
+    def read(self, size: int, final: bool) -> tuple[bytes, int, bytes]:
+        """The new bytes up to ``size``: the first lines, how many bytes are left out, and the rest.
 
-        Unless this is ``final``, the first bytes of a character stay until the others come.
+        The first lines are none, and nothing is left out, unless there is too much. Unless this is
+        ``final``, the first bytes of a character stay until the others come.
         """
         if size < self.position:  # truncated: `program > /dev/stderr` does that
             self.position = self._hole = 0
-        start = max(self.position, size - MOST)
+        start, first = self.position, b""
+        if size - start > MOST + KEPT:
+            first = os.pread(self._file, KEPT, start)
+            first = first[: first.rfind(b"\n") + 1]
+            start = size - MOST
         data = os.pread(self._file, size - start, start)
         if not final:
             data = data[: whole(data)]
-        skipped, self.position = start - self.position, start + len(data)
+        left_out = start - self.position - len(first)
+        self.position = start + len(data)
         if self.position - KEPT - self._hole > HOLE:
             punch(self._file, self._hole, self.position - KEPT - self._hole)
             self._hole = self.position - KEPT
-        return skipped, data
+        return first, left_out, data
 
     def last(self, since: int) -> bytes:
         """The end of what was written after position ``since``."""

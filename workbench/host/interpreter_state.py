@@ -11,6 +11,7 @@ import gc
 import locale
 import logging
 import os
+import resource
 import signal
 import socket
 import sys
@@ -26,16 +27,15 @@ from typing import Any
 from workbench.host.environment import working_directory
 from workbench.host.saved_state import GONE, Saved, SavedEntries, SavedList, SavedSettings, Setting
 
-try:
-    import resource
-except ImportError:  # Windows
-    resource = None  # type: ignore[assignment]
-
-_LIMITS = ("RLIMIT_AS", "RLIMIT_CPU", "RLIMIT_DATA", "RLIMIT_FSIZE", "RLIMIT_NOFILE")
+_LIMITS = (
+    resource.RLIMIT_AS, resource.RLIMIT_CPU, resource.RLIMIT_DATA, resource.RLIMIT_FSIZE,
+    resource.RLIMIT_NOFILE,
+)  # fmt: skip
 
 _SIGNALS = (
-    "SIGHUP", "SIGINT", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGPIPE", "SIGALRM", "SIGTERM", "SIGCHLD",
-    "SIGVTALRM", "SIGPROF", "SIGWINCH",
+    signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGPIPE,
+    signal.SIGALRM, signal.SIGTERM, signal.SIGCHLD, signal.SIGVTALRM, signal.SIGPROF,
+    signal.SIGWINCH,
 )  # fmt: skip
 
 
@@ -60,7 +60,7 @@ def interpreter() -> list[Saved]:
 def _settings() -> list[Setting]:
     manager = logging.Logger.manager
     set_locale = partial(locale.setlocale, locale.LC_ALL)
-    settings: list[Setting] = [
+    return [
         *attributes(
             sys, "stdin", "stdout", "stderr", "argv", "excepthook", "displayhook",
             "unraisablehook", "breakpointhook", "dont_write_bytecode",
@@ -87,13 +87,10 @@ def _settings() -> list[Setting]:
         (set_locale, set_locale),
         (socket.getdefaulttimeout, socket.setdefaulttimeout),
         (_has_alarm, _set_alarm),
-        *(_handler(getattr(signal, name)) for name in _SIGNALS if hasattr(signal, name)),
+        (partial(os.sched_getaffinity, 0), partial(os.sched_setaffinity, 0)),
+        *map(_handler, _SIGNALS),
+        *map(_limit, _LIMITS),
     ]  # fmt: skip
-    if hasattr(os, "sched_getaffinity"):
-        settings.append((partial(os.sched_getaffinity, 0), partial(os.sched_setaffinity, 0)))
-    if resource is not None:
-        settings += [_limit(getattr(resource, name)) for name in _LIMITS]
-    return settings
 
 
 def attributes(module: ModuleType, *names: str) -> list[Setting]:
@@ -108,7 +105,7 @@ def _set_variable(live: object, key: Any, value: Any) -> None:
         del os.environ[name]
     else:
         os.environ[name] = os.fsdecode(value)
-    if name == "TZ" and hasattr(time, "tzset"):
+    if name == "TZ":
         time.tzset()
 
 

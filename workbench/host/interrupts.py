@@ -9,7 +9,7 @@ from __future__ import annotations
 import signal
 import threading
 
-from workbench.ki_protection import interrupt
+from workbench.system.ki_protection import interrupt
 
 
 class Interrupts:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from workbench.core.events import Output
-from workbench.task_context import TaskContext
+from workbench.host.task_context import TaskContext
 
 
 class Link(Protocol):

@@ -18,11 +18,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from workbench.core.events import Output
+from workbench.core.logs import TEXT
 from workbench.host.fd_capture import FdCapture
 from workbench.host.link import Link
-from workbench.host.throttle import TEXT, Shown, Throttle, process_room
-from workbench.ki_protection import ki_protection
+from workbench.host.throttle import Shown, Throttle, process_room
 from workbench.report.format import human_bytes
+from workbench.system.ki_protection import ki_protection
 
 PAUSE = 0.05  # seconds from one sending to the next. What comes after a pause is sent at once
 MOST_QUEUED = 256_000  # characters in the queue. Who shows more takes them out of it himself
@@ -230,12 +231,17 @@ class OutputQueue:
                 texts.clear()
         late: list[tuple[int, str, bytes]] = []
         for kind, capture, size in zip(TEXT, self._captures, sizes, strict=True):
-            skipped, data = capture.read(size, final) if size != capture.position else (0, b"")
+            first, skipped, data = b"", 0, b""
+            if size != capture.position:
+                first, skipped, data = capture.read(size, final)
             run, begun = self.work.latest, self._begun.pop(kind, b"")
             if run is None:
                 if data:
                     self._mark(self._captures[1].position)  # of no task: nobody would look for it
             elif data or skipped or begun:
+                if skipped:
+                    self._add(run.task, kind, begun + first)
+                    begun = b""
                 data = begun + data
                 end = data.rfind(b"\n") + 1
                 shown = len(data) if final or whole else max(end, len(begun))
@@ -254,6 +260,7 @@ class OutputQueue:
                 return  # a thread of it was late: its Done is out
             throttle = self._throttles[task] = Throttle(self._room, _clock())
         if skipped:
+            self._put(task, throttle.take(_clock()))  # what still waits would go with it
             throttle.skip(kind, skipped)
         throttle.add(kind, data, key)
         if throttle.is_full:

@@ -21,7 +21,7 @@ from workbench.host import display
 from workbench.host.fd_capture import FdCapture
 from workbench.host.link import Link
 from workbench.host.outstream import OutputQueue, OutStream
-from workbench.task_context import TaskContext
+from workbench.host.task_context import TaskContext
 
 
 def set_up(

@@ -12,11 +12,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 
+from workbench.core.logs import TEXT
 from workbench.host.text_cuts import line_end, line_start, overwritten
 from workbench.report.format import human_bytes
-
-TEXT = ("stdout", "stderr")
-"""Kinds of output that are prints."""
 
 Shown = tuple[str, bytes]
 """What is sent: a kind, and its content."""

@@ -6,24 +6,28 @@ import linecache
 import os
 import re
 import traceback
-from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
 
-from workbench import error_notes, errors
-from workbench.errors import MOST_TEXT, TaskError, TaskFailure, WorkbenchError, task_error
-from workbench.exception_state import notes_of
+from workbench import error_notes
+from workbench.call_site import OURS
+from workbench.errors import (
+    MOST_TEXT,
+    TaskError,
+    TaskFailure,
+    WorkbenchError,
+    failure_of,
+    original_of,
+    task_error,
+)
+from workbench.errors.exception_state import notes_of
+from workbench.serialization.arrays import Reducers
 from workbench.serialization.exceptions import left_out_note, pack
 
 MOST_FRAMES = 60
 
 MOST_MEMBERS = 10
 """Exceptions of a group that are told singly."""
-
-Reducers = Mapping[type, Callable[[Any], Any]]
-NO_REDUCERS: Reducers = {}
-
-_OURS = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 _POOLS = tuple(
     os.path.join(os.path.dirname(os.__file__), package, "")
@@ -34,24 +38,24 @@ _POOLS = tuple(
 Frames = list[tuple[str, int, str, str]]
 
 
-def describe_error(error: BaseException, task: str, reducers: Reducers = NO_REDUCERS) -> TaskError:
+def describe_error(error: BaseException, task: str) -> TaskError:
     """What to send in place of ``error``: see `TaskError`; always picklable."""
-    return task_error(failure_of(error, task, reducers))
+    return task_error(task_failure(error, task, {}))
 
 
-def failure_of(error: BaseException, task: str, reducers: Reducers = NO_REDUCERS) -> TaskFailure:
+def task_failure(error: BaseException, task: str, reducers: Reducers) -> TaskFailure:
     """What is told of a task that raised it."""
     error_notes.explain(error)
     error_notes.add(error, _other_processes(error))
     notes = [note[:MOST_TEXT] for note in notes_of(error)]
     missing = (error.name or "") if isinstance(error, NameError | ImportError) else ""
     if isinstance(error, TaskError):  # a task that got another task's failure
-        inner = errors.failure_of(error)
+        inner = failure_of(error)
         missing = inner.missing_name
         text = inner.text
         others = [f"It came from task {inner.task!r}.", *inner.notes]
         notes += [note for note in others if note not in notes]
-        original = errors.original_of(error)
+        original = original_of(error)
     else:
         text = said_of(error)
         notes += _chain(error)
@@ -86,7 +90,7 @@ def frames_of(tb: TracebackType | None) -> Frames:
     frames: Frames = []
     for frame, lineno in traceback.walk_tb(tb):
         code = frame.f_code
-        if not code.co_filename.startswith(_OURS):
+        if not code.co_filename.startswith(OURS):
             line = linecache.getline(code.co_filename, lineno, frame.f_globals).strip()
             frames.append((code.co_filename, lineno, code.co_name, line))
     if len(frames) > MOST_FRAMES:

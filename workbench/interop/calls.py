@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import mmap
+import pickle
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from itertools import repeat
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -65,8 +67,7 @@ def apply(function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
     return function(*args, **kwargs)
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkResult:
+class ChunkResult(NamedTuple):
     """Several calls: what they returned, up to the one that failed, and how long they took."""
 
     results: list[Any]
@@ -74,12 +75,12 @@ class ChunkResult:
     error: TaskError | None = None
 
 
-Chunk = list[tuple[Any, ...]]
-"""The positional arguments of several calls."""
+Chunk = list[Any]
+"""The arguments of several calls: of each its only one, or all of them in a tuple."""
 
 
 class Each:
-    """Several calls of one function, as one."""
+    """Several calls of one function, as one. It is called with the argument of each."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -90,14 +91,27 @@ class Each:
         results: list[Any] = []
         error: TaskError | None = None
         try:
-            for args in chunk:
-                results.append(self._function(*args))
+            self._run(chunk, results.append)
         except Exception as caught:
             if not results:
                 raise
             error = describe_error(caught, self.__qualname__)  # those before have their results
             let_go(caught)
         return ChunkResult(results, time.perf_counter() - started, error)
+
+    def _run(self, chunk: Chunk, came: Callable[[Any], object]) -> None:
+        function = self._function
+        for item in chunk:
+            came(function(item))
+
+
+class EachStar(Each):
+    """The same, called with a tuple of the arguments of each."""
+
+    def _run(self, chunk: Chunk, came: Callable[[Any], object]) -> None:
+        function = self._function
+        for args in chunk:
+            came(function(*args))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,30 +147,46 @@ class Placeholder:
     index: int
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Calls of joblib's, with the backend that theirs shall have, and how many threads."""
+def run_batch(
+    functions: Iterable[Callable[..., Any]],
+    args: Sequence[tuple[Any, ...]],
+    kwargs: Sequence[dict[str, Any]],
+    nested: bytes,
+    threads: int | None,
+    *values: Any,
+) -> tuple[list[Any], float]:
+    """Run several of joblib's calls, one after the other.
 
-    items: list[tuple[Any, tuple[Any, ...], dict[str, Any]]]
-    backend: tuple[Any, int | None]
-    threads: int | None
-
-
-def run_batch(batch: Batch, *values: Any) -> list[Any]:
-    """Run the calls of a batch, one after the other."""
+    ``kwargs`` are empty if no call has any. ``nested`` are the backend that joblib's calls inside
+    shall have and its jobs, pickled; ``values`` are what placeholders among the arguments stand
+    for. Returns the results, and how long they took.
+    """
     from joblib.parallel import BatchedCalls
 
-    def fill(value: Any) -> Any:
-        if type(value) is MappedFile:
-            return value.map()
-        return values[value.index] if type(value) is Placeholder else value
+    if values:
+        filled = [value.map() if type(value) is MappedFile else value for value in values]
 
-    items = [
-        (function, tuple(map(fill, args)), {name: fill(v) for name, v in kwargs.items()})
-        for function, args, kwargs in batch.items
-    ]
-    with _limited(batch.threads):
-        return BatchedCalls(items, batch.backend)()  # type: ignore[no-any-return]
+        def fill(value: Any) -> Any:
+            return filled[value.index] if type(value) is Placeholder else value
+
+        args = [tuple([fill(a) for a in each]) for each in args]
+        kwargs = [{name: fill(a) for name, a in each.items()} for each in kwargs]
+    items = zip(functions, args, kwargs or repeat({}), strict=False)
+    with _limited(threads):
+        started = time.perf_counter()
+        results = BatchedCalls(items, pickle.loads(nested))()
+        return results, time.perf_counter() - started
+
+
+class Batch:
+    """Several of joblib's calls of one function, as one."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self.__qualname__ = getattr(function, "__qualname__", type(function).__name__)
+
+    def __call__(self, *batch: Any) -> tuple[list[Any], float]:
+        return run_batch(repeat(self._function), *batch)
 
 
 def _limited(threads: int | None) -> AbstractContextManager[object]:

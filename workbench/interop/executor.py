@@ -6,17 +6,19 @@ import operator
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent import futures
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractContextManager
 from typing import Any, ParamSpec, TypeVar
 
 from workbench import api
 from workbench.engines.base import Call, Engine, Exported
-from workbench.errors import SessionError
+from workbench.engines.tally import CallTally
+from workbench.errors import SerializationError, SessionError
 from workbench.interop import calls
 from workbench.interop.map_chunks import MapChunks
-from workbench.interop.sent_functions import SentFunctions
+from workbench.interop.sent_functions import Kind, SentFunctions
 from workbench.interop.task_futures import Settler, TaskFuture
 from workbench.options import ExecutorOptions, TaskOptions
 from workbench.ref import ObjectRef
@@ -44,8 +46,7 @@ class Executor(futures.Executor):
     The pool is the session's, and so are its rules: arrays in arguments and results go through
     shared memory, prints appear under the cell that has submitted the call, and Stop stops it. A
     ref among the arguments stands for its object. A script doesn't end before its calls have.
-    A task that waits by a future's ``result`` or ``exception``, by `map` or `shutdown`, lets others
-    run in its place; one that waits by ``concurrent.futures.wait`` doesn't.
+    A task that waits for its calls, by whatever means, lets others run in its place.
 
     Parameters
     ----------
@@ -56,11 +57,13 @@ class Executor(futures.Executor):
         the first of each function, whose global variables it sets. If it fails, all fail.
     initargs : tuple
         Its arguments.
+    mp_context, max_tasks_per_child : object, optional
+        ProcessPoolExecutor's; the workers are the session's, so they change nothing.
 
     Raises
     ------
     ValueError
-        If ``max_workers`` is less than 1.
+        If ``max_workers`` or ``max_tasks_per_child`` is less than 1.
     TypeError
         If ``initializer`` can't be called, or ``max_workers`` is no whole number.
     """
@@ -71,7 +74,10 @@ class Executor(futures.Executor):
         *,
         initializer: Callable[..., object] | None = None,
         initargs: tuple[Any, ...] = (),
+        mp_context: object = None,
+        max_tasks_per_child: int | None = None,
     ) -> None:
+        at_least_one("max_tasks_per_child", max_tasks_per_child)
         max_workers = at_least_one("max_workers", max_workers)
         if initializer is not None and not callable(initializer):
             raise TypeError(f"initializer must be a function, not {initializer!r}.")
@@ -98,36 +104,67 @@ class Executor(futures.Executor):
         Returns
         -------
         concurrent.futures.Future
-            Of what it returns. Its ``cancel`` says truly whether the call hadn't begun.
+            Of what it returns. Its ``cancel`` says truly whether the call hadn't begun. If the
+            function or an argument can't be pickled, it has failed: with a SerializationError,
+            which is a ``pickle.PicklingError`` and says where that is.
 
         Raises
         ------
         RuntimeError
             After `shutdown`.
         BrokenExecutor
-            If the session that it uses has ended.
-        SerializationError
-            If the function or an argument can't be pickled. Nothing is submitted then.
+            If the session that it uses has ended, or its initializer has failed.
+        """
+        return self.submit_batch(1, fn, args, kwargs)
+
+    def submit_batch(
+        self,
+        count: int,
+        fn: Callable[..., T],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> futures.Future[T]:
+        """Submit a call that makes several, which are counted as those are.
+
+        Parameters
+        ----------
+        count : int
+            How many.
+        fn : callable
+            What to call on a worker.
+        args : tuple
+            Its arguments.
+        kwargs : mapping, optional
+            More of them, by name.
+
+        Returns
+        -------
+        concurrent.futures.Future
+            As of `submit`.
         """
         with self._lock:
             self._check_open()
             function, sent = self._functions.call(fn, args)
-            return self._submit(function, sent, kwargs)
+            return self._submit(function, sent, kwargs or {}, count)
 
     def chunks_of(
-        self, fn: Callable[..., Any]
-    ) -> Callable[[calls.Chunk], futures.Future[calls.ChunkResult]]:
+        self, fn: Callable[..., Any], kind: Kind = calls.Each, known: int = 0
+    ) -> Callable[..., futures.Future[Any]]:
         """For calls of a function that are submitted several as one, also after `shutdown`.
 
         Parameters
         ----------
         fn : callable
             What to call on a worker.
+        kind : callable
+            What makes of it the function that is called with the arguments of several calls.
+        known : int
+            How many there will be in all, if that is known.
 
         Returns
         -------
         callable
-            Takes the positional arguments of each call of a chunk, and gives its future.
+            Takes the arguments of a chunk, and gives its future.
 
         Raises
         ------
@@ -136,11 +173,14 @@ class Executor(futures.Executor):
         """
         with self._lock:
             self._check_open()
-            function = self._functions.for_chunks(fn)
+            function = self._functions.for_chunks(fn, kind)
+            tally = self._bound()[0].tally() if known else None
+        if tally is not None:
+            tally.expect(known)
 
-        def submit(chunk: calls.Chunk) -> futures.Future[calls.ChunkResult]:
+        def submit(*chunk: Any) -> futures.Future[Any]:
             with self._lock:
-                return self._submit(function, (chunk,), {})
+                return self._submit(function, chunk, {}, len(chunk[0]), tally)
 
         return submit
 
@@ -149,17 +189,30 @@ class Executor(futures.Executor):
             raise RuntimeError("This executor was shut down: it takes no more calls.")
 
     def _submit(
-        self, function: Exported, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        function: Exported,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        count: int,
+        tally: CallTally | None = None,
     ) -> futures.Future[Any]:
+        """``tally`` knows of the calls."""
         engine, settler = self._bound()
         try:
             ref = engine.submit(function, Call(args, kwargs, self._options))
         except SessionError as error:
             raise BrokenProcessPool(str(error)) from error
+        except SerializationError as error:
+            future: futures.Future[Any] = futures.Future()
+            future.set_exception(error)
+            return future
         assert isinstance(ref, ObjectRef)
-        future: TaskFuture[Any] = TaskFuture(engine, ref)
-        settler.add(future)
-        return future
+        call: TaskFuture[Any] = TaskFuture(engine, ref)
+        if tally is None and (tally := engine.tally()) is not None:
+            tally.expect(count)
+        call.tally, call.calls = tally, count
+        settler.add(call)
+        return call
 
     def map(
         self,
@@ -198,11 +251,20 @@ class Executor(futures.Executor):
         chunksize = at_least_one("chunksize", chunksize)
         buffersize = at_least_one("buffersize", buffersize)
         end = None if timeout is None else time.monotonic() + timeout
-        each = zip(*iterables, strict=False)
+        each: Iterator[Any] = zip(*iterables, strict=False)
+        kind: Kind = calls.EachStar
+        if len(iterables) == 1:
+            each, kind = iter(iterables[0]), calls.Each
         if chunksize is None and buffersize is not None:
             chunksize = 1
-        submit = self.chunks_of(fn)
-        return MapChunks(submit, self.workers(), each, chunksize, buffersize).results(end)
+        known = 0
+        if buffersize is None:
+            listed = list(each)
+            known, each = len(listed), iter(listed)
+        submit, workers = self.chunks_of(fn, kind, known), self.workers()
+        with self.together():
+            chunks = MapChunks(submit, workers, each, chunksize, buffersize)
+        return chunks.results(end)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Take no more calls. The pool stays: it is the session's.
@@ -229,12 +291,40 @@ class Executor(futures.Executor):
         """
         with self._lock:
             engine, _ = self._bound()
-        return min(self._most or engine.workers, engine.workers)
+        return max(min(self._most or engine.workers, engine.workers), 1)
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether it takes no more calls, because its initializer failed or its session ended.
+
+        Returns
+        -------
+        bool
+        """
+        return self._settler is not None and bool(self._settler.broken)
+
+    @property
+    def _max_workers(self) -> int:  # dask looks for it
+        return self.workers()
+
+    def together(self) -> AbstractContextManager[None]:
+        """Around several calls of `submit`: they may wait for each other for a moment.
+
+        Returns
+        -------
+        context manager
+        """
+        with self._lock:
+            engine, _ = self._bound()
+        return engine.together()
 
     def _bound(self) -> tuple[Engine, Settler]:
         """The session that it uses, from its first call on."""
         if self._engine is None or self._settler is None:
-            self._engine = engine = api.engine()
+            try:
+                self._engine = engine = api.engine()
+            except SessionError as error:  # a forked child
+                raise BrokenProcessPool(str(error)) from error
             self._settler = Settler(engine, self._functions.forget)
             if self._most is not None and self._most < engine.workers:
                 self._options = ExecutorOptions(executor=self._id, max_workers=self._most)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Any
 
+from workbench.engines.lending_future import when_over
 from workbench.interop import calls
 
 AHEAD = 4
@@ -34,7 +35,7 @@ class MapChunks:
         self,
         submit: Callable[[calls.Chunk], Future[calls.ChunkResult]],
         workers: int,
-        each: Iterator[tuple[Any, ...]],
+        each: Iterator[Any],
         size: int | None,
         most: int | None,
     ) -> None:
@@ -72,7 +73,7 @@ class MapChunks:
             future = self._submit_chunk(chunk)
             self._chunks.append(future)
         if self._size is None:
-            future.add_done_callback(self._next)
+            when_over(future, self._next)
         return True
 
     def _best_size(self) -> int:
@@ -112,7 +113,9 @@ class MapChunks:
                     self._chunks.popleft()
                 if self._size is not None:
                     self._submit()
-                yield from ran.results
+                ran.results.reverse()
+                while ran.results:  # each is the caller's alone
+                    yield ran.results.pop()
                 if ran.error is not None:
                     raise ran.error
         finally:

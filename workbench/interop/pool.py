@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
 from typing import Any, NoReturn, Self, TypeVar
 
+from workbench.engines.lending_future import when_over
 from workbench.interop import calls
 from workbench.interop.executor import Executor, at_least_one
 from workbench.interop.pool_results import AsyncResult, Results
+from workbench.interop.sent_functions import Kind
 from workbench.interop.task_futures import stop
 
 T = TypeVar("T")
@@ -37,7 +39,7 @@ class Pool:
     Raises
     ------
     ValueError
-        If ``processes`` is less than 1.
+        If ``processes`` is less than 1, or ``maxtasksperchild`` is no whole number of 1 or more.
     """
 
     def __init__(
@@ -48,7 +50,10 @@ class Pool:
         maxtasksperchild: int | None = None,
         context: object = None,
     ) -> None:
-        at_least_one("maxtasksperchild", maxtasksperchild)
+        try:
+            at_least_one("maxtasksperchild", maxtasksperchild)
+        except TypeError as error:
+            raise ValueError(str(error)) from None
         self._executor = Executor(processes, initializer=initializer, initargs=tuple(initargs))
         self._futures: dict[Future[Any], None] = {}
         self._is_closed = self._is_terminated = False
@@ -155,8 +160,7 @@ class Pool:
         -------
         AsyncResult
         """
-        each = ((item,) for item in iterable)
-        return self._map_async(func, each, chunksize, callback, error_callback)
+        return self._map_async(calls.Each, func, iterable, chunksize, callback, error_callback)
 
     def starmap(
         self,
@@ -207,7 +211,8 @@ class Pool:
         -------
         AsyncResult
         """
-        return self._map_async(func, map(tuple, iterable), chunksize, callback, error_callback)
+        each = map(tuple, iterable)
+        return self._map_async(calls.EachStar, func, each, chunksize, callback, error_callback)
 
     def imap(
         self, func: Callable[[Any], T], iterable: Iterable[Any], chunksize: int = 1
@@ -277,6 +282,7 @@ class Pool:
         self._executor.shutdown(wait=True)
 
     def __enter__(self) -> Self:
+        self._open()
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -291,10 +297,10 @@ class Pool:
         return self._note(self._open().submit(func, *args, **kwargs))
 
     def _chunks_of(
-        self, func: Callable[..., Any]
+        self, func: Callable[..., Any], kind: Kind = calls.Each
     ) -> Callable[[calls.Chunk], Future[calls.ChunkResult]]:
         """To submit chunks of calls, also after `close`, but not after `terminate`."""
-        submit = self._open().chunks_of(func)
+        submit = self._open().chunks_of(func, kind)
 
         def submit_chunk(chunk: calls.Chunk) -> Future[calls.ChunkResult]:
             if self._is_terminated:
@@ -310,7 +316,7 @@ class Pool:
 
     def _note(self, future: Future[T]) -> Future[T]:
         self._futures[future] = None
-        future.add_done_callback(lambda done: self._futures.pop(done, None))
+        when_over(future, lambda done: self._futures.pop(done, None))
         return future
 
     def _imap(
@@ -318,23 +324,25 @@ class Pool:
     ) -> Results[T]:
         at_least_one("chunksize", chunksize)
         submit = self._chunks_of(func)
-        chunks = _chunks(((item,) for item in iterable), chunksize)
+        chunks = _chunks(iterable, chunksize)
         submitted = map(submit, chunks)
         return Results(submitted, CHUNKS * self._executor.workers(), ordered)
 
     def _map_async(
         self,
+        kind: Kind,
         func: Callable[..., T],
-        each: Iterable[tuple[Any, ...]],
+        each: Iterable[Any],
         chunksize: int | None,
         callback: Callable[[list[T]], object] | None,
         error_callback: Callable[[BaseException], object] | None,
     ) -> AsyncResult[list[T]]:
         arguments = list(each)
-        submit, chunksize = self._chunks_of(func), at_least_one("chunksize", chunksize)
+        submit, chunksize = self._chunks_of(func, kind), at_least_one("chunksize", chunksize)
         if chunksize is None:
             chunksize = -(-len(arguments) // (CHUNKS * self._executor.workers()))
-        futures = [submit(chunk) for chunk in _chunks(arguments, chunksize)]
+        with self._executor.together():
+            futures = [submit(chunk) for chunk in _chunks(arguments, chunksize)]
         return AsyncResult(futures, _all, callback, error_callback)
 
 

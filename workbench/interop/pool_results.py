@@ -10,6 +10,7 @@ from multiprocessing import TimeoutError as PoolTimeoutError
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
+from workbench.engines.lending_future import when_over
 from workbench.interop import calls
 from workbench.interop.task_futures import waiting
 
@@ -45,7 +46,7 @@ class AsyncResult(Generic[T]):
         if callback is not None or error_callback is not None:
             self._done.add_done_callback(lambda done: _tell(done, callback, error_callback))
         for future in futures:
-            future.add_done_callback(self._one_done)
+            when_over(future, self._one_done)
         if not futures:
             self._done.set_result(value([]))
 
@@ -151,7 +152,7 @@ class Results(Generic[T]):
         if future is not None:
             self._waiting.append(future)
             if not self._ordered:
-                future.add_done_callback(self._came.put)
+                when_over(future, self._came.put)
 
     def __iter__(self) -> Iterator[T]:
         return self

@@ -10,6 +10,9 @@ from typing import Any
 from workbench.engines.base import Exported
 from workbench.interop import calls
 
+Kind = Callable[[Callable[..., Any]], Callable[..., Any]]
+"""What makes one function of several calls, as `calls.Each` does."""
+
 
 class SentFunctions:
     """Of one executor, which may have something that is done before each.
@@ -20,35 +23,35 @@ class SentFunctions:
 
     def __init__(self, setup: calls.Setup | None) -> None:
         self._setup = setup
-        self._known: dict[tuple[int, bool], Exported] = {}
+        self._known: dict[tuple[int, Kind | None], tuple[Callable[..., Any], Exported]] = {}
 
     def call(
         self, fn: Callable[..., Any], args: tuple[Any, ...]
     ) -> tuple[Exported, tuple[Any, ...]]:
         """What to send for one call."""
         if isinstance(fn, _FUNCTIONS):
-            return self._of(fn, chunked=False), args
-        return self._of(calls.apply, chunked=False), (fn, *args)
+            return self._of(fn), args
+        return self._of(calls.apply), (fn, *args)
 
-    def for_chunks(self, fn: Callable[..., Any]) -> Exported:
-        """What is called with a list of calls' arguments."""
-        return self._of(fn, chunked=True) if isinstance(fn, _FUNCTIONS) else self._new(fn, True)
+    def for_chunks(self, fn: Callable[..., Any], kind: Kind) -> Exported:
+        """What is called with several calls' arguments."""
+        return self._of(fn, kind) if isinstance(fn, _FUNCTIONS) else self._new(fn, kind)
 
     def forget(self) -> None:
         """What they close over is let go of. Those of modules stay as long as those do."""
-        for key, known in list(self._known.items()):
-            if not _lasts(known.function if self._setup is None else None):
+        for key, (fn, _) in list(self._known.items()):
+            if self._setup is not None or not _lasts(fn):
                 del self._known[key]
 
-    def _of(self, fn: Callable[..., Any], chunked: bool) -> Exported:
-        key = id(fn), chunked  # of a function that is kept alive by what is known of it
+    def _of(self, fn: Callable[..., Any], kind: Kind | None = None) -> Exported:
+        key = id(fn), kind  # of a function that is kept alive here
         known = self._known.get(key)
         if known is None:
-            known = self._known[key] = self._new(fn, chunked)
-        return known
+            known = self._known[key] = fn, self._new(fn, kind)
+        return known[1]
 
-    def _new(self, fn: Callable[..., Any], chunked: bool) -> Exported:
-        target = calls.Each(fn) if chunked else fn
+    def _new(self, fn: Callable[..., Any], kind: Kind | None) -> Exported:
+        target = fn if kind is None else kind(fn)
         if self._setup is not None:
             target = calls.WithSetup(self._setup, target)
         return Exported(target, getattr(fn, "__qualname__", type(fn).__name__))

@@ -13,6 +13,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
 from workbench.engines.base import Arrivals, Engine
+from workbench.engines.lending_future import LendingFuture
+from workbench.engines.tally import CallTally
 from workbench.errors import (
     OutOfMemoryError,
     SessionError,
@@ -28,8 +30,10 @@ LINGER = 0.05
 """Seconds that the thread waits for more to do before it ends. A script's exit waits for it."""
 
 
-class TaskFuture(futures.Future[T]):
+class TaskFuture(LendingFuture[T]):
     """The future of a task. It is settled once, by the executor's thread or by `cancel`.
+
+    In a task, others run in the place of who waits for it, by whatever means.
 
     Parameters
     ----------
@@ -40,11 +44,13 @@ class TaskFuture(futures.Future[T]):
     """
 
     def __init__(self, engine: Engine, ref: ObjectRef) -> None:
-        super().__init__()
+        ids = (ref.id,)
+        super().__init__(engine.lending, lambda: ids)
         self.engine = engine
         self.ref = ref
+        self.tally: CallTally | None = None  # counts it when it is over,
+        self.calls = 1  # as so many
         self._unsettled = threading.Lock()  # whoever gets it settles; never given back
-        self._settled = threading.Event()
         self._pid = os.getpid()
 
     def cancel(self) -> bool:
@@ -55,13 +61,15 @@ class TaskFuture(futures.Future[T]):
         bool
             Whether it will never run.
         """
-        if not self.done():
+        self.awaited_no_more()
+        if not self.is_over():
             try:
                 withdrawn = self.engine.withdraw(self.ref)
             except SessionError:  # its end is on its way
                 withdrawn = False
             if withdrawn and not self._settle_cancelled():
-                self._settled.wait()  # the executor's thread has just heard of it
+                with contextlib.suppress(futures.CancelledError):
+                    futures.Future.exception(self)  # the executor's thread has just heard of it
         return self.cancelled()
 
     def running(self) -> bool:
@@ -71,15 +79,15 @@ class TaskFuture(futures.Future[T]):
         -------
         bool
         """
-        if self.done():
+        if self.is_over():
             return False
         try:
-            return self.engine.has_begun(self.ref) and not self.done()
+            return self.engine.has_begun(self.ref) and not self.is_over()
         except SessionError:
             return False
 
     def result(self, timeout: float | None = None) -> T:
-        """What the call returns. In a task, others run in its place while this waits.
+        """What the call returns.
 
         Parameters
         ----------
@@ -90,11 +98,11 @@ class TaskFuture(futures.Future[T]):
         -------
         object
         """
-        with self._waiting():
-            return super().result(timeout)
+        self._check_process()
+        return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """What the call raised, or None. In a task, others run in its place while this waits.
+        """What the call raised, or None.
 
         Parameters
         ----------
@@ -105,50 +113,54 @@ class TaskFuture(futures.Future[T]):
         -------
         BaseException or None
         """
-        with self._waiting():
-            return super().exception(timeout)
+        self._check_process()
+        return super().exception(timeout)
 
-    def _waiting(self) -> AbstractContextManager[None]:
-        if self.done():
-            return nullcontext()
-        if self._pid != os.getpid():
+    def _check_process(self) -> None:
+        if self._pid != os.getpid() and not self.is_over():
             raise BrokenProcessPool("This future is another process's, which forked this one.")
-        return self.engine.waiting([self.ref])
 
     def _settle_cancelled(self) -> bool:
         """It was cancelled; False if somebody else settles it."""
         if not self._unsettled.acquire(blocking=False):
             return False
-        super().cancel()
+        futures.Future.cancel(self)
         self.set_running_or_notify_cancel()
-        self._settled.set()
         return True
 
-    def settle(self) -> None:
-        """It is known what came of it: any thread but the one that reads."""
+    def settle(self, break_executor: Callable[[str], object]) -> None:
+        """It is known what came of it: any thread but the one that reads.
+
+        ``break_executor`` is told why no other call will do any more, if so.
+        """
         try:
             value = self.engine.get([self.ref], None, False)[0]
         except TaskCancelledError:
             self._settle_cancelled()
         except calls.SetupError as error:
+            break_executor(str(error))
             self.fail(BrokenProcessPool(str(error)), error)
         except (WorkerCrashedError, OutOfMemoryError, SessionError) as error:
             self.fail(BrokenProcessPool(str(error)), error)
         except BaseException as error:
             self.fail(error, error.__cause__)
         else:
-            if self._unsettled.acquire(blocking=False):
-                self.set_running_or_notify_cancel()
+            if self._begins_end():
                 self.set_result(value)
-                self._settled.set()
 
     def fail(self, error: BaseException, cause: BaseException | None) -> None:
         """It has no value."""
-        if self._unsettled.acquire(blocking=False):
+        if self._begins_end():
             error.__cause__ = cause
-            self.set_running_or_notify_cancel()
             self.set_exception(error)
-            self._settled.set()
+
+    def _begins_end(self) -> bool:
+        """It has an outcome, which the caller is to set; False if somebody else settles it."""
+        if not self._unsettled.acquire(blocking=False):
+            return False
+        if self.tally is not None:  # before anybody goes on because of it
+            self.tally.count(self.calls)
+        return self.set_running_or_notify_cancel()
 
 
 def stop(calls: Iterable[futures.Future[Any]]) -> None:
@@ -165,7 +177,7 @@ def waiting(
 ) -> AbstractContextManager[None]:
     """Around code that waits for all calls of an executor, or for one of them: in a task, others
     run in its place."""
-    left = [each for each in calls if isinstance(each, TaskFuture) and not each.done()]
+    left = [each for each in calls if isinstance(each, TaskFuture) and not each.is_over()]
     return left[0].engine.waiting([each.ref for each in left], some) if left else nullcontext()
 
 
@@ -182,7 +194,7 @@ class Settler:
         self._pending: dict[int, TaskFuture[Any]] = {}
         self._thread: threading.Thread | None = None
         self._changed = threading.Condition()  # guards all of the above
-        self.broken = ""  # why it settles no more
+        self.broken = ""  # why no call will do any more
 
     def add(self, future: TaskFuture[Any]) -> None:
         with self._changed:
@@ -208,6 +220,10 @@ class Settler:
             with self._engine.waiting():
                 thread.join()
 
+    def _break(self, reason: str) -> None:
+        with self._changed:
+            self.broken = reason
+
     def _run(self) -> None:
         try:
             while self._has_more():
@@ -215,7 +231,7 @@ class Settler:
                 while ref is not None:
                     future = self._pending.pop(ref.id)
                     try:
-                        future.settle()
+                        future.settle(self._break)
                     except BaseException:  # a callback's own end is not ours
                         threading.excepthook(threading.ExceptHookArgs([*sys.exc_info(), None]))
                     del future, ref  # the result is the caller's now

@@ -66,12 +66,17 @@ def parse(magic: Any, line: str) -> argparse.Namespace:
         If the line has other options; the message ends with the magic's usage.
     """
     try:
-        parsed: argparse.Namespace = ipython.parse_argstring(magic, line)
+        parsed: argparse.Namespace = ipython.parse_argstring(magic, without_comment(line))
     except (UsageError, ValueError) as error:  # ValueError: an unclosed quote
         usage = " ".join(magic.parser.format_usage().replace("::", "").split())
         hint = of_arguments(magic.parser, line.split(), str(error))
         raise MagicError(f"{error}.{hint} Usage: {usage} (`--help` says more).") from None
     return parsed
+
+
+def without_comment(line: str) -> str:
+    """The line up to a ``#`` that stands alone, outside of quotes. (``#3`` is a job.)"""
+    return re.split(r"""(?<!\S)#(?!\S)(?=(?:[^'"]|'[^']*'|"[^"]*")*$)""", line)[0]
 
 
 def unquoted(word: str) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from workbench.core.events import About
-from workbench.engines.base import WHERE
+from workbench.engines.base import ROOT_NOTE
 from workbench.ref import ObjectRef
 from workbench.report.freshness import held_text
 from workbench.serialization.comparison import ChangeCheck, Verdict
@@ -99,7 +99,7 @@ class Bindings:
     def held(self) -> dict[str, ObjectRef]:
         """The refs by what holds them, for `%why`."""
         return {
-            f"{name}{WHERE}{held_text(each.came, each.age, _verdict(each))}": each.ref
+            f"{name}{ROOT_NOTE}{held_text(each.came, each.age, _verdict(each))}": each.ref
             for name, each in list(self._known.items())
         }
 

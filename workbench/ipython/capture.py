@@ -18,15 +18,19 @@ from workbench.ipython.cells import CellNames
 from workbench.ipython.freshness import Freshness
 from workbench.ipython.missing_names import missing
 from workbench.ipython.notebook import Notebook
-from workbench.markup import Rich, Table, page
 from workbench.ref import ObjectRef
 from workbench.report.format import count, human_bytes
+from workbench.report.markup import Rich, Table, page
+from workbench.serialization.aliases import in_common
 from workbench.serialization.codec import describe
 from workbench.serialization.estimate import Estimate, Estimator
 from workbench.serialization.mutations import BUDGET
 
 LARGE = 50_000_000
 """Bytes by value from which a cell's table is shown without having been asked for."""
+
+TOGETHER = 1_000_000
+"""Bytes up to which a stored variable goes by value beside another that has some of its objects."""
 
 WORTH_A_WORD = 1_000_000  # bytes by value from which a row says what would be cheaper
 _EACH = "<each>"  # in place of an owner: not a value, but what the cell runs once for each of
@@ -37,7 +41,7 @@ IMPORT = "by import"
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class InputRecord:
     name: str  # the variable; of a global that a function brings, also which function's
     type: str
     bytes: int | None  # about; None if nobody knows yet. By value, nothing counts twice
@@ -46,17 +50,17 @@ class Carried:
     at_least: bool = False  # whether there are more bytes: counting them was given up
 
 
-@dataclass(frozen=True)
-class CargoPreview(Rich):
+@dataclass(frozen=True, repr=False)
+class InputsPreview(Rich):
     """All that a cell takes along. Prints as a text, shows as a table; iterate it for the records.
 
     It is on its way if ``sent``, else it only would be.
     """
 
-    records: tuple[Carried, ...]
+    records: tuple[InputRecord, ...]
     sent: bool = False
 
-    def __iter__(self) -> Iterator[Carried]:
+    def __iter__(self) -> Iterator[InputRecord]:
         return iter(self.records)
 
     @property
@@ -72,8 +76,6 @@ class CargoPreview(Rich):
 
     def _text(self) -> str:
         return "\n".join([self._title(), *([self._table.text()] if self.records else [])])
-
-    __repr__ = Rich.__str__
 
     def _repr_html_(self) -> str:
         return page(self._title(), self._table.html() if self.records else "")
@@ -99,14 +101,16 @@ class _Item(NamedTuple):
     size: Estimate | None
 
 
-class Cargo:
+class CellInputs:
     """Values, or refs in their place, for the names a cell reads; and the globals that functions
     among them bring.
 
     They are looked up in the notebook, then in the store; of the optional ones, those that there
     are. ``given`` names travel whatever the cell reads; those ``known`` where it runs don't, unless
-    given. ``each`` are the variable and the items of a cell that runs once per item. ``notes`` are
-    what there is to say besides, once it was taken.
+    given. ``each`` are the variable and the items of a cell that runs once per item. Once it was
+    taken, ``notes`` are what there is to say besides; and ``apart`` pairs of names, the first by
+    reference, that have an object in common here, and each its own where the cell runs; with ''
+    for what nobody knows.
 
     Raises
     ------
@@ -128,7 +132,8 @@ class Cargo:
         self._freshness = Freshness(notebook.bindings, engine, notebook.router)
         self._captured = self._found(names, given, known)
         self._items: list[_Item] = []
-        estimator = Estimator(engine.reducers())
+        self.apart: list[tuple[str, str]] = []
+        self._estimator = estimator = Estimator(engine.reducers())
         taken = {id(value) for value in self._captured.values()}
         for name, value in self._captured.items():
             if isinstance(value, ObjectRef):
@@ -145,6 +150,7 @@ class Cargo:
     def take(self) -> dict[str, Any]:
         """All of it, to be sent. If much goes by value, or pickling it takes long, that is shown
         first. What has changed since it was stored is stored again."""
+        self._keep_together()
         self._freshness.renew(self._captured)
         self._items = [
             each if each.owner else each._replace(value=self._captured[each.name])
@@ -154,6 +160,37 @@ class Cargo:
         if sum(s.bytes for s in sizes) > LARGE or any(s.at_least for s in sizes):
             display(self.preview(sent=True))
         return self._captured
+
+    def _keep_together(self) -> None:
+        """What is stored and shares an object with something else goes by value if it is small: in
+        one pickle it is one object there, too."""
+        variables, captured = self._notebook.variables, self._captured
+        known = {
+            name: variables[name]
+            for name, sent in captured.items()
+            if name in variables and not isinstance(variables[name], ObjectRef)
+        }
+        stored = [name for name in known if isinstance(captured[name], ObjectRef)]
+        if not stored or len(known) == 1:
+            return
+        shared, cut = in_common(known, stored)
+        sizes = {
+            name: self._estimator.estimate(known[name])
+            for name in dict.fromkeys(name for pair in shared for name in pair)
+            if name in stored
+        }
+        large = {n for n, size in sizes.items() if size.bytes > TOGETHER or size.at_least}
+        self.apart += [pair for pair in shared if not large.isdisjoint(pair)]
+        self.apart += [(name, "") for name in cut if name in stored]
+        for name, size in sizes.items():
+            if any(name in pair for pair in self.apart):
+                continue
+            captured[name] = known[name]
+            self._freshness.forget(name)
+            self._items = [
+                _Item(name, "", known[name], size) if each[:2] == (name, "") else each
+                for each in self._items
+            ]
 
     @property
     def notes(self) -> list[str]:
@@ -170,9 +207,9 @@ class Cargo:
             and self._freshness.pickling(name, self._notebook.variables[name]) > BUDGET
         ]
 
-    def preview(self, sent: bool = False) -> CargoPreview:
+    def preview(self, sent: bool = False) -> InputsPreview:
         """All of it, to be shown. Asks the session what it has of the refs."""
-        return CargoPreview(tuple(map(self._record, self._items)), sent)
+        return InputsPreview(tuple(map(self._record, self._items)), sent)
 
     def _found(
         self, names: CellNames, given: tuple[str, ...], known: frozenset[str]
@@ -210,7 +247,7 @@ class Cargo:
                 self._items.append(_Item(name, owner, value, size))
                 queue += size.brings.items()
 
-    def _record(self, item: _Item) -> Carried:
+    def _record(self, item: _Item) -> InputRecord:
         name, owner, value, size = item
         if size is None:
             described = self._engine.describe(value)
@@ -219,15 +256,15 @@ class Cargo:
         if owner == _EACH:
             kind = f"{type(value[0]).__name__}, {count(len(value), 'item')}"
             called = f"{name}, an item each"
-            return Carried(called, kind, size.bytes, VALUE, at_least=size.at_least)
+            return InputRecord(called, kind, size.bytes, VALUE, at_least=size.at_least)
         called = f"{name}, global of {owner}" if owner else name
         if size.by_import:
-            return Carried(called, describe(value), None, IMPORT)
+            return InputRecord(called, describe(value), None, IMPORT)
         advice = ""
         if size.bytes >= WORTH_A_WORD or size.at_least:
             less = f"{_size(size.bytes, size.at_least)} less per cell"
             advice = self._advice(name, owner, value, less)
-        return Carried(called, describe(value), size.bytes, VALUE, advice, size.at_least)
+        return InputRecord(called, describe(value), size.bytes, VALUE, advice, size.at_least)
 
     def _advice(self, name: str, owner: str, value: Any, less: str) -> str:
         if not owner:
@@ -238,16 +275,16 @@ class Cargo:
         return f"`%put {name}` once, and {then}"
 
 
-def _referred(name: str, record: ObjectRecord | None, advice: str) -> Carried:
+def _referred(name: str, record: ObjectRecord | None, advice: str) -> InputRecord:
     if record is None:
-        return Carried(name, "ObjectRef", None, REFERENCE)
+        return InputRecord(name, "ObjectRef", None, REFERENCE)
     if record.about is None:
         there = "a task's result" + (", to come" if record.state == "pending" else "")
-        return Carried(name, there, record.size or None, REFERENCE)
-    return Carried(name, record.about.type, record.size, REFERENCE, advice)
+        return InputRecord(name, there, record.size or None, REFERENCE)
+    return InputRecord(name, record.about.type, record.size, REFERENCE, advice)
 
 
-def _row(record: Carried) -> tuple[str, ...]:
+def _row(record: InputRecord) -> tuple[str, ...]:
     size = "" if record.bytes is None else _size(record.bytes, record.at_least)
     return record.name, record.type, size, record.how, record.advice
 

@@ -322,7 +322,7 @@ def _is_module_read(table: symtable.SymbolTable, symbol: symtable.Symbol) -> boo
 
 def _explain(error: SyntaxError | ValueError, first_line: int, source: str) -> str:
     if not isinstance(error, SyntaxError):
-        return f"The cell is not valid Python: {error}. Nothing was sent."
+        return f"The cell is not valid Python: {error}."
     number = error.lineno or 1
     lines: Sequence[str] = source.splitlines()[number - 1 : number]
     place = f"line {number + first_line - 1}"
@@ -332,4 +332,4 @@ def _explain(error: SyntaxError | ValueError, first_line: int, source: str) -> s
     said = re.sub(  # as in "after 'if' statement on line 1", which counts from the body
         r"\bon line (\d+)", lambda m: f"on line {int(m[1]) + first_line - 1}", error.msg
     )
-    return f"{said}, in {place} of the cell. Nothing was sent.{shown}"
+    return f"{said}, in {place} of the cell.{shown}"

@@ -1,17 +1,24 @@
-"""How a shell shows a task's error that IPython would show its own way, with our frames."""
+"""How a shell shows a task's error that IPython would show its own way; what `%debug` says of it.
+
+The frames of such an error were in a worker: they are shown as they were told, and none can be
+opened. Each function takes a shell's method and returns the one to put in its place.
+"""
 
 from __future__ import annotations
 
 import functools
 import sys
+import textwrap
 from collections.abc import Callable
 from typing import Any
 
-from workbench.errors import TaskError
+from workbench.errors import TaskError, failure_of
+from workbench.report.format import printable
+from workbench.report.names import not_here_text
 
 
 def rendered(shell: Any) -> Callable[..., None]:
-    """A shell's `showtraceback`, which `%tb` calls too; a task's error is shown as it says itself.
+    """`showtraceback`, which `%tb` calls too; a task's error is shown as it says itself.
 
     IPython doesn't ask a SyntaxError or SystemExit, nor an ExceptionGroup or what came from one.
     """
@@ -38,3 +45,19 @@ def _is_not_asked(error: BaseException) -> bool:
             return True
         each = each.__context__
     return isinstance(error, SyntaxError | SystemExit)
+
+
+def explained(debugger: Callable[..., None]) -> Callable[..., None]:
+    """`debugger`, which `%debug` and `%pdb` open; after a task's error it explains."""
+
+    @functools.wraps(debugger)
+    def opened(*args: Any, **options: Any) -> None:
+        error = getattr(sys, "last_value", None)
+        if isinstance(error, TaskError):
+            failure = failure_of(error)
+            said = not_here_text(failure.text.partition(":")[0], failure.task)
+            print(printable(textwrap.fill(said, 80)))  # notebooks would break it in mid-word
+        else:
+            debugger(*args, **options)
+
+    return opened

@@ -15,16 +15,18 @@ from workbench.interop.registration import register_when_imported
 from workbench.ipython import write_back
 from workbench.ipython.arguments import help_alone
 from workbench.ipython.completion import Completion
-from workbench.ipython.debugging import explained
-from workbench.ipython.error_display import rendered
+from workbench.ipython.error_display import explained, rendered
 from workbench.ipython.interrupts import stop_what_it_began
 from workbench.ipython.magics.objects import KeepingMagics
 from workbench.ipython.magics.remote import RemoteMagics
 from workbench.ipython.magics.sessions import SessionMagics
 from workbench.ipython.magics.store import BarePut, StoringMagics
-from workbench.ipython.missing_names import explain
+from workbench.ipython.missing_names import note_missing_name
 from workbench.ipython.notebook import Notebook
 from workbench.report.text import started_line
+
+MAGICS = SessionMagics, StoringMagics, RemoteMagics, KeepingMagics
+"""All there are, in four classes."""
 
 INTERRUPTED = KeyboardInterrupt, asyncio.CancelledError
 """What a cell ends with that was interrupted; the latter if it was awaiting something."""
@@ -36,8 +38,7 @@ class Extension:
     def __init__(self, shell: Any) -> None:
         self._shell = shell
         self._notebook = notebook = Notebook(shell)
-        kinds = SessionMagics, StoringMagics, RemoteMagics, KeepingMagics
-        self._magics = [kind(notebook) for kind in kinds]
+        self._magics = [kind(notebook) for kind in MAGICS]
         self._matcher = Completion(notebook, self._magics).match
         self._router = notebook.router
         self._tells = False  # a session that begins is told of, whatever starts it
@@ -83,8 +84,9 @@ class Extension:
         """Whoever starts the session, its output comes to the cells of this shell."""
         self._notebook.baseline = Baseline(shared=not engine.joined)
         engine.output, self._router.logs = self._router.sink, engine.logs
-        engine.began = self._notebook.began
+        engine.began, engine.completed = self._notebook.began, self._notebook.completed
         engine.origin = self._router.origin
+        engine.tally = self._notebook.calls.tally
         engine.roots = self._notebook.bindings.held
         if self._tells:
             self._notebook.bindings.clear()  # of the session before
@@ -99,7 +101,7 @@ class Extension:
             _leave_out_ours(tb)
         notebook = self._notebook
         error_notes.explain(error, notebook.variables, notebook.maker)
-        explain(error, notebook.variables, notebook.stayed)
+        note_missing_name(error, notebook.variables, notebook.stayed)
         others, show = self._before
         if isinstance(error, others):
             return show(kind, error, tb, tb_offset=tb_offset)
@@ -118,7 +120,7 @@ class Extension:
 
     def _cell_ended(self, result: Any = None) -> None:
         self._notebook.bindings.prune(self._shell.user_ns)
-        write_back.let_go(list(self._notebook.jobs.values()))
+        write_back.forget_finished(list(self._notebook.jobs.values()))
         engine = context.get()
         if isinstance(getattr(result, "error_in_exec", None), INTERRUPTED) and engine:
             stop_what_it_began(self._notebook, engine)
@@ -129,6 +131,7 @@ class Extension:
             for job in list(self._notebook.jobs.values()):
                 job.wait()
         self._router.leave_cell()
+        self._notebook.calls.end()
 
 
 _FIGURE = "matplotlib.figure", "Figure"

@@ -73,6 +73,14 @@ class Freshness:
                 return would_change_text(name, binding.came)
         return ""
 
+    def forget(self, name: str) -> None:
+        """The variable goes by value after all."""
+        for variable, names in self._compared.items():
+            if name in names:
+                names.remove(name)
+                if not names:
+                    self._changed.pop(variable, None)
+
     def renew(self, captured: dict[str, Any]) -> None:
         """Store again what has changed, and have ``captured`` refer to that.
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from workbench.core.events import Output
+from workbench.core.events import PROGRESS, Output
 from workbench.core.logs import TEXT
 from workbench.core.snapshot import JobRecord
 from workbench.engines.base import CollectedJob, Engine
@@ -23,9 +23,9 @@ from workbench.errors import (
     TaskTimeoutError,
 )
 from workbench.ipython.originals import Originals
-from workbench.markup import Rich
 from workbench.ref import ObjectRef
 from workbench.report.job_status import DROPPED, JobStatus, why_lost
+from workbench.report.markup import Rich
 from workbench.report.mistyped import did_you_mean
 from workbench.serialization.mutations import Mutations
 
@@ -52,6 +52,7 @@ class Job(Rich):
         self.actor = actor  # the namespace that it runs in, if it isn't the pool
         self.id = 0  # its first task's, once that was submitted
         self.state = "queued"
+        self.binds: tuple[str, ...] = ()  # of one that was collected: all names that it assigns
         self.worker = 0  # the last that was given one of its tasks
         self.ended = 0  # so many of its tasks are over
         self.peak = 0  # bytes of memory a worker had meanwhile; 0 where nobody can tell
@@ -62,6 +63,7 @@ class Job(Rich):
         self.notes: list[str] = []  # what its line says besides; see `note`
         self.printed = 0  # so often it has printed something
         self.originals: Originals | None = None  # what it captured by value
+        self.apart: list[tuple[str, str]] = []  # see `Cargo`
         self.mutations: list[Mutations] = []  # what its tasks changed of that
         self.is_again = False  # this kernel has followed it before
         self.mutated: list[str] = []  # at its end: the names of those
@@ -71,11 +73,13 @@ class Job(Rich):
         self._engine = engine
         self._outputs: dict[str, weakref.ref[ObjectRef] | list[weakref.ref[ObjectRef]]] = {}
         self._dones: list[ObjectRef] = []  # until it is over
+        self._is_followed = False
         self._numbers: dict[int, int] = {}  # task → its place among them
         self._submitted = time.monotonic()
         self._began: float | None = None
         self._seconds = 0.0
         self._share: float | None = None
+        self._calls: tuple[int, int] | None = None  # of its own: done, and known
         self._known: JobRecord | None = None  # of one that was over before it was followed
         self._ending = False
         self._lock = threading.Lock()  # tasks end in whichever thread reads, or closes the session
@@ -131,11 +135,32 @@ class Job(Rich):
 
     def follow(self) -> None:
         """All of it was submitted: have its end noticed."""
-        dones = list(self._dones)
+        with self._lock:
+            dones, self._is_followed = list(self._dones), True
         for done in dones:
             self._engine.future(done).add_done_callback(self._task_ended)
-        if self._known is not None and not dones:
-            self._end()
+        if not dones:
+            self._end_if_over()
+
+    def completes(self, size: int, outputs: Outputs, dones: Sequence[ObjectRef | None]) -> None:
+        """It is so many tasks, and these are the rest of them. The reading thread.
+
+        Of one that was collected before all of it was submitted.
+        """
+        for name, refs in outputs.items():
+            watches = self._outputs.get(name)
+            if isinstance(watches, list) and isinstance(refs, list):
+                watches += map(weakref.ref, refs)
+        with self._lock:
+            there = [done for done in dones if done is not None]
+            self.size, self.ended = size, self.ended + len(dones) - len(there)
+            for done in there:
+                self.holds(done)
+            followed = there if self._is_followed else []
+        for done in followed:
+            self._engine.future(done).add_done_callback(self._task_ended)
+        if self._is_followed:
+            self._end_if_over()
 
     def begins(self, worker: int, seconds: float = 0.0) -> None:
         """It runs now, and has for so many seconds. The reading thread."""
@@ -171,7 +196,11 @@ class Job(Rich):
                 self.unset.update(getattr(ran, "unset", ()))
                 if (mutations := getattr(ran, "mutations", None)) is not None:
                     self.mutations.append(mutations)
-            last = self.ended == self.size or isinstance(error, SessionError)
+        self._end_if_over(isinstance(error, SessionError))
+
+    def _end_if_over(self, is_over: bool = False) -> None:
+        with self._lock:
+            last = is_over or self.ended >= self.size
             last, self._ending = last and not self._ending, self._ending or last
         if last:
             self._end()
@@ -196,7 +225,10 @@ class Job(Rich):
 
     def shows(self, output: Output) -> None:
         """It has shown this. The reading thread."""
-        if output.kind in TEXT:
+        if output.kind == PROGRESS:
+            done, known = map(int, output.data.split())
+            self._calls = done, known
+        elif output.kind in TEXT:
             self.printed += 1
             if percents := b"%|" in output.data and _PERCENT.findall(output.data):
                 self._share = int(percents[-1]) / 100
@@ -206,30 +238,31 @@ class Job(Rich):
 
         The session tells of a task's outputs before it tells of its end.
         """
+        told = {str(error) for error in self.errors}  # what its tasks failed with
         for name, refs in self.outputs.items():
             several = isinstance(refs, list)
             known = refs if isinstance(refs, list) else [refs]
             bad = [ref for ref in known if self._engine.state(ref) == "failed"]
             causes = [self._engine.future(ref).exception() for ref in bad]
-            lost = [error for error in causes if error is not None and not self._is_known(error)]
+            lost = [error for error in causes if error is not None and str(error) not in told]
             if lost and name not in self.unset:
                 text = why_lost(lost[0])
                 self.lost[name] = f"{len(lost)} of {len(known)} {text}" if several else text
 
-    def _is_known(self, error: BaseException) -> bool:
-        """Whether its task failed with that."""
-        return any(str(error) == str(each) for each in self.errors)
-
     @property
     def status(self) -> JobStatus:
         # Of several, how many are over; of one, what its progress bar says.
+        calls = self._calls if self.size == 1 else None
         share = self.ended / self.size if self.size > 1 else self._share
+        if calls is not None:
+            share = calls[0] / calls[1]
         failed = len(self.errors) if self._known is None else self._known.failed
         return JobStatus(
             self.name, self.state, self.seconds, self.size, self.ended, failed,
             self.worker, self.actor, self.stopping > 0, share, self.peak,
             tuple(n for n in self._outputs if n not in self.unset and n not in self.lost),
             (*(f"{name}: {why}" for name, why in self.lost.items()), *self.notes), bool(self.lost),
+            calls=calls,
         )  # fmt: skip
 
     def note(self, text: str) -> None:
@@ -344,8 +377,6 @@ class Job(Rich):
     def _text(self) -> str:
         return str(self.status)
 
-    __repr__ = Rich.__str__
-
     def _repr_html_(self) -> str:
         return self.status._repr_html_()
 
@@ -367,7 +398,7 @@ def collected(engine: Engine, found: CollectedJob, origin: int) -> tuple[Job, Ou
     job.makes(outputs)
     # Before the ends are asked for: what comes of these is to be known by then.
     engine.arrivals(ref for ref in results if ref is not None)
-    job.id = record.id
+    job.id, job.binds = record.id, record.binds
     for done in results[:: 1 + len(record.binds)]:
         if done is not None:
             job.holds(done)

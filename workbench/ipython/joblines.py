@@ -22,8 +22,8 @@ from workbench.errors import SessionError
 from workbench.ipython.interleave import Screen, Text
 from workbench.ipython.job import Job, key_of
 from workbench.ipython.output import Router
-from workbench.markup import line_place, mood_color
 from workbench.report.job_status import AS_OF, JobStatus, elsewhere, of_record
+from workbench.report.markup import line_place, mood_color
 
 TICK = 0.5
 """Seconds between two looks at the cells that run, and before a cell gets a button: one that is
@@ -123,11 +123,9 @@ class JobLine:
             self.name, job.key, job.name, self._number, shown["text/html"]
         )
         if self.view is not None:
-            shown["application/vnd.jupyter.widget-view+json"] = {
-                "version_major": 2,
-                "version_minor": 0,
-                "model_id": self.view.model_id,
-            }
+            from workbench.widgets.page_model import view_bundle
+
+            shown |= view_bundle(self.view)
         return shown
 
     # -- what pages are told ----------------------------------------------------------------------
@@ -294,7 +292,8 @@ class JobLines:
             may_have_page, self._may_have_page = self._may_have_page, False
         if not may_have_page:
             return
-        from workbench.widgets.lines import LinePage, needs_view
+        from workbench.widgets.lines import LinePage
+        from workbench.widgets.page_model import needs_view
 
         self._router.introduce_widgets()
         if not needs_view():

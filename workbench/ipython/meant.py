@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from workbench import api
-from workbench.actors import ActorHandle
-from workbench.engines.base import WHERE
+from workbench.api.actors import ActorHandle
+from workbench.engines.base import ROOT_NOTE
 from workbench.errors import MagicError, ObjectLostError
 from workbench.ipython.arguments import unquoted
 from workbench.ipython.notebook import Notebook
@@ -76,7 +76,7 @@ def _one(notebook: Notebook, word: str, shown: bool) -> Iterator[tuple[str, Mean
 def _shown(notebook: Notebook, word: str, value: Any, shown: bool) -> Iterator[tuple[str, Meant]]:
     """What a value is, or shows, of the store."""
     for key, ref in notebook.bindings.held().items():
-        if key.partition(WHERE)[0] == word:
+        if key.partition(ROOT_NOTE)[0] == word:
             yield word, ref
             return
     inside = {

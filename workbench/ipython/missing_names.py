@@ -46,7 +46,7 @@ def missing(
     return NotDefinedError(texts.undefined_text(names, where, hint, outcome))
 
 
-def explain(
+def note_missing_name(
     error: BaseException, variables: Mapping[str, Any], stayed: Mapping[str, StayedName]
 ) -> None:
     """Add a note that says where the missing name or module would have come from, once.

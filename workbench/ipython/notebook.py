@@ -15,10 +15,11 @@ from workbench.errors import SessionError
 from workbench.host.environment import Baseline
 from workbench.ipython import write_back
 from workbench.ipython.bindings import Bindings
-from workbench.ipython.job import Job, collected, is_made
+from workbench.ipython.job import Job, collected, is_made, outputs_of
 from workbench.ipython.joblines import JobLines
-from workbench.ipython.missing_names import StayedName, explain
+from workbench.ipython.missing_names import StayedName, note_missing_name
 from workbench.ipython.output import Router
+from workbench.ipython.progress import CallsProgress
 from workbench.options import TaskOptions
 from workbench.ref import ObjectRef
 
@@ -35,11 +36,13 @@ class Notebook:
         self.router.on_widget = self._widget_used
         self.bindings = Bindings()
         self.lines = JobLines(self.router)
+        self.calls = CallsProgress(self.router)
         self.jobs: dict[int, Job] = {}  # the last that it started or collected, by id
         self.awaited: list[Job] = []  # those that the running cell waits for
         self.baseline = Baseline()
         self.stayed: dict[str, StayedName] = {}  # names that remote cells kept
         self._early: dict[int, int] = {}  # jobs that run already, and aren't followed yet → worker
+        self._rest: dict[int, tuple[int, list[ObjectRef | None]]] = {}  # the same: see `completed`
 
     @property
     def variables(self) -> dict[str, Any]:
@@ -100,6 +103,8 @@ class Notebook:
             self.jobs.pop(next((id for id, each in self.jobs.items() if each.is_over), 0), None)
         if worker := self._early.pop(job.id, 0):
             job.begins(worker)
+        if rest := self._rest.pop(job.id, None):
+            self._complete(job, *rest)
         job.on_end = partial(self._ended, waited)
 
     def collect(self, engine: Engine, id: int) -> Job | None:
@@ -135,7 +140,7 @@ class Notebook:
         self.router.cell(job.origin).jobs.pop(job, None)
         errors = [error for error in job.errors if not isinstance(error, SessionError)]
         if not waited and errors and job.state == "failed":
-            explain(errors[0], self.variables, self.stayed)
+            note_missing_name(errors[0], self.variables, self.stayed)
             self.router.failed(job.origin, errors[0])
             if len(errors) > 1:
                 self.router.note(job.origin, f"... and {len(errors) - 1} more of them failed.")
@@ -147,6 +152,21 @@ class Notebook:
                 if ref in made if isinstance(made, list) else ref == made:
                     return job.name
         return ""
+
+    def completed(self, id: int, size: int, results: list[ObjectRef | None]) -> None:
+        """All of a job that was collected before is submitted. In the reading thread."""
+        self._rest[id] = size, results  # before we look, as in `began`
+        job = self.jobs.get(id)
+        if job is not None and self._rest.pop(id, None) is not None:
+            self._complete(job, size, results)
+
+    def _complete(self, job: Job, size: int, results: list[ObjectRef | None]) -> None:
+        outputs = outputs_of(job.binds, results, True)
+        for name, refs in outputs.items():
+            value, before = self.variables.get(name), job.outputs.get(name)
+            if isinstance(value, list) and before is not None and is_made(value, before):
+                value += refs  # the list itself, whoever has it
+        job.completes(size, outputs, results[:: 1 + len(job.binds)])
 
     def began(self, id: int, worker: int) -> None:
         """A job runs now. In the thread that reads the socket."""

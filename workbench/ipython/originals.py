@@ -12,7 +12,6 @@ from typing import Any
 
 from workbench.engines.base import Engine
 from workbench.host.captured import Tracked
-from workbench.ki_protection import ki_protection
 from workbench.ref import ObjectRef
 from workbench.serialization.codec import Where
 from workbench.serialization.mutations import Mutations, MutationTracker
@@ -25,6 +24,7 @@ from workbench.serialization.object_state import (
     restore,
     state_of,
 )
+from workbench.system.ki_protection import ki_protection
 
 _CHANGED = Where("what the cell changed", "in the notebook")
 

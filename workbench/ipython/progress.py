@@ -11,11 +11,14 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Protocol
 
 from workbench.engines.base import Engine
+from workbench.engines.tally import CallTally
 from workbench.errors import GetTimeoutError
 from workbench.ipython.output import Router
 from workbench.ref import ObjectRef
 from workbench.report import progress as texts
 from workbench.report.format import printable
+from workbench.report.job_status import CallsStatus
+from workbench.report.markup import Rich
 from workbench.serialization.estimate import Estimator
 
 AFTER = 1.0  # seconds until the line appears: whoever waits less has no use for it
@@ -85,6 +88,49 @@ def watch_put(
     return progress(router, tell)
 
 
+class CallsProgress:
+    """The calls that running cells submit to executors, in joblib too: each cell has its line."""
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
+        self._shown: dict[int, _ShownTally] = {}  # by cell
+        self._lock = threading.Lock()
+
+    def tally(self) -> CallTally | None:
+        """That of the cell whose code is running here. None once it is over, and where nobody
+        would look."""
+        router, origin = self._router, self._router.origin()
+        if router.is_terminal or router.headless or not router.cell(origin).is_running:
+            return None
+        with self._lock:
+            if origin not in self._shown:
+                self._shown[origin] = _ShownTally(router)
+            return self._shown[origin].tally
+
+    def end(self) -> None:
+        """Bring the lines of cells that are over to their end."""
+        for origin in [each for each in self._shown if not self._router.cell(each).is_running]:
+            self._shown.pop(origin).close()
+
+
+class _ShownTally:
+    """What is counted of a cell, and its line."""
+
+    def __init__(self, router: Router) -> None:
+        self.tally = CallTally(self._show)
+        self._line = _ProgressLine(router)
+        self._began = time.monotonic()
+
+    def _show(self, done: int, known: int) -> None:
+        self._line.show(CallsStatus(done, known))
+
+    def close(self) -> None:
+        self.tally.close()
+        done, known = self.tally.done, self.tally.known
+        seconds = time.monotonic() - self._began
+        self._line.close(CallsStatus(done, known, seconds), only_instead=True)
+
+
 class Waiting:
     """What a `%get` waits for: ``refs`` by name, and the ``names`` as a person typed them."""
 
@@ -137,13 +183,13 @@ class _ProgressLine:
         self._id = ""
         self._closed = False
 
-    def show(self, text: str) -> None:
+    def show(self, text: str | Rich) -> None:
         """Appear, or say something else. In the thread."""
         with self._lock:
             if not self._closed:
                 self._write(text)
 
-    def close(self, text: str = "", only_instead: bool = False) -> None:
+    def close(self, text: str | Rich = "", only_instead: bool = False) -> None:
         """Say the last word, unless that was said; a look that is late shows nothing any more."""
         with self._lock:
             if self._closed:
@@ -152,14 +198,15 @@ class _ProgressLine:
             if self._id:
                 self._write(text, last=True)
             elif text and not only_instead:
-                print(printable(text))
+                print(printable(str(text)))
 
-    def _write(self, text: str, last: bool = False) -> None:
-        text = printable(text)
+    def _write(self, what: str | Rich, last: bool = False) -> None:
+        text = printable(str(what))
         is_new = not self._id
         self._id = self._id or self._router.display_id("progress")
         if not self._router.is_terminal:
-            self._router.display(self._origin, self._id, {"text/plain": text}, is_new)
+            bundle = {"text/plain": text} if isinstance(what, str) else what._repr_mimebundle_()
+            self._router.display(self._origin, self._id, bundle, is_new)
         elif sys.stdout.isatty():
             sys.stdout.write(_ERASE + text + "\n" * (last and bool(text)))
             sys.stdout.flush()

@@ -7,19 +7,8 @@ from typing import Any
 
 from workbench.errors import MagicError
 from workbench.ipython.job import Job
-from workbench.report.write_back import (
-    both_text,
-    brought_text,
-    coarse_text,
-    copies_text,
-    gone_text,
-    lost_text,
-    namespace_text,
-    not_compared_text,
-    not_updated_text,
-    unsteady_text,
-    waiting_text,
-)
+from workbench.report import write_back as texts
+from workbench.report.write_back import said
 
 
 def at_end(job: Job, waited: bool) -> list[str]:
@@ -27,27 +16,30 @@ def at_end(job: Job, waited: bool) -> list[str]:
     names = job.mutated = _names(each.names for each in job.mutations)
     unknown = _names(each.unknown for each in job.mutations)
     lost = [each for each in job.mutations if each.lost]
-    said = []
+    coarse = _names(each.coarse for each in job.mutations if each.packed)
+    unsteady = _names(each.unsteady for each in job.mutations)
+    notes = []
     if lost:
-        said.append(lost_text(lost[0].names, lost[0].lost))
+        notes.append(said(texts.LOST, lost[0].names, why=lost[0].lost))
     elif names and job.actor:
-        said.append(namespace_text(names, job.actor))
+        notes.append(said(texts.IN_NAMESPACE, names, actor=job.actor))
     elif names and not any(each.packed for each in job.mutations):
-        said.append(copies_text(names))
+        notes.append(said(texts.COPIES, names))
     elif names and job.originals is None:
-        said += [] if job.is_again else [gone_text(names)]
+        notes += [] if job.is_again else [said(texts.KERNEL_GONE, names)]
     elif names and not waited:
-        said.append(waiting_text(names))
-    if unknown:
-        said.append(not_compared_text(unknown))
-    if coarse := _names(each.coarse for each in job.mutations if each.packed):
-        said.append(coarse_text(coarse))
-    if unsteady := _names(each.unsteady for each in job.mutations):
-        said.append(unsteady_text(unsteady))
-    return said
+        notes.append(said(texts.WAITING, names))
+    for stored, other in job.apart:
+        changed = [name for name in names if name != stored]
+        if other and not {stored, other}.isdisjoint(names):
+            notes.append(said(texts.APART, [stored, other]))
+        elif changed and not other:
+            notes.append(said(texts.PERHAPS_APART, changed, stored=stored))
+    others = (texts.NOT_COMPARED, unknown), (texts.COARSE, coarse), (texts.UNSTEADY, unsteady)
+    return notes + [said(text, each) for text, each in others if each]
 
 
-def let_go(jobs: Iterable[Job]) -> None:
+def forget_finished(jobs: Iterable[Job]) -> None:
     """Of what cells that are over took along, keep what is to be brought yet.
 
     The main thread: the last of a person's objects may go, and with it runs their code.
@@ -72,7 +64,8 @@ def bring(job: Job, variables: dict[str, Any]) -> tuple[dict[str, Any], str]:
         if mutations.packed is not None:
             originals.update(mutations, variables)
     except Exception as error:  # of code of the user's
-        return {}, not_updated_text(mutations.names, f"{type(error).__name__}: {error}")
+        why = f"{type(error).__name__}: {error}"
+        return {}, said(texts.NOT_UPDATED, mutations.names, why=why)
     own = originals.objects() if mutations.outputs else {}
     return {name: own[n] for name, n in mutations.outputs.items() if n in own}, ""
 
@@ -112,11 +105,13 @@ def get(job: Job, name: str, target: str | None, variables: dict[str, Any]) -> s
     if name in originals.values and variables.get(name) is not originals.values[name]:
         here.append(name)
     if here:
-        raise MagicError(both_text(here, job.name))
+        raise MagicError(said(texts.CHANGED_IN_BOTH, here, job=job.name))
     _, failed = bring(job, variables)
     if failed:
         raise MagicError(failed)
-    return brought_text(found.names, job.name, [n for n in unknown if n in found.names])
+    unknown = tuple(name for name in unknown if name in found.names)
+    doubt = f"; {said(texts.NOT_LOOKED_AT, unknown)}" if unknown else ""
+    return f"{job.name}: {', '.join(found.names)}{doubt}"
 
 
 def _names(each: Iterable[Sequence[str]]) -> list[str]:

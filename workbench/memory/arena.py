@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from dataclasses import dataclass
 
-from workbench.sizes import round_up
+from workbench.system.sizes import round_up
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,9 @@ import select
 import tempfile
 from dataclasses import dataclass
 
-from workbench.sizes import PAGE
+from workbench.system.sizes import PAGE
+
+_NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)  # Linux's, which older Pythons don't name
 
 _NAMELESS = getattr(os, "O_TMPFILE", 0) | os.O_RDWR | os.O_CLOEXEC
 """How a directory is opened for a file without a name. Where that can't be, it is an error."""
@@ -96,17 +98,25 @@ class ReadOnly(mmap.mmap):
         -------
         (mapping, start)
             The range begins at ``start`` of the mapping: mappings begin with a page.
+
+        Raises
+        ------
+        OSError
+            If the process may have no more descriptors or mappings.
         """
         start = offset % PAGE
-        mapping = _Private(
-            self.fd, start + length, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE,
+        flags = mmap.MAP_PRIVATE | _NORESERVE  # it may be larger than the memory there is
+        mapping = PrivateView(
+            self.fd, start + length, flags, mmap.PROT_READ | mmap.PROT_WRITE,
             offset=offset - start,
         )  # fmt: skip
         mapping.keeps = keeps
         return mapping, start
 
 
-class _Private(mmap.mmap):
+class PrivateView(mmap.mmap):
+    """Pages of a segment that this process may write to: each is copied when it is."""
+
     keeps: object
 
     def written(self, address: int, length: int) -> list[tuple[int, int]]:

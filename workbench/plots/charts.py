@@ -14,6 +14,7 @@ from workbench.report import facts, reasons, view_texts
 from workbench.report.colors import BAD, HUES, INK, OTHER, STATES, STRENGTHS
 from workbench.report.facts import Held
 from workbench.report.format import UNKNOWN, count, human_bytes, human_rate, human_seconds
+from workbench.report.markup import unmarked
 from workbench.report.processes import Processes
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ COSTS = (("pickle", HUES[3]), ("copy", HUES[0]), ("load", HUES[2]))
 
 
 def pins(ax: Axes, now: Snapshot, held: Held | None = None) -> None:
-    records = sorted(now.objects, key=lambda r: -r.size)
+    records = view_texts.by_size(now)
     found, processes = _by_reason(records), Processes(now)
     sheet = Sheet(ax, max([*(size for _, _, size in found), *(r.size for r in records)] or [1]))
     if not records:
@@ -43,7 +44,7 @@ def pins(ax: Axes, now: Snapshot, held: Held | None = None) -> None:
     sheet.line("Largest objects", "and what keeps each", strong=True)
     fits = _fits(sheet.left - LINE, len(records))
     for record in records[:fits]:
-        why = facts.why_text(record, processes, (held or {}).get(record.id, ())).replace("`", "")
+        why = unmarked(facts.why_text(record, processes, (held or {}).get(record.id, ())))
         size = facts.figure(facts.size_of(record))
         sheet.line(facts.title_of(record, held), f"{facts.kind_of(record)} · {why}", size)
         bar = Rect(0, record.size, STRENGTHS[record.strength][0])
@@ -101,7 +102,7 @@ def pins_height(now: Snapshot, rows: int) -> float:
 
 
 def costs(ax: Axes, now: Snapshot, held: Held | None = None) -> None:
-    known = sorted((r for r in now.objects if r.about), key=lambda r: -view_texts.seconds_of(r))
+    known = view_texts.by_cost(now)
     sheet = Sheet(ax, max([view_texts.seconds_of(record) for record in known[:1]], default=1.0))
     if not known:
         sheet.note(view_texts.nothing(now)["costs"])

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from workbench.markup import clip
 from workbench.report.colors import INK, TRACK
+from workbench.report.markup import clip
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -74,7 +74,7 @@ def _bar(sheet: Sheet, bar: view_texts.Bar, capacity: int, height: float) -> Non
         bars, at = [], 0.0
         for part, size in sizes.items():
             if size:
-                bars.append(Rect(at, size * scale, view_texts.PARTS[part].color))
+                bars.append(Rect(at, size * scale, view_texts.BAR_PARTS[part].color))
             at += size * scale
         sheet.bars(bars, height)
     sheet.skip(3)

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workbench.core.snapshot import Snapshot
-from workbench.markup import clip
 from workbench.plots import charts, maps
 from workbench.plots.drawing import LINE, POINTS, write
 from workbench.report import view_texts
 from workbench.report.facts import Held
 from workbench.report.html import Still
+from workbench.report.markup import clip
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from workbench import markup
 from workbench.core.snapshot import ObjectDescription, Snapshot
 from workbench.engines.base import Engine
 from workbench.errors import ObjectFreedError, TaskCancelledError, TaskError, failure_of
 from workbench.ref import ObjectRef
-from workbench.report import facts, text
+from workbench.report import facts, markup, text
 from workbench.report.format import NOW, human_age, human_bytes, printable
 from workbench.report.previews import Preview, preview
 from workbench.report.processes import Processes
@@ -47,7 +46,7 @@ class Card:
 
     def text(self) -> str:
         width = max((len(label) for label, _ in self.lines), default=0)
-        lines = [f"{label:<{width}}  {text.replace('`', '')}" for label, text in self.lines]
+        lines = [f"{label:<{width}}  {markup.unmarked(text)}" for label, text in self.lines]
         shown = self.shown.table.text() if self.shown.table else self.shown.text
         below = (shown or self.shown.obstacle).splitlines()
         return printable("\n  ".join([f"{' '.join(self.name)}: {self.state}", *lines, *below]))

@@ -17,7 +17,6 @@ from workbench.core.snapshot import (
     ObjectRecord,
     Snapshot,
     TaskRecord,
-    WorkerRecord,
 )
 from workbench.report import reasons
 from workbench.report.format import (
@@ -78,7 +77,7 @@ def names_of(record: ObjectRecord) -> str:
     return ", ".join(map(name_of, record.names))
 
 
-def is_own(record: ObjectRecord) -> bool:
+def is_internal(record: ObjectRecord) -> bool:
     """Whether it is Workbench's: what runs cells. People need no word of it."""
     return not record.names and type_of(record).startswith(OWN)
 
@@ -286,12 +285,6 @@ def task_text(task: TaskRecord, processes: Processes) -> str:
         "running": f" in {processes.numbered(task.worker)}",
     }
     return f"`{task.name}`{doing.get(task.state, '')}"
-
-
-def runs_text(worker: WorkerRecord) -> str:
-    """What a worker is at: ``fit, fit, score``; its state if that is nothing."""
-    waits = " (waits, its slot is lent)" if worker.state == "blocked" else ""
-    return (", ".join(worker.tasks) or worker.state) + waits
 
 
 # -- a session -------------------------------------------------------------------------------------

@@ -38,6 +38,27 @@ def printable(text: str) -> str:
     return CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
+LONG_WORD, LONG_LINE = 1_000, 10_000
+"""Characters. A path may have as many, and no paragraph of ours."""
+
+_WORD = re.compile(rf"\S{{{LONG_WORD + 1},}}")
+_LINE = re.compile(rf"[^\n]{{{LONG_LINE + 1},}}")
+
+
+def shortened(text: str) -> str:
+    """An error's text without the middle of a name of a megabyte, each time that it has it."""
+    if len(text) <= LONG_WORD:
+        return text
+    return _LINE.sub(_without_middle, _WORD.sub(_without_middle, text))
+
+
+def _without_middle(found: re.Match[str]) -> str:
+    text = found[0]
+    most = LONG_WORD if len(text.split(None, 1)) == 1 else LONG_LINE
+    left_out = human_count(len(text) - most)
+    return f"{text[: most // 2]}… ({left_out} characters) …{text[-most // 2 :]}"
+
+
 def human_bytes(n: float | None) -> str:
     """1234567 → '1.23 MB' (powers of 1000, as disks and GB/s are counted)."""
     if n is None:

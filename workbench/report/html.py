@@ -12,19 +12,6 @@ from textwrap import wrap
 from typing import Any
 
 from workbench.core.snapshot import HISTORY_SECONDS, JobRecord, ObjectRecord, Snapshot
-from workbench.markup import (
-    Html,
-    Key,
-    Piece,
-    Rich,
-    Strip,
-    Table,
-    clip,
-    heading,
-    muted,
-    page,
-    scroll,
-)
 from workbench.report import facts, view_texts
 from workbench.report.colors import OTHER, STATES, STRENGTHS, Coloring
 from workbench.report.facts import Held
@@ -38,6 +25,19 @@ from workbench.report.format import (
     human_seconds,
 )
 from workbench.report.lanes import Lane, lanes
+from workbench.report.markup import (
+    Html,
+    Key,
+    Piece,
+    Rich,
+    Strip,
+    Table,
+    clip,
+    heading,
+    muted,
+    page,
+    scroll,
+)
 from workbench.report.processes import Processes
 
 MOST_BOXES = 200
@@ -56,7 +56,7 @@ Block = str | Strip | Key | Table
 """A view consists of these, below each other."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Still(Rich):
     """One view, or several below each other, of one moment: ``parts`` are some of `PARTS`.
 
@@ -78,8 +78,6 @@ class Still(Rich):
             blocks = [_as_text(block) for block in self._blocks(part)]
             sections.append("\n".join([part.capitalize(), *filter(None, blocks)]))
         return "\n\n".join([*sections, clip(self.caption(), COLUMNS)])
-
-    __repr__ = Rich.__str__
 
     def html(self) -> Html:
         """For a page: no scripts, no style sheet; where styles are taken away it can be read."""
@@ -226,7 +224,7 @@ def _types(now: Snapshot, coloring: Coloring) -> list[Block]:
 def _pins(now: Snapshot, held: Held) -> list[Block]:
     if not now.objects:
         return [view_texts.nothing(now)["objects"]]
-    records = sorted(now.objects, key=lambda r: -r.size)
+    records = view_texts.by_size(now)
     processes = Processes(now)
     head = ("object", "type", "size", "can move", "why it is here", "age")
     rows = tuple(
@@ -252,7 +250,7 @@ _FIGURES = ("pickle", "copy", "load", "pickled", "copied directly")
 
 
 def _costs(now: Snapshot, held: Held) -> list[Block]:
-    known = sorted((r for r in now.objects if r.about), key=lambda r: -view_texts.seconds_of(r))
+    known = view_texts.by_cost(now)
     if not known:
         return [view_texts.nothing(now)["costs"]]
     head = ("object", "type", *_FIGURES, "copy speed")
@@ -310,10 +308,6 @@ def _costs_by_type(known: Sequence[ObjectRecord]) -> list[Block]:
 # -- jobs ----------------------------------------------------------------------------------------
 
 
-def _jobs(now: Snapshot, held: Held) -> list[Block]:
-    return [_cells(now), _workers(now)]
-
-
 def _cells(now: Snapshot) -> Block:
     if not now.jobs:
         return view_texts.nothing(now)["jobs"]
@@ -359,7 +353,7 @@ VIEWS: dict[str, Callable[[Snapshot, Held], list[Block]]] = {
     "occupancy": _occupancy,
     "pins": _pins,
     "costs": _costs,
-    "jobs": _jobs,
+    "jobs": lambda now, held: [_cells(now), _workers(now)],
 }
 """In the order in which the dashboard has them."""
 

@@ -6,8 +6,15 @@ from dataclasses import dataclass, replace
 
 from workbench.core.snapshot import JobRecord
 from workbench.errors import SerializationError, TaskError, failure_of
-from workbench.markup import Rich, status
-from workbench.report.format import human_bytes, human_elapsed, human_seconds, human_share, listed
+from workbench.report.format import (
+    human_bytes,
+    human_count,
+    human_elapsed,
+    human_seconds,
+    human_share,
+    listed,
+)
+from workbench.report.markup import Rich, status
 
 MOST_NAMES = 6  # assigned names that the last line lists; the rest are counted
 
@@ -36,7 +43,7 @@ _LOST = ("!", "bad")
 """It did what it was to do, and some of that isn't there."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class JobStatus(Rich):
     """One background cell at a moment. Prints as a line.
 
@@ -57,6 +64,7 @@ class JobStatus(Rich):
     assigned: tuple[str, ...] = ()  # names that have a value by it
     notes: tuple[str, ...] = ()  # what stands below its line, a line each
     lost: bool = False  # some of what it made isn't there; a note says what, and why
+    calls: tuple[int, int] | None = None  # of those that it submits: done, and known so far
     when: str = ""  # the time of which this is told, if that isn't now
 
     def _text(self) -> str:
@@ -86,6 +94,8 @@ class JobStatus(Rich):
             worker = f"worker {self.worker}" if self.size == 1 else ""
             doing = "stopping" if self.is_stopping else "running"
             share = human_share(self.share) if self.size == 1 and self.share is not None else ""
+            if self.calls is not None:
+                share = str(CallsStatus(*self.calls))
             parts = [
                 f"in {self.actor}" if self.actor else worker,
                 f"{doing} {human_elapsed(self.seconds)}",
@@ -97,20 +107,41 @@ class JobStatus(Rich):
                 self.state + (how if self.seconds else ""),  # else it never began
                 several and f"{self.ended - self.failed} of {self.size}",
                 f"peak {human_bytes(self.peak)}" if self.peak else "",
-                self._names(),
+                listed(self.assigned if self.state == "done" else (), MOST_NAMES),
             ]
         when = f"{AS_OF}{self.when})" if self.when else ""
         return " · ".join(filter(None, [self.name, *parts])) + when
-
-    __repr__ = Rich.__str__
 
     def _repr_html_(self) -> str:
         """The same with a sign in colour, and a strip if it is known how much is done."""
         return status(*self.sign, self.line, None if self.is_over else self.share, self.notes)
 
-    def _names(self) -> str:
-        names = self.assigned if self.state == "done" else ()
-        return listed(names, MOST_NAMES)
+
+@dataclass(frozen=True, slots=True)
+class CallsStatus(Rich):
+    """The calls that a cell has submitted to executors, in a line.
+
+    ``2 of 8 calls done``; then ``8 calls done in 4.2 s``.
+    """
+
+    done: int
+    known: int
+    seconds: float | None = None  # for which the cell has run; None while it does
+
+    def _text(self) -> str:
+        text = f"{human_count(self.done)} of {human_count(self.known)} calls done"
+        if self.seconds is None:
+            return text
+        if self.done < self.known:
+            return f"{text} after {human_seconds(self.seconds)}"
+        return f"{human_count(self.known)} calls done in {human_seconds(self.seconds)}"
+
+    __repr__ = Rich.__str__
+
+    def _repr_html_(self) -> str:
+        if self.seconds is None:
+            return status(*_SIGNS["running"], str(self), self.done / max(self.known, 1))
+        return status(*_SIGNS["done" if self.done == self.known else "stopped"], str(self))
 
 
 def of_record(record: JobRecord) -> JobStatus:

@@ -18,6 +18,7 @@ from workbench.engines.base import Abilities
 from workbench.report import facts, view_texts
 from workbench.report.colors import AGES, STRENGTHS
 from workbench.report.facts import Held, Place
+from workbench.report.markup import unmarked
 from workbench.report.processes import DISK, SERVER, Processes, client_name
 from workbench.report.reasons import REASONS
 
@@ -118,7 +119,7 @@ class PageJob(PageRecord):
     share: float | None
 
 
-Sample = tuple[float, int, int | None, int, int, int | None]
+TimelinePoint = tuple[float, int, int | None, int, int, int | None]
 """Time (seconds since 1970), bytes in memory and on disk, objects that came, went, were spilled."""
 
 
@@ -175,7 +176,7 @@ class World(PageSession):
     seq: int
     now: float
     objects: dict[str, Row]
-    timeline: list[Sample]
+    timeline: list[TimelinePoint]
 
 
 Diff: Any = defstruct(
@@ -187,7 +188,7 @@ Diff: Any = defstruct(
         *[(each.name, each.type | UnsetType, UNSET) for each in structs.fields(PageSession)],
         ("objects", dict[str, Row] | UnsetType, UNSET),
         ("gone", list[str] | UnsetType, UNSET),
-        ("timeline", list[Sample] | UnsetType, UNSET),
+        ("timeline", list[TimelinePoint] | UnsetType, UNSET),
     ],
     bases=(PageRecord,),
     module=__name__,
@@ -255,7 +256,7 @@ def row_of(
     known = record.viewers is not None
     together = {"task": record.tasks, "contained": record.parents}
     pins = [
-        PagePin(pin.reason, plain(pin.text), pin.here, together.get(pin.reason, 1))
+        PagePin(pin.reason, unmarked(pin.text), pin.here, together.get(pin.reason, 1))
         for pin in facts.pins_of(record, processes, places)
     ]
     held: Held = {record.id: places}
@@ -277,7 +278,7 @@ def row_of(
         born=None if born is None else round(born, 1),
         owner=_owner(record, processes, owners) if owners else None,
         pins=pins if pins or known else None,
-        breaks=plain(facts.what_breaks(record, processes, places)),
+        breaks=unmarked(facts.what_breaks(record, processes, places)),
         pickle=about.pickle_seconds if about else None,
         copy=about.copy_seconds if about else None,
         load=record.load_seconds or None,
@@ -293,10 +294,6 @@ def row_of(
 def _owner(record: ObjectRecord, processes: Processes, owners: Mapping[int, str]) -> str:
     wrote = owners.get(record.segment, SERVER)
     return processes.maker(record.id) if wrote in (SERVER, DISK) else wrote
-
-
-def plain(text: str) -> str:
-    return text.replace("`", "")
 
 
 # -- the session but for its objects ---------------------------------------------------------------
@@ -361,7 +358,7 @@ def words_of(session: Snapshot, can: Abilities) -> Words:
         where=dict(facts.WHERE),
         movable={word: STRENGTHS[strength][1] for strength, word in MOVABLE.items()},
         ages=[(limit, label) for limit, _, label in AGES],
-        parts={part: (each.label, each.meaning) for part, each in view_texts.PARTS.items()},
+        parts={part: (each.label, each.meaning) for part, each in view_texts.BAR_PARTS.items()},
         none=view_texts.nothing(session),
         lessons=view_texts.LESSONS,
         can={action: getattr(can, needs) for action, needs in BUTTONS.items()},

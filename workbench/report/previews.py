@@ -11,7 +11,7 @@ from itertools import islice
 from numbers import Real
 from typing import Any, NamedTuple
 
-from workbench.markup import Table
+from workbench.report.markup import Table
 
 ROWS, COLUMNS = 5, 8
 """Of a table."""

@@ -26,12 +26,12 @@ SERVER = "the server"
 DISK = "disk"
 
 
-Seen = Snapshot | Account | ObjectDescription
+TellsOfProcesses = Snapshot | Account | ObjectDescription
 """What tells of processes: clients, and the workers and actors among them."""
 
 
 class Processes:
-    def __init__(self, seen: Seen) -> None:
+    def __init__(self, seen: TellsOfProcesses) -> None:
         self._clients = {client.client: client for client in seen.clients}
         self._workers = {worker.pid: worker for worker in seen.workers}
         self._actors = {actor.id: actor for actor in seen.actors}

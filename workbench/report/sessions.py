@@ -34,7 +34,7 @@ def lost_text(now: Snapshot) -> str:
     ours = {client.client for client in now.clients if client.pid == os.getpid()}
     others = any(c.role == "driver" and c.client not in ours for c in now.clients)
     actors = {actor.id for actor in now.actors}
-    told = [r for r in now.objects if r.id not in actors and not facts.is_own(r)]
+    told = [r for r in now.objects if r.id not in actors and not facts.is_internal(r)]
     objects = [
         record
         for record in told

@@ -14,7 +14,6 @@ from typing import Any, Generic, TypeVar
 from workbench.core.events import About
 from workbench.core.snapshot import JobRecord, ObjectRecord, Snapshot
 from workbench.engines.base import Engine
-from workbench.markup import Rich, Table, page
 from workbench.report import facts, reasons
 from workbench.report.facts import Held
 from workbench.report.format import (
@@ -26,6 +25,7 @@ from workbench.report.format import (
     listed,
     printable,
 )
+from workbench.report.markup import Rich, Table, page
 from workbench.report.view_texts import LEAST_COPY
 
 Item = TypeVar("Item")
@@ -67,8 +67,6 @@ class Listing(Rich, Generic[Item]):
 
     def _text(self) -> str:
         return self.table().text() if self.records else self.nothing
-
-    __repr__ = Rich.__str__
 
     def _repr_html_(self) -> str:
         return page(self.table().html() if self.records else self.nothing)
@@ -132,7 +130,7 @@ def objects(
     if order not in ORDERS:
         raise ValueError(f"Objects can be sorted by {', '.join(ORDERS)}, not by {order!r}.")
     every = searched or not pattern
-    records = [r for r in found if not facts.is_own(r) and (every or _matches(r, pattern))]
+    records = [r for r in found if not facts.is_internal(r) and (every or _matches(r, pattern))]
     records.sort(key=_KEYS[order])
     left = records[limit:] if limit is not None else []
     others, others_size = others + len(left), others_size + sum(r.size for r in left)

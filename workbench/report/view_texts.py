@@ -60,7 +60,7 @@ REPEATED = "serialized {} ×: put it once"
 
 def shown(snapshot: Snapshot) -> Snapshot:
     """The same without the objects that are Workbench's own."""
-    kept = tuple(record for record in snapshot.objects if not facts.is_own(record))
+    kept = tuple(record for record in snapshot.objects if not facts.is_internal(record))
     return replace(snapshot, objects=kept)
 
 
@@ -92,6 +92,11 @@ def taken(snapshot: Snapshot) -> str:
     return time.strftime("as of %Y-%m-%d %H:%M:%S", time.localtime(snapshot.taken))
 
 
+def by_size(snapshot: Snapshot) -> list[ObjectRecord]:
+    """Its objects, the largest first."""
+    return sorted(snapshot.objects, key=lambda record: -record.size)
+
+
 def listed_text(snapshot: Snapshot) -> str:
     """``of 96 000 objects, 4 000 are listed``; nothing if all are."""
     listed, all = len(snapshot.objects), snapshot.count
@@ -111,7 +116,7 @@ def rest_text(left: Sequence[ObjectRecord], snapshot: Snapshot) -> str:
 class Bar(Struct, forbid_unknown_fields=True):
     """Something that is full so far: ``Store``, ``265 MB of 10 GB · 3 %``. A page is sent it too.
 
-    ``parts`` are keys of `PARTS` and bytes; ``whole``: it is known what they add up to. What is
+    ``parts`` are keys of `BAR_PARTS` and bytes; ``whole``: it is known what they add up to. What is
     ``beside`` takes none of it: it isn't drawn, only told.
     """
 
@@ -125,7 +130,9 @@ class Bar(Struct, forbid_unknown_fields=True):
     def key(self) -> list[tuple[str, str]]:
         """Each part's colour, and the part in words: ``live 265 MB``."""
         told = (*self.parts, *self.beside)
-        return [(PARTS[k].color, f"{PARTS[k].label} {human_bytes(size)}") for k, size in told]
+        return [
+            (BAR_PARTS[k].color, f"{BAR_PARTS[k].label} {human_bytes(size)}") for k, size in told
+        ]
 
 
 class BarPart(NamedTuple):
@@ -134,7 +141,7 @@ class BarPart(NamedTuple):
     color: str
 
 
-PARTS = {
+BAR_PARTS = {
     "live": BarPart("live", "Objects that something refers to or shows", LIVE),
     "reusable": BarPart(
         "reusable", "Freed and kept: written again faster than untouched memory", REUSABLE
@@ -236,6 +243,11 @@ def seconds_of(record: ObjectRecord) -> float:
     return about.pickle_seconds + about.copy_seconds + record.load_seconds if about else 0.0
 
 
+def by_cost(snapshot: Snapshot) -> list[ObjectRecord]:
+    """Its objects of which it is known what serializing them took, the most first."""
+    return sorted((r for r in snapshot.objects if r.about), key=lambda r: -seconds_of(r))
+
+
 def speed_of(record: ObjectRecord) -> float | None:
     """Bytes a second of its copying; None if that can't be told."""
     about = record.about
@@ -275,5 +287,7 @@ def job_where(job: JobRecord) -> str:
 
 
 def runs_text(worker: WorkerRecord, processes: Processes) -> str:
-    """What a worker is at: ``fit, fit, score``, ``Counter: add``."""
-    return ": ".join(filter(None, (processes.actor(worker), facts.runs_text(worker))))
+    """What a worker is at: ``fit, fit, score``, ``Counter: add``; its state if that is nothing."""
+    does = ", ".join(worker.tasks) or worker.state
+    waits = " (waits, its slot is lent)" if worker.state == "blocked" else ""
+    return ": ".join(filter(None, (processes.actor(worker), does + waits)))

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from workbench.core.events import Place
 from workbench.core.snapshot import Account, PinRecord, WorkerRecord
-from workbench.markup import Rich, Table, page
 from workbench.report import facts, reasons
 from workbench.report.format import count, human_bytes, human_count
+from workbench.report.markup import Rich, Table, page
 from workbench.report.processes import Processes
 
 
@@ -23,7 +23,7 @@ class ReasonText:
     code: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Why(Rich):
     """All reasons why one object is here. Prints as a text, shows as a table."""
 
@@ -37,8 +37,6 @@ class Why(Rich):
         lines = [f"  {r.text}\n    to let go: {r.action}" for r in self.reasons]
         return "\n".join([f"{self.what}. Why it is here:", *lines])
 
-    __repr__ = Rich.__str__
-
     def _repr_html_(self) -> str:
         if not self.reasons:
             return page(str(self))
@@ -47,13 +45,15 @@ class Why(Rich):
 
 
 class Asked(NamedTuple):
-    """What a person calls the object: by its name or id, or by a ref."""
+    """What a person calls the object: by its name or id, or by a ref; ``deep``: the command that
+    looks at all there is."""
 
     name: str
     ref: str
+    deep: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Whys(Rich):
     """Of several objects, each with what it was called. There were ``others`` besides."""
 
@@ -64,8 +64,6 @@ class Whys(Rich):
         told = [f"{label}: {why}" for label, why in self.each]
         return "\n\n".join([*told, self._more()] if self.others else told)
 
-    __repr__ = Rich.__str__
-
     def _repr_html_(self) -> str:
         told = "".join(f"{page(label)}{why._repr_html_()}" for label, why in self.each)
         return told + (page(self._more()) if self.others else "")
@@ -74,10 +72,11 @@ class Whys(Rich):
         return f"... and {count(self.others, 'object')} more: ask for them one by one."
 
 
-def why(account: Account, name: str, ref: str = "ref") -> Why:
+def why(account: Account, name: str, ref: str = "ref", deep: str = "") -> Why:
     """Put an account into words.
 
-    ``name``: by which the person asked, nothing if it was a ref; that is called ``ref``.
+    ``name``: by which the person asked, nothing if it was a ref; that is called ``ref``. ``deep``:
+    the command that looks at all there is, if not `%why`.
     """
     record, processes = account.object, Processes(account)
     names = "".join(f" {facts.plain_name(each)!r}" for each in record.names)
@@ -85,7 +84,7 @@ def why(account: Account, name: str, ref: str = "ref") -> Why:
     if record.state == "freed":
         stays = "its bytes stay as long as arrays show them"
         what += f", freed already: {stays if record.viewers else 'only refs to it are left'}"
-    asked = Asked(name, ref)
+    asked = Asked(name, ref, deep or f"%why {name or ref} --deep")
     found = [reason for pin in account.pins for reason in _reasons(pin, processes, asked)]
     return Why(what, tuple(found), all(pin.complete for pin in account.pins))
 
@@ -100,7 +99,7 @@ def _reasons(pin: PinRecord, processes: Processes, asked: Asked) -> Iterator[Rea
         what = f"`{pin.detail}`{where}"
     elif pin.reason in ("name", "contained"):
         what = ", ".join(map(facts.plain_name, pin.detail.split(", ")))
-    yield ReasonText(reasons.phrase(pin.reason, what), reasons.let_go(pin, *asked))
+    yield ReasonText(reasons.phrase(pin.reason, what), reasons.let_go(pin, *asked[:2]))
 
 
 # -- what one process has of it --------------------------------------------------------------------
@@ -115,15 +114,14 @@ def _places(pin: PinRecord, processes: Processes, asked: Asked) -> Iterator[Reas
         worker = processes.pool_worker(pin.client)
         code = _ended(worker) if worker is not None and place.cut else place.cut
         yield ReasonText(text, action, code)
-    free = reasons.let_go(pin, *asked)
+    free = reasons.let_go(pin, *asked[:2])
     if not pin.complete and not pin.seen:
         text = reasons.phrase(pin.reason, f"{where}, which didn't answer in time")
         yield ReasonText(text, "; ".join(filter(None, (f"ask again; {_at(pin, processes)}", free))))
     elif not pin.complete:
         more = " more" if pin.places else ""
         text = f"{where}:{more} not found among the first {human_count(pin.seen)} objects"
-        deep = f"`%why {asked.name or asked.ref} --deep` looks at all"
-        yield ReasonText(reasons.phrase(pin.reason, text), deep)
+        yield ReasonText(reasons.phrase(pin.reason, text), f"`{asked.deep}` looks at all")
     elif not pin.places:
         text = reasons.phrase(pin.reason, f"{where}, where nothing had it any more by then")
         yield ReasonText(text, "ask again")
@@ -170,7 +168,9 @@ _ENDING = {"runs": "function", "cell": "cell", "thread": "thread"}
 
 def _action(place: Place, pin: PinRecord, processes: Processes, asked: Asked) -> str:
     here = processes.is_here(pin.client)
-    free = reasons.let_go(pin, *asked)  # nothing if arrays keep the bytes whatever becomes of it
+    free = reasons.let_go(
+        pin, asked.name, asked.ref
+    )  # nothing if arrays keep the bytes whatever becomes of it
     other = f"; or {free}" if free and not here else ""
     match place.keeper:
         case "runs" | "cell" | "thread":

@@ -92,7 +92,8 @@ def _tried(
     now: list[str] = []
     for figure, noticed, human, pickled in _FIGURES:
         one, other = getattr(before, figure), getattr(after, figure)
-        if one - other >= max(noticed, other * (WORTH - 1)) and not (pickled and was):
+        saves = (one - other) * times  # of all rows, whatever their share takes on this machine
+        if saves >= max(noticed, other * times * (WORTH - 1)) and not (pickled and was):
             was.append(_part_of(one, getattr(total, figure), human, times) + pickled)
             now.append(human(other) + pickled)
     if not was:

@@ -151,6 +151,43 @@ def plain_form(array: Array) -> Form:
     return Form(array.dtype, array.shape, order)
 
 
+_NUMBERS = frozenset({int, float, bool, type(None)})
+
+_MOST_PARTS, _MOST_LETTERS = 32, 4 << 10
+
+
+def serialize_small(value: Any) -> Serialized | None:
+    """A few numbers and short texts, or lists, tuples and dicts of them: what calls mostly get.
+
+    The C pickler asks nobody about those types. None: anything else may be in it.
+    """
+    started = time.perf_counter()
+    left = [value]
+    for each in left:  # grows meanwhile
+        kind = type(each)
+        if kind in _NUMBERS:
+            continue
+        if kind is str or kind is bytes:
+            if len(each) > _MOST_LETTERS:
+                return None
+        elif kind is tuple or kind is list or kind is dict:
+            if len(left) + 2 * len(each) > _MOST_PARTS:
+                return None
+            left += each
+            if kind is dict:
+                left += each.values()
+        else:
+            return None
+    if value is None:
+        return Serialized()
+    try:
+        stream = pickle.dumps(value, 5)
+    except Exception:  # another thread has put something into it
+        return None
+    seconds = time.perf_counter() - started
+    return Serialized(b"", [], [stream], seconds, len(stream))
+
+
 def serialize(
     value: Any,
     reducers: Reducers,
@@ -159,13 +196,15 @@ def serialize(
     limit: int = 1 << 62,
     trace: bool = False,
     scratch: Scratch | None = None,
+    beyond: Callable[[], int] = int,
 ) -> Serialized:
     """Pickle a value without copying its buffers.
 
     ``parts`` is asked when it fails: what to look through, and what each is called; by default
-    the value, by its type. ``limit`` are bytes of pickle. ``trace`` takes the pickler in Python,
-    which shows the stack of objects when something breaks. In ``scratch`` lies the stream until
-    the caller gives its ``chunks`` back.
+    the value, by its type. ``limit`` are bytes of pickle; when they have come,
+    ``beyond`` says how many more may. ``trace`` takes the pickler in Python, which shows the stack
+    of objects when something breaks. In ``scratch`` lies the stream until the caller gives its
+    ``chunks`` back.
 
     Raises
     ------
@@ -186,7 +225,7 @@ def serialize(
             seconds = time.perf_counter() - started
             return Serialized(meta, [flat], [], seconds, len(meta), value.nbytes)
     buffers: list[Array] = []
-    sink = Sink(limit, scratch or Scratch())
+    sink = Sink(limit, scratch or Scratch(), beyond)
 
     def keep(buffer: pickle.PickleBuffer) -> None:
         buffers.append(out_of_band(buffer))
@@ -388,7 +427,8 @@ def describe(value: Any) -> str:
         return name  # which says it all
     if isinstance(dtype, np.dtype):
         name = f"{name} {dtype}"
-    return f"{name} {shape}" if type(shape) is tuple else name
+    is_shape = type(shape) is tuple and all(type(length) is int for length in shape)
+    return f"{name} {shape}" if is_shape else name
 
 
 _SIZED = frozenset({list, tuple, dict, set, frozenset, str, bytes, bytearray})

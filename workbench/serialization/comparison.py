@@ -19,8 +19,9 @@ import numpy as np
 
 from workbench.errors import StoreFullError
 from workbench.serialization.arrays import Array, Reducers, address, out_of_band
+from workbench.serialization.class_states import classes_met
 from workbench.serialization.codec import Contents, Form, is_plain, plain_form, serialize
-from workbench.serialization.pickler import Pickler
+from workbench.serialization.pickler import ByteCounter, Pickler
 
 BUDGET = 0.2
 """Seconds that one value's check may take at least: enough for 1 GB, by one thread."""
@@ -198,7 +199,10 @@ class ChangeCheck:
             return Comparison(Verdict.CHANGED, 0.0)
         if expected > seconds:
             return Comparison(Verdict.UNKNOWN, expected, expected)
-        other = pickle.loads(contents.stream, buffers=contents.buffers)
+        with classes_met() as classes:
+            other = pickle.loads(contents.stream, buffers=contents.buffers)
+        if not all(_is_current(cls, state, reducers) for cls, state in classes):
+            return Comparison(Verdict.CHANGED, 0.0)
         again = serialize(other, reducers)
         stream = memoryview(b"".join(again.stream))
         buffers = [*map(_as_bytes, again.buffers)]
@@ -206,6 +210,18 @@ class ChangeCheck:
         if found.verdict is not Verdict.CHANGED and len(stream) <= MOST_KEPT:
             self._rebuilt = _Rebuilt.of(stream, buffers, contents)
         return found
+
+
+def _is_current(cls: type, state: Any, reducers: Reducers) -> bool:
+    """Whether a class of this process is what it was as a pickle, of which this state was built.
+
+    Two pickles of equal things may differ: so what it is now is built of a pickle, too.
+    """
+    counter = ByteCounter()
+    now = serialize(Pickler(counter, reducers, counter.add_buffer).class_state(cls), reducers)
+    sealed = [_as_bytes(buffer).data.toreadonly() for buffer in now.buffers]
+    contents = remember(pickle.loads(b"".join(now.stream), buffers=sealed), reducers, MOST_KEPT)
+    return contents is not None and compare(state, contents, reducers).verdict is Verdict.SAME
 
 
 class _Rebuilt(NamedTuple):

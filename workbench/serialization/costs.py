@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, NamedTuple
 
-from workbench.markup import Rich, Table, bullets, code, page
 from workbench.report.format import human_bytes, human_count, human_seconds
+from workbench.report.markup import Rich, Table, bullets, code, page
 from workbench.serialization.advice import advise
 from workbench.serialization.arrays import Reducers
 from workbench.serialization.codec import describe

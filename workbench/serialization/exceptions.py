@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from workbench.errors import TaskError
-from workbench.exception_state import ExceptionState, bare, fill, notes_of, state_of
-from workbench.remote_frames import Frame
+from workbench.errors.exception_state import ExceptionState, bare, fill, notes_of, state_of
+from workbench.errors.remote_frames import Frame
 from workbench.serialization.arrays import Reducers
 from workbench.serialization.pickler import Pickler
 

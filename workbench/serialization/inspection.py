@@ -11,8 +11,9 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 from workbench.errors import SerializationError
-from workbench.markup import Rich, Table, code, page
 from workbench.report.format import human_count
+from workbench.report.markup import Rich, Table, code, page
+from workbench.serialization import interchange
 from workbench.serialization.arrays import Reducers
 from workbench.serialization.expressions import said, type_of
 from workbench.serialization.paths import path_text
@@ -112,6 +113,8 @@ class Inspection(Rich, _Answer):
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(str(self))
+
+    __repr__ = _Answer.__repr__
 
     def _repr_html_(self) -> str:
         if self.ok:
@@ -251,7 +254,7 @@ class _Inspector(TracingPickler):
         elif isinstance(error, SerializationError) and type(part) in self._reducers:
             advice = _correct("serializer", type(part))
         else:
-            advice = advice_for(part)
+            advice = self._instead() or advice_for(part)
         members = (s.object for s in self.path if issubclass(type(s.object), enum.Enum))
         member = next(members, None)
         if member is not None and path.endswith(".value"):  # it is in the member's class, too
@@ -259,6 +262,11 @@ class _Inspector(TracingPickler):
             self.failures = [f for f in self.failures if f.path != twin]
         self.failures.append(Failure(path, type_of(part), said(error), advice))
         return True
+
+    def _instead(self) -> str:
+        """What to store of the part that fails, or of its owner, if these offer their data."""
+        owners = (step.object for step in self.path[:-3:-1])
+        return next(filter(None, map(interchange.advice, owners)), "")
 
     def _whole(self) -> tuple[str, Any, str] | None:
         """If it fails in what an installed class keeps for itself: path, object and advice.
@@ -277,7 +285,10 @@ class _Inspector(TracingPickler):
             why = "which belongs to one process" if bound else "which can't be pickled"
             what = bound.what if bound else type_of(last)
             kind = type(step.object).__name__
-            advice = f"{kind} keeps {what} (`{''.join(below)}`), {why}: make it inside the task."
+            advice = (
+                interchange.advice(step.object)
+                or f"{kind} keeps {what} (`{''.join(below)}`), {why}: make it inside the task."
+            )
             return path_text(self.path[: n + 1]), step.object, advice
         return None
 

@@ -14,6 +14,10 @@ import numpy as np
 
 from workbench.serialization.arrays import Array, Reducer, reduce_masked
 
+MAPPED = 256 << 10
+"""Bytes of an array from which it is mapped for private changes instead of copied: a mapping
+takes as long as copying so much, and a descriptor."""
+
 SPARE = 4096
 """Bytes by which an Arrow object's buffers may be larger than what it shows of them."""
 
@@ -279,8 +283,8 @@ def _tensor(
 def writable(array: Array) -> Array:
     """A writable array of the same values, for libraries that have no read-only flag.
 
-    A write to the store's read-only pages would end the process. In a segment a page is copied
-    only when it is written to (see `memory.segment.ReadOnly`).
+    A write to the store's read-only pages would end the process. Of a large one in a segment a page
+    is copied only when it is written to (see `memory.segment.ReadOnly`).
     """
     if array.flags.writeable:
         return array
@@ -288,10 +292,13 @@ def writable(array: Array) -> Array:
     while isinstance(owner, np.ndarray | memoryview):
         owner = owner.base if isinstance(owner, np.ndarray) else owner.obj
     private = getattr(owner, "private", None)
-    if private is None or not array.nbytes:
+    if private is None or array.nbytes < MAPPED:
         return array.copy()
     offset = array.ctypes.data - np.frombuffer(owner, np.uint8).ctypes.data
-    mapping, start = private(offset, array.nbytes, array)
+    try:
+        mapping, start = private(offset, array.nbytes, array)
+    except OSError:
+        return array.copy()
     return np.ndarray(array.shape, array.dtype, mapping, start, array.strides)
 
 

@@ -21,14 +21,10 @@ from workbench.errors import SerializationError, StoreFullError, WorkbenchError
 from workbench.serialization.arrays import Array, Reducers, address, out_of_band
 from workbench.serialization.codec import MANY_OBJECTS, Where
 from workbench.serialization.inspection import cannot_pickle
-from workbench.serialization.libraries import writable
+from workbench.serialization.libraries import MAPPED, writable
 from workbench.serialization.pickler import BufferCallback, Pickler, Writable
 from workbench.serialization.rebuilding import cannot_rebuild
 from workbench.serialization.scratch import Scratch, Sink
-
-MAPPED = 256 << 10
-"""Bytes of an array from which it is mapped for private changes instead of copied: a mapping
-takes as long as copying so much."""
 
 Numbers = Mapping[int, int]
 """id of an object that the other side has → its number there."""

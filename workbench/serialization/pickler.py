@@ -11,7 +11,6 @@ import contextlib
 import operator
 import pickle
 import sys
-import weakref
 from collections.abc import Callable
 from functools import _lru_cache_wrapper, lru_cache
 from types import FunctionType, MemberDescriptorType, MethodType
@@ -20,8 +19,9 @@ from typing import Any, ClassVar, Protocol
 import cloudpickle
 from cloudpickle.cloudpickle import _class_setstate, _make_skeleton_class
 
-from workbench.serialization import arrays, libraries
+from workbench.serialization import arrays, interchange, libraries
 from workbench.serialization.arrays import Reducer, Reducers
+from workbench.serialization.class_states import note_own, set_class_state
 
 BufferCallback = Callable[[pickle.PickleBuffer], Any]
 
@@ -83,7 +83,12 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             return _reduce_cached
         if kind is MethodType:
             return _reduce_method
-        return libraries.find(kind) or cloudpickle.Pickler.dispatch_table.get(kind)
+        known = libraries.find(kind) or cloudpickle.Pickler.dispatch_table.get(kind)
+        return known or interchange.find(kind)
+
+    def class_state(self, cls: type) -> Any:
+        """What a class that travels by value would bring: as `set_class_state` gets it."""
+        return self._reduce_code(cls)[2]
 
     def _reduce_code(self, obj: Any) -> Any:
         reduced = super().reducer_override(obj)
@@ -92,7 +97,7 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         if type(obj) is FunctionType:
             self.functions.append(obj)
         elif reduced[-1] is _class_setstate:
-            _is_of_here.setdefault(obj, True)
+            note_own(obj)
             return (*_with_slots(obj, *reduced[:-1]), set_class_state)
         return reduced
 
@@ -164,20 +169,3 @@ def _reduce_cached(function: Any) -> Any:
 
 def _cached(function: Any, parameters: dict[str, Any]) -> Any:
     return lru_cache(**parameters)(function)
-
-
-_is_of_here: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
-"""Of classes that travel by value: whether this process made them, or got them in a pickle. One
-for the process, as cloudpickle's table of such classes is."""
-
-
-def set_class_state(cls: type, state: Any) -> type:
-    """Fill a class that came in a pickle: cloudpickle's way, but for the classes of this process.
-
-    Those are what they are now. cloudpickle would set their attributes back to what they were when
-    the pickle was made, and put copies in place of their methods, which don't see this process's
-    globals any more.
-    """
-    if _is_of_here.setdefault(cls, False):
-        return cls
-    return _class_setstate(cls, state)  # type: ignore[no-any-return]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from workbench.errors import StoreFullError
@@ -43,25 +44,26 @@ class Scratch:
 class Sink:
     """The file that the pickler writes to: small pieces into chunks, large ones kept as they are.
 
-    `write` is a Python method, so that Ctrl-C is handled whenever a frame is full.
+    `write` is a Python method, so that Ctrl-C is handled whenever a frame is full. It takes
+    ``limit`` bytes, and how many ``beyond`` that is asked once when they have come.
     """
 
-    def __init__(self, limit: int, scratch: Scratch) -> None:
+    def __init__(self, limit: int, scratch: Scratch, beyond: Callable[[], int] = int) -> None:
         self.chunks: list[bytearray] = []
         self._pieces: list[Any] = []
         self._scratch = scratch
         self._left = limit
+        self._beyond = beyond
         self._filled = 0  # of the last chunk; 0: its piece is complete
 
     def write(self, data: Any) -> None:
         size = len(data)
         self._left -= size
         if self._left < 0:
-            raise StoreFullError(
-                f"Pickling was given up after {human_bytes(sum(map(len, self.pieces())))}, which "
-                "is more than the whole store holds. Start a larger one (`%workbench start "
-                "--memory …`, `init(memory=…)`), unless something in the object has no end."
-            )
+            more, self._beyond = self._beyond(), int
+            self._left += more
+            if self._left < 0:
+                raise self._too_much()
         if size >= LARGE_PIECE or not self._pieces:  # most pickles are but one piece
             self._complete()
             self._pieces.append(data)
@@ -72,6 +74,14 @@ class Sink:
         end = self._filled + size
         self.chunks[-1][self._filled : end] = data
         self._filled = end
+
+    def _too_much(self) -> StoreFullError:
+        return StoreFullError(
+            f"Pickling was given up after {human_bytes(sum(map(len, self.pieces())))}, which is "
+            "more than the whole store holds, or the memory that is left. Put it in pieces, or "
+            "start a larger store (`%workbench start --memory …`, `init(memory=…)`), unless "
+            "something in the object has no end."
+        )
 
     def _complete(self) -> None:
         if self._filled:

@@ -18,8 +18,10 @@ import msgspec
 
 from workbench.core.instructions import Fork, Kill
 from workbench.core.loop_events import WorkerExited, WorkerForked
-from workbench.server.settings import Settings
+from workbench.server.settings import OWN_PYTHONPATH, Settings
 from workbench.wire.buffers import Inbox, Outbox
+
+MODULE = "workbench.worker.forkserver"
 
 _THREAD_LIMITS = (
     "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS",
@@ -47,12 +49,15 @@ class ForkserverClient:
         env = os.environ.copy()
         for variable in _THREAD_LIMITS:  # so that N workers don't fight over the cores
             env.setdefault(variable, str(self._settings.threads))
+        if "-S" in self._settings.flags:  # it finds us there, and gives the variable its own value
+            env[OWN_PYTHONPATH] = env.get("PYTHONPATH", "")
+            env["PYTHONPATH"] = os.pathsep.join(self._settings.path)
         ours, theirs = socket.socketpair()
         with theirs, ExitStack() as on_failure:
             on_failure.callback(ours.close)
             fd, settings = theirs.fileno(), self._settings.text()
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "workbench.worker.forkserver", str(fd), settings],
+                [sys.executable, *self._settings.flags, "-P", "-m", MODULE, str(fd), settings],
                 env=env, pass_fds=[fd], stdin=subprocess.DEVNULL,
             )  # fmt: skip
             on_failure.pop_all()

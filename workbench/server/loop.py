@@ -20,13 +20,13 @@ from workbench.core import instructions as do
 from workbench.core.loop_events import Copied, Left, Measured, Tick
 from workbench.core.session import Session
 from workbench.errors import ProtocolError
-from workbench.machine import MemoryGauge
 from workbench.server.forkserver_client import ForkserverClient
 from workbench.server.mover import Mover
-from workbench.server.peers import QUESTIONS, HeldMemory, Peer
+from workbench.server.peers import HeldMemory, Peer
 from workbench.server.segments import Segments
-from workbench.spare_descriptors import NONE_LEFT, SpareDescriptors
-from workbench.spin_poll import SpinThenPoll
+from workbench.system.machine import MemoryGauge
+from workbench.system.spare_descriptors import NONE_LEFT, SpareDescriptors
+from workbench.system.spin_poll import SpinThenPoll
 from workbench.wire.buffers import Outbox, Parcel
 
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
@@ -289,22 +289,14 @@ class Server:
             self._hold(peer)
 
     def _take(self, peer: Peer, gone: bool = False) -> None:
-        """Hand over what it said, as far as it is its turn: up to a question.
-
-        If it has ``gone``, nobody will hear the answers, and what isn't a question follows too.
-        """
-        number, messages = peer.number, peer.inbox.messages()
-        while messages:
-            message = messages.popleft()
-            kind = type(message)
-            if kind is Parcel:
+        """Hand over what it said, as far as it is its turn."""
+        number = peer.number
+        for message in peer.take(gone):
+            if type(message) is Parcel:
                 self._opened(number, message)
-            elif kind not in QUESTIONS:
+            else:
                 self._batch.append((number, message))
-            elif not gone:
-                self._batch.append((number, message))
-                break
-        if messages:
+        if peer.is_waiting:
             self._waiting.add(peer)
         else:
             self._waiting.discard(peer)

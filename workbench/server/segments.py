@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.fallocate import punch
 from workbench.memory import spill
 from workbench.memory.segment import Descriptors, create
+from workbench.system.fallocate import punch
 from workbench.wire.buffers import CARRIERS, Parcel
 
 

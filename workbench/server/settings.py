@@ -6,6 +6,9 @@ import json
 
 import msgspec
 
+OWN_PYTHONPATH = "WORKBENCH_PYTHONPATH"
+"""The variable that holds a forkserver's PYTHONPATH while that one is what it starts with."""
+
 
 class Settings(msgspec.Struct, frozen=True):
     """One session's settings, as JSON on the command line.
@@ -17,7 +20,7 @@ class Settings(msgspec.Struct, frozen=True):
     many bytes of the machine's memory shall stay free. ``spill_dir`` is where objects go that move
     to disk, '' if none do; ``huge_pages`` has workers ask for such. ``reload`` has workers look
     for edited source files before each task. ``idle`` is after how many seconds without use the
-    workers end.
+    workers end; ``flags`` are those of the driver's Python that a worker's shall have.
     """
 
     session: str
@@ -34,6 +37,7 @@ class Settings(msgspec.Struct, frozen=True):
     huge_pages: bool = False
     reload: bool = False
     idle: float = 0.0
+    flags: tuple[str, ...] = ()
 
     def text(self) -> str:
         """As JSON: Python's, because paths may hold bytes that are no UTF-8."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from workbench.actor_control import list_named_actors
-    from workbench.serializers import (
+    from workbench.api.actor_control import list_named_actors
+    from workbench.api.serializers import (
         deregister_serializer,
         inspect_serializability,
         register_serializer,
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 _HOME = {
     "ActorPool": "util.actor_pool",
     "Queue": "util.queue",
-    "deregister_serializer": "serializers",
-    "inspect_serializability": "serializers",
-    "list_named_actors": "actor_control",
-    "register_serializer": "serializers",
+    "deregister_serializer": "api.serializers",
+    "inspect_serializability": "api.serializers",
+    "list_named_actors": "api.actor_control",
+    "register_serializer": "api.serializers",
 }
 
 __all__ = [
@@ -38,7 +38,7 @@ def __getattr__(name: str) -> Any:
     if name in ("actor_pool", "queue"):
         return import_module(f"workbench.util.{name}")
     if name not in _HOME:
-        from workbench.ray_names import IN_UTIL, missing
+        from workbench.ray_api.names import IN_UTIL, missing
 
         raise missing("workbench.util", name, IN_UTIL)
     value = getattr(import_module(f"workbench.{_HOME[name]}"), name)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from workbench import api
-from workbench.actors import ActorHandle
+from workbench.api.actors import ActorHandle
 from workbench.errors import GetTimeoutError
 from workbench.ref import ObjectRef
 

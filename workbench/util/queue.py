@@ -8,10 +8,10 @@ from queue import Empty, Full
 from typing import Any
 
 from workbench import api
-from workbench.actor_control import exit_actor, kill
-from workbench.actors import ActorHandle
+from workbench.api.actor_control import exit_actor, kill
+from workbench.api.actors import ActorHandle
+from workbench.api.functions import remote
 from workbench.errors import ActorDiedError
-from workbench.functions import remote
 from workbench.ref import ObjectRef
 
 __all__ = ["Empty", "Full", "Queue"]

@@ -17,17 +17,17 @@ from IPython.core.getipython import get_ipython
 from msgspec import to_builtins
 
 from workbench import api, context
-from workbench.core.snapshot import HISTORY_SECONDS, Snapshot
-from workbench.core.snapshot import Sample as Past
+from workbench.core.snapshot import HISTORY_SECONDS, Sample, Snapshot
 from workbench.engines.base import Observed
 from workbench.errors import SessionError, WorkbenchError
 from workbench.report import page
 from workbench.report.colors import hues
 from workbench.report.facts import Place
 from workbench.report.format import UNKNOWN
-from workbench.report.page import Rest, Row, Sample, key_of
+from workbench.report.page import Rest, Row, TimelinePoint, key_of
 from workbench.report.processes import Processes, owners_of
 from workbench.widgets.mirror import Mirror
+from workbench.widgets.page_model import Message
 
 PACE = 0.25
 """Seconds between two updates, at least."""
@@ -48,12 +48,8 @@ FORGOTTEN = 600.0
 """Then it gets none any more, until it is heard again. So long after the last page was shown the
 session needn't note any more what changes."""
 
-PARTS = 128
+BINS = 128
 """Into so many a segment is divided to say where the objects without a row are."""
-
-
-Message = dict[str, Any]
-"""What goes to a page, or comes from it: a record of `report.page` as plain data."""
 
 
 class Audience(Protocol):
@@ -74,8 +70,8 @@ class Feed:
         self._owners: dict[int, str] = {}  # by segment
         self.held: dict[int, tuple[Place, ...]] = {}
         self._session: page.PageSession | None = None  # as it was told last
-        self._timeline: deque[Sample] = deque()
-        self._fresh: list[Sample] = []  # of the timeline, not told yet
+        self._timeline: deque[TimelinePoint] = deque()
+        self._fresh: list[TimelinePoint] = []  # of the timeline, not told yet
         self.seq = 0  # of the last difference
         self._anew = 0.0  # from when on everything may be heard again
         self._speed: float | None = None
@@ -119,7 +115,7 @@ class Feed:
             if self._mirror.session is None:
                 return self.engine.snapshot()
             now = self._mirror.session.taken
-            history = tuple(Past(now - s[0], *s[1:]) for s in self._timeline)
+            history = tuple(Sample(now - s[0], *s[1:]) for s in self._timeline)
             return self._mirror.session.replace(objects=self._mirror.records(), history=history)
 
     def catch_up(self) -> None:
@@ -334,7 +330,7 @@ class Feed:
         self, session: Snapshot, processes: Processes, owners: dict[int, str]
     ) -> page.PageSession:
         bins = {
-            key_of(segment.id): self._mirror.bins(segment.id, segment.end, PARTS)
+            key_of(segment.id): self._mirror.bins(segment.id, segment.end, BINS)
             for segment in session.segments or ()
         }
         return page.session_of(

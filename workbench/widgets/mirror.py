@@ -11,7 +11,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from workbench.core.snapshot import Change, ObjectRecord, Snapshot
-from workbench.report.facts import is_own, kind_of
+from workbench.report.facts import is_internal, kind_of
 
 MOST = 4_000
 """Objects with a row of their own: those with a name or pin, and the largest."""
@@ -52,7 +52,7 @@ class Mirror:
             self._remove(id)
         for record in change.objects:
             self._remove(record.id)
-            if not is_own(record):
+            if not is_internal(record):
                 self._add(record, change.session.taken)
         if len(self._heap) > 2 * len(self.listed) + 100:
             self._heap = [(_importance(r), id) for id, r in self.listed.items()]

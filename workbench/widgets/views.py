@@ -9,31 +9,29 @@ it was.
 from __future__ import annotations
 
 import base64
-import contextlib
 import threading
 import time
 import uuid
 from collections.abc import Callable
 from typing import Any
 
-import anywidget
 import traitlets
 from IPython.core.getipython import get_ipython
 
-from workbench import markup
 from workbench.plots.pictures import picture
+from workbench.report import markup
 from workbench.report.html import PARTS, Still
 from workbench.widgets import actions
-from workbench.widgets.feed import Message, feed_of
-from workbench.widgets.lines import needs_view
+from workbench.widgets.feed import feed_of
 from workbench.widgets.modules import script, styles
+from workbench.widgets.page_model import Message, PageModel, needs_view, view_bundle
 
 RENEWAL = 60.0
 """Seconds after which what stays in the notebook is renewed, if nobody is at it, and while it is
 shown: that takes half a second of a processor's time, the first time more."""
 
 
-class LiveView(anywidget.AnyWidget):
+class LiveView(PageModel):
     """Some parts of the picture, of the session that was the current one when it was made.
 
     It updates itself while it is shown. In a notebook it is enough to have it as the last line of
@@ -103,22 +101,7 @@ class LiveView(anywidget.AnyWidget):
         answer = actions.perform(self.feed.engine, request)
         self.tell({"kind": "answer", "number": request.get("number"), **answer})
 
-    def tell(self, message: Message) -> None:
-        """Send a message to all pages that have this view. Any thread.
-
-        Parameters
-        ----------
-        message : dict
-            What JSON can take.
-        """
-        comm: Any = self.comm
-        if comm is None:
-            return
-        with contextlib.suppress(Exception):  # the front end may be gone
-            self.send(message)
-        # ipykernel 7.4 answers a comm on the subshell that last published on it, which would be
-        # a busy one; so its comm forgets that, and the front end's choice holds.
-        vars(comm).pop("_reply_subshell_id", None)
+    def _told(self, message: Message) -> None:
         if message.get("ended"):
             self._renew()
 
@@ -148,11 +131,7 @@ class LiveView(anywidget.AnyWidget):
         if pictured:
             bundle["image/png"] = base64.b64encode(picture(still)).decode()
         if needs_view():
-            bundle["application/vnd.jupyter.widget-view+json"] = {
-                "version_major": 2,
-                "version_minor": 0,
-                "model_id": self.model_id,
-            }
+            bundle |= view_bundle(self)
         return bundle
 
     def _renew(self) -> None:

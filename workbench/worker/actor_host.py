@@ -1,32 +1,23 @@
-"""An actor in its worker: the instance, and how its calls run: in turn, in threads, on a loop."""
+"""An actor in its worker: the instance, and how its calls run: in turn, in threads, on loops."""
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import inspect
-import selectors
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NoReturn, cast
 
-from workbench.actors import BUILT_IN, Blueprint
+from workbench.api.actors import BUILT_IN, Blueprint
 from workbench.client.connection import Connection
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.errors import ActorExit
 from workbench.host.cells import Namespace
-from workbench.spin_poll import SpinThenPoll
-
-
-class SpinningSelector(selectors.EpollSelector):
-    def __init__(self) -> None:
-        super().__init__()
-        self._poll: Any = SpinThenPoll(super().select)  # type: ignore[arg-type]
-
-    def select(self, timeout: float | None = None) -> Any:
-        return self._poll(timeout)
+from workbench.worker.call_loop import CallLoop
 
 
 def _leave() -> NoReturn:
@@ -37,8 +28,9 @@ class ActorHost:
     """`make` runs as the actor's first task; then, unless it is plain, `serve`.
 
     ``connection`` is read and written by the loop itself, if there is one: another thread would
-    have to wake it. ``next_call`` takes the first call out of the queue; ``run`` and ``run_async``
-    run one, in this thread or on the loop.
+    have to wake it. ``next_call`` takes the first call out of the queue, of a concurrency group or
+    (None) any; ``run`` and ``run_async`` run one, in this thread or on its loop. Each concurrency
+    group has threads of its own, or a loop in one; the default group then, too.
     """
 
     def __init__(
@@ -48,7 +40,7 @@ class ActorHost:
         is_restarted: bool,
         blueprint: Blueprint,
         connection: Connection,
-        next_call: Callable[[], do.Run | None],
+        next_call: Callable[[str | None], do.Run | None],
         run: Callable[[do.Run], None],
         run_async: Callable[[do.Run], Coroutine[Any, Any, None]],
     ) -> None:
@@ -61,22 +53,25 @@ class ActorHost:
         self._run = run
         self._run_async = run_async
         self._instance: Any = None
-        self._threads: ThreadPoolExecutor | None = None
-        self._calls: dict[int, asyncio.Task[None]] = {}  # those that run on the loop
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread = 0  # the loop's
+        self._threads: dict[str, ThreadPoolExecutor] = {}  # by group
+        self._loops: dict[str, CallLoop] = {}
         self._flushing = False  # at the end of this round of the loop
-        self._over: asyncio.Event | None = None  # of the loop's
         self.leaves = False  # no other call shall begin
 
     @property
     def is_plain(self) -> bool:
         """One call at a time, in the main thread."""
-        return self._blueprint.concurrency == 1 and not self._blueprint.is_async
+        made = self._blueprint
+        return made.concurrency == 1 and not (made.is_async or made.groups)
 
     @property
     def is_async(self) -> bool:
         return self._blueprint.is_async
+
+    @property
+    def is_loop(self) -> bool:
+        """Calls run on a loop in the main thread, which reads the connection, too."""
+        return self._blueprint.is_async and not self._blueprint.groups
 
     @property
     def is_namespace(self) -> bool:
@@ -84,7 +79,38 @@ class ActorHost:
         return isinstance(self._instance, Namespace)
 
     def make(self, /, *args: Any, **kwargs: Any) -> None:
-        self._instance = self._blueprint.cls(*args, **kwargs)
+        if self.is_loop:
+            most = self._blueprint.concurrency
+            self._loops[""] = CallLoop(most, partial(self._next, None), self._run_async, spins=True)
+            self._loops[""].run(self._make_on_loop(args, kwargs))
+            return
+        for group, most in (("", self._blueprint.concurrency), *self._blueprint.groups):
+            name = f"workbench-actor {group}".rstrip()
+            if not self.is_async:
+                self._threads[group] = ThreadPoolExecutor(most, name)
+                continue
+            loop = CallLoop(most, partial(self._next, group), self._run_async)
+            self._loops[group] = loop
+            thread = threading.Thread(target=loop.serve, name=name, daemon=True)
+            contextvars.Context().run(thread.start)  # it is none of the creation's
+        if self.is_async:
+            making = self._make_on_loop(args, kwargs)
+            asyncio.run_coroutine_threadsafe(making, self._loops[""].loop).result()
+        else:
+            self._instance = self._blueprint.cls(*args, **kwargs)
+
+    async def _make_on_loop(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """So that it may start tasks there, and be ``async def __init__``."""
+        cls: Any = self._blueprint.cls
+        if inspect.iscoroutinefunction(cls.__init__):
+            instance = cls.__new__(cls, *args, **kwargs)
+            await cls.__init__(instance, *args, **kwargs)
+        else:
+            instance = cls(*args, **kwargs)
+        self._instance = instance
+
+    def _next(self, group: str | None) -> do.Run | None:
+        return None if self.leaves else self._next_call(group)
 
     @property
     def variables(self) -> dict[str, Any]:
@@ -114,49 +140,31 @@ class ActorHost:
         return function(self._instance, *args, **kwargs)
 
     def serve(self) -> None:
-        if self.is_async:
-            with asyncio.Runner(
-                loop_factory=lambda: asyncio.SelectorEventLoop(SpinningSelector())
-            ) as runner:
-                runner.run(self._serve())
+        if self.is_loop:
+            self._loops[""].serve(self._connection)
         else:
             self._connection.wait_for(lambda: False)
 
-    def notify(self) -> None:
+    def notify(self, run: do.Run) -> None:
         """A call has come, and is in the queue. Whoever reads: mostly the loop itself.
 
         Each stays there until its turn, so that it can be cancelled without having begun.
         """
-        if self._loop is not None and threading.get_ident() == self._thread:
-            self._begin()
-        elif self._loop is not None:
-            self._loop.call_soon_threadsafe(self._begin)
-        elif not (self.is_plain or self.is_async):
-            if self._threads is None:
-                self._threads = ThreadPoolExecutor(self._blueprint.concurrency, "workbench-actor")
-            self._threads.submit(self._run_next)
+        group = "" if self.is_loop else group_of(run)
+        if self.is_async:
+            self._loops[group].notify()
+        elif not self.is_plain:
+            self._threads[group].submit(self._run_next, group)
 
-    # -- threads ----------------------------------------------------------------------------------
-
-    def _run_next(self) -> None:
-        run = None if self.leaves else self._next_call()
+    def _run_next(self, group: str) -> None:
+        run = self._next(group)
         if run is not None:
             self._run(run)
 
-    # -- a loop: the main thread ------------------------------------------------------------------
-
-    async def _serve(self) -> None:
-        self._thread = threading.get_ident()
-        self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(self._connection, self._connection.readable)
-        self._over = asyncio.Event()
-        self._begin()  # what came before
-        await self._over.wait()
-
     def stop(self) -> None:
         """Nobody will call any more. The reading thread."""
-        if self._loop is not None and self._over is not None:
-            self._loop.call_soon_threadsafe(self._over.set)
+        for loop in self._loops.values():
+            loop.stop()
 
     def leave(self) -> None:
         """It ends itself. Where the call runs that says so."""
@@ -164,32 +172,25 @@ class ActorHost:
         self.stop()
 
     def send(self, done: ev.Done) -> None:
-        """Send it with all others of this round of the loop."""
-        assert self._loop is not None
+        """Of a call on a loop: send it with all others of this round of the loop."""
+        if not self.is_loop:
+            self._connection.send(done)
+            return
         self._connection.put(done)
         if not self._flushing:
             self._flushing = True
-            self._loop.call_soon(self._flush)
+            self._loops[""].loop.call_soon(self._flush)
 
     def _flush(self) -> None:
         self._flushing = False
         self._connection.push()
 
-    def _begin(self) -> None:
-        while len(self._calls) < self._blueprint.concurrency and not self.leaves:
-            run = self._next_call()
-            if run is None:
-                return
-            task = self._calls[run.task] = asyncio.create_task(self._run_async(run))
-            task.add_done_callback(partial(self._ended, run.task))
-
-    def _ended(self, id: int, call: asyncio.Task[None]) -> None:
-        if self._calls.get(id) is call:  # else it is being tried again
-            del self._calls[id]
-        self._begin()
-
     def cancel(self, task: int) -> None:
-        """Cancel a call, if it runs on the loop. The reading thread."""
-        call = self._calls.get(task)
-        if call is not None and self._loop is not None:
-            self._loop.call_soon_threadsafe(call.cancel)
+        """Cancel a call, if it runs on a loop. The reading thread."""
+        for loop in self._loops.values():
+            loop.cancel(task)
+
+
+def group_of(run: do.Run) -> str:
+    """The concurrency group that it belongs to."""
+    return "" if run.spec is None else run.spec.concurrency_group

@@ -12,19 +12,21 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 from workbench.client.base import ClientBase
-from workbench.client.role import Missing
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.engines.lending_future import Lending, LendingFuture, Missing
+from workbench.engines.tally import CallTally
 from workbench.host.interrupts import Interrupts
 from workbench.host.process_state import ProcessState
 from workbench.host.reloading import Reloader
-from workbench.task_context import TaskContext
+from workbench.host.task_context import TaskContext
+from workbench.worker.actor_host import group_of
 from workbench.worker.generators import GeneratorSender
 from workbench.worker.lending import SlotLending
-from workbench.worker.lending_future import LendingFuture
 from workbench.worker.task_runner import HOLD_BACK, TaskRunner, cancelled
 
 PAUSE = 0.001
@@ -66,6 +68,7 @@ class TaskExecutor:
             base, work, self._generators, self._interrupts, reloader, self._next, begins, self._over
         )  # fmt: skip
         self._ends = ends
+        self._tallies: dict[int, CallTally] = {}  # by task
         self.on_signal = self._interrupts.handle
         base.handlers |= {
             do.Run: self._add,
@@ -106,16 +109,24 @@ class TaskExecutor:
             if runner.leaves:
                 return
 
-    def _next(self) -> do.Run | None:
-        try:
-            return self._queue.popleft()
-        except IndexError:
-            return None
+    def _next(self, group: str | None = None) -> do.Run | None:
+        """The first in the queue, of that concurrency group."""
+        if group is None:
+            try:
+                return self._queue.popleft()
+            except IndexError:
+                return None
+        for run in list(self._queue):
+            if group_of(run) == group:
+                with contextlib.suppress(ValueError):  # another thread has just taken it
+                    self._queue.remove(run)
+                    return run
+        return None
 
     def _ended(self, reason: str) -> None:
         """The reading thread."""
         actor = self._runner.actor
-        if actor is not None and actor.is_async:
+        if actor is not None and actor.is_loop:
             actor.stop()  # its calls are cancelled
             return
         until = time.monotonic() + HAND_OVER
@@ -180,12 +191,31 @@ class TaskExecutor:
         if self._has_slot:
             self._lending.polled(missing())
 
+    @property
+    def lending(self) -> Lending | None:
+        return self._lending if self._has_slot else None
+
+    def tally(self) -> CallTally | None:
+        """A background cell's own calls, not those that these make."""
+        run = self._work.current
+        if run is None or run.spec is None or not run.spec.job or not self._work.runs(run.task):
+            return None
+        if run.task not in self._tallies:
+            self._tallies[run.task] = CallTally(partial(self._tell, run.task))
+        return self._tallies[run.task]
+
+    def _tell(self, task: int, done: int, known: int) -> None:
+        if self._work.runs(task):
+            self._connection.send(ev.Output(task, ev.PROGRESS, b"%d %d" % (done, known)))
+
     def new_future(self, missing: Missing, item: int = 0) -> Future[Any]:
-        return LendingFuture(self._lending, missing, item) if self._has_slot else Future()
+        return Future() if self.lending is None else LendingFuture(self.lending, missing, item)
 
     def _over(self, task: int) -> None:
         """Its Done comes next."""
         self._lending.task_over()
+        if self._tallies and (tally := self._tallies.pop(task, None)) is not None:
+            tally.close()
         self._ends(task)
 
     def show_prints(self) -> None:
@@ -203,7 +233,7 @@ class TaskExecutor:
         self._generators.add(run)
         self._queue.append(run)
         if actor is not None:
-            actor.notify()
+            actor.notify(run)
 
     def _recall(self, message: do.Recall) -> None:
         self._connection.send(ev.GaveBack(self._take_back(message.count), asked=True))

@@ -23,7 +23,7 @@ import msgspec
 from workbench.core.instructions import Fork, Kill
 from workbench.core.loop_events import WorkerExited, WorkerForked
 from workbench.host.fd_capture import FdCapture
-from workbench.server.settings import Settings, settings_of
+from workbench.server.settings import OWN_PYTHONPATH, Settings, settings_of
 from workbench.wire.buffers import Inbox, Outbox
 from workbench.worker.process import die_with_parent, run_worker
 
@@ -210,6 +210,10 @@ def main() -> None:
     parent = os.getppid()
     settings = settings_of(sys.argv[2])
     die_with_parent(parent)
+    if OWN_PYTHONPATH in os.environ:
+        os.environ["PYTHONPATH"] = os.environ.pop(OWN_PYTHONPATH)
+        if not os.environ["PYTHONPATH"]:
+            del os.environ["PYTHONPATH"]
     own = [p for p in sys.path if p not in settings.path]
     sys.path.extend(p for p in settings.path if p not in sys.path)
     # What every worker needs, loaded once and shared by all of them copy-on-write. `freeze`

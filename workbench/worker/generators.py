@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from collections.abc import AsyncGenerator, Generator, Iterable
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 from typing import Any
 
 from workbench.client.arena_writer import Claims
@@ -16,11 +16,17 @@ from workbench.core import instructions as do
 from workbench.errors import StoreFullError
 from workbench.host.interrupts import Interrupts
 from workbench.host.link import Failed
-from workbench.ki_protection import ki_protection
+from workbench.ref import ObjectRef
+from workbench.ref_generator import DynamicObjectRefGenerator as Refs
+from workbench.serialization import codec
+from workbench.system.ki_protection import ki_protection
 
 _END = object()
 
 Types = tuple[type[BaseException], ...]
+
+Fails = Callable[[BaseException, str], ev.Value]
+"""What a ref leads to that stands for an error, of a task of that name."""
 
 
 def is_generator(run: do.Run) -> bool:
@@ -130,6 +136,49 @@ class GeneratorSender:
                     await backpressure.room()
                 backpressure.made += 1
 
+    def store(self, run: do.Run, items: Any, retry_on: Types, failed: Fails) -> Refs:
+        """Each item as an object of its own; their refs. What it raises is the last one's."""
+        refs: list[ObjectRef] = []
+        items = _yielded(run, items)
+        try:
+            for item in items:
+                refs.append(self._put(run, item))
+        except retry_on:
+            raise
+        except Exception as error:
+            refs.append(self._put_error(run, failed(error, run.name)))
+        finally:
+            getattr(items, "close", int)()
+        return Refs(refs)
+
+    async def store_async(self, run: do.Run, items: Any, retry_on: Types, failed: Fails) -> Refs:
+        refs: list[ObjectRef] = []
+        items = _yielded(run, items)
+        try:
+            async with contextlib.aclosing(_async_iterator(run, items)) as iterator:
+                async for item in iterator:
+                    refs.append(self._put(run, item))
+        except retry_on:
+            raise
+        except Exception as error:
+            refs.append(self._put_error(run, failed(error, run.name)))
+        return Refs(refs)
+
+    def _put(self, run: do.Run, item: Any) -> ObjectRef:
+        claims: Claims = []
+        try:
+            names = {f"an item of {run.name}": item}
+            encoded = self._base.marshal.encode(item, claims, lambda: names)
+            about = encoded.about(codec.describe(item), f"item of {run.name}")
+            return self._base.seal(encoded.stored, about, claims)
+        except BaseException:
+            self._base.arena.withdraw(claims)
+            raise
+
+    def _put_error(self, run: do.Run, value: ev.Value) -> ObjectRef:
+        about = ev.About("an error", len(value.header), 0, 0, 0.0, 0.0, f"item of {run.name}")
+        return self._base.seal(value, about)
+
     def _wait_for_room(self, backpressure: Backpressure) -> None:
         if not backpressure.has_room():
             with self._role.blocking(tuple):
@@ -199,6 +248,16 @@ def _results(run: do.Run, made: list[Any], error: Exception | None = None) -> An
         )
     results = [*made, *(Failed(error) for _ in range(run.returns - len(made)))]
     return results if run.returns > 1 else results[0]
+
+
+def _yielded(run: do.Run, items: Any) -> Any:
+    """What a function that yields has returned."""
+    if hasattr(items, "__next__") or hasattr(items, "__anext__"):
+        return items
+    raise TypeError(
+        f"`{run.name}` was submitted with num_returns='dynamic', so it has to yield; it returned "
+        f"{type(items).__name__}."
+    )
 
 
 def _iterable(run: do.Run, items: Any) -> Iterable[Any]:

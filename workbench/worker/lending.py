@@ -10,10 +10,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from threading import current_thread
 
 from workbench.client.connection import Connection
-from workbench.client.role import Missing
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.task_context import TaskContext, is_ours
+from workbench.engines.lending_future import Missing
+from workbench.host.task_context import TaskContext, is_ours
 
 MOST_NAMED = 1000
 """Objects that one message names. Who waits for more says itself that it goes on."""

@@ -3,7 +3,7 @@
 import cloudpickle
 import numpy
 
-import workbench.functions
+import workbench.api.functions
 import workbench.host.cells
 import workbench.host.setup
 import workbench.interop.registration

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 from workbench import context
 from workbench.errors import SessionError
 from workbench.host.fd_capture import FdCapture
+from workbench.host.task_context import TaskContext
 from workbench.server.settings import Settings
-from workbench.task_context import TaskContext
 
 
 class WorkerLink(NamedTuple):

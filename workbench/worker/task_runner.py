@@ -13,29 +13,28 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+from workbench.api.actors import CREATION
 from workbench.client.arena_writer import Claims
-from workbench.client.arguments import SLOTTED, fill_slots, slot_names
+from workbench.client.arguments import SLOTTED, fill_slots, parameters_of, slot_names
 from workbench.client.base import ClientBase
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.core.events import ID_BITS
 from workbench.errors import ActorDiedError, ActorExit, StoreFullError, WorkbenchError
 from workbench.host.environment import set_variables
 from workbench.host.interrupts import Interrupts
 from workbench.host.link import Failed
 from workbench.host.reloading import Reloader
-from workbench.host.tracebacks import failure_of, let_go, said_of
-from workbench.options import parameters_of
+from workbench.host.task_context import TaskContext
+from workbench.host.tracebacks import let_go, said_of, task_failure
 from workbench.ref import ObjectRef
 from workbench.serialization import codec
-from workbench.task_context import TaskContext
+from workbench.serialization.class_states import building
 from workbench.worker.actor_host import ActorHost
-from workbench.worker.generators import GeneratorSender, is_generator, take, take_async
+from workbench.worker.generators import GeneratorSender, Types, is_generator, take, take_async
 
 HOLD_BACK = 0.0005
 """Seconds for which results of short tasks wait for each other while more tasks are queued."""
-
-CREATION = "__init__"
-"""The method that makes an actor."""
 
 Refs = Sequence[ObjectRef]
 
@@ -45,7 +44,6 @@ Outcome = tuple[tuple[ev.Value, ...], tuple[ev.About | None, ...], bool, Refs]
 The refs are in what it raised: they mustn't be dropped before the results are sent."""
 
 Result = tuple[ev.Value, ev.About | None]
-Types = tuple[type[BaseException], ...]
 
 _STOPPED = (KeyboardInterrupt, asyncio.CancelledError)
 
@@ -68,7 +66,7 @@ class TaskRunner:
         generators: GeneratorSender,
         interrupts: Interrupts,
         reloader: Reloader,
-        next_run: Callable[[], do.Run | None],
+        next_run: Callable[[str | None], do.Run | None],
         begins: Callable[[int], None],
         ends: Callable[[int], None],
     ) -> None:
@@ -122,6 +120,8 @@ class TaskRunner:
                 result = function(*args, **kwargs)
                 if is_generator(run):
                     result = self._generators.hand_out(run, result)
+                elif _makes_refs(run):
+                    result = self._generators.store(run, result, retry_on, self._failed)
                 elif inspect.isgenerator(result) and _yields_results(run, function):
                     result = take(run, result, retry_on)
                 interrupts.inside = 0
@@ -152,6 +152,8 @@ class TaskRunner:
                     result = await result
                 if is_generator(run):
                     result = await self._generators.hand_out_async(run, result)
+                elif _makes_refs(run):
+                    result = await self._generators.store_async(run, result, retry_on, self._failed)
                 elif inspect.isasyncgen(result) and _yields_results(run, function):
                     result = await take_async(run, result, retry_on)
                 elif inspect.isgenerator(result) and _yields_results(run, function):
@@ -164,6 +166,8 @@ class TaskRunner:
     def _prepared(self, run: do.Run) -> tuple[Callable[..., Any], Any, Any]:
         if run.spec is not None and run.spec.env:
             set_variables(run.spec.env)
+        submitter = run.task >> ID_BITS
+        building.submitter, building.origin = submitter, (submitter, run.task)
         args, kwargs = self._arguments(run)
         if not run.method:
             return self._function(run), args, kwargs
@@ -303,6 +307,9 @@ class TaskRunner:
         let_go(error)
         return (value,) * _owed(run), (), again, refs
 
+    def _failed(self, error: BaseException, task: str) -> ev.Value:
+        return self._error_value(error, task)[0]
+
     def _error_value(self, error: BaseException, task: str) -> tuple[ev.Value, Refs]:
         refs: list[ObjectRef] = []
         inside: list[int] = []
@@ -313,7 +320,7 @@ class TaskRunner:
             refs.append(ref)
             return reduce_ref(ref)
 
-        failure = failure_of(error, task, {**reducers, ObjectRef: note_ref})
+        failure = task_failure(error, task, {**reducers, ObjectRef: note_ref})
         header = self._marshal.inline(failure)
         return ev.Value(header, contains=tuple(inside), failed=True), refs
 
@@ -337,6 +344,10 @@ class TaskRunner:
         self._ends(run.task)
         self._connection.wait_for(self._connection.flush)
         os._exit(code & 0xFF or 1 if isinstance(code, int) else 1)
+
+
+def _makes_refs(run: do.Run) -> bool:
+    return run.spec is not None and run.spec.refs
 
 
 def _yields_results(run: do.Run, function: Callable[..., Any]) -> bool:

@@ -13,7 +13,7 @@ IMPORTS = {
     "import_numpy": "numpy",
     "import_workbench": "workbench",
     # what its first use loads
-    "import_workbench_all": "workbench.functions, workbench.engines.local",
+    "import_workbench_all": "workbench.api.functions, workbench.engines.local",
 }
 
 _CODE = "import time; t = time.perf_counter(); import {}; print(time.perf_counter() - t)"

@@ -23,8 +23,8 @@ from workbench.core.session import Session
 from workbench.errors import StoreFullError
 from workbench.memory.views import Views
 from workbench.serialization import codec
-from workbench.sizes import round_up
-from workbench.spare_descriptors import SpareDescriptors
+from workbench.system.sizes import round_up
+from workbench.system.spare_descriptors import SpareDescriptors
 from workbench.wire.buffers import Parcel
 
 CAPACITY = 4 << 20

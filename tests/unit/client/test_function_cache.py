@@ -64,6 +64,31 @@ def test_what_is_changed_in_place(change: str) -> None:
     assert export(cell["task"]).is_current()
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "data[0] = True", "data[1] = 2.0", "data.append(2)", "del data[-1]", "data.reverse()",
+        "options['a'] = True", "options['b'] = 3", "del options['a']",
+        "options['a'] = options.pop('a')",
+    ],
+)  # fmt: skip
+def test_what_looks_alike_is_told_apart(change: str) -> None:
+    cell: dict[str, Any] = {"data": [1, 2], "options": {"a": 1, "b": 2}}
+    exec("def task(): return data, options", cell)
+    sent = export(cell["task"])
+    assert sent.is_current()
+    exec(change, cell)
+    assert not sent.is_current()
+
+
+def test_other_elements_of_the_same_value_are_no_change() -> None:
+    cell: dict[str, Any] = {"data": [10**6, "a b"]}
+    exec("def task(): return data", cell)
+    sent = export(cell["task"])
+    cell["data"][:] = [int("1000000"), "a" + " b"]
+    assert sent.is_current()
+
+
 DATA = """
 import numpy as np, types
 data, options, array = [1, 2], {"depth": {}}, np.zeros(5)

@@ -8,6 +8,7 @@ import threading
 import weakref
 from typing import Any
 
+import numpy as np
 import pytest
 
 from workbench.client import referrer_search
@@ -61,6 +62,61 @@ def test_long_lists_of_numbers_do_not_end_it(main: Any, monkeypatch: pytest.Monk
     ]
     assert complete
     assert seen > 1000
+
+
+def test_what_is_near_is_little_however_long_a_list_is(
+    main: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else there is no time left for all the rest."""
+    main(junk=[[n] for n in range(100_000)], more={"of": {n: (n,) for n in range(15_000)}})
+    target = Target()
+    near = referrer_search._Search({"ref": target}, {}, 60.0)
+    try:
+        near._look_near()
+        assert near.looked_at < 2 * referrer_search.NEAR + 5000  # variables of modules
+    finally:
+        near.forget()
+
+
+@pytest.mark.parametrize("kind", ["dicts", "tuples", "a dict of dicts"])
+def test_what_is_in_one_of_many_things_is_found_when_time_is_up(
+    kind: str, main: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The collector looks into none of them: there is time to use what was seen of them."""
+    target, many = Target(), 30_000
+    holder: Any = np.array([target], dtype=object)  # which isn't tracked
+    if kind == "dicts":
+        found = [{"a": n, "b": (n, str(n))} for n in range(many)]
+        found[many // 3]["a"] = holder
+    elif kind == "tuples":
+        found = [({"k": n},) for n in range(many)]
+        found[many // 3][0]["k"] = holder
+    else:
+        found = {n: {i: (i,) for i in range(30)} for n in range(1000)}
+        found[333][7] = (holder,)
+    del holder
+    main(found=found)
+    del found
+
+    class Clock:
+        """Time is up as soon as all was looked at."""
+
+        thread_time = staticmethod(lambda: Clock.now)
+        now = 0.0
+
+    look = referrer_search._Search._look_anywhere
+
+    def long(self: Any) -> None:
+        look(self)
+        Clock.now += 1e6
+
+    monkeypatch.setattr(referrer_search, "time", Clock)
+    monkeypatch.setattr(referrer_search._Search, "_look_anywhere", long)
+    watch = weakref.ref(target)
+    del target
+    places, complete, _ = search(watch())
+    assert complete
+    assert [each.path.partition("[")[0] for each in places] == ["found"]
 
 
 def test_a_search_that_is_cut_short_says_so_and_tells_what_it_found(

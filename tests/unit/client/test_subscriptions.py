@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.client.subscriptions import Gauge, Subscription
+from workbench.client.subscriptions import Subscription
 from workbench.core import events as ev
 from workbench.core.snapshot import Change, Snapshot
 
@@ -13,7 +13,7 @@ class Line:
     def __init__(self) -> None:
         self.told: list[ev.Event] = []
         self.gone: list[int] = []
-        self.changes = Subscription(3, self.told.append, Gauge(), self.gone.append)
+        self.changes = Subscription(3, self.told.append, self.gone.append)
 
 
 def test_it_asks_once_for_each_change() -> None:

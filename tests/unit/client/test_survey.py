@@ -16,7 +16,7 @@ import pytest
 
 from workbench.client import survey as walk
 from workbench.client.survey import main_variables, survey
-from workbench.engines.base import WHERE
+from workbench.engines.base import ROOT_NOTE
 
 
 class Target:
@@ -113,7 +113,9 @@ def test_functions_that_run_and_the_last_error_hold_things(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     local = TARGET
-    here = f"local{WHERE} in test_functions_that_run_and_the_last_error_hold_things(), which runs"
+    here = (
+        f"local{ROOT_NOTE} in test_functions_that_run_and_the_last_error_hold_things(), which runs"
+    )
     assert main_variables()[here] is TARGET
     del local
 
@@ -124,11 +126,11 @@ def test_functions_that_run_and_the_last_error_hold_things(
         fails(TARGET)
     except ValueError as error:
         monkeypatch.setattr(sys, "last_value", error, raising=False)
-    assert main_variables()[f"kept{WHERE} in fails(), kept by sys.last_value"] is TARGET
+    assert main_variables()[f"kept{ROOT_NOTE} in fails(), kept by sys.last_value"] is TARGET
     looked: list[Any] = []
 
     def other_thread(argument: Any) -> None:
-        looked.append(main_variables()[f"argument{WHERE} in other_thread(), which runs"])
+        looked.append(main_variables()[f"argument{ROOT_NOTE} in other_thread(), which runs"])
 
     thread = threading.Thread(target=other_thread, args=(TARGET,))
     thread.start()

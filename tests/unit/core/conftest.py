@@ -39,7 +39,7 @@ class Stage:
         self.now += after
         batch, self._batch = self._batch, []
         out = self.session.handle(batch, self.now)
-        if not self.session.state.catalog.backlog:  # else it is true again when that is done
+        if not self.session.state.catalog.backlog.work:  # else it is true again when that is done
             check(self.session.state)
         for instruction in out:
             if isinstance(instruction, do.Send) and instruction.to in self.peers:

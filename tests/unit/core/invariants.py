@@ -20,10 +20,11 @@ from workbench.core.tasks import (
     WAITING,
     Actor,
     ActorState,
+    Task,
     Wait,
 )
 from workbench.report.format import OWN
-from workbench.sizes import round_up
+from workbench.system.sizes import round_up
 
 
 def check(state: State) -> None:
@@ -147,7 +148,7 @@ def _check_catalog(catalog: Catalog) -> None:
     assert inline == catalog.inline_bytes
     assert catalog.own == sum(bool(e.kind and e.kind[0].startswith(OWN)) for e in catalog.values())
     assert {id: e.parents for id, e in catalog.items() if e.parents} == parents
-    named = [(name, id) for id, e in catalog.items() for name in e.names]
+    named = [(name, id) for id, e in catalog.items() for name in catalog.names_of(e)]
     assert dict(named) == catalog.names
     assert len(named) == len(catalog.names)
 
@@ -177,7 +178,7 @@ def _check_budget(budget: Budget) -> None:
 
 def _check_scheduler(scheduler: Scheduler) -> None:
     """Each task is where its state says, and the sums are true."""
-    queued = {*scheduler.queue, *(t for actor in scheduler.actors.values() for t in actor.ready)}
+    queued = {*scheduler.queue, *(t for actor in scheduler.actors.values() for t in ready(actor))}
     sent = {t: worker for worker in scheduler.workers.values() for t in worker.sent.values()}
     tasks = set(scheduler.tasks.values())
     assert queued <= tasks
@@ -244,7 +245,7 @@ def _check_workers(scheduler: Scheduler) -> None:
 
 def _check_actor(actor: Actor) -> None:
     """Its calls are where they belong."""
-    assert all(not task.pending_dependencies for task in actor.ready)
+    assert all(not task.pending_dependencies for task in ready(actor))
     assert all(queue and queue[0].pending_dependencies for queue in actor.waiting.values())
     assert actor.worker is None or actor.worker.actor is actor
     if actor.state is ActorState.DEAD:
@@ -284,3 +285,8 @@ def _check_jobs(state: State) -> None:
     over = [job for job in state.jobs.values() if job.is_over]
     assert sum(job.log.nbytes for job in over) <= job_manager.MOST_LOGGED
     assert sum(not kept_for.get(job.id) for job in over) <= job_manager.MOST_JOBS
+
+
+def ready(actor: Actor) -> list[Task]:
+    """Its calls that may be sent."""
+    return [task for queue in actor.ready.values() for task in queue]

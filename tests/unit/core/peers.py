@@ -15,7 +15,7 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.events import ID_BITS
 from workbench.memory.arena import Arena
-from workbench.sizes import PAGE
+from workbench.system.sizes import PAGE
 
 PAGES = 32
 """Address space of a peer's arena."""
@@ -168,7 +168,7 @@ class Peer:
                     self.values[object] = value
             case do.Found(_, object) if object:
                 self.holds[object] += 1
-            case do.Collected(_, _, results):
+            case do.Collected(results=results) | do.JobComplete(results=results):
                 self.holds.update(filter(None, results))
             case do.Run() as run:
                 if len(run.values) > len(run.deps):

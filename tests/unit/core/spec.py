@@ -71,6 +71,11 @@ class Cell:
     ends: dict[int, ev.Value | str] = field(default_factory=dict)  # first result → how it ended
     keeps: bool = False  # it was asked to keep them
     unseen: bool = False  # its audience went before its end, and nobody has collected it since
+    partial: dict[int, int] = field(default_factory=dict)  # client → how many results it has
+
+    @property
+    def whole(self) -> bool:
+        return self.over or len(self.tasks) >= self.size
 
     @property
     def over(self) -> bool:
@@ -428,7 +433,7 @@ class Spec:
     def submit(self, client: int, event: ev.Submit) -> None:
         job = Job(event, client, [])
         if self.startup_failures >= MOST_STARTUP_FAILURES * KILLS:
-            self.startup_failures -= KILLS
+            self.startup_failures = (MOST_STARTUP_FAILURES - 1) * KILLS
         why: ev.Value | str = ""
         for id in self.waits(job):
             object = self.objects.get(id)
@@ -449,13 +454,13 @@ class Spec:
                 audience = {client: event.origin}
                 self.cells[first] = Cell(client, spec.size, audience, binds=spec.binds)
             cell = self.cells.get(first)
-            full = cell is None or cell.over or len(cell.tasks) >= cell.size
-            if cell is None or full or cell.owner != client:
+            if cell is None or cell.whole or cell.owner != client:
                 why = why or "cancelled"
             else:
                 cell.tasks.append(event.task)
                 cell.results += job.results
                 self.cell_of[event.task] = first
+                self.complete(first, cell)
         if why:
             self.fail(job, why)
 
@@ -490,14 +495,16 @@ class Spec:
 
     def left(self, client: int) -> None:
         hello = self.clients.pop(client)
-        for cell in self.cells.values():
+        for first, cell in self.cells.items():
             was_there = cell.audience.pop(client, None) is not None
+            cell.partial.pop(client, None)
             if not cell.audience:
                 cell.unseen = cell.unseen or not cell.over
                 if (was_there or cell.keeps) and not (cell.over and client in self.graceful):
                     self.keep(cell)
             if cell.owner == client:
                 cell.size = len(cell.tasks)  # the others won't come
+                self.complete(first, cell)
         for object in self.objects.values():
             object.holds.pop(client, 0)
             object.views.pop(client, 0)
@@ -542,6 +549,8 @@ class Spec:
             results = results[1 + cell.binds.index(event.name) :: 1 + len(cell.binds)]
         else:
             cell.audience[client], cell.unseen = event.origin, False
+            if not cell.whole and client != cell.owner:
+                cell.partial[client] = len(results)
             for task, _, data in cell.shown:
                 self.owe(client, ("Output", task, data, event.origin))
             for id, value in cell.ends.items():
@@ -550,16 +559,28 @@ class Spec:
                     self.seal(
                         id, value if isinstance(value, ev.Value) else ev.error_value(value, "")
                     )
-        there = tuple(id if id in self.objects else 0 for id in results)
-        for id in filter(None, there):
-            self.objects[id].holds[client] += 1
-            cell.kept.discard(id)
+        there = self.hand(cell, results, client)
         if event.name and cell.kept <= {*cell.results[:: 1 + len(cell.binds)]}:
             cell.audience[client], cell.unseen = event.origin, False
         if cell.audience:
             cell.kept.clear()
             cell.keeps = False
         return self.owe(client, ("Collected", event.request, there))
+
+    def complete(self, first: int, cell: Cell) -> None:
+        """Whoever has only a part of its results gets the others: no more will come."""
+        for client, had in cell.partial.items() if cell.whole else ():
+            there = self.hand(cell, cell.results[had:], client)
+            self.owe(client, ("Completed", first, cell.size, there))
+        if cell.whole:
+            cell.partial.clear()
+
+    def hand(self, cell: Cell, results: list[int], client: int) -> tuple[int, ...]:
+        there = tuple(id if id in self.objects else 0 for id in results)
+        for id in filter(None, there):
+            self.objects[id].holds[client] += 1
+            cell.kept.discard(id)
+        return there
 
     def dropped(self, job: int) -> None:
         """Memory was needed: what is kept for this one is let go of."""

@@ -14,16 +14,20 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.loop_events import WorkerExited
 from workbench.core.pool import RETRY_SECONDS
-from workbench.core.tasks import ActorState
+from workbench.core.snapshot_builder import take_snapshot
+from workbench.core.tasks import AHEAD, ActorState
 
 Make = Callable[..., Stage]
 
 
-def create(s: Stage, driver: Peer, cpus: int = 0, name: str = "", request: int = 0) -> int:
+def create(
+    s: Stage, driver: Peer, cpus: int = 0, name: str = "", request: int = 0,
+    restarts: int = 0, detached: bool = False, groups: tuple[tuple[str, int], ...] = (),
+) -> int:  # fmt: skip
     cls, actor = s.function(driver), driver.put(ev.Value(b"described"))
     spec = ev.TaskSpec(cpus) if cpus else None
     creation = ev.Submit(actor, cls, b"", (), (), 0, "Actor", actor=actor, spec=spec)
-    driver.post(ev.Create(creation, 0, 1, name, request))
+    driver.post(ev.Create(creation, restarts, 1, name, request, True, detached, groups))
     return actor
 
 
@@ -123,3 +127,112 @@ def test_of_two_with_one_name_one_is_made_and_both_hear_which(stage: Make) -> No
     actors = s.session.state.scheduler.actors
     assert actors[second].state is ActorState.DEAD
     assert actors[first].state is ActorState.STARTING
+
+
+def test_a_name_keeps_an_actor_only_if_it_is_detached(stage: Make) -> None:
+    s = stage(workers=1)
+    maker, other = s.driver(), s.driver()
+    kept = create(s, maker, name="actor:kept", detached=True)
+    short = create(s, maker, name="actor:short")
+    s.turn()
+    actors = s.session.state.scheduler.actors
+    other.post(ev.Find(1, "actor:short"))
+    s.turn()
+    assert do.Found(1, short) in other.inbox
+    other.holds[short] += 1
+    s.leave(maker)
+    assert set(actors) == {kept, short}  # somebody who found it has it
+    other.drop(short)
+    s.turn()
+    assert set(actors) == {kept}
+    again = create(s, other, name="actor:short", request=2)
+    s.turn()
+    assert do.Found(2, again) in other.inbox
+    other.post(ev.KillActor(again))
+    other.post(ev.Find(3, "actor:short"))
+    s.turn()
+    assert do.Found(3, 0) in other.inbox
+
+
+def test_after_a_kill_nothing_is_sent_to_the_old_worker(stage: Make) -> None:
+    s = stage(workers=1)
+    driver = s.driver()
+    s.worker()
+    actor = create(s, driver, restarts=1)
+    s.turn()
+    old = s.connect(s.starting.pop())
+    s.all_read()
+    old.finish((ev.Value(b"N"),), 0.0)
+    s.all_read()
+    home = s.session.state.scheduler.actors[actor].worker
+    assert home is not None
+    driver.post(ev.KillActor(actor, restart=True))
+    result = call(driver, actor)
+    s.all_read()
+    assert not old.runs
+    s.leave(old)
+    s.post(0, WorkerExited(home.number, -9))
+    s.turn()
+    new = s.connect(s.starting.pop())
+    s.all_read()
+    new.finish((ev.Value(b"N"),), 0.0)
+    s.all_read()
+    assert [run.task for run in new.runs] == [result]
+
+
+def test_that_it_is_being_made_is_none_of_its_calls(stage: Make) -> None:
+    """What is lost with a session is said once."""
+    s = stage(workers=1)
+    driver = s.driver()
+    actor = create(s, driver)
+    s.turn()
+
+    def told() -> tuple[str, int]:
+        (record,) = take_snapshot(s.session.state).actors
+        return record.state, record.calls
+
+    assert told() == ("being made", 0)
+    home = s.connect(s.starting.pop())
+    s.turn()
+    assert told() == ("being made", 0)  # it was sent
+    call(driver, actor)
+    s.turn()
+    assert told() == ("being made", 1)
+    s.all_read()
+    home.finish((ev.Value(b"made"),), 0.0)
+    s.turn()
+    assert told() == ("alive", 1)
+
+
+def test_a_full_concurrency_group_holds_up_no_other(stage: Make) -> None:
+    s = stage(workers=1)
+    driver = s.driver()
+    s.worker()
+    actor = create(s, driver, restarts=1, groups=(("io", 2),))
+    s.turn()
+
+    def calls(group: str, count: int) -> list[int]:
+        spec = ev.TaskSpec(concurrency_group=group)
+        return [driver.submit(0, (), (), actor=actor, spec=spec)[0] for _ in range(count)]
+
+    def made() -> list[int]:
+        """The actor is made; returns what it is sent."""
+        home = s.connect(s.starting.pop())
+        s.all_read()
+        home.finish((ev.Value(b"N"),), 0.0)
+        s.all_read()
+        return [run.task for run in home.runs]
+
+    many, few, unknown = calls("io", 200), calls("", 3), calls("?", 1)
+    sent = made()
+    assert [task for task in sent if task in many] == many[: 2 + AHEAD]
+    assert [task for task in sent if task not in many] == few + unknown
+    worker = s.session.state.scheduler.actors[actor].worker
+    assert worker is not None
+    driver.post(ev.KillActor(actor, restart=True))
+    s.turn()
+    s.post(0, WorkerExited(worker.number, -9))
+    s.turn()
+    again = made()  # but for those that had begun
+    assert unknown[0] in again
+    assert sum(task in many for task in again) == 2 + AHEAD

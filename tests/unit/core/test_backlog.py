@@ -15,7 +15,7 @@ from tests.unit.core.peers import Peer
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.loop_events import Left
-from workbench.sizes import PAGE
+from workbench.system.sizes import PAGE
 
 Make = Callable[..., Stage]
 
@@ -48,7 +48,7 @@ def turns(s: Stage) -> int:
     """How many batches it takes until nothing is left to do. Each comes at once."""
     count = 1
     s.turn()
-    while s.session.state.catalog.backlog:
+    while s.session.state.catalog.backlog.work:
         assert s.session.deadline() == s.now
         before = len(s.session.state.catalog)
         s.turn()
@@ -88,11 +88,11 @@ def test_others_are_served_in_between(stage: Make) -> None:
     del s.peers[holder.number]
     holder.post(Left())
     s.turn()
-    assert s.session.state.catalog.backlog
+    assert s.session.state.catalog.backlog.work
     other.post(ev.Want((kept, objects[-1])))
     s.turn()
     assert [type(m) for m in other.inbox] == [do.Ready, do.Ready]
-    assert s.session.state.catalog.backlog
+    assert s.session.state.catalog.backlog.work
     turns(s)
     assert sorted(s.session.state.catalog) == sorted((kept, objects[0], objects[-1]))
 

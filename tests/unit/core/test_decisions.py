@@ -19,13 +19,14 @@ from workbench.core.pool import (
     KILLS,
     MOST,
     MOST_STARTUP_FAILURES,
+    PAUSES,
     RETRY_SECONDS,
     SPARE_SECONDS,
 )
 from workbench.core.scheduler import BATCH_SECONDS, BATCH_TASKS
 from workbench.core.session import ALONE_AT_START, STARTER
 from workbench.core.snapshot_builder import take_snapshot
-from workbench.sizes import PAGE
+from workbench.system.sizes import PAGE
 
 T = TypeVar("T")
 
@@ -231,6 +232,62 @@ def test_workers_that_die_before_they_speak_are_not_made_for_ever(stage: Make) -
     assert told(driver) == {before: b"!crashed", after: b"!crashed", later: b"!crashed"}
 
 
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda worker: WorkerExited(worker, 1),
+        lambda worker: WorkerExited(worker, 0, unforked="Too many open files"),
+        lambda worker: WorkerExited(worker, -9),
+    ],
+    ids=["it can't begin", "it isn't born", "it is killed"],
+)
+def test_a_broken_pool_tries_again_now_and_then_though_nobody_submits(
+    stage: Make, end: Callable[[int], WorkerExited]
+) -> None:
+    s = stage(workers=2)
+    s.driver()  # else the session ends
+    while not s.session.state.pool.broken:
+        while s.starting:
+            s.post(0, end(s.starting.pop()))
+        s.turn(RETRY_SECONDS)
+    tries = []
+    while len(tries) < 8:
+        assert not s.starting
+        when = s.session.deadline()
+        assert when is not None
+        assert when > s.now, "it asks for no time that has passed"
+        tries.append(when - s.now)
+        s.turn(when - s.now)
+        s.post(0, end(s.starting.pop()))
+        assert not s.starting, "one at a time"
+        s.turn()
+    first, longest = PAUSES
+    assert tries == [pytest.approx(min(first * 2**n, longest)) for n in range(8)]
+    s.turn(longest)
+    s.worker()
+    s.turn()
+    assert len(s.starting) == 1  # it is whole again
+    assert s.session.state.pool.startup_failures == 0
+
+
+def test_a_whole_pool_that_could_fork_nobody_for_an_actor_waits_for_nothing(stage: Make) -> None:
+    s = stage(workers=1)
+    driver, worker = s.driver(), s.worker()
+    handles = driver.put(ev.Value(b"P"))
+    creation = ev.Submit(handles, s.function(driver), b"", returns=0, actor=handles)
+    driver.post(ev.Create(creation))
+    s.turn()
+    while s.starting:
+        s.post(0, WorkerExited(s.starting.pop(), 0, unforked="Too many open files"))
+        s.turn()
+        s.turn(RETRY_SECONDS)
+    assert s.session.state.pool.broken
+    s.turn(PAUSES[0])
+    when = s.session.deadline()
+    assert when is None or when > s.now
+    assert worker.number in s.session.state.clients
+
+
 def test_workers_that_are_killed_before_they_speak_are_made_for_longer(stage: Make) -> None:
     s = stage(workers=1)
     for _ in range(MOST_STARTUP_FAILURES * KILLS):
@@ -406,7 +463,7 @@ def test_ten_thousand_objects_inside_each_other_are_freed_together(stage: Make) 
     assert len(s.session.state.catalog) == 10_001
     driver.drop(outer)
     s.turn()
-    while s.session.state.catalog.backlog:
+    while s.session.state.catalog.backlog.work:
         s.turn()
     assert not len(s.session.state.catalog)
 

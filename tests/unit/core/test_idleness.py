@@ -11,7 +11,7 @@ from workbench.core import instructions as do
 from workbench.core.budget import PATIENCE
 from workbench.core.loop_events import Measured, Tick, WorkerExited
 from workbench.core.session import Session
-from workbench.sizes import PAGE
+from workbench.system.sizes import PAGE
 
 Make = Callable[..., Stage]
 

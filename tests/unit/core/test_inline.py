@@ -12,7 +12,7 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.budget import INLINE_GRACE
 from workbench.core.loop_events import Measured
-from workbench.sizes import PAGE, inline_allowance
+from workbench.system.sizes import PAGE, inline_allowance
 
 Make = Callable[..., Stage]
 

@@ -17,7 +17,7 @@ from workbench.core import job_manager, logs
 from workbench.core.logs import Log
 from workbench.core.snapshot import JobRecord
 from workbench.core.snapshot_builder import take_snapshot
-from workbench.sizes import PAGE
+from workbench.system.sizes import PAGE
 
 Make = Callable[..., Stage]
 
@@ -525,6 +525,46 @@ def each(s: Stage, driver: Peer, size: int, submitted: int | None = None) -> lis
         tasks.append(driver.submit(function, (), (), 2, origin=7, spec=spec)[0])
     s.all_read()
     return tasks
+
+
+def completed(peer: Peer) -> list[do.JobComplete]:
+    return [m for m in peer.heard if isinstance(m, do.JobComplete)]
+
+
+def more(s: Stage, driver: Peer, first: int, size: int) -> int:
+    spec = ev.TaskSpec(job="cell 7", binds=("a",), size=size, group=first)
+    (task, _) = driver.submit(s.function(driver), (), (), 2, origin=7, spec=spec)
+    s.all_read()
+    return task
+
+
+def test_who_collects_it_before_all_is_submitted_gets_the_rest_at_once(stage: Make) -> None:
+    s = stage(workers=1)
+    driver, other, late = s.driver(60.0), s.driver(60.0), s.driver(60.0)
+    s.worker()
+    (first,) = each(s, driver, 4, submitted=1)
+    assert collect(s, other, first).results == (first, first + 1)
+    second = more(s, driver, first, 4)
+    assert collect(s, late, first).results == (first, first + 1, second, second + 1)
+    third = more(s, driver, first, 4)
+    assert not completed(other)
+    fourth = more(s, driver, first, 4)
+    rest = (third, third + 1, fourth, fourth + 1)
+    assert completed(late) == [do.JobComplete(first, 4, rest)]
+    assert completed(other) == [do.JobComplete(first, 4, (second, second + 1, *rest))]
+    assert not completed(driver)
+    s.leave(driver)
+    assert all(id in s.session.state.catalog for id in rest), "they hold it, too"
+
+
+def test_who_collected_it_is_told_that_no_more_will_come(stage: Make) -> None:
+    s = stage(workers=1)
+    driver, other = s.driver(60.0), s.driver(60.0)
+    (first,) = each(s, driver, 4, submitted=1)
+    collect(s, other, first)
+    s.leave(driver)
+    s.all_read()
+    assert completed(other) == [do.JobComplete(first, 1, ())]
 
 
 def began(peer: Peer) -> list[tuple[int, int]]:

@@ -21,7 +21,7 @@ from workbench.core.loop_events import Left, Tick, WorkerExited, WorkerForked
 from workbench.core.pool import KILLS, MOST_STARTUP_FAILURES, SPARE_SECONDS
 from workbench.core.session import Session
 from workbench.core.snapshot_builder import take_snapshot
-from workbench.sizes import PAGE
+from workbench.system.sizes import PAGE
 
 T = TypeVar("T")
 
@@ -159,6 +159,8 @@ class SessionMachine(RuleBasedStateMachine):
                 return [("Output", task, data, origin)]
             case do.Began(job, worker):
                 return [("Began", job, worker)]
+            case do.JobComplete(job, size, results):
+                return [("Completed", job, size, results)]
             case do.Collected(request, _, results):
                 return [("Collected", request, results)]
             case do.Registered(serializer, payload):
@@ -211,7 +213,8 @@ class SessionMachine(RuleBasedStateMachine):
             case do.Fork(worker):
                 assert worker not in self.forked, "a worker's number is never used again"
                 assert self.spec.working() < self.session.state.pool.target
-                assert self.spec.startup_failures < MOST_STARTUP_FAILURES * KILLS
+                if self.spec.startup_failures >= MOST_STARTUP_FAILURES * KILLS:
+                    assert all(hand.client for hand in self.spec.hands.values()), "one at a time"
                 self.spec.hands[worker] = Hand()
                 self.forked.add(worker)
                 self.processes.add(worker)

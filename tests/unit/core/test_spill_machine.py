@@ -19,7 +19,7 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.loop_events import Copied, Left, Tick
 from workbench.core.spilling import HIGH
-from workbench.sizes import PAGE, round_up
+from workbench.system.sizes import PAGE, round_up
 
 T = TypeVar("T")
 

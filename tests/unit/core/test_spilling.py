@@ -11,8 +11,8 @@ from workbench.core import instructions as do
 from workbench.core.budget import PATIENCE as TRIM_PATIENCE
 from workbench.core.loop_events import Copied, Tick
 from workbench.core.snapshot_builder import take_snapshot
-from workbench.core.spilling import PATIENCE, RESPITE
-from workbench.sizes import PAGE
+from workbench.core.spilling import COLLECT_EVERY, PATIENCE, RESPITE
+from workbench.system.sizes import PAGE
 
 Make = Callable[..., Stage]
 
@@ -132,6 +132,7 @@ def test_memory_that_somebody_waits_for_goes_to_the_machine(stage: Make) -> None
     out = s.turn()
     assert [copy.object for copy in copies(out)] == ids[:1]
     finish(s, out)
+    assert other.inbox.popleft() == do.CollectGarbage()
     assert not other.inbox, "the driver may still map the old place"
     while driver.inbox:
         driver.read()
@@ -375,3 +376,32 @@ def test_wishes_that_make_no_sense_are_answered(stage: Make) -> None:
     id = put(s, driver, 1)
     ask(s, driver, id)
     assert "without a `spill_dir`" in answers(driver)[-1]
+
+
+def test_when_the_store_fills_up_all_are_asked_to_collect_garbage_now_and_then(
+    stage: Make,
+) -> None:
+    s = stage(workers=1, capacity=CAPACITY)
+    driver, worker, admin = s.driver(), s.worker(), s.admin()
+    asked = []
+
+    def turn(after: float = 0.0) -> int:
+        """How many are asked."""
+        s.now += after
+        put(s, driver, 1)
+        out = s.turn()
+        sent = [
+            i.to for i in out if isinstance(i, do.Send) and type(i.message) is do.CollectGarbage
+        ]
+        asked.extend(sent)
+        s.all_read()
+        return len(sent)
+
+    for _ in range(14):
+        assert not turn()
+    assert turn() == 2
+    assert set(asked) == {driver.number, worker.number}
+    assert admin.number not in asked
+    assert not turn()
+    assert not turn(COLLECT_EVERY / 2)
+    assert turn(COLLECT_EVERY / 2) == 2

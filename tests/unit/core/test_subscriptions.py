@@ -14,7 +14,7 @@ from workbench.core import subscriptions
 from workbench.core.history import STEP
 from workbench.core.snapshot import HISTORY_SECONDS, Change, Sample
 from workbench.core.subscriptions import MOST
-from workbench.sizes import PAGE
+from workbench.system.sizes import PAGE
 
 
 def told(s: Stage, peer: Peer, asks: bool = True) -> Change | None:

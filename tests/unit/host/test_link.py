@@ -24,7 +24,7 @@ HOST = """
     from workbench.host.link import Failed
     from workbench.host.setup import set_up
     from workbench.host.tracebacks import describe_error
-    from workbench.task_context import TaskContext
+    from workbench.host.task_context import TaskContext
 
     @dataclass
     class Run:

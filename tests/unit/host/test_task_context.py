@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from tests.patience import TIMEOUT
-from workbench.task_context import MANY, TaskContext
+from workbench.host.task_context import MANY, TaskContext
 
 
 @dataclass(frozen=True)

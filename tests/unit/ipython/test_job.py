@@ -81,6 +81,29 @@ def test_one_that_is_collected_while_it_runs_goes_on_counting() -> None:
     assert repr(job) == "cell 5 · worker 3 · running 1 min 00 s"
 
 
+@pytest.mark.parametrize("when", ["before it is followed", "after", "when its part is over"])
+@pytest.mark.parametrize("rest", [2, 0])
+def test_one_that_is_collected_before_all_of_it_is_submitted_ends(when: str, rest: int) -> None:
+    """``rest``: how many more tasks come than the one of three that is there."""
+    engine = Engine()
+    known = JobRecord(7, 1, "cell 5", "running", 1.0, 0, 0, (), False, size=3)
+    job, _ = collected(cast(Any, engine), CollectedJob(known, cast(Any, [Ref(7)])), 1)
+    more = [Ref(8 + n) for n in range(rest)]
+    if when != "before it is followed":
+        job.follow()
+    if when == "when its part is over":
+        engine.future(Ref(7)).set_result(Ran(1.0, 0))
+    assert not job.is_over
+    job.completes(1 + rest, {}, cast(Any, more))
+    if when == "before it is followed":
+        job.follow()
+    for ref in (Ref(7), *more):
+        if not engine.future(ref).done():
+            assert not job.is_over
+            engine.future(ref).set_result(Ran(1.0, 0))
+    assert (job.state, job.ended, job.size) == ("done", 1 + rest, 1 + rest)
+
+
 @pytest.mark.parametrize(
     ("ends", "state"),
     [
@@ -121,6 +144,11 @@ def test_a_state_is_one_word_wherever_it_is_told() -> None:
             "n · worker 2 · running 1 s · 25 %",
         ),
         (JobStatus("n", "running", 1, 3, 1, worker=2), "n · running 1 s · 1 of 3"),
+        (
+            JobStatus("n", "running", 1, worker=2, share=0.25, calls=(1200, 4800)),
+            "n · worker 2 · running 1 s · 1 200 of 4 800 calls done",
+        ),
+        (JobStatus("n", "done", 4.2, calls=(5, 5)), "n · done in 4.2 s"),
         (JobStatus("n", "running", 1, worker=2, is_stopping=True), "n · worker 2 · stopping 1 s"),
         (JobStatus("n", "done", 4.2, peak=310_000_000), "n · done in 4.2 s · peak 310 MB"),
         (

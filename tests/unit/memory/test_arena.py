@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from workbench.memory.arena import Arena, Extent
-from workbench.sizes import PAGE, round_up
+from workbench.system.sizes import PAGE, round_up
 
 PAGES = 64
 

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from workbench.ki_protection import ki_protection
 from workbench.memory import segment as seg
 from workbench.memory.arena import Extent
 from workbench.memory.copying import PARALLEL_BYTES, WRITE_CHUNK, Copier, Filling, fill, write_cold
-from workbench.sizes import PAGE
+from workbench.system.ki_protection import ki_protection
+from workbench.system.sizes import PAGE
 
 Array = npt.NDArray[np.generic]
 

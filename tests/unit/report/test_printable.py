@@ -18,10 +18,10 @@ from workbench.cli.sessions import SESSIONS, Seen
 from workbench.core.events import About
 from workbench.core.snapshot import Account, PinRecord, Snapshot
 from workbench.error_notes import add
-from workbench.markup import Table
 from workbench.report import cards, facts, job_status, json, text, why
-from workbench.report.format import CONTROLS, printable
+from workbench.report.format import CONTROLS, LONG_WORD, printable, shortened
 from workbench.report.html import PARTS, Still
+from workbench.report.markup import Table
 from workbench.report.previews import Preview, preview
 
 ORDERS = "\x1b]0;mine\x07\x1b[2J\r\x9b31m\x7f\u202e\udcff"
@@ -133,3 +133,20 @@ def test_what_can_be_seen_stays() -> None:
         assert printable(seen) == seen
     assert printable("a\x1b[2J\r") == "a\\x1b[2J\\r"
     assert printable("\udcff\u202e") == "\\udcff\\u202e"
+
+
+def test_a_name_of_a_megabyte_is_cut_in_an_error_s_text_each_time() -> None:
+    name = "n" * 1_000_000
+    error = errors.WorkbenchError(f"`{name}` has gone. Make `{name}` again.\nOr leave it.")
+    said = str(error)
+    assert said.startswith("`nnn")
+    assert "n` has gone. Make `n" in said
+    assert said.endswith("n` again.\nOr leave it.")
+    assert said.count(" characters)") == 2
+    assert len(said) < 3 * LONG_WORD
+    assert error.args[0].count(name) == 2
+    path = "/d" * (LONG_WORD // 2 - 10)
+    assert shortened(f"There is no {path}. " * 5) == f"There is no {path}. " * 5
+    words = "a b " * 300_000
+    assert len(shortened(f"{words} can't be read.")) < 20 * LONG_WORD
+    assert shortened(f"{words} can't be read.").endswith(" can't be read.")

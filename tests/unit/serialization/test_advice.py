@@ -255,6 +255,20 @@ def test_large_ones_are_tried_on_a_part_of_them_and_that_is_said(
     assert f": {advice.human_seconds(tried.seconds)} on 2 000 of 9 000 rows; as an array" in text
 
 
+@pytest.mark.parametrize("per_row", [1e-9, 2e-8, 1e-6])
+def test_what_is_saved_on_all_rows_counts_however_quick_the_machine(per_row: float) -> None:
+    """What its 20 000 rows save would be below what anybody notices."""
+    rows, value = 10 * SAMPLE, [i / 7 for i in range(10 * SAMPLE)]
+
+    def measure(something: Any, reducers: Any, known: Any, seconds: float) -> Figures:
+        each = per_row if isinstance(something, list) else per_row / 10
+        return figures(each * len(something), 10 * len(something))
+
+    total = figures(per_row * rows, 10 * rows)
+    given = advise(value, "obj", total, {}, measure)
+    assert len(given) == (per_row * rows * 0.9 >= advice.NOTICED_SECONDS)
+
+
 def test_an_adviser_that_raises_gives_no_advice_and_harms_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -363,6 +363,31 @@ def test_without_time_only_the_whole_is_measured() -> None:
     assert not cost.all_advice()
 
 
+@pytest.mark.parametrize("seconds", [0.0, 1e-3])
+@pytest.mark.parametrize("name", VALUES)
+def test_all_bytes_are_in_the_table_however_little_time_there_is(name: str, seconds: float) -> None:
+    """Under what they belong to, or as others, or as not looked at."""
+    value = [b"x" * 9000, VALUES[name], {"more": texts(9000)}]
+    data, outband, buffers = pickled(value)
+    size = len(data) + outband
+    hurried = Spend(9.0, seconds, seconds, seconds, -1.0)
+    once = Figures(1.0, len(data), outband, buffers)
+    cost = explain(value, {}, "obj", measure=lambda *_: once, spend=hurried)
+    assert cost.inband + cost.outband == size
+    told = sum(part.inband + part.outband for part in cost.children)
+    assert told >= 0.9 * size
+
+
+def test_a_busy_machine_takes_no_time_from_what_is_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Others work between any two looks at the clock."""
+    clock = iter(range(10**6))
+    monkeypatch.setattr(measure, "PATIENCE", math.inf)
+    monkeypatch.setattr(measure.time, "perf_counter", lambda: float(next(clock)))
+    assert measure.measure(texts(9000), {}, {}, 5.0).inband > 9000
+
+
 def test_a_part_that_cannot_stand_alone_is_not_measured() -> None:
     def only_whole(whole: Any, reducers: Any, known: Any, seconds: float) -> Figures:
         if whole is not value:

@@ -1,4 +1,4 @@
-"""What is read without a copy: README's table, row by row, against the real libraries."""
+"""What is read without a copy: the rows of docs/reference/values, against the real libraries."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import dask.array as da
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
+import xarray as xr
 
 from tests.unit.serialization.extents import extent_of
 from workbench.errors import SerializationError
 from workbench.serialization import codec
 
-README = Path(__file__).parents[3] / "README.md"
+PAGE = Path(__file__).parents[3] / "docs/reference/values.md"
 N = 20_000
 NUMBERS = np.arange(float(N))
 TEXT = [f"text {i}" for i in range(N)]
@@ -107,6 +109,12 @@ SAMPLES: dict[str, list[Any]] = {
         pl.DataFrame({"n": NUMBERS, "s": TEXT}), pl.Series("n", NUMBERS),
         pl.DataFrame({"n": NUMBERS, "d": pl.Series([[1, 2]] * N)})[5 : N // 2],
     ],
+    "xarray's arrays and data sets; dask's arrays, of whose graph the chunks are in memory": [
+        xr.DataArray(NUMBERS.reshape(100, -1), dims=("t", "x"), name="n", attrs={"unit": "m"}),
+        xr.Dataset({"n": ("t", NUMBERS), "k": ("t", np.arange(N))}, {"t": NUMBERS}),
+        da.from_array(NUMBERS, chunks=N // 4), da.from_array(NUMBERS.reshape(100, -1)).T + 1,
+        xr.DataArray(da.from_array(NUMBERS, chunks=N // 4), dims="t"),
+    ],
     "`memoryview`": [
         memoryview(bytes(N)), memoryview(NUMBERS.reshape(100, -1)), memoryview(bytearray(N))[::2],
     ],
@@ -124,8 +132,8 @@ SAMPLES: dict[str, list[Any]] = {
 
 
 def table() -> dict[str, tuple[str, str]]:
-    """README's rows: what, (read where it lies?, what to do if not)."""
-    text = README.read_text().split("| what | read where it lies? |")[1]
+    """The page's rows: what, (read where it lies?, what to do if not)."""
+    text = PAGE.read_text().split("| what | read where it lies? |")[1]
     rows = re.findall(r"^\| (.+?) \| (.+?) \| (.*?) ?\|$", text.split("\n\n")[0], re.MULTILINE)
     return {what: (answer, advice) for what, answer, advice in rows if what != "---"}
 
@@ -140,8 +148,11 @@ CASES = [
 ELSEWHERE = (
     "matplotlib figures",
     "torch tensors on the CPU, parameters, modules; pyarrow's tensors",
+    "what offers the Arrow PyCapsule interface or DLPack, and can't be pickled (arro3, nanoarrow); "
+    "jax's arrays",
 )
-"""What other tests hold: tests/process/test_figures.py, test_objects.py, those that need torch."""
+"""What other tests hold: tests/process/test_figures.py, test_objects.py, test_interchange.py, and
+those that need torch."""
 
 
 def test_the_table_has_these_rows() -> None:
@@ -166,6 +177,10 @@ def equal(a: Any, b: Any) -> bool:
     if isinstance(a, pd.Series):
         pd.testing.assert_series_equal(a, b)
         return True
+    if isinstance(a, xr.DataArray | xr.Dataset):
+        return bool(a.identical(b))
+    if isinstance(a, da.Array):
+        return a.chunks == b.chunks and equal(a.compute(), b.compute())
     if sp.issparse(a):
         return np.array_equal(a.toarray(), b.toarray())
     if isinstance(a, pl.DataFrame | pl.Series | pa.Table | pa.RecordBatch | pa.Array):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
 from tests.unit.wire.sockets import drain
 from workbench.core import events as ev
-from workbench.server.peers import MOST_HELD, MOST_SHOWN, HeldMemory, Peer
-from workbench.wire.buffers import Inbox
+from workbench.server.peers import MOST_HELD, MOST_OBJECTS, MOST_SHOWN, HeldMemory, Peer
+from workbench.wire.buffers import Inbox, Outbox
 from workbench.wire.codec import decode_from_server
 
 Ends = tuple[Peer, socket.socket]
@@ -69,3 +70,70 @@ def test_who_has_kept_us_waiting_longest_is_hung_up_on_when_it_is_too_much(ends:
     peers[0].inbox.close()
     memory.note(peers[0])
     assert memory.excess() is None
+
+
+def say(ends: Ends, *messages: ev.Event) -> None:
+    """Have the client say this, and the server read it."""
+    peer, sock = ends
+    outbox = Outbox()
+    for message in messages:
+        outbox.put(message)
+    sent = False
+    while not sent:
+        sent = outbox.send(sock.sendmsg)
+        with suppress(BlockingIOError):
+            while True:
+                peer.inbox.receive(peer.sock.recvmsg)
+
+
+def test_messages_about_many_objects_are_taken_in_parts_and_in_order(ends: Ends) -> None:
+    peer, _ = ends
+    ids = tuple(range(2 * MOST_OBJECTS + 5))
+    said = [
+        ev.Hold((1, 2)),
+        ev.Free(ids),
+        ev.Cancel(3),
+        ev.Unview(tuple((id, 7) for id in ids)),
+        ev.Ask(4),
+        ev.Drop((1,)),
+    ]
+    say(ends, *said)
+    turns = []
+    while True:
+        turns.append(peer.take(gone=False))
+        if not peer.is_waiting:
+            break
+    for turn in turns:
+        assert sum(len(_named(message)) for message in turn) <= MOST_OBJECTS
+        assert not any(isinstance(message, ev.Ask) for message in turn[:-1])
+    assert [len(turn) for turn in turns] == [2, 1, 3, 1, 2, 1]
+    taken = [message for turn in turns for message in turn]
+    assert [type(m) for m in _joined(taken)] == [type(m) for m in said]
+    assert [_named(m) for m in _joined(taken)] == [_named(m) for m in said]
+
+
+def _named(message: ev.Event) -> tuple[object, ...]:
+    if isinstance(message, ev.Unview):
+        return message.views
+    return message.objects if isinstance(message, ev.Hold | ev.Free | ev.Drop) else ()
+
+
+def _joined(messages: list[ev.Event]) -> list[ev.Event]:
+    """Parts that follow each other as one."""
+    joined: list[ev.Event] = []
+    for message in messages:
+        if isinstance(message, ev.Free) and joined and isinstance(joined[-1], ev.Free):
+            joined[-1] = ev.Free(joined[-1].objects + message.objects)
+        elif isinstance(message, ev.Unview) and joined and isinstance(joined[-1], ev.Unview):
+            joined[-1] = ev.Unview(joined[-1].views + message.views)
+        else:
+            joined.append(message)
+    return joined
+
+
+def test_of_who_has_gone_all_is_taken_but_questions(ends: Ends) -> None:
+    peer, _ = ends
+    ids = tuple(range(MOST_OBJECTS + 5))
+    say(ends, ev.Ask(4), ev.Free(ids), ev.Drop(ids))
+    assert peer.take(gone=True) == [ev.Free(ids), ev.Drop(ids)]
+    assert not peer.is_waiting

@@ -11,20 +11,21 @@ from IPython.core.magic import line_cell_magic, magics_class
 from IPython.core.magic_arguments import argument
 
 from workbench import api
-from workbench.actors import ActorClass, ActorHandle, handle_of
+from workbench.api.actors import ActorClass, ActorHandle, handle_of
 from workbench.engines.base import Call, Engine, Exported
-from workbench.errors import MagicError, cell_label, for_future
+from workbench.errors import MagicError, for_future
+from workbench.errors.remote_frames import cell_label
 from workbench.host.cells import Cell, Namespace, evaluate, run_cell
 from workbench.host.seeding import LARGEST
 from workbench.ipython import write_back
 from workbench.ipython.arguments import magic_arguments, parse, unquoted
-from workbench.ipython.capture import Cargo
+from workbench.ipython.capture import CellInputs
 from workbench.ipython.cells import CellNames, analyse
 from workbench.ipython.job import Job, outputs_of
 from workbench.ipython.missing_names import StayedName, missing
 from workbench.ipython.notebook import Notebook, NotebookMagics
 from workbench.ipython.originals import Originals
-from workbench.options import LONGEST, ActorOptions, CellOptions, TaskOptions
+from workbench.options import DETACHED, LONGEST, ActorOptions, CellOptions, TaskOptions
 from workbench.ref import ObjectRef
 from workbench.report.format import printable
 
@@ -127,14 +128,14 @@ class RemoteMagics(NotebookMagics):
         engine = api.engine()
         handle = self._namespace(engine, request.actor, not args.dry_run)
         known, each = self._known(request, handle), (request.item, request.items or ())
-        cargo = Cargo(self._notebook, engine, request.names, request.cell.given, known, each)
+        inputs = CellInputs(self._notebook, engine, request.names, request.cell.given, known, each)
         if args.dry_run:
-            return cargo.preview()
+            return inputs.preview()
         try:
-            self._run(engine, request, handle, cargo, args.wait, args.quiet)
+            self._run(engine, request, handle, inputs, args.wait, args.quiet)
         except BaseException as error:
             # The error is remembered with the job, and the last one by IPython: not our frames.
-            del cargo, request, each
+            del inputs, request, each
             shown = for_future(error)  # a cell that exits does so on its worker
             raise shown.with_traceback(None) from error.__cause__
         return None
@@ -144,22 +145,23 @@ class RemoteMagics(NotebookMagics):
         engine: Engine,
         request: Request,
         handle: ActorHandle | None,
-        cargo: Cargo,
+        inputs: CellInputs,
         wait: bool,
         quiet: bool,
     ) -> None:
         """Submit it, bind what will come back, and wait for it if that is wanted."""
         size = 1 if request.items is None else len(request.items)
         origin = self._notebook.router.origin()
-        captured = cargo.take()
+        captured = inputs.take()
         job = Job(engine, request.options.job, size, origin, request.actor)
-        for note in cargo.notes:
+        job.apart = inputs.apart
+        for note in inputs.notes:
             job.note(note)
         if wait:
             self._notebook.awaited.append(job)
         results: list[ObjectRef] = []
         each = request.item, request.items or ()
-        originals = Originals(engine, captured, self._notebook.variables, each, cargo.slow)
+        originals = Originals(engine, captured, self._notebook.variables, each, inputs.slow)
         if not request.asked:
             brings = handle is None and request.items is None
             tracked = replace(originals.tracked, brings=brings)
@@ -332,7 +334,7 @@ class RemoteMagics(NotebookMagics):
                 raise MagicError(f"{what}: {item!r} can't be a variable.")
             if expression.isidentifier() and expression not in self._notebook.variables:
                 names = self._notebook.own_names()
-                raise missing([expression], "the notebook", names, outcome="Nothing was sent.")
+                raise missing([expression], "the notebook", names)
             try:
                 items = list(self.shell.ev(expression))
             except TypeError as error:
@@ -350,7 +352,8 @@ class RemoteMagics(NotebookMagics):
             return None
         ref = engine.find_actor(name)
         if ref is None:
-            made = ActorClass(Namespace, ActorOptions(name=name), api.engine)
+            options = ActorOptions(name=name, lifetime=DETACHED)
+            made = ActorClass(Namespace, options, api.engine)
             return made.remote() if make else None
         handle = handle_of(engine, ref)
         if handle._description.cls != Namespace.__name__:
@@ -386,13 +389,13 @@ class RemoteMagics(NotebookMagics):
         engine = api.engine()
         cell = self._cell(expression, filename, 1, names)
         options = TaskOptions(max_retries=0, name=expression.strip())
-        cargo = Cargo(self._notebook, engine, names)
-        originals = Originals(engine, cargo.take(), self._notebook.variables, slow=cargo.slow)
+        inputs = CellInputs(self._notebook, engine, names)
+        originals = Originals(engine, inputs.take(), self._notebook.variables, slow=inputs.slow)
         cell = replace(cell, tracked=originals.tracked)
         call = Call(
             (cell, originals.packed) if originals.packed else (cell,), originals.names, options
         )
-        for note in cargo.notes:
+        for note in inputs.notes:
             print(printable(note))
         ref: Any = engine.submit(EVALUATE, call)
         return ref  # type: ignore[no-any-return]

@@ -97,7 +97,12 @@ class SessionMagics(NotebookMagics):
 
                 return dashboard()
             case _:
-                print(_status() if api.is_initialized() else NONE)
+                if not api.is_initialized():
+                    print(NONE)
+                    return None
+                engine = api.engine()
+                more = [("huge pages", engine.huge_pages())]
+                print(cards.of_snapshot(engine.summary(), more).text())
         return None
 
     def _start(self, settings: dict[str, Any]) -> None:
@@ -135,8 +140,3 @@ def _lost() -> str:
     with contextlib.suppress(SessionError):
         return lost_by_leaving(api.engine())
     return ""
-
-
-def _status() -> str:
-    engine = api.engine()
-    return cards.of_snapshot(engine.summary(), [("huge pages", engine.huge_pages())]).text()

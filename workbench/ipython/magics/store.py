@@ -15,7 +15,7 @@ from IPython.display import display
 
 from workbench import api
 from workbench.core.events import About
-from workbench.engines.base import Engine
+from workbench.engines.base import Copying, Engine
 from workbench.errors import MagicError
 from workbench.ipython import write_back
 from workbench.ipython.arguments import as_written, magic_arguments, parse, unquoted
@@ -130,6 +130,11 @@ class StoringMagics(NotebookMagics):
     @magic_arguments()
     @argument("--as", dest="target", metavar="NAME", help="variable to bind it to")
     @argument("--copy", action="store_true", help="private, writable arrays")
+    @argument(
+        "--cow",
+        action="store_true",
+        help="copy on write: the same, but a page is copied when it is written to",
+    )
     @argument("--timeout", type=float, metavar="S", help="seconds to wait at most; 0 asks once")
     @argument("--jobs", action="store_true", help="what background cells that are done assigned")
     @argument(
@@ -141,13 +146,17 @@ class StoringMagics(NotebookMagics):
     def get(self, line: str) -> None:
         """Bind variables to what the store has under these names.
 
-        Arrays are views of shared memory: no copy is made, and they are read-only.
+        Arrays are views of shared memory: no copy is made, and they are read-only. With --cow they
+        can be written to, and only the pages that are written take memory of their own.
         """
         args = parse(self.get, line)
+        if args.copy and args.cow:
+            raise MagicError("--copy copies all at once, --cow what is written. Give one of them.")
+        copy: Copying = "on write" if args.cow else args.copy
         if args.jobs:
             if args.names or args.target:
                 raise MagicError("%get --jobs takes no names: it gets what the cells assigned.")
-            self._get_jobs(args.copy)
+            self._get_jobs(copy)
             return
         if not args.names:
             raise MagicError("%get needs a name: `%get x`, or `%get x --as y`.")
@@ -167,14 +176,14 @@ class StoringMagics(NotebookMagics):
         with progress(self._notebook.router, waiting.tell) as end:
             if args.timeout is not None:
                 waiting.wait(args.timeout)
-            values = iter(engine.get(list(refs.values()), None, args.copy))
+            values = iter(engine.get(list(refs.values()), None, copy))
             end(waiting.ended(), only_instead=True)
         for name, ref in found.items():
             target = args.target or name
             if _is_list(ref):
                 self._notebook.variables[target] = list(islice(values, len(ref)))
             else:
-                self._bind(target, ref, next(values), args.copy)
+                self._bind(target, ref, next(values), copy)
 
     def _get_changed(self, name: str, target: str | None, brought: set[str]) -> bool:
         """Bring what a background cell changed of a variable in place, if one did, or may yet.
@@ -192,12 +201,12 @@ class StoringMagics(NotebookMagics):
         brought.update(job.mutated)
         return True
 
-    def _bind(self, name: str, ref: ObjectRef, value: Any, is_copy: bool) -> None:
+    def _bind(self, name: str, ref: ObjectRef, value: Any, copy: Copying) -> None:
         self._notebook.variables[name] = value
-        if not is_copy:
+        if not copy:
             self._notebook.bindings.note(name, value, ref)
 
-    def _get_jobs(self, is_copy: bool) -> None:
+    def _get_jobs(self, copy: Copying) -> None:
         """Bind what background cells that are done assigned, where that are refs or nothing yet.
 
         Those of this notebook, and those that nobody has collected.
@@ -219,9 +228,9 @@ class StoringMagics(NotebookMagics):
                 if name in job.unset or not is_made(variables.get(name, ref), ref):
                     continue  # it has no value, or means something else by now
                 if isinstance(ref, list):
-                    variables[name] = engine.get(ref, None, is_copy)
+                    variables[name] = engine.get(ref, None, copy)
                 else:
-                    self._bind(name, ref, engine.get([ref], None, is_copy)[0], is_copy)
+                    self._bind(name, ref, engine.get([ref], None, copy)[0], copy)
                 bound.append(name)
             if bound:
                 print(printable(f"{job.name}: {', '.join(bound)}"))

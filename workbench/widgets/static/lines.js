@@ -67,11 +67,10 @@ export function rest(all, seen) {
   return all;
 }
 
-/** All of one model's: a kernel's, or (`only`) one line's where the front end wants a view for each. */
+/** All of one model's: a kernel's, or one line's where the front end wants a view for each. */
 class JobLines {
-  constructor(model, only = "") {
+  constructor(model) {
     this.model = model;
-    this.only = only;
     this.places = document.getElementsByClassName(PLACE);
     this.states = new Map(); // by name: what the kernel said last
     this.asked = new Set(); // names
@@ -248,7 +247,7 @@ function follow({ model }) {
 function followOne({ model, el }) {
   const name = model.get("key");
   el.append(h("div", { class: PLACE, "data-line": name, "data-seq": 1e9 }));
-  const lines = new JobLines(model, name);
+  const lines = new JobLines(model);
   return () => lines.close();
 }
 

@@ -1,0 +1,275 @@
+"""What can go wrong with calls of executors, pools and joblib: each ends with the exception that
+its library has for it, and our sentence says what to do."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import re
+import signal
+import threading
+from collections.abc import Callable
+from concurrent import futures
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+import joblib
+import pytest
+from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+import workbench as wb
+from tests.patience import TIMEOUT
+from tests.process.gates import Gate
+from workbench.engines.base import Engine
+
+Run = Callable[..., Any]
+"""Calls a function with a value, by one of the interfaces, and gives what it returns."""
+
+
+def parallel(fn: Run, value: Any, n_jobs: int | None = 2, **options: Any) -> Any:
+    with joblib.parallel_config("workbench"):
+        return joblib.Parallel(n_jobs, **options)([joblib.delayed(fn)(value) for _ in range(2)])[0]
+
+
+RUNS: dict[str, Run] = {
+    "submit": lambda fn, value: wb.Executor().submit(fn, value).result(TIMEOUT),
+    "map": lambda fn, value: next(wb.Executor().map(fn, [value])),
+    "map in chunks": lambda fn, value: next(wb.Executor().map(fn, [value], chunksize=3)),
+    "apply": lambda fn, value: wb.Pool().apply(fn, (value,)),
+    "apply_async": lambda fn, value: wb.Pool().apply_async(fn, (value,)).get(TIMEOUT),
+    "Pool.map": lambda fn, value: wb.Pool().map(fn, [value])[0],
+    "imap": lambda fn, value: next(wb.Pool().imap(fn, [value])),
+    "imap_unordered": lambda fn, value: next(wb.Pool().imap_unordered(fn, [value])),
+    "joblib": parallel,
+}
+every = pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
+
+
+@pytest.fixture(autouse=True)
+def registered() -> None:
+    wb.register_joblib()
+
+
+def same(value: Any) -> Any:
+    return value
+
+
+def dies(_: Any) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+# -- what is passed --------------------------------------------------------------------------------
+
+
+@every
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (threading.Lock, r"\(_thread\.lock\)"),
+        (lambda: (n for n in "abc"), r"\(generator\)"),
+        (lambda: {"a": [threading.Lock()]}, r"\['a'\]\[0\] \(_thread\.lock\)"),
+    ],
+    ids=["a lock", "a generator", "deep inside"],
+)
+def test_what_cannot_be_pickled(
+    session: Engine, run: Run, make: Callable[[], Any], name: str
+) -> None:
+    """loky raises a PicklingError, the others mostly a TypeError: it is both."""
+    with pytest.raises(pickle.PicklingError, match=name) as error:
+        run(same, make())
+    assert isinstance(error.value, TypeError)
+
+
+@every
+def test_what_others_cannot_pickle(session: Engine, run: Run) -> None:
+    class Local:
+        n = 7
+
+    assert run(lambda value: value.n, Local()) == 7
+
+
+@every
+def test_a_result_that_cannot_be_pickled(session: Engine, run: Run) -> None:
+    def makes(value: Any) -> Any:
+        return [value, threading.Lock()]
+
+    with pytest.raises(pickle.PicklingError, match=r"result of .*_thread\.lock"):
+        run(makes, 1)
+
+
+def test_submitting_it_raises_nothing(session: Engine) -> None:
+    """As with a ProcessPoolExecutor: who waits for the future is told."""
+    with wb.Executor() as executor:
+        calls = [executor.submit(same, value) for value in (1, threading.Lock(), 3)]
+        done = futures.wait(calls, TIMEOUT).done
+        assert done == set(calls)
+        assert [call.exception() is None for call in calls] == [True, False, True]
+        assert not calls[1].cancel()
+
+
+# -- how many --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_jobs", [None, 1, 2, 99, -1, -99])
+def test_numbers_of_jobs(session: Engine, n_jobs: int | None) -> None:
+    assert parallel(same, 3, n_jobs) == 3
+    with joblib.parallel_config("workbench"):
+        assert 1 <= joblib.effective_n_jobs(n_jobs) <= 2
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "text"),
+    [
+        (lambda: parallel(same, 3, 0), ValueError, "n_jobs"),
+        (lambda: wb.Executor(0), ValueError, "max_workers=0 must be 1 or more"),
+        (lambda: wb.Executor("2"), TypeError, "max_workers='2' must be a whole number"),
+        (lambda: wb.Pool(0), ValueError, "must be 1 or more"),
+        (lambda: wb.Pool(maxtasksperchild=0), ValueError, "maxtasksperchild=0 must be 1 or more"),
+        (lambda: wb.Pool(maxtasksperchild=0.5), ValueError, "must be a whole number"),
+        (lambda: wb.Pool(initializer=3), TypeError, "initializer must be a function"),
+        (lambda: wb.Executor(initializer=3), TypeError, "initializer must be a function"),
+        (lambda: wb.Executor().map(same, [1], chunksize=0), ValueError, "chunksize=0"),
+        (lambda: next(wb.Pool().imap(same, [1], 0)), ValueError, "chunksize=0"),
+    ],
+)
+def test_numbers_that_cannot_be(
+    session: Engine, call: Callable[[], Any], kind: type[Exception], text: str
+) -> None:
+    with pytest.raises(kind, match=re.escape(text)):
+        call()
+
+
+# -- when ------------------------------------------------------------------------------------------
+
+
+def used_after_its_end(name: str) -> Any:
+    if name.startswith(("submit", "map")):
+        executor = wb.Executor()
+        executor.shutdown()
+        return executor.submit(same, 1) if name == "submit" else executor.map(same, [1])
+    pool = wb.Pool()
+    if name == "terminated":
+        pool.terminate()
+    else:
+        pool.close()
+    if name == "entered":
+        with pool:
+            return None
+    return pool.apply(same, (1,))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "text"),
+    [
+        ("submit", RuntimeError, "shut down"),
+        ("map", RuntimeError, "shut down"),
+        ("closed", ValueError, "closed"),
+        ("terminated", ValueError, "closed"),
+        ("entered", ValueError, "closed"),
+    ],
+)
+def test_after_its_end(session: Engine, name: str, kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind, match=text):
+        used_after_its_end(name)
+
+
+@every
+def test_in_a_fork(session: Engine, run: Run) -> None:
+    """The session stays the parent's; what the child makes says so, and doesn't wait for ever."""
+    reads, writes = os.pipe()
+    pid = os.fork()
+    if not pid:
+        os.close(reads)
+        try:
+            run(same, 1)
+        except BaseException as error:
+            kinds = [kind.__name__ for kind in type(error).__mro__]
+            os.write(writes, f"{' '.join(kinds)}: {error}".encode())
+        os._exit(0)
+    os.close(writes)
+    with os.fdopen(reads) as pipe:
+        said = pipe.read()
+    os.waitpid(pid, 0)
+    assert "BrokenProcessPool" in said.split(":")[0]
+    assert "forked" in said
+
+
+def test_from_a_worker(session: Engine) -> None:
+    def inner(value: int) -> Any:
+        wb.register_joblib()
+        return {run(lambda x: x + 1, value) for run in RUNS.values()}
+
+    assert wb.get([wb.remote(inner).remote(n) for n in range(3)]) == [{1}, {2}, {3}]
+
+
+def test_a_worker_that_is_killed(session: Engine) -> None:
+    """loky's exception, which is a BrokenProcessPool as the others'; `test_executor` has those."""
+    with (
+        joblib.parallel_config("workbench"),
+        pytest.raises(TerminatedWorkerError, match="was killed by SIGKILL"),
+    ):
+        joblib.Parallel(2)([joblib.delayed(dies)(1)])
+    assert parallel(same, 2) == 2  # the pool is whole
+
+
+def fails(*_: Any) -> None:
+    raise LookupError("not there")
+
+
+def test_an_initializer_that_fails(session: Engine) -> None:
+    with wb.Executor(initializer=fails) as executor:
+        first = executor.submit(same, 1)
+        assert isinstance(first.exception(TIMEOUT), BrokenProcessPool)
+        with pytest.raises(BrokenProcessPool, match="fails, failed: LookupError: not there"):
+            executor.submit(same, 1)
+    with pytest.raises(BrokenProcessPool, match="LookupError: not there"):
+        wb.Pool(initializer=fails).map(same, [1])
+    for _ in range(2):  # joblib's comes again: nobody could make it anew
+        with (
+            joblib.parallel_config("workbench", initializer=fails),
+            pytest.raises(TerminatedWorkerError, match="LookupError: not there"),
+        ):
+            joblib.Parallel(2)(joblib.delayed(same)(n) for n in range(2))
+
+
+# -- a session that ends ---------------------------------------------------------------------------
+
+
+WAITS: dict[str, Callable[[Any], Any]] = {
+    "submit": lambda stop: wb.Executor().submit(stop).result(TIMEOUT),
+    "map": lambda stop: next(wb.Executor().map(lambda s: s(), [stop])),
+    "wait": lambda stop: futures.wait([wb.Executor().submit(stop)], TIMEOUT).done.pop().result(),
+    "apply": lambda stop: wb.Pool().apply(stop),
+    "imap": lambda stop: next(wb.Pool().imap(lambda s: s(), [stop])),
+    "joblib": lambda stop: parallel(lambda s: s(), stop),
+}
+
+
+def test_a_session_that_ends_while_they_wait(runtime: str, gate: Gate) -> None:
+    wb.init(workers=2, memory="32MB")
+    with futures.ThreadPoolExecutor(len(WAITS)) as threads:
+        waiting = {name: threads.submit(call, gate.stop) for name, call in WAITS.items()}
+        gate.next()
+        wb.shutdown()
+        for name, call in waiting.items():
+            error = call.exception(TIMEOUT)
+            assert isinstance(error, BrokenProcessPool), name
+            assert "session" in str(error), name
+
+
+def test_time_is_up(session: Engine, gate: Gate) -> None:
+    executor, pool = wb.Executor(), wb.Pool()
+    late: list[tuple[Callable[[], Any], type[Exception]]] = [
+        (lambda: executor.submit(gate.stop).result(0.01), TimeoutError),
+        (lambda: next(executor.map(same, [gate.stop], timeout=-1)), TimeoutError),
+        (lambda: next(futures.as_completed([executor.submit(gate.stop)], 0.01)), TimeoutError),
+        (lambda: pool.apply_async(gate.stop).get(0.01), multiprocessing.TimeoutError),
+        (lambda: pool.imap(lambda s: s(), [gate.stop]).next(0.01), multiprocessing.TimeoutError),
+        (lambda: parallel(lambda s: s(), gate.stop, timeout=0.01), multiprocessing.TimeoutError),
+    ]
+    for call, kind in late:
+        with pytest.raises(kind):
+            call()
+    pool.terminate()
+    executor.shutdown(wait=False, cancel_futures=True)

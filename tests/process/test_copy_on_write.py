@@ -1,0 +1,227 @@
+"""`get(copy_on_write=True)`: writable, and only the pages that are written are copied."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import xarray as xr
+
+import workbench as wb
+from tests.leaks import eventually
+from tests.process.processes import mapping_of, place_of, private_memory, private_pages
+from workbench.engines.base import Engine
+from workbench.system.sizes import PAGE
+
+PRIVATE = "rw-p /memfd:workbench"
+N = 2_000_000  # 16 MB of floats
+
+
+def address(array: Any) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def get(ref: wb.ObjectRef) -> Any:
+    return wb.get(ref, copy_on_write=True)
+
+
+def test_only_the_pages_that_are_written_are_copied(session: Engine) -> None:
+    ref = wb.put(np.ones(N))
+    shown = wb.get(ref)
+    before = private_memory()
+    own = get(ref)
+    assert own.sum() == N  # to read copies nothing
+    assert own.flags.writeable
+    assert mapping_of(address(own)) == PRIVATE
+    assert address(own) != address(shown)
+    assert place_of(address(own)) == place_of(address(shown))
+    assert private_pages(address(own)) == 0
+    own[0] = own[1] = own[N // 2] = 7
+    assert private_pages(address(own)) == 2 * PAGE
+    assert private_memory() - before < own.nbytes / 8
+    assert (shown == 1).all()
+    own[:] = 3
+    assert private_pages(address(own)) >= own.nbytes
+    assert private_memory() - before >= own.nbytes
+
+
+def test_nobody_else_sees_it(session: Engine) -> None:
+    ref = wb.put(np.zeros(N))
+    one, other = get(ref), get(ref)
+    one[:] = 1
+    other[3] = 2
+
+    @wb.remote
+    def total(array: Any, again: list[wb.ObjectRef]) -> tuple[float, float]:
+        own = wb.get(again[0], copy_on_write=True)
+        own += 1
+        return array.sum(), own.sum()
+
+    assert wb.get(total.remote(ref, [ref])) == (0, N)
+    assert wb.get(ref).sum() == 0
+    assert (one.sum(), other.sum()) == (N, 2)
+    # What is passed on is what is there now, not what is stored.
+    assert wb.get(total.remote(one, [ref]))[0] == N
+    assert wb.get(wb.put(one)).sum() == N
+
+
+def frame() -> pd.DataFrame:
+    return pd.DataFrame({"x": np.arange(float(N)), "s": pd.array(["a"] * N, "string[pyarrow]")})
+
+
+def write_frame(df: Any) -> Any:
+    df.loc[3, "x"] = -1
+    return df["x"].to_numpy()
+
+
+def write_table(table: Any) -> Any:
+    column = np.frombuffer(table["x"].chunk(0).buffers()[1])
+    column[3] = -1
+    return column
+
+
+def write_dataset(data: Any) -> Any:
+    data["x"][3] = -1
+    return data["x"].to_numpy()
+
+
+KINDS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
+    "a frame": (frame, write_frame),
+    "an Arrow table": (lambda: pa.table({"x": np.arange(float(N))}), write_table),
+    "xarray": (lambda: xr.Dataset({"x": ("t", np.arange(float(N)))}), write_dataset),
+    "nested": (lambda: {"a": [{"x": frame()}, 1]}, lambda value: write_frame(value["a"][0]["x"])),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_has_arrays_inside(session: Engine, kind: str) -> None:
+    make, write = KINDS[kind]
+    ref = wb.put(make())
+    own = get(ref)
+    written = write(own)
+    assert written[:5].tolist() == [0, 1, 2, -1, 4]
+    assert mapping_of(address(written)) == PRIVATE
+    assert private_pages(address(written)) <= 8 * PAGE
+    assert write(get(ref))[4] == 4
+    assert write(wb.get(ref, copy=True))[4] == 4
+
+
+@pytest.mark.parametrize("length", [0, 3, 3000, 30_000])
+def test_what_is_small_is_copied(session: Engine, length: int) -> None:
+    """Inline, or in an extent: a mapping would take longer."""
+    ref = wb.put([np.zeros(length), {"n": length}])
+    own, rest = get(ref)
+    own[:] = 1
+    assert rest == {"n": length}
+    assert "memfd" not in mapping_of(address(own))
+    assert not wb.get(ref)[0].any()
+
+
+def test_it_keeps_the_bytes_and_dies_with_the_last_view(session: Engine) -> None:
+    ref = wb.put(np.arange(float(N)))
+    part = get(ref)[10:20]
+    wb.free(ref)
+    assert wb.snapshot().live >= 8 * N  # `part` needs them
+    again = wb.put(np.zeros(N))
+    assert part.tolist() == [*range(10, 20)]
+    part[0] = 5
+    del part
+    wb.free(again)
+    assert eventually(lambda: wb.snapshot().live == 0)
+
+
+def test_why_names_the_variable(session: Engine) -> None:
+    def search() -> str:
+        own = get(ref)
+        account = str(wb.why(ref, deep=True))
+        assert own is not None
+        return account
+
+    ref = wb.put(np.arange(float(N)))
+    assert "`own`" in search()
+
+
+def test_several_refs_and_one_mapping_each(session: Engine) -> None:
+    refs = [wb.put(np.full(N // 8, i)) for i in range(3)]
+    wb.get(refs)  # their segment is mapped
+    before = len(os.listdir("/proc/self/fd"))
+    owns = wb.get(refs, copy_on_write=True)
+    assert len(os.listdir("/proc/self/fd")) - before == 3
+    for own in owns:
+        own += 1
+    assert [int(own[0]) for own in owns] == [1, 2, 3]
+    assert [int(each[0]) for each in wb.get(refs)] == [0, 1, 2]
+    many = wb.put([np.zeros(N // 8)] + [np.zeros(40) for _ in range(500)])
+    got = get(many)
+    assert len(os.listdir("/proc/self/fd")) - before == 4
+    got[500][:] = 1
+
+
+def test_where_there_is_no_descriptor_left_it_is_copied(
+    session: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import resource
+
+    ref = wb.put(np.zeros(N))
+    wb.get(ref)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = max(map(int, os.listdir("/proc/self/fd")))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (used, hard))
+    try:
+        holes = []
+        while True:
+            try:
+                holes.append(os.dup(0))
+            except OSError:
+                break
+        own = get(ref)
+        own[:] = 1
+        for fd in holes:
+            os.close(fd)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert own.sum() == N
+    assert not wb.get(ref).any()
+
+
+@pytest.mark.fresh_session
+def test_on_disk(tmp_path: Path) -> None:
+    wb.init(workers=1, memory="64MB", spill_dir=str(tmp_path))
+    ref = wb.put(np.zeros(N))
+    wb.spill(ref)
+    own = get(ref)
+    own[5] = 1
+    assert own.sum() == 1
+    assert private_pages(address(own)) == PAGE
+    assert wb.get(ref).sum() == 0
+
+
+@pytest.mark.fresh_session
+def test_it_outlives_the_session() -> None:
+    wb.init(workers=1, memory="64MB")
+    own = get(wb.put(np.zeros(N)))
+    own[0] = 1
+    wb.shutdown()
+    own[N // 2] = 1
+    assert own.sum() == 2
+
+
+def test_both_ways_at_once_are_an_error(session: Engine) -> None:
+    ref = wb.put(1)
+    with pytest.raises(ValueError, match="Say one"):
+        wb.get(ref, copy=True, copy_on_write=True)
+
+
+def test_one_that_failed_raises_as_ever(session: Engine) -> None:
+    @wb.remote
+    def fail() -> None:
+        raise KeyError("gone")
+
+    with pytest.raises(KeyError, match="gone"):
+        get(fail.remote())

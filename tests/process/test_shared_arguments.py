@@ -1,0 +1,76 @@
+"""A large argument is stored once, and again if anything about it has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench.engines.base import Engine
+from workbench.interop import shared_arguments
+from workbench.interop.shared_arguments import LARGE, SharedArguments
+
+N = LARGE // 4
+KINDS: dict[str, Callable[[], Any]] = {
+    "rows": lambda: np.arange(N, dtype=np.int64).reshape(4, -1),
+    "columns": lambda: np.asfortranarray(np.arange(N, dtype=np.float64).reshape(4, -1)),
+    "dates": lambda: np.arange(N).astype("M8[s]").reshape(4, -1),
+    "strided": lambda: np.arange(2 * N, dtype=np.int64).reshape(4, -1)[:, ::2],
+    "fields": lambda: np.arange(4 * N).reshape(4, -1).view([("a", "i4"), ("b", "i4")]),
+    "objects": lambda: np.array([[n, str(n)] * N for n in range(2)], object),
+}
+
+
+@pytest.fixture(autouse=True)
+def several_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_arguments, "PIECE", LARGE // 2)
+
+
+def same(a: Any, b: Any) -> bool:
+    return a.dtype == b.dtype and a.shape == b.shape and bool((a == b).all())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_is_stored_again_when_it_has_changed(session: Engine, kind: str) -> None:
+    value, arguments = KINDS[kind](), SharedArguments()
+    first = arguments.ref_of(session, value)
+    for _ in range(3):
+        arguments.begin()
+        assert arguments.ref_of(session, value) is first
+    value[-1, -1] = value[0, 1]
+    assert arguments.ref_of(session, value) is first  # looked at once for each call of joblib's
+    arguments.begin()
+    again = arguments.ref_of(session, value)
+    assert again is not first
+    assert same(wb.get(again), value)
+
+
+CHANGES: dict[str, Callable[[Any], object]] = {
+    "shape": lambda value: setattr(value, "shape", (2, -1)),
+    "type": lambda value: setattr(value, "dtype", np.uint64),
+    "first": lambda value: value.__setitem__((0, 0), 7),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # numpy's, of setting a shape
+def test_what_else_can_change(session: Engine, change: str) -> None:
+    value, arguments = KINDS["rows"](), SharedArguments()
+    first = arguments.ref_of(session, value)
+    arguments.begin()
+    assert arguments.ref_of(session, value) is first
+    CHANGES[change](value)
+    arguments.begin()
+    again = arguments.ref_of(session, value)
+    assert again is not first
+    assert same(wb.get(again), value)
+
+
+def test_one_that_was_freed_is_stored_again(session: Engine) -> None:
+    value, arguments = KINDS["rows"](), SharedArguments()
+    session.free([arguments.ref_of(session, value)])
+    arguments.begin()
+    assert same(wb.get(arguments.ref_of(session, value)), value)

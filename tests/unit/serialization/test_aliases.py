@@ -1,0 +1,117 @@
+"""Objects that several values have in common, where people could change them."""
+
+from __future__ import annotations
+
+import functools
+from collections import OrderedDict, defaultdict, deque
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.unit.serialization.samples import Holder, by_value, closing_over
+from workbench.serialization import aliases
+from workbench.serialization.aliases import in_common
+
+
+class Own:
+    """A class that travels by value."""
+
+    def __init__(self, **attributes: Any) -> None:
+        vars(self).update(attributes)
+
+    def get(self) -> Any:
+        return self
+
+
+Own.__module__ = "__main__"
+
+
+class OwnList(list[Any]):
+    pass
+
+
+OwnList.__module__ = "__main__"
+
+HOLDERS = {
+    "itself": lambda x: x,
+    "list": lambda x: [1, x],
+    "tuple": lambda x: ((x,),),
+    "dict": lambda x: {"a": x},
+    "nested": lambda x: [{"a": ({"b": x},)}],
+    "deque": lambda x: deque([x]),
+    "defaultdict": lambda x: defaultdict(list, a=x),
+    "ordered": lambda x: OrderedDict(a=x),
+    "attribute": lambda x: Own(x=x),
+    "bound method": lambda x: Own(x=x).get,
+    "own list": lambda x: OwnList([x]),
+    "array": lambda x: np.array([x, None], dtype=object)[:1],
+    "closure": lambda x: closing_over(x),
+    "global": lambda x: by_value("def test(): return data", data=x),
+    "partial": lambda x: functools.partial(print, x),
+    "ring": lambda x: ring(x),
+}
+
+
+def ring(x: Any) -> Any:
+    values = [x]
+    values.append(values)
+    return values
+
+
+OBJECTS = {
+    "list": lambda: [1],
+    "dict": lambda: {"k": 1},
+    "set": lambda: {1},
+    "array": lambda: np.zeros(3),
+    "frame": lambda: pd.DataFrame({"a": [1]}),
+    "instance": lambda: Own(),
+    "a library's": lambda: Holder(),
+}
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+@pytest.mark.parametrize("kind", OBJECTS)
+def test_what_two_have_in_common_is_found(kind: str, holder: str) -> None:
+    x = OBJECTS[kind]()
+    first, second = HOLDERS[holder](x), [x]
+    values = {"first": first, "n": 1, "second": second, "third": [[1], "text"]}
+    assert in_common(values, ["first"])[0] == [("first", "second")]
+    assert in_common(values, ["second"])[0] == [("second", "first")]
+    assert in_common(values, ["first", "second"])[0] == [("second", "first")]
+    assert in_common(values, ["third"]) == ([], [])
+    assert in_common({**values, "second": [OBJECTS[kind]()]}, ["first"]) == ([], [])
+
+
+FRAME = pd.DataFrame({"a": [1, 2], "b": ["x", "y"]})
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("text" * 9, ["text" * 9]),
+        (FRAME, FRAME[["a"]]),  # has the same index
+        (FRAME, FRAME.describe()),
+        ([len, print, np, pd.DataFrame, Own], [len, print, np, pd.DataFrame, Own]),
+        ([np.dtype("f8"), 1.5, None, (), frozenset()],) * 2,
+        (np.float64(1.0), [np.float64(1.0)]),
+    ],
+    ids=str,
+)
+def test_what_nobody_changes_is_not_in_common(first: Any, second: Any) -> None:
+    pair = {"first": list(first) if isinstance(first, list) else first, "second": second}
+    if isinstance(second, list):
+        pair["second"] = list(second)
+    assert in_common(pair, ["first"]) == ([], [])
+
+
+def test_what_is_too_much_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aliases, "MOST", 1000)
+    x = [0]
+    many = [[i] for i in range(2000)]
+    assert in_common({"many": many, "x": x}, ["many"]) == ([], ["many"])
+    assert in_common({"many": many[:500], "x": x}, ["many"]) == ([], [])
+    numbers = list(range(10**5))
+    assert in_common({"numbers": [numbers, x], "x": x}, ["numbers"]) == ([("numbers", "x")], [])
+    assert in_common({"many": many, "n": 1}, ["many"]) == ([], [])  # nothing to be found

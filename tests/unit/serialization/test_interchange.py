@@ -1,0 +1,288 @@
+"""What can't be pickled and offers its data (Arrow's PyCapsules, DLPack) comes as its own class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tests.unit.serialization.extents import extent_of
+from workbench.errors import SerializationError
+from workbench.serialization import codec
+
+N = 10_000
+TABLE = pa.table({"n": np.arange(N), "s": ["text"] * N}, metadata={"made": "here"})
+
+
+class InC:
+    """As a class in C: no attributes that pickle could take."""
+
+    __slots__ = ("_data",)
+
+    def __init__(self, data: Any) -> None:
+        self._data = data
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError("no default __reduce__ due to non-trivial __cinit__")
+
+
+class Frame(InC):
+    """Rows, as arro3's Table and many have them."""
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self._data.__arrow_c_stream__(requested_schema)
+
+    @classmethod
+    def from_arrow(cls, data: Any) -> Any:
+        return cls(pa.table(data))
+
+
+class Column(InC):
+    """One array."""
+
+    def __arrow_c_array__(self, requested_schema: Any = None) -> Any:
+        return self._data.__arrow_c_array__(requested_schema)
+
+    @classmethod
+    def from_arrow(cls, data: Any) -> Self:
+        return cls(pa.array(data))
+
+
+class Holder:
+    """A plain object with something in it that nobody can pickle."""
+
+    def __init__(self, data: Any) -> None:
+        self._owner = data
+        self._capsule = data.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self._owner.__arrow_c_stream__(requested_schema)
+
+    @classmethod
+    def from_arrow(cls, data: Any) -> Self:
+        made = cls.__new__(cls)
+        made._owner, made._capsule = pa.table(data), None
+        return made
+
+
+class Vector(InC):
+    """An array that DLPack describes. ``knows_flags``: whether it reads DLPack's version 1."""
+
+    knows_flags = True
+    device = (1, 0)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._data.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.device
+
+    @classmethod
+    def from_dlpack(cls, array: Any) -> Any:
+        if not cls.knows_flags:
+            array.__dlpack__()
+        return cls(np.from_dlpack(array))
+
+
+class OldVector(Vector):
+    knows_flags = False
+
+
+class OfNamespace(InC):
+    """As the array API has it."""
+
+    __dlpack__ = Vector.__dlpack__
+    __dlpack_device__ = Vector.__dlpack_device__
+    device = (1, 0)
+
+    def __array_namespace__(self) -> Any:
+        import sys
+
+        return sys.modules[__name__]
+
+
+def from_dlpack(array: Any) -> OfNamespace:
+    """What the namespace has."""
+    return OfNamespace(np.from_dlpack(array))
+
+
+def there_and_back(value: Any) -> tuple[Any, Any, codec.Serialized]:
+    serialized = codec.serialize({"inside": [value]}, {})
+    extent = extent_of(serialized)
+    got = codec.deserialize(serialized.header(), extent)["inside"][0]
+    inline = codec.deserialize_inline(codec.serialize(value, {}).inline())
+    assert type(inline) is type(got) is type(value)
+    return got, extent, serialized
+
+
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [
+        (Frame(TABLE), pa.table),
+        (Frame(TABLE.slice(5, 100)), pa.table),
+        (Frame(TABLE[:0]), pa.table),
+        (Column(TABLE["n"].chunk(0)), pa.array),
+        (Column(pa.array([None, {"a": [1]}] * N)), pa.array),
+        (Holder(TABLE), pa.table),
+    ],
+    ids=["table", "slice", "no rows", "array", "struct", "a part in C"],
+)
+def test_arrow_data_comes_as_its_class(value: Any, read: Callable[[Any], Any]) -> None:
+    got, extent, serialized = there_and_back(value)
+    before, after = read(value), read(got)
+    assert after.equals(before)
+    if isinstance(after, pa.Table):
+        assert after.schema.equals(before.schema, check_metadata=True)
+    assert serialized.inband < 2000
+    assert serialized.outband <= before.nbytes * 1.1 + 1000
+    again = codec.serialize(got, {})
+    large = [buffer for buffer in again.buffers if buffer.nbytes > 1000]
+    assert all(np.may_share_memory(buffer, extent) for buffer in large)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(float(N)), np.arange(N)[::-3], np.arange(N).reshape(100, -1).T,
+        np.zeros((0, 3), np.int16), np.array(5), np.arange(N) % 2 == 0, np.arange(N) * 1j,
+    ],
+    ids=["plain", "backwards", "transposed", "empty", "0-d", "bool", "complex"],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", [Vector, OldVector, OfNamespace])
+def test_dlpack_data_comes_as_its_class(kind: Any, array: Any) -> None:
+    got, extent, serialized = there_and_back(kind(array))
+    assert np.array_equal(got._data, array)
+    assert got._data.dtype == array.dtype
+    assert serialized.outband == array.nbytes
+    if kind is not OldVector and array.size > 1:  # in a segment: see test_interchange of processes
+        assert np.may_share_memory(got._data, extent)
+        assert not got._data.flags.writeable
+
+
+class Wrapper:
+    """It can be pickled, and has more than its data."""
+
+    def __init__(self, data: Any) -> None:
+        self.data, self.title = data, "mine"
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        raise AssertionError("nobody needs it")
+
+    __dlpack__ = __array__ = __arrow_c_stream__
+
+
+def test_what_can_be_pickled_is() -> None:
+    got, extent, _ = there_and_back(Wrapper(np.arange(N)))
+    assert got.title == "mine"
+    assert np.may_share_memory(got.data, extent)
+    got, extent, _ = there_and_back(Wrapper(TABLE))
+    assert got.data.equals(TABLE)
+
+
+# -- those that don't hold what they say ----------------------------------------------------------
+
+
+class Raises(Frame):
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        raise ZeroDivisionError("not today")
+
+
+class NoCapsule(Frame):
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return b"no capsule"
+
+
+class Another(Frame):
+    @classmethod
+    def from_arrow(cls, data: Any) -> Any:
+        return pa.table(data)
+
+
+class Fewer(Frame):
+    @classmethod
+    def from_arrow(cls, data: Any) -> Any:
+        return cls(pa.table(data)[:3])
+
+
+class NotBuilt(Frame):
+    @classmethod
+    def from_arrow(cls, data: Any) -> Any:
+        raise ValueError("no")
+
+
+class OnGPU(Vector):
+    device = (2, 0)
+
+
+class NoDevice(Vector):
+    device: Any = "cuda"
+
+
+class AnotherShape(Vector):
+    @classmethod
+    def from_dlpack(cls, array: Any) -> Any:
+        return cls(array[:-1])
+
+
+class DLPackRaises(Vector):
+    def __dlpack__(self, **options: Any) -> Any:
+        raise BufferError("busy")
+
+
+class NoWay(InC):
+    """Nobody could build it again."""
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return np.asarray(self._data)
+
+
+@pytest.mark.parametrize(
+    ("value", "advice"),
+    [
+        *(
+            (kind(TABLE), "pyarrow.table(x)")
+            for kind in (Raises, NoCapsule, Another, Fewer, NotBuilt)
+        ),
+        *(
+            (kind(np.arange(9)), "numpy.from_dlpack(x)")
+            for kind in (OnGPU, NoDevice, AnotherShape, DLPackRaises)
+        ),
+        (NoWay(np.arange(9)), "numpy.asarray(x)"),
+    ],
+    ids=lambda value: type(value).__name__,
+)  # fmt: skip
+def test_what_cannot_be_built_again_is_an_error(value: Any, advice: str) -> None:
+    for inside in (value, [value], {"a": value}):
+        with pytest.raises(SerializationError) as caught:
+            codec.serialize(inside, {})
+        text = str(caught.value)
+        assert "no default __reduce__ due to non-trivial __cinit__" in text
+        assert f"Store the data of the {type(value).__name__}: `{advice}`" in text
+
+
+def test_what_can_be_read_once_is_not_read() -> None:
+    reader = TABLE.to_reader()
+    with pytest.raises(SerializationError, match="can be read only once"):
+        codec.serialize([reader], {})
+    assert reader.read_all().equals(TABLE)
+
+
+class Shapeless(Wrapper):
+    """What it says of itself is of no use."""
+
+    dtype = np.dtype("f8")
+
+    @property
+    def shape(self) -> Any:
+        return (self.Odd(), -3)
+
+    class Odd:
+        def __repr__(self) -> str:
+            raise RuntimeError("odd")
+
+
+def test_a_shape_that_is_none_is_not_shown() -> None:
+    assert codec.describe(Shapeless(1)) == "Shapeless float64"

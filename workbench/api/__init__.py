@@ -1,0 +1,445 @@
+"""What people call in Python, over the current session, by Ray core's names and semantics.
+
+A thin layer: it checks what people pass, and hands it to the engine. Here are put, get, wait and
+what else is about objects; `init` and `shutdown` are in `lifecycle`, `remote` is in `functions`,
+custom serializers in `serializers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, overload
+
+from workbench import context
+from workbench.api.actors import ActorHandle
+from workbench.api.lifecycle import engine, init, is_initialized, shutdown
+from workbench.api.serializers import (
+    deregister_serializer,
+    explain_cost,
+    inspect_serializability,
+    register_serializer,
+)
+from workbench.core.snapshot import Snapshot
+from workbench.engines.base import Copying, Observed, Waitable, engine_of
+from workbench.errors import ObjectLostError, SpillError
+from workbench.ref import ObjectRef
+from workbench.ref_generator import ObjectRefGenerator
+
+if TYPE_CHECKING:
+    from workbench.report.text import ObjectTable
+    from workbench.report.why import Why
+
+__all__ = [
+    "deregister_serializer", "engine", "explain_cost", "init", "inspect_serializability",
+    "is_initialized", "register_serializer", "shutdown",
+]  # fmt: skip
+"""What others define, for whoever needs all of it; beside what is defined here."""
+
+
+def put(value: Any, *, name: str = "") -> ObjectRef:
+    """Store a value; returns its handle.
+
+    Arrays go into shared memory once and are read from there without a copy, read-only.
+
+    Parameters
+    ----------
+    value : object
+        Anything pickle or cloudpickle can take. What changes later doesn't change the object.
+    name : str, optional
+        Keeps the object alive under this name, for every process of the session.
+
+    Returns
+    -------
+    ObjectRef
+
+    Raises
+    ------
+    SerializationError
+        If something in it can't be pickled.
+    StoreFullError
+        If there is no room.
+    TypeError
+        If the name is no text.
+    """
+    if not isinstance(name, str | None):
+        raise TypeError(f"An object's name is text, not {type(name).__name__}.")
+    return engine().put(value, name or "")[0]
+
+
+@overload
+def get(
+    refs: ObjectRef | str, *, timeout: float | None = ..., copy: bool = ...,
+    copy_on_write: bool = ...,
+) -> Any: ...  # fmt: skip
+@overload
+def get(
+    refs: Sequence[ObjectRef | str], *, timeout: float | None = ..., copy: bool = ...,
+    copy_on_write: bool = ...,
+) -> list[Any]: ...  # fmt: skip
+@overload
+def get(
+    refs: ObjectRefGenerator, *, timeout: float | None = ..., copy: bool = ...,
+    copy_on_write: bool = ...,
+) -> ObjectRefGenerator: ...  # fmt: skip
+def get(
+    refs: ObjectRef | str | ObjectRefGenerator | Sequence[ObjectRef | str],
+    *,
+    timeout: float | None = None,
+    copy: bool = False,
+    copy_on_write: bool = False,
+) -> Any:
+    """The value of one ref, or a list of values; waits for tasks that are to make them.
+
+    Parameters
+    ----------
+    refs : ObjectRef or str, sequence of them, or ObjectRefGenerator
+        What to get: refs, or names or ids in the store. A generator is given back as it is: its
+        items are refs.
+    timeout : float, optional
+        Seconds to wait at most. 0 asks once.
+    copy : bool
+        Private, writable arrays instead of read-only views of the store.
+    copy_on_write : bool
+        Private and writable too, but a page (4 KiB) is copied when it is written to, as with
+        ``numpy.memmap(mode="c")``: the rest is read where it lies. Up to 256 KiB are copied.
+
+    Returns
+    -------
+    object
+        The value, or a list of values in the order of the refs.
+
+    Raises
+    ------
+    GetTimeoutError
+        If time is up. Nothing is lost.
+    ValueError
+        If it is to copy both at once and on write.
+    TaskError
+        If a task raised; also an instance of what it raised. Of several refs, as soon as one has.
+    ObjectFreedError, ObjectLostError, ForeignRefError, WorkerCrashedError
+        If the object can't be had, or there is none of that name; the message says why.
+    """
+    if copy and copy_on_write:
+        raise ValueError(
+            "copy=True copies all at once, copy_on_write=True what is written. Say one."
+        )
+    how: Copying = "on write" if copy_on_write else copy
+    if isinstance(refs, ObjectRef | str):
+        return engine().get([_ref_of(refs)], timeout, how)[0]
+    if isinstance(refs, ObjectRefGenerator):
+        return refs
+    if not isinstance(refs, list | tuple):
+        raise TypeError(f"get takes an ObjectRef or a list of them, not {type(refs).__name__}.")
+    found = [ref if isinstance(ref, ObjectRef) else _ref_of(ref) for ref in refs]
+    return engine().get(found, timeout, how)
+
+
+def wait(
+    refs: Sequence[Waitable],
+    *,
+    num_returns: int = 1,
+    timeout: float | None = None,
+    fetch_local: bool = True,
+) -> tuple[list[Waitable], list[Waitable]]:
+    """Wait until ``num_returns`` of the refs are ready, or time is up.
+
+    Parameters
+    ----------
+    refs : sequence of ObjectRef or ObjectRefGenerator
+        A stream is ready when its next item is, or when it is over.
+    num_returns : int
+        How many to wait for.
+    timeout : float, optional
+        Seconds to wait at most.
+    fetch_local : bool
+        Ray's; here all objects are local, so it changes nothing.
+
+    Returns
+    -------
+    ready : list
+        At most ``num_returns``, in the order given.
+    not_ready : list
+        All others, in the order given.
+
+    Raises
+    ------
+    TypeError
+        If it is one ref, and no list of them, or something in the list is none.
+    ValueError
+        If a ref is there twice, or there are fewer than ``num_returns``; not if there are none.
+    """
+    if isinstance(refs, ObjectRef | ObjectRefGenerator):
+        raise TypeError("wait takes a list of refs; for one ref write wait([ref]).")
+    if not isinstance(refs, Iterable):
+        raise TypeError(f"wait takes a list of refs, not {_a(refs)}.")
+    refs = list(refs)
+    for ref in refs:
+        if not isinstance(ref, ObjectRef | ObjectRefGenerator):
+            raise TypeError(f"wait takes ObjectRefs; the list has {_a(ref)}.")
+    if not refs:
+        return [], []
+    if len(set(map(id, refs))) != len(refs):  # an object has one ref in a process
+        raise ValueError("wait needs distinct refs; one of these is there twice.")
+    if not 1 <= num_returns <= len(refs):
+        raise ValueError(f"num_returns={num_returns} must be between 1 and {len(refs)}, the refs.")
+    return engine().wait(refs, num_returns, timeout)
+
+
+def why(what: ObjectRef | str, *, deep: bool = False) -> Why:
+    """Why an object is still here: which variables, outputs, arrays, tasks, objects keep it.
+
+    Every process that holds it is asked where: the answer has paths one can type, and for each
+    reason the one thing that lets go.
+
+    Parameters
+    ----------
+    what : ObjectRef or str
+        A ref, or a name or id in the store.
+    deep : bool
+        Have each process look at all it has, even if that takes longer than a second.
+
+    Returns
+    -------
+    Why
+        Printed, it is a text; shown in a notebook, a table.
+
+    Raises
+    ------
+    ObjectLostError
+        If the session has no such object.
+    """
+    from workbench.report import why as report
+
+    account = engine().why(what if isinstance(what, str) else what.id, deep)
+    if account is None:
+        call = what if isinstance(what, str) else what.hex()
+        raise ObjectLostError(f"This session has no object {call!r}: nothing keeps it.")
+    return report.why(account, what if isinstance(what, str) else "")
+
+
+def pin(what: ObjectRef | str) -> None:
+    """Keep an object, and keep it in memory, until `unpin`; whoever else lets go of it.
+
+    Parameters
+    ----------
+    what : ObjectRef or str
+        A ref, or a name or id in the store.
+
+    Raises
+    ------
+    ObjectLostError
+        If there is no such object.
+    """
+    engine().pin(_ref_of(what), True)
+
+
+def unpin(what: ObjectRef | str) -> None:
+    """Undo `pin`.
+
+    Parameters
+    ----------
+    what : ObjectRef or str
+        A ref, or a name or id in the store.
+
+    Raises
+    ------
+    ObjectLostError
+        If there is no such object.
+    """
+    engine().pin(_ref_of(what), False)
+
+
+def spill(what: ObjectRef | str) -> None:
+    """Move an object to disk now, instead of when memory is short.
+
+    It can be read as before, still without a copy, and comes back when it is used and there is
+    room.
+
+    Parameters
+    ----------
+    what : ObjectRef or str
+        A ref, or a name or id in the store.
+
+    Raises
+    ------
+    SpillError
+        If it can't be moved: an array shows it, it is pinned, the disk is full.
+    ObjectLostError
+        If there is no such object.
+    """
+    ref, target = _ref_of(what), engine()
+    obstacle = target.spill(ref)
+    if obstacle:
+        from workbench.report.facts import title_of
+
+        found = target.describe(ref)
+        name = title_of(found.object, target.held()) if found else ref.hex()
+        raise SpillError(f"{name!r} can't be moved to disk: {obstacle}.")
+
+
+def objects(pattern: str = "", *, sort: str = "size", limit: int | None = None) -> ObjectTable:
+    """What the store has, as a table: name, type, size, where, pins, age.
+
+    Parameters
+    ----------
+    pattern : str
+        Only objects of which a name or the type matches, like ``train*``.
+    sort : str
+        ``size`` or ``age``, the greatest first; ``name`` or ``type``.
+    limit : int, optional
+        How many to list; the rest are counted. Default: all, however many there are.
+
+    Returns
+    -------
+    ObjectTable
+        Printed, it is a table; iterated, it gives the records of the objects it lists.
+
+    Raises
+    ------
+    ValueError
+        If there is no such order, or ``limit`` is no number of objects.
+    """
+    from workbench.report import text
+
+    if limit is not None and (type(limit) is not int or not 0 <= limit < 1 << 63):
+        raise ValueError(f"limit={limit!r} must be a whole number, 0 or more, or None for all.")
+    target = engine()
+    if limit is None or sort not in text.ORDERS:
+        return text.objects(target.snapshot().objects, pattern, sort, target.held())
+    found = target.search(pattern, sort, limit)
+    more = found.others, found.others_size
+    return text.objects(found.objects, pattern, sort, target.held(), limit, *more, searched=True)
+
+
+def _a(thing: Any) -> str:
+    name = type(thing).__name__
+    return f"an {name}" if name[:1] in "aeiouAEIOU" else f"a {name}"
+
+
+def _ref_of(what: ObjectRef | str) -> ObjectRef:
+    if isinstance(what, ObjectRef):
+        return what
+    if not isinstance(what, str):
+        raise TypeError(f"An ObjectRef, or a name, was expected, not {type(what).__name__}.")
+    target = engine()
+    if (ref := target.find(what)) is None and (ref := target.identify(what)) is None:
+        raise ObjectLostError(f"This session has no object named {what!r}.")
+    return ref
+
+
+def free(refs: ObjectRef | str | Sequence[ObjectRef | str]) -> None:
+    """Free objects now, whoever holds refs to them. Arrays that show one stay valid.
+
+    Parameters
+    ----------
+    refs : ObjectRef or str, or sequence of them
+        Refs, or names or ids in the store.
+
+    Raises
+    ------
+    ObjectLostError
+        If there is no such object. Nothing is freed then.
+    """
+    given = [refs] if isinstance(refs, ObjectRef | str) else refs
+    engine().free([_ref_of(each) for each in given])
+
+
+def snapshot(of: Any = None) -> Snapshot:
+    """The whole session at this moment, frozen.
+
+    Parameters
+    ----------
+    of : distributed.Client or module, optional
+        A session of another system: a client of a Dask cluster, or the module ``ray`` after
+        ``ray.init()``. What those can't tell is None. Default: the current session; it is started
+        if there is none.
+
+    Returns
+    -------
+    Snapshot
+        Plain frozen records. It has all objects, which come in parts: of a million that takes
+        seconds, and a gigabyte of memory.
+
+    Raises
+    ------
+    TypeError
+        If it is something else.
+    SessionError
+        If there is no session, or it doesn't answer.
+    """
+    return observed(of).snapshot()
+
+
+def observed(of: Any = None) -> Observed:
+    """What `snapshot` and the views ask; see there for ``of``. A new one for each call, but for the
+    current session."""
+    if of is None:
+        return engine()
+    if isinstance(of, ModuleType) and of.__name__ == "ray":
+        from workbench.engines.ray import Ray
+
+        return Ray(of)
+    if any(cls.__module__.partition(".")[0] == "distributed" for cls in type(of).__mro__):
+        from workbench.engines.dask import Dask, is_client
+
+        if is_client(of):
+            return Dask(of)
+    raise TypeError(
+        "Views are of the current session (give nothing), of a Dask cluster (give its "
+        f"distributed.Client), or of Ray (give the module ray); not of {type(of).__name__}."
+    )
+
+
+def cancel(
+    ref: ObjectRef | ObjectRefGenerator, *, force: bool = False, recursive: bool = True
+) -> None:
+    """Stop the task that is to make this object; whoever waits for it gets TaskCancelledError.
+
+    One that hasn't begun will not. One that runs gets a KeyboardInterrupt, also while it sleeps
+    or waits for a socket. An object that is there already stays.
+
+    Parameters
+    ----------
+    ref : ObjectRef or ObjectRefGenerator
+        What the task returned: one of its results, or its stream.
+    force : bool
+        End the worker's process instead: for code that doesn't listen. Not for calls of actors: see
+        `kill`.
+    recursive : bool
+        Stop what the task has submitted too.
+
+    Raises
+    ------
+    TypeError
+        If it is no ref.
+    ValueError
+        If an actor's call is to be ended by ``force``.
+    """
+    if isinstance(ref, ObjectRefGenerator):
+        ref = ref.completed()
+    if not isinstance(ref, ObjectRef):
+        raise TypeError(f"cancel takes an ObjectRef, not {type(ref).__name__}.")
+    engine = engine_of(ref)
+    if force and (actor := engine.actor_of(ref)):
+        raise ValueError(
+            f"force=True would end {actor}, an actor, with all it has: `kill(handle)` does that. "
+            "`cancel(ref)` stops this call alone."
+        )
+    engine.cancel(ref, force, recursive)
+
+
+def _render(thing: Any) -> dict[str, str]:
+    """How a ref, an actor's handle or a session is shown: imported when the first one is."""
+    from workbench.report import cards
+
+    if isinstance(thing, ObjectRef):
+        return cards.of_ref(engine_of(thing), thing).bundle()
+    if isinstance(thing, ActorHandle):
+        ref, description = thing._ref, thing._description
+        card = cards.of_actor(engine_of(ref), ref, description.cls, description.methods)
+        return card.bundle()
+    return cards.of_session(thing).bundle()
+
+
+context.render_with(_render)

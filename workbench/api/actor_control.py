@@ -1,0 +1,104 @@
+"""Actors that are there: found by name, listed, ended. How they are made: see `actors`."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from workbench import context
+from workbench.api.actors import ActorHandle, handle_of
+from workbench.api.lifecycle import engine
+from workbench.engines.base import engine_of
+from workbench.errors import ActorExit
+from workbench.options import SEPARATOR, ActorOptions, changed, full_name
+from workbench.report.format import shortened
+
+
+def get_actor(name: str, namespace: str | None = None) -> ActorHandle:
+    """The handle of the actor of that name, whoever made it in this session.
+
+    Parameters
+    ----------
+    name : str
+        As ``.options(name=...)`` gave it.
+    namespace : str, optional
+        As ``.options(namespace=...)`` gave it. Default: that of ``init(namespace=...)``.
+
+    Returns
+    -------
+    ActorHandle
+
+    Raises
+    ------
+    ValueError
+        If there is none.
+    """
+    named = changed(ActorOptions(), {"name": name, "namespace": namespace}, "An actor")
+    target = engine()
+    full = full_name(named, target.namespace)
+    ref = target.find_actor(full) if full else None
+    if ref is None:
+        place = f"namespace {namespace!r} of session" if namespace else "session"
+        text = f"There is no actor named {name!r} in {place} {target.session!r}."
+        raise ValueError(shortened(text))
+    return handle_of(target, ref)
+
+
+def list_named_actors(all_namespaces: bool = False) -> list[Any]:
+    """The names of all actors that have one, and live.
+
+    Parameters
+    ----------
+    all_namespaces : bool
+        Those of other namespaces too.
+
+    Returns
+    -------
+    list of str, or of dict
+        The names, sorted. With ``all_namespaces`` each is a dict of ``name`` and ``namespace``.
+    """
+    target = engine()
+    names = [name.rpartition(SEPARATOR) for name in target.actor_names()]
+    if all_namespaces:
+        return [{"name": name, "namespace": namespace} for namespace, _, name in names]
+    return [name for namespace, _, name in names if namespace == target.namespace]
+
+
+def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
+    """End an actor's process now. Its calls, running and queued, fail with ActorDiedError.
+
+    Parameters
+    ----------
+    actor : ActorHandle
+        Whose process to end.
+    no_restart : bool
+        If False, it is made again as if it had crashed, as often as ``max_restarts`` allows.
+
+    Raises
+    ------
+    TypeError
+        If it is no actor's handle.
+    """
+    if not isinstance(actor, ActorHandle):
+        raise TypeError(
+            f"kill takes an actor's handle, not {type(actor).__name__}. A task is for `cancel`."
+        )
+    engine_of(actor._ref).kill_actor(actor._ref, not no_restart)
+
+
+def exit_actor() -> NoReturn:
+    """In an actor's method: end this actor. Its other calls fail with ActorDiedError.
+
+    Raises
+    ------
+    ActorExit
+        Nothing behind it runs.
+    TypeError
+        If the code that calls it is no actor's.
+    """
+    found = context.get()
+    if found is None or not found.running().actor:
+        raise TypeError(
+            "exit_actor ends the actor whose method calls it, and this code runs in none. `return` "
+            "ends a task; `kill(handle)` ends an actor from outside."
+        )
+    raise ActorExit

@@ -1,0 +1,233 @@
+"""The session of this process: started, joined, left. What is done in it: see `api`."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import warnings
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from workbench import config as config_module
+from workbench import context, error_notes
+from workbench.core.snapshot import INCARNATION
+from workbench.engines.base import Engine
+from workbench.errors import SessionError
+from workbench.options import ActorOptions, changed, environment_of
+from workbench.ray_api.options import OF_INIT, asks_nothing
+from workbench.report.format import human_bytes
+
+_starting = threading.Lock()
+
+
+def init(
+    *,
+    session: str | None = None,
+    workers: int | None = None,
+    memory: int | str | None = None,
+    linger: float | str | None = None,
+    spill_dir: str | os.PathLike[str] | None = None,
+    huge_pages: bool | None = None,
+    log_to_driver: bool | None = None,
+    ignore_reinit_error: bool = False,
+    num_cpus: int | None = None,
+    object_store_memory: int | None = None,
+    runtime_env: Mapping[str, Any] | None = None,
+    namespace: str | None = None,
+    **others: Any,
+) -> Engine:
+    """Start a session, or join the one of that name. The pool warms up in the background.
+
+    Called for you by the first `put`, ``.remote()`` or the like, with the defaults. With options,
+    it takes the place of a session of this process in which there is nothing yet; naming the one
+    that this process is in changes nothing. A session that
+    was there already keeps its workers, memory, spill directory and huge pages: UserWarning says
+    so if others were asked for.
+
+    Parameters
+    ----------
+    session : str, optional
+        Processes that give the same name share one store. Default: this notebook's own, which
+        is found again after a kernel restart; outside a notebook one that nobody else joins.
+    workers : int, optional
+        Worker processes. Default: the processors the container or machine allows. 0: there are
+        actors, and tasks that need no processor.
+    memory : int or str, optional
+        Bytes the store may hold, or text like ``"2GB"``. Default: 30 % of the memory allowed.
+    linger : float or str, optional
+        Seconds (or ``"10m"``, ``"8h"``) the session outlives its last driver, if that ends
+        without `shutdown`; of several drivers' the most. Default: two minutes in a notebook, 0
+        elsewhere.
+    spill_dir : str or path, optional
+        A directory on disk for objects that have no room in memory: the least recently used move
+        there, and are read from there without a copy. ``"none"``: a full store is an error.
+        Default: ``TMPDIR``, ``/var/tmp`` or ``/tmp``, whichever is on a disk.
+    huge_pages : bool, optional
+        Ask the kernel for huge pages; the status line says whether it has any for us.
+    log_to_driver : bool, optional
+        Print here what tasks and actors print, stdout to stdout and stderr to stderr, in whole
+        lines; from the second worker on, a line begins with ``(worker 2)``. What a task printed
+        is there before its result is. In a notebook it appears under the cell that submitted the
+        task, and what background cells show appears in any case. Default: True.
+    ignore_reinit_error : bool
+        Return the running session instead of raising when there is one.
+    num_cpus, object_store_memory : int, optional
+        Ray's names of ``workers`` and ``memory``.
+    runtime_env : dict, optional
+        ``{"env_vars": {"NAME": "value"}}``: variables with which workers start, beside those of
+        this process.
+    namespace : str, optional
+        In which this process, and what it submits, gives and looks up names of actors.
+    **others
+        Ray's that Workbench lacks. They are accepted if they ask for what is so here anyway, and
+        else refused with what to do instead. ``address`` may be that of a session here, as
+        ``init()["address"]`` says it: it is joined, or it is over.
+
+    Returns
+    -------
+    Engine
+        The session; shown in a notebook, it says what it has. ``with init(...):`` leaves it at the
+        block's end.
+
+    Raises
+    ------
+    ConfigError
+        If a setting can't be used.
+    TypeError, ValueError
+        If there is no such option, or it can't be had.
+    SessionError
+        If this process has a session already, and would lose something there; the message says
+        what.
+    """
+    address = others.get("address")
+    if isinstance(address, str) and INCARNATION in address and session in (None, address):
+        session = others.pop("address")
+    unknown = [key for key, value in others.items() if not asks_nothing(key, value, OF_INIT)]
+    if unknown:
+        raise TypeError(f"init has no option {', '.join(unknown)}; `help(init)` lists what it has.")
+    if None not in (workers, num_cpus) or None not in (memory, object_store_memory):
+        raise ValueError("num_cpus is Ray's name of workers, object_store_memory that of memory.")
+    given = {
+        "session": session,
+        "workers": num_cpus if workers is None else workers,
+        "memory": object_store_memory if memory is None else memory,
+        "linger": linger,
+        "spill_dir": spill_dir,
+        "huge_pages": huge_pages,
+        "log_to_driver": log_to_driver,
+    }
+    variables = environment_of("runtime_env", runtime_env or {})
+    namespace = changed(ActorOptions(), {"namespace": namespace}, "init").namespace
+    with _starting:
+        engine = context.get()
+        if engine is not None and engine.ended is None:
+            if ignore_reinit_error:
+                return engine
+            asked = {key for key, value in given.items() if value is not None}
+            if asked == {"session"} and session in _names(engine):
+                return engine
+            _leave_if_empty(engine, given)
+        elif engine is not None:  # its server has gone
+            engine.close()
+        from workbench.engines import local  # brings numpy: not before it is needed
+
+        config = config_module.load(given)
+        engine = local.connect(config, variables, namespace)
+        engine.leave = partial(_leave_block, engine)
+        atexit.register(_leave)
+        error_notes.install()
+        context.set(engine)
+        if engine.joined:
+            _tell_what_stays(engine, config, {**given, "runtime_env": variables or None})
+        elif warning := config_module.too_large(config):
+            warnings.warn(warning, stacklevel=2)
+        return engine
+
+
+def _names(engine: Engine) -> tuple[str, str]:
+    """What people call a session, and what it alone is called."""
+    return engine.session.partition(INCARNATION)[0], engine.session
+
+
+def _leave_if_empty(engine: Engine, given: dict[str, Any]) -> None:
+    """Make way for a session with other options; SessionError if that would lose anything."""
+    config_module.load(given)  # if those are bad, nothing is left
+    lost = ""
+    if any(value is not None for value in given.values()):
+        from workbench.report import sessions
+
+        lost = sessions.lost_by_leaving(engine)
+        if not lost:
+            return shutdown()
+    losing = f", and starting another would lose {lost}" if lost else ""
+    raise SessionError(
+        f"This process is in session {engine.session!r} already{losing}. `shutdown()` (or "
+        "`%workbench stop`) leaves it; `ignore_reinit_error=True` keeps it."
+    )
+
+
+def _tell_what_stays(engine: Engine, config: config_module.Config, given: dict[str, Any]) -> None:
+    """Say which of the options a session that was there already can't take."""
+    differences = {}
+    if given["workers"] is not None and engine.workers != config.workers:
+        differences["workers"] = str(engine.workers), str(config.workers)
+    if given["memory"] is not None and engine.capacity != config.memory:
+        differences["memory"] = human_bytes(engine.capacity), human_bytes(config.memory)
+    for option in ("spill_dir", "huge_pages", "runtime_env"):
+        if given[option] is not None:
+            differences[option] = "", str(given[option])
+    if differences:
+        from workbench.report import sessions
+
+        warnings.warn(sessions.stays_text(engine.session, differences), stacklevel=3)
+
+
+def shutdown() -> None:
+    """Leave the session. If nobody else uses it, it ends: no process, no memory stays."""
+    _leave(goodbye=True)
+    atexit.unregister(_leave)
+    error_notes.uninstall()
+
+
+def _leave_block(engine: Engine) -> None:
+    """At the end of ``with init():``, unless it was left by then, and there is another session."""
+    if context.get() is engine:
+        shutdown()
+
+
+def _leave(goodbye: bool = False) -> None:
+    """At the process's end without goodbye: a restarted kernel finds its session again."""
+    engine = context.get()
+    context.set(None)
+    if engine is not None:
+        engine.close(goodbye)
+
+
+def is_initialized() -> bool:
+    """Whether this process is in a session.
+
+    Returns
+    -------
+    bool
+        False too if the session has ended without us.
+    """
+    engine = context.get()
+    return engine is not None and engine.ended is None
+
+
+def engine() -> Engine:
+    """The current engine; starts a session with the defaults if there is none.
+
+    Not in a forked child, where it raises SessionError: each worker of a process pool would have a
+    session of its own.
+    """
+    found = context.get()
+    if found is None and context.is_fork():
+        raise SessionError(
+            "This process was forked from one with a session, which stays the parent's. `init()` "
+            "begins one of its own, and `init(session=...)` joins that of the parent, whose name "
+            "it has to know; or have the parent get the objects, and pass them on."
+        )
+    return init(ignore_reinit_error=True) if found is None else found

@@ -1,0 +1,55 @@
+"""How many of the calls that a cell submits to executors are done; told while that takes long."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+EVERY = 0.5
+"""Seconds from one telling to the next, and before the first: what takes less is told nobody."""
+
+
+class CallTally:
+    """Of one cell. Any thread may count; ``tell`` is called with (done, known) in one of its own,
+    which lives while calls are left."""
+
+    def __init__(self, tell: Callable[[int, int], object]) -> None:
+        self.done = 0
+        self.known = 0
+        self._tell = tell
+        self._told = False
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()  # guards all of the above
+
+    def expect(self, calls: int) -> None:
+        """So many more are to be done."""
+        with self._lock:
+            self.known += calls
+            if self._thread is None and calls and not self._closed.is_set():
+                thread = threading.Thread(target=self._run, name="workbench-tally", daemon=True)
+                thread.start()
+                self._thread = thread
+
+    def count(self, calls: int) -> None:
+        """So many more are done."""
+        with self._lock:
+            self.done += calls
+
+    def close(self) -> None:
+        """The cell is over: nothing is told any more."""
+        self._closed.set()
+
+    def _run(self) -> None:
+        while not self._closed.wait(EVERY):
+            with self._lock:
+                done, known = self.done, self.known
+                if done >= known:
+                    self._thread = None
+            if done < known or self._told:
+                self._told = True
+                with suppress(Exception):  # who shows it can't: no reason for a cell to fail
+                    self._tell(done, known)
+            if done >= known:
+                return

@@ -1,0 +1,404 @@
+"""Every exception Workbench raises, on one page, all picklable. No logic beyond how they show,
+and how a task's becomes an instance of what the task raised.
+
+Each message is one paragraph: what happened, whose doing it was, and what to do next.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import textwrap
+import weakref
+from _pickle import PicklingError  # not pickle: the server has none
+from collections.abc import Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from workbench.errors import exception_state, remote_frames
+from workbench.errors.remote_frames import Frame
+from workbench.report.format import printable, shortened
+
+
+class WorkbenchError(Exception):
+    """Base of everything Workbench raises itself."""
+
+    def __str__(self) -> str:
+        return printable(shortened(super().__str__()))  # it names what others have named
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows instead of our own stack: the paragraph and its notes."""
+        said = f"{type(self).__name__}: {self}", *getattr(self, "__notes__", ())
+        return [_in_lines(text) for text in said]
+
+
+_CODE = re.compile(r"`[^`\n]*`")
+
+
+def _in_lines(text: str) -> str:
+    """Broken where words end: notebooks break long lines in the middle of a word, of code too.
+
+    The space that ends a line stays, and what stands in backticks is in one piece.
+    """
+    room = shutil.get_terminal_size().columns  # 80 in a kernel
+    lines = []
+    for line in text.split("\n"):
+        whole = _CODE.sub(lambda code: code[0].replace(" ", "\0"), line)
+        indent = whole[: len(whole) - len(whole.lstrip(" "))]
+        pieces = textwrap.wrap(
+            whole, room, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        )
+        lines.append(" \n".join(pieces).replace("\0", " ") if len(line) > room else line)
+    return "\n".join(lines)
+
+
+class ConfigError(WorkbenchError, ValueError):
+    """A setting (option, environment variable, config file) has a value that can't be used."""
+
+
+class SessionError(WorkbenchError, ConnectionError):
+    """There is no session to talk to: none was started, or its server has gone."""
+
+
+class NotAnsweringError(SessionError, TimeoutError):
+    """The session's server is there, and doesn't answer."""
+
+
+class ProtocolError(WorkbenchError):
+    """The peer sent bytes that are not a frame of ours. The connection ends; nothing else does."""
+
+
+class MagicError(WorkbenchError):
+    """A magic was used in a way it can't be: an unknown option, a missing argument."""
+
+
+class CellSyntaxError(WorkbenchError, ValueError):
+    """A ``%%remote`` cell is not valid Python. Nothing was sent.
+
+    Not a SyntaxError: IPython shows those its own way, with a traceback that leads nowhere.
+    """
+
+
+class UnattendedError(WorkbenchError, RuntimeError):
+    """Code on a worker asked for a person: ``input``, ``getpass``, ``breakpoint``."""
+
+
+class NotDefinedError(WorkbenchError, NameError):
+    """A name is neither in the notebook nor in the store."""
+
+
+class SerializationError(WorkbenchError, TypeError, PicklingError):
+    """An object could not be turned into bytes, or bytes could not be turned into an object.
+
+    Attributes
+    ----------
+    failures : tuple of `workbench.serialization.inspection.Failure`
+        The parts that can't be serialized, as `inspect_serializability` finds them.
+    """
+
+    failures: tuple[Any, ...] = ()
+
+    def __init__(self, message: str = "", failures: Sequence[Any] = ()) -> None:
+        super().__init__(message)
+        if failures:
+            self.failures = tuple(failures)
+
+
+class StoreFullError(WorkbenchError, MemoryError):
+    """The store has no room, and the message lists what holds it."""
+
+
+class OutOfDescriptorsError(WorkbenchError, OSError):
+    """This process can open no more files, and needs a descriptor for memory of the store."""
+
+
+class ObjectLostError(WorkbenchError, LookupError):
+    """The session has no such object (any more), or its bytes are gone."""
+
+
+class ObjectFreedError(ObjectLostError):
+    """The object was freed by ``free`` while refs to it were still held."""
+
+
+class SpillError(WorkbenchError, OSError):
+    """An object can't be moved to disk as a person asked."""
+
+
+class ForeignRefError(WorkbenchError, ValueError):
+    """The ref belongs to another session."""
+
+
+class GetTimeoutError(WorkbenchError, TimeoutError):
+    """``get`` or ``wait`` ran out of time. The tasks go on; the refs stay good."""
+
+
+class WorkerCrashedError(WorkbenchError):
+    """The worker process died while it ran the task."""
+
+
+class OutOfMemoryError(WorkerCrashedError, MemoryError):
+    """The worker was ended because memory ran short; the message says who used how much."""
+
+
+MOST_TEXT = 8000
+"""Characters kept of a message or note of a task's error, as it is shown."""
+
+
+class TaskFailure(NamedTuple):
+    """What is told of a task that raised. ``original`` is the exception, pickled.
+
+    See `TaskError`; ``text`` is its ``cause_text``, ``notes`` are its ``remote_notes``.
+    """
+
+    task: str = ""
+    text: str = ""
+    frames: tuple[Frame, ...] = ()
+    notes: tuple[str, ...] = ()
+    missing_name: str = ""
+    original: bytes = b""
+    cause: BaseException | None = None
+
+
+T = TypeVar("T")
+
+
+class _Told(Generic[T]):
+    """An attribute that a `TaskFailure` has.
+
+    Unlike a property it gives way to an attribute that the original has of the same name.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, error: TaskError, kind: type) -> T:
+        found: T = getattr(failure_of(error), self._name)
+        return found
+
+
+class TaskError(WorkbenchError):
+    """A task raised. Also an instance of the exception it raised, with all that has.
+
+    So ``except E as e`` sees what it would see if the task had run here: ``args``, attributes,
+    notes, ``__cause__``, the text; and a traceback that ends where it was raised.
+
+    Attributes
+    ----------
+    cause : BaseException or None
+        The original exception; None if it could not travel.
+    task : str
+        Name of the function or cell.
+    cause_text : str
+        ``Type: message`` of the original exception.
+    frames : tuple of (filename, line number, function, source line)
+        The remote traceback, outermost first, without Workbench's own frames. The source line
+        is empty where the worker could not know it (a notebook's cell); who shows it looks it up.
+    remote_notes : tuple of str
+        Notes (``add_note``) and chained causes of the original, as text.
+    missing_name : str
+        What a NameError or ImportError did not find; else ''.
+    """
+
+    cause: _Told[BaseException | None] = _Told("cause")
+    task: _Told[str] = _Told("task")
+    cause_text: _Told[str] = _Told("text")
+    frames: _Told[tuple[Frame, ...]] = _Told("frames")
+    remote_notes: _Told[tuple[str, ...]] = _Told("notes")
+    missing_name: _Told[str] = _Told("missing_name")
+
+    def __init__(
+        self,
+        task: str = "",
+        cause_text: str = "",
+        frames: Sequence[Frame] = (),
+        remote_notes: Sequence[str] = (),
+    ) -> None:
+        super().__init__(cause_text)
+        _tell(self, TaskFailure(task, cause_text, tuple(frames), tuple(remote_notes)))
+
+    def __str__(self) -> str:
+        """That of the original, if its class has none of its own."""
+        cause, text = failure_of(self).cause, BaseException.__str__(self)
+        is_ours = cause is None or isinstance(cause, WorkbenchError)
+        return printable(shortened(text)) if is_ours else text
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        failure = failure_of(self)._replace(cause=None)
+        return task_error, (failure, tuple(exception_state.notes_of(self)))
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows: in its colours, and in the mode that `%xmode` has set."""
+        failure = failure_of(self)
+        mode = remote_frames.mode()
+        own = exception_state.notes_of(self)
+        own = [note for note in own if note[:MOST_TEXT] not in failure.notes]
+        notes = [_in_lines(note) for note in (*map(remote_frames.placed, failure.notes), *own)]
+        if mode == "Minimal":
+            return [remote_frames.painted(failure.text), *notes]
+        head = remote_frames.painted(type(self).__name__)
+        head += f" in {printable(shortened(failure.task))}" if failure.task else ""
+        trace, left_out = remote_frames.shown(failure.frames, mode)
+        # IPython has noted the error of a cell by now; a background cell's is only shown.
+        how = _LAST if getattr(sys, "last_value", None) is self else _EVERY
+        hint = ["", how] if left_out else []
+        return [head, *trace, "", remote_frames.painted(failure.text), *notes, *hint]
+
+    def as_instanceof_cause(self) -> TaskError:
+        """This error as an instance of what the task raised. `get` raises it like that.
+
+        Returns
+        -------
+        TaskError
+            Itself if it is one already, or can't be.
+        """
+        failure = failure_of(self)
+        if failure.cause is None or isinstance(self, type(failure.cause)):
+            return self
+        return task_error(failure, exception_state.notes_of(self))
+
+    def remote_traceback(self) -> list[str]:
+        """The remote traceback as lines of text; source lines are filled in from ``linecache``."""
+        return remote_frames.plain(failure_of(self).frames)
+
+
+_LAST = "`%tb Verbose` shows the frames left out; after `%xmode Verbose`, every error has them."
+_EVERY = "After `%xmode Verbose`, errors show the frames left out."
+
+_KEY = "_workbench_failure"
+
+
+def failure_of(error: TaskError) -> TaskFailure:
+    """What is told of it, whatever attributes the original has."""
+    found: TaskFailure = object.__getattribute__(error, _KEY)
+    return found
+
+
+def original_of(error: TaskError) -> BaseException | None:
+    """What it was made from, with what has become of it since: notes, traceback, cause."""
+    cause = failure_of(error).cause
+    if cause is None:
+        return None
+    now = error if isinstance(error, type(cause)) else cause
+    original: BaseException = exception_state.become(type(cause), now)
+    return original.with_traceback(error.__traceback__)
+
+
+def _tell(error: TaskError, failure: TaskFailure) -> None:
+    object.__setattr__(error, _KEY, failure)
+
+
+_types: weakref.WeakValueDictionary[type, type[TaskError]] = weakref.WeakValueDictionary()
+"""By the original's type. For the process, as types are."""
+
+
+def _task_error_type(cause: type[BaseException]) -> type[TaskError]:
+    """TaskError and ``cause`` in one type, so that ``except ValueError`` catches it.
+
+    What the original's class defines comes first: its text and its methods are as they were.
+    """
+    found = _types.get(cause)
+    if found is None:
+        own = "__reduce_ex__", "_render_traceback_"
+        body: dict[str, Any] = {name: vars(TaskError)[name] for name in own}
+        body["__module__"] = TaskError.__module__
+        if not issubclass(cause, BaseExceptionGroup) or issubclass(cause, Exception):
+            body["__slots__"] = (_KEY,)  # so it isn't in `vars(e)`; those of the others can't grow
+        name = f"TaskError({cause.__name__})"
+        bases: tuple[type, ...] = cause, TaskError
+        if issubclass(TaskError, cause):
+            name, bases = TaskError.__name__, (TaskError,)
+        found = _types[cause] = type(name, bases, body)
+    return found
+
+
+def task_error(failure: TaskFailure, notes: Sequence[str] = ()) -> TaskError:
+    """The error of a task that raised, an instance of what it raised where Python allows it.
+
+    The idea is Ray's ``RayTaskError.as_instanceof_cause``. If the original can't be built here, or
+    its type not combined, it is a plain `TaskError`.
+    """
+    cause = failure.cause
+    if cause is None and failure.original:
+        import pickle  # here: the server needs none, and none of this
+
+        try:
+            cause = pickle.loads(failure.original)
+        except Exception as error:  # its module can't be imported here
+            text = f"The original can't be rebuilt in this process: {type(error).__name__}: {error}"
+            failure = failure._replace(notes=(*failure.notes, text))
+    failure = failure._replace(cause=cause)
+    if cause is None:
+        return _plain(failure, notes)
+    try:
+        found: TaskError = exception_state.become(_task_error_type(type(cause)), cause)
+    except Exception:  # a layout that can't be combined, or a final class
+        return _plain(failure, notes)
+    for note in notes:
+        if note not in exception_state.notes_of(found):
+            exception_state.add_note(found, note)
+    _tell(found, failure)
+    return found
+
+
+def for_future(error: BaseException) -> BaseException:
+    """What a future may be given. Some types are orders to whoever waits for it, not errors.
+
+    An event loop ends at a SystemExit or KeyboardInterrupt, and takes a CancelledError for its own
+    task's; a StopIteration can't be raised into a coroutine at all.
+    """
+    if not isinstance(error, TaskError):
+        return error
+    asyncio: Any = sys.modules.get("asyncio.exceptions")
+    orders = _ORDERS if asyncio is None else (*_ORDERS, asyncio.CancelledError)
+    is_order = isinstance(error, orders)
+    return _plain(failure_of(error), exception_state.notes_of(error)) if is_order else error
+
+
+_ORDERS = SystemExit, KeyboardInterrupt, GeneratorExit, StopIteration, StopAsyncIteration
+
+
+def _plain(failure: TaskFailure, notes: Sequence[str]) -> TaskError:
+    error = TaskError(failure.task, failure.text, failure.frames, failure.notes)
+    _tell(error, failure)
+    for note in notes:
+        error.add_note(note)
+    cause = failure.cause
+    error.__cause__ = cause.__cause__ if cause is not None else None
+    error.__traceback__ = exception_state.traceback_of(failure.frames)
+    return error
+
+
+class ActorDiedError(WorkbenchError):
+    """The actor is dead: its worker died, it left, it was ended, or it could not be made.
+
+    Attributes
+    ----------
+    actor_id : str or None
+        What `get_runtime_context` says in it as ``get_actor_id()``; None if it isn't known.
+    """
+
+    actor_id: str | None = None
+
+
+class ActorUnavailableError(ActorDiedError):
+    """The worker died that ran the call, and the actor is made again: later calls find that.
+
+    Whether the call was done in part nobody knows, and it isn't tried again by itself unless
+    ``max_task_retries`` says so.
+    """
+
+
+class ActorExit(BaseException):
+    """What `exit_actor` raises; not for anybody to catch."""
+
+
+class TaskCancelledError(WorkbenchError):
+    """The task was stopped, or cancelled, before it was done."""
+
+
+class NestingError(WorkbenchError, RecursionError):
+    """All workers wait, inside tasks, for tasks that none is left to run."""
+
+
+class TaskTimeoutError(TaskCancelledError, TimeoutError):
+    """The task ran for longer than its ``timeout``, and was interrupted."""

@@ -1,0 +1,419 @@
+"""How things show themselves to people: tables and cards, as text and as HTML. Asks nobody.
+
+The only place that makes HTML. All text is escaped here, for a page and for a terminal. No scripts
+and no style sheets: styles stand in the elements, in Jupyter's theme variables, each with what to
+do where there are none.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
+from textwrap import wrap
+from typing import Any, NamedTuple
+from unicodedata import east_asian_width
+
+from workbench.report.format import printable
+
+
+class Html(str):
+    """Markup that is ready: whoever makes one has escaped what is in it."""
+
+    __slots__ = ()
+
+
+class Rich:
+    """Mixin of what shows itself as text and as HTML: Jupyter gets both at once."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return printable(self._text())
+
+    __repr__ = __str__
+
+    @abstractmethod
+    def _text(self) -> str:
+        """What it says, for a terminal."""
+
+    @abstractmethod
+    def _repr_html_(self) -> str:
+        """The same for a page."""
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {"text/plain": str(self), "text/html": self._repr_html_()}
+
+
+MUTED = "color:var(--jp-ui-font-color2,#808080)"
+"""For what is second to read. The grey can be read on white and on black."""
+
+_TRACK = "rgba(128,128,128,.2)"
+"""Behind a strip's pieces."""
+
+_LINE = "var(--jp-border-color2,rgba(128,128,128,.35))"
+_NARROWEST = 6
+"""Letters that a flexible column keeps."""
+
+_MONO = "font-family:var(--jp-code-font-family,ui-monospace,monospace)"
+_BODY = (
+    "font-family:var(--jp-ui-font-family,system-ui,sans-serif);"
+    "font-size:var(--jp-ui-font-size1,13px);line-height:1.5;"
+    "color:var(--jp-ui-font-color1,inherit)"
+)
+_TABLE = (
+    "border-collapse:collapse;border:none;table-layout:auto;"
+    "font-variant-numeric:tabular-nums;font-size:inherit;color:inherit"
+)
+_FACT = (
+    "text-align:left;vertical-align:baseline;line-height:1.6;border:none;padding:0;max-width:none"
+)
+_QUIET = f'code style="{_MONO};background:none;padding:0;color:inherit"'
+_COLORS = {
+    "good": "var(--jp-success-color1,#2e9e4f)",
+    "busy": "var(--jp-brand-color1,#2196f3)",
+    "bad": "var(--jp-error-color1,#e53935)",
+    "idle": "var(--jp-ui-font-color3,#8a8a8a)",
+}
+
+
+def _escaped(text: str, quote: bool = True) -> str:
+    return html.escape(printable(text), quote)
+
+
+def as_html(text: str, tag: str = "code") -> Html:
+    """Text for a page: escaped, and what stands between backticks as code."""
+    if isinstance(text, Html):
+        return text
+    return Html(re.sub(r"`([^`]+)`", rf"<{tag}>\1</code>", _escaped(text)))
+
+
+def unmarked(text: str) -> str:
+    """The same for what shows no code: without the backticks."""
+    return text.replace("`", "")
+
+
+def code(text: str, indent: float = 0.0) -> Html:
+    """A piece of code, so many letters from the left."""
+    room = f' style="padding-left:{indent}em"' if indent else ""
+    return Html(f"<span{room}><code>{_escaped(text)}</code></span>")
+
+
+def muted(text: str) -> Html:
+    if not text:
+        return Html()
+    return Html(f'<span style="{MUTED}">{as_html(text)}</span>')
+
+
+def title(name: str, detail: str, state: str, mood: str) -> Html:
+    """What a thing is, and how it does. ``mood``: good, busy, bad or idle."""
+    dot = f'<span style="color:{_COLORS[mood]};margin-left:.8em">●</span>'
+    which = f'<span style="{_MONO};{MUTED}">{_escaped(detail)}</span>' if detail else ""
+    return Html(f"<b>{_escaped(name)}</b> {which} {dot} {_escaped(state)}")
+
+
+def heading(text: str) -> Html:
+    return Html(f'<div style="margin:.8em 0 .2em"><b>{as_html(text)}</b></div>')
+
+
+def scroll(inside: Html) -> Html:
+    return Html(f'<div style="overflow-x:auto">{inside}</div>')
+
+
+def unstyled(text: str) -> Html:
+    """Text for where styles are taken away, and with them what else would show the same."""
+    return Html(f'<code style="display:none">{_escaped(text)}</code>')
+
+
+def clip(text: str, most: int) -> str:
+    """In one line, its middle left out if it has more than so many letters: ends tell most."""
+    text = " ".join(text.split())
+    if len(text) <= most:
+        return text
+    tail = max(most - 1, 0) // 3
+    return f"{text[: max(most - 1 - tail, 0)]}…{text[len(text) - tail :]}"
+
+
+def pre(text: str) -> Html:
+    return Html(
+        f'<pre style="{_MONO};font-size:var(--jp-code-font-size,12px);line-height:1.4;margin:0;'
+        f'overflow-x:auto;background:none;color:inherit;padding:0">{_escaped(text)}</pre>'
+    )
+
+
+def bar(share: float) -> Html:
+    width = f"{min(max(share, 0.0), 1.0):.1%}"
+    return Html(
+        f'<span style="display:inline-block;width:8em;height:.6em;border-radius:.3em;'
+        f'overflow:hidden;margin-right:.5em;background:{_LINE}"><span style="display:block;'
+        f'height:100%;width:{width};background:{_COLORS["busy"]}"></span></span>'
+    )
+
+
+def status(
+    sign: str, mood: str, text: str, done: float | None = None, notes: Sequence[str] = ()
+) -> Html:
+    """One quiet line: a coloured sign, words, and a strip if there is progress to show.
+
+    ``mood``: good, busy, bad or idle; ``done``: which share. ``notes`` stand below, a line each.
+    """
+    below = "".join(f'<div style="margin-left:1.5em">{_escaped(note)}</div>' for note in notes)
+    strip = "" if done is None else f'<span style="margin-left:1em">{bar(done)}</span>'
+    return Html(
+        f'<div style="{_BODY};{MUTED};margin:0;line-height:24px"><span style="color:'
+        f'{_COLORS[mood]};margin-right:.5em">{sign}</span>{_escaped(text)}{strip}{below}</div>'
+    )
+
+
+class Piece(NamedTuple):
+    """Part of a `Strip`. ``start`` and ``share`` are of the whole; ``color`` is one that can be
+    seen on any ground, ``glyph`` the same in a terminal; ``full``, less than 1, makes it paler.
+    """
+
+    start: float
+    share: float
+    color: str
+    title: str = ""
+    glyph: str = "█"
+    full: float = 1.0
+
+
+class Strip(NamedTuple):
+    """Pieces beside each other, to scale, in their order. ``label`` says in words what it shows."""
+
+    pieces: tuple[Piece, ...]
+    label: str
+
+    def text(self, width: int = 40) -> str:
+        """So many letters. A piece has one at least, so that it is seen."""
+        row = ["·"] * width
+        for piece in self.pieces:
+            first = min(int(piece.start * width), width - 1)
+            last = max(round((piece.start + piece.share) * width), first + 1)
+            row[first:last] = piece.glyph * (last - first)
+        return "".join(row[:width])
+
+    def html(self) -> Html:
+        """Where styles are taken away, the letters."""
+        boxes, end = [], 0.0
+        following = [*(piece.start for piece in self.pieces[1:]), 2.0]
+        for piece, after in zip(self.pieces, following, strict=False):
+            # Rounded down, so that the last one never falls into a second row.
+            start, share = (int(n * 1e5) / 1e3 for n in (piece.start, piece.share))
+            gap = max(start - end, 0.0)
+            touches = after - piece.start - piece.share < 1e-4 and share > 0.5
+            seam = "box-shadow:inset -1px 0 rgba(255,255,255,.6);" if touches else ""
+            pale = f"opacity:{0.3 + 0.7 * piece.full:.2f};" if piece.full < 1 else ""
+            left = f"margin-left:{gap:.3f}%;" if gap else ""
+            told = f' title="{_escaped(piece.title)}"' if piece.title else ""
+            boxes.append(
+                f'<div{told} style="float:left;height:100%;{left}{seam}{pale}width:{share:.3f}%;'
+                f'background:{piece.color}"></div>'
+            )
+            end = max(start, end) + share
+        return Html(
+            f'<div role="img" aria-label="{_escaped(self.label)}" style="height:14px;'
+            f'min-width:10em;margin:.2em 0;overflow:hidden;border-radius:2px;background:{_TRACK}">'
+            f"{''.join(boxes)}{unstyled(self.text())}</div>"
+        )
+
+
+class Key(NamedTuple):
+    """What colours mean: (colour, label) each."""
+
+    entries: tuple[tuple[str, str], ...]
+
+    def text(self) -> str:
+        return " · ".join(label for _, label in self.entries)
+
+    def html(self) -> Html:
+        entries = (
+            f'<span style="display:inline-block;margin-right:1em">{_mark(color)}{as_html(label)}'
+            f"</span> "
+            for color, label in self.entries
+        )
+        return Html(f"<div>{''.join(entries)}</div>")
+
+
+Paint = Callable[[str, str], str]
+
+
+def _one_line(text: str) -> str:
+    """As it stands in a column."""
+    return printable(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def width_of(text: str) -> int:
+    """Columns of a terminal that a text takes: ideographs take two each."""
+    return len(text) + (not text.isascii() and sum(east_asian_width(c) in "WF" for c in text))
+
+
+def _longest_word(text: str) -> int:
+    return max(map(width_of, text.split()), default=0)
+
+
+class Table(NamedTuple):
+    """Texts in rows, for a terminal or a page.
+
+    `Html` in ``rows`` is taken as it is; a `Strip` takes what room there is. ``right`` are heads of
+    columns that are flush right: figures; ``marks`` for each row the colour of a mark before it, on
+    a page; ``flexible`` heads of columns whose cells may be wrapped where there is too little room.
+    """
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[str | Strip, ...], ...]
+    right: tuple[str, ...] = ()
+    note: str = ""
+    marks: tuple[str, ...] = ()
+    flexible: tuple[str, ...] = ()
+
+    def text(
+        self, room: int | None = None, most: int | None = 3, paint: Paint | None = None
+    ) -> str:
+        """Columns of a fixed pitch, in ``room`` letters as far as the flexible columns allow it.
+
+        ``most``: lines of a cell that is wrapped for that, None for all it takes; ``paint`` gives
+        colour: called with a column's head and a cell as wide as the column.
+        """
+        lines = [self.head, *self.rows]
+        cells = [
+            [c.text() if isinstance(c, Strip) else _one_line(c) for c in line] for line in lines
+        ]
+        widths = [max(map(width_of, column)) for column in zip(*cells, strict=True)]
+        if room is not None:
+            words = [max(map(_longest_word, column)) for column in zip(*cells, strict=True)]
+            widths = self._within(self._within(widths, room, words), room)
+        rows = [line for row in cells for line in self._lines(row, widths, most, paint)]
+        return "\n".join([*rows, *([printable(self.note)] if self.note else [])])
+
+    def _lines(
+        self, cells: Sequence[str], widths: Sequence[int], most: int | None, paint: Paint | None
+    ) -> Iterator[str]:
+        """One row: several lines if a cell had to be wrapped."""
+        wrapped = [
+            [cell]
+            if width_of(cell) <= width
+            else wrap(
+                cell,
+                width,
+                max_lines=most,
+                placeholder=" …",
+                break_on_hyphens=_longest_word(cell) > width,
+            )
+            for cell, width in zip(cells, widths, strict=True)
+        ]
+        for line in zip_longest(*wrapped, fillvalue=""):
+            shown = []
+            for cell, width, title in zip(line, widths, self.head, strict=True):
+                space = " " * (width - width_of(cell))
+                padded = space + cell if title in self.right else cell + space
+                shown.append(paint(title, padded) if paint else padded)
+            yield "  ".join(shown).rstrip()
+
+    def _within(
+        self, widths: list[int], room: int, words: Sequence[int] | None = None
+    ) -> list[int]:
+        """The widest flexible column gives first; none more than its longest of ``words``."""
+        widths = list(widths)
+        least = [max(_NARROWEST, word) for word in words] if words else [_NARROWEST] * len(widths)
+        gives = [i for i, title in enumerate(self.head) if title in self.flexible]
+        while sum(widths) + 2 * (len(widths) - 1) > room:
+            gives = [i for i in gives if widths[i] > least[i]]
+            if not gives:
+                break
+            widths[max(gives, key=widths.__getitem__)] -= 1
+        return widths
+
+    def html(self) -> Html:
+        sides = ["right" if title in self.right else "left" for title in self.head]
+
+        def line(tag: str, cells: Sequence[str | Strip], style: str, mark: str = "") -> str:
+            inside = "".join(
+                f'<{tag} style="text-align:{side};vertical-align:top;padding:.2em 1em .2em 0;'
+                f'max-width:none;{style}{_width(cell, side, cells)}">{first}{_cell(cell)}</{tag}>'
+                for cell, side, first in zip(cells, sides, [mark, *[""] * len(cells)], strict=False)
+            )
+            return f'<tr style="background:none">{inside}</tr>'
+
+        top = f"font-weight:500;white-space:nowrap;border-bottom:1px solid {_LINE};{MUTED}"
+        marks = [_mark(color) for color in self.marks]
+        body = "".join(
+            line("td", row, "border:none", mark)
+            for row, mark in zip_longest(self.rows, marks[: len(self.rows)], fillvalue="")
+        )
+        note = f"<div>{muted(self.note)}</div>" if self.note else ""
+        strips = any(isinstance(cell, Strip) for row in self.rows for cell in row)
+        wide = ";width:100%" if strips else ""
+        return Html(
+            f'<table style="{_TABLE};margin:.2em 0{wide}">'
+            f"<thead>{line('th', self.head, top)}</thead><tbody>{body}</tbody></table>{note}"
+        )
+
+
+def _cell(cell: str | Strip) -> Html:
+    return cell.html() if isinstance(cell, Strip) else as_html(cell)
+
+
+def _width(cell: str | Strip, side: str, row: Sequence[str | Strip]) -> str:
+    """Strips take the room that others leave; figures stay in one piece."""
+    if isinstance(cell, Strip):
+        return ";width:100%;vertical-align:middle"
+    whole = side == "right" or any(isinstance(each, Strip) for each in row)
+    return ";white-space:nowrap" if whole and not isinstance(cell, Html) else ""
+
+
+def _mark(color: str) -> str:
+    return f'<span style="color:{color}">■</span>&nbsp;'
+
+
+def page(*parts: str) -> Html:
+    """Several things below each other, in the notebook's font."""
+    inside = "".join(f"<div>{as_html(part)}</div>" for part in parts if part)
+    return Html(f'<div style="{_BODY}">{inside}</div>')
+
+
+def bullets(texts: Sequence[str]) -> Html:
+    items = "".join(f"<li>{as_html(text)}</li>" for text in texts)
+    return Html(f'<ul style="margin:.4em 0;padding-left:1.4em">{items}</ul>' if items else "")
+
+
+def card(title: Html, facts: Sequence[tuple[str, str]], shown: str = "") -> Html:
+    """One thing: what it is, facts about it (label, text), and whatever shows it further."""
+    # A table, and not a grid: where styles are taken away it can still be read.
+    rows = "".join(
+        f'<tr style="background:none"><td style="{_FACT};{MUTED};padding-right:1em;'
+        f'white-space:nowrap">{as_html(label)}</td>'
+        f'<td style="{_FACT}">{as_html(text, _QUIET)}</td></tr>'
+        for label, text in facts
+    )
+    body = f'<table style="{_TABLE};margin:.2em 0 0">{rows}</table>' if rows else ""
+    if shown:
+        body += f'<div style="margin-top:.5em;overflow-x:auto">{as_html(shown)}</div>'
+    return Html(
+        f'<div style="{_BODY};border-left:3px solid {_LINE};padding:.1em 0 .1em .8em;'
+        f'margin:.2em 0"><div>{title}</div>{body}</div>'
+    )
+
+
+def line_place(line: str, job: str, name: str, number: int, still: Html) -> Html:
+    """A background cell's line, in an element that a page's script finds and keeps true.
+
+    ``line`` tells it from all others, ``job`` is the cell's own id, ``name`` what people call it;
+    ``number`` counts the renewals.
+    """
+    given = {"line": line, "job": job, "name": name, "seq": str(number)}
+    data = "".join(f' data-{key}="{_escaped(value)}"' for key, value in given.items())
+    return Html(f'<div class="workbench-line"{data}>{still}</div>')
+
+
+def mood_color(mood: str) -> str:
+    """The colour of a `status` sign, in CSS."""
+    return _COLORS[mood]
+
+
+def mount(key: str, still: Html) -> Html:
+    """A static form, in an element that a page's script finds by its ``key`` and brings to life."""
+    name = _escaped(key, quote=True)
+    return Html(f'<div class="workbench-view" data-workbench="{name}">{still}</div>')

@@ -1,0 +1,198 @@
+"""Reducers for what can't be pickled and offers its data to other libraries: by Arrow's PyCapsule
+interface, or DLPack. It is taken only if the same class can be built from that again.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from workbench.serialization.arrays import Array, Reducer
+from workbench.serialization.libraries import writable
+
+Maker = Callable[[Any], Any]
+
+CPU = 1
+"""DLPack's number of ordinary memory, ``kDLCPU``."""
+
+_OFFERS = ("__arrow_c_array__", "__arrow_c_stream__", "__dlpack__")
+
+_PICKLED = frozenset({"builtins", "dask", "numpy", "pandas", "polars", "scipy", "torch", "xarray"})
+"""Packages whose classes offer such things, and can be pickled."""
+
+
+def find(kind: type) -> Reducer | None:
+    """The reducer for a type that offers its data; None: it offers none, or can be pickled."""
+    return _reduce if _offers(kind, _OFFERS) else None
+
+
+def _offers(kind: type, names: Iterable[str]) -> bool:
+    return any(hasattr(kind, name) for name in names) and not any(
+        _package(base) in _PICKLED for base in kind.__mro__[:-1]
+    )
+
+
+def _package(kind: type) -> str:
+    return str(kind.__module__).partition(".")[0]
+
+
+def _reduce(value: Any) -> Any:
+    """Its own pickle, which has all of it, if it has one."""
+    try:
+        if _is_copied(value) and (other := _by_dlpack(value)) is not None:
+            return other
+    except Exception:  # on several devices, of a kind that numpy doesn't know
+        pass
+    try:
+        reduced = value.__reduce_ex__(5)
+        _check_state(value)
+        return reduced
+    except (MemoryError, RecursionError):
+        raise
+    except Exception:
+        for how in (_by_arrow, _by_dlpack):
+            try:
+                other = how(value)
+            except Exception:  # what it offers isn't there, or is something else than it says
+                continue
+            if other is not None:
+                return other
+        raise
+
+
+def _is_copied(value: Any) -> bool:
+    """Whether it is one of jax's arrays, whose own pickle has all bytes in it, and which DLPack
+    describes: not one whose type gives way to others'."""
+    kind = type(value)
+    return (_package(kind), kind.__name__) == ("jaxlib", "ArrayImpl") and not value.weak_type
+
+
+def _check_state(value: Any) -> None:
+    """Raise if a plain object keeps something that can't be pickled: a part of its library in C."""
+    kind = type(value)
+    plain = all(getattr(kind, n, None) is getattr(object, n, None) for n in _PICKLING)
+    for part in vars(value).values() if plain and hasattr(value, "__dict__") else ():
+        if type(part).__name__ == "PyCapsule" or _package(type(part)) == _package(kind):
+            part.__reduce_ex__(5)
+
+
+_PICKLING = ("__getstate__", "__reduce__", "__reduce_ex__")
+
+
+# -- Arrow -----------------------------------------------------------------------------------------
+
+
+def _by_arrow(value: Any) -> Any:
+    kind = type(value)
+    if is_read_once(kind) or find_spec("pyarrow") is None:
+        return None
+    for read in _readers(kind):
+        try:
+            data = read(value)
+            data.validate()
+            again = read(from_arrow(kind, data))
+        except Exception:  # it shows no table, but an array; or it doesn't hold what it says
+            continue
+        if _shape(again) == _shape(data):
+            return from_arrow, (kind, data)
+    return None
+
+
+def _readers(kind: type) -> Iterator[Maker]:
+    """What makes Arrow's own data of it. Tables first: they have what is said of their columns."""
+    import pyarrow as pa
+
+    if hasattr(kind, "__arrow_c_array__"):
+        yield from (pa.record_batch, pa.array)
+    if hasattr(kind, "__arrow_c_stream__"):
+        yield from (pa.table, pa.chunked_array)
+
+
+def _shape(data: Any) -> tuple[Any, int]:
+    return getattr(data, "schema", None) or data.type, len(data)
+
+
+def is_read_once(kind: type) -> bool:
+    """Whether it is a stream: what somebody has read of it is gone for its owner."""
+    return hasattr(kind, "read_all") or hasattr(kind, "__next__")
+
+
+def from_arrow(kind: Any, data: Any) -> Any:
+    """Build an object of a class from Arrow data, in the way that its library has for it."""
+    package = _package(kind)
+    maker = _ARROW_MAKERS.get((package, kind.__name__), "")
+    made = getattr(sys.modules[package], maker)(data) if maker else kind.from_arrow(data)
+    return _checked(kind, made)
+
+
+_ARROW_MAKERS = {("nanoarrow", "Array"): "Array", ("nanoarrow", "CArray"): "c_array"}
+"""By package and class, the package's function; others have a class method ``from_arrow``."""
+
+
+def _checked(kind: type, made: Any) -> Any:
+    if type(made) is not kind:
+        raise TypeError(f"its library makes {type(made).__qualname__} of its data")
+    return made
+
+
+# -- DLPack ----------------------------------------------------------------------------------------
+
+
+def _by_dlpack(value: Any) -> Any:
+    if not hasattr(value, "__dlpack__") or value.__dlpack_device__()[0] != CPU:
+        return None
+    array = np.from_dlpack(value)
+    kind, module = type(value), _array_module(value)
+    if np.from_dlpack(from_dlpack(kind, module, array)).shape != array.shape:
+        return None
+    return from_dlpack, (kind, module, array)
+
+
+def _array_module(value: Any) -> str:
+    """The module with its library's ``from_dlpack``, as the array API has it; '': the class has."""
+    if hasattr(type(value), "from_dlpack"):
+        return ""
+    if hasattr(value, "__array_namespace__"):
+        return str(value.__array_namespace__().__name__)
+    return _package(type(value))
+
+
+def from_dlpack(kind: Any, module: str, array: Array) -> Any:
+    """Build an array of another library on the memory of one of numpy's.
+
+    What knows no read-only flag (DLPack's version 1 has one) gets pages that are copied when they
+    are written to.
+    """
+    owner: Any = import_module(module) if module else kind
+    make = owner.from_dlpack
+    try:
+        return _checked(kind, make(array))
+    except BufferError:
+        return _checked(kind, make(writable(array)))
+
+
+# -- what to do about what can't be stored all the same --------------------------------------------
+
+
+def advice(value: Any) -> str:
+    """What of a value that can't be pickled could be stored instead; '' if it offers nothing."""
+    kind = type(value)
+    if isinstance(value, type) or not _offers(kind, _INSTEAD):
+        return ""
+    if is_read_once(kind):
+        return f"{kind.__name__} can be read only once: store what it reads, `pyarrow.table(x)`."
+    what = next(what for name, what in _INSTEAD.items() if hasattr(kind, name))
+    return f"Store the data of the {kind.__name__}: `{what}(x)`. It is read where it lies."
+
+
+_INSTEAD = {
+    "__arrow_c_stream__": "pyarrow.table",
+    "__arrow_c_array__": "pyarrow.array",
+    "__dlpack__": "numpy.from_dlpack",
+    "__array__": "numpy.asarray",
+}

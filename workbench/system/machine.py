@@ -1,0 +1,272 @@
+"""What the machine and its containers allow: processors, memory and what is left of it, disks; and
+what the kernel tells of processes.
+
+Reads files of the kernel's, and nothing else; tests give another root.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from workbench.system.sizes import parse_bytes
+
+SHMEM_ENABLED = "/sys/kernel/mm/transparent_hugepage/shmem_enabled"
+"""Where the kernel says, and is told by root, who gets huge pages for shared memory."""
+
+UNLIMITED = 1 << 60
+"""Kernels write "no limit" as a number near 2**63."""
+
+
+def cpu_count(root: Path = Path("/")) -> int:
+    """Processors this process may use: affinity and cgroup quota, at least 1."""
+    count, quota = cpu_limits(root)
+    return max(1, min(count, round(quota) if quota is not None else count))
+
+
+def cpu_limits(root: Path = Path("/")) -> tuple[int, float | None]:
+    """(processors by affinity, by the least quota of our cgroups, v2 or v1, None: no quota)."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    quota: float | None = None
+    for directory in _cgroups(root, "cpu"):
+        fields = _text(directory / "cpu.max").split()
+        if len(fields) == 2 and fields[0] != "max":
+            quota = min(quota or 1e9, int(fields[0]) / int(fields[1]))
+        limit, period = (
+            _number(directory / "cpu.cfs_quota_us"),
+            _number(directory / "cpu.cfs_period_us"),
+        )
+        if limit and period and limit > 0:
+            quota = min(quota or 1e9, limit / period)
+    return count or 1, quota
+
+
+def memory_limit(environ: Mapping[str, str] = os.environ, root: Path = Path("/")) -> int:
+    """Bytes of memory there are for us: the least of RAM, cgroup limits and ``MEM_LIMIT``.
+
+    JupyterHub (and so Binder) sets ``MEM_LIMIT``.
+    """
+    return min(memory_limits(environ, root).values(), default=4 << 30)
+
+
+def memory_limits(
+    environ: Mapping[str, str] = os.environ, root: Path = Path("/")
+) -> dict[str, int]:
+    """Each of these limits that there is, in bytes, by what sets it."""
+    limits = {}
+    match = re.search(r"MemTotal:\s+(\d+) kB", _text(root / "proc/meminfo"))
+    if match:
+        limits["RAM"] = int(match[1]) * 1024
+    for directory in _cgroups(root, "memory"):
+        for version, name in ((2, "memory.max"), (1, "memory.limit_in_bytes")):
+            limit = _number(directory / name)
+            if limit is not None and 0 < limit < UNLIMITED:
+                what = f"cgroup v{version}"
+                limits[what] = min(limit, limits.get(what, limit))
+    try:
+        limits["MEM_LIMIT"] = parse_bytes(environ.get("MEM_LIMIT", ""))
+    except ValueError:
+        pass
+    return limits
+
+
+def spill_directory(environ: Mapping[str, str] = os.environ, root: Path = Path("/")) -> str:
+    """Where objects that have no room in memory go: a directory on a disk, if there is one.
+
+    ``TMPDIR``, ``/var/tmp``, ``/tmp``: the first we may write to that isn't itself memory (a
+    tmpfs), or else just the first; '' if there is none.
+    """
+    wished = [environ.get("TMPDIR", ""), "/var/tmp", tempfile.gettempdir()]
+    usable = [path for path in wished if path and os.access(path, os.W_OK | os.X_OK)]
+    return next((path for path in usable if not in_memory(path, root)), next(iter(usable), ""))
+
+
+def in_memory(path: str, root: Path = Path("/")) -> bool:
+    """Whether files there take memory instead of disk space."""
+    return file_system(path, root) in ("tmpfs", "ramfs")
+
+
+def huge_pages(root: Path = Path("/")) -> str:
+    """When the kernel gives them to shared memory: ``advise``, ``never`` and so on; '': unknown."""
+    text = _text(root / SHMEM_ENABLED.lstrip("/"))
+    match = re.search(r"\[(\w+)\]", text)
+    return match[1] if match else ""
+
+
+def huge_pages_mapped(root: Path = Path("/")) -> int:
+    """Bytes of shared memory that this process writes and that lie in huge pages."""
+    pattern = r"^\S+ rw-s .*\n(?:\w+: .*\n)*?ShmemPmdMapped: +(\d+) kB"
+    found = re.findall(pattern, _text(root / "proc/self/smaps"), re.MULTILINE)
+    return sum(map(int, found)) * 1024
+
+
+class MemoryGauge:
+    """Reads what memory is left, over and over."""
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._root = root
+        self.container = False  # whether what was read last is of a cgroup
+        self._groups = [
+            (limit, directory / used, directory / "memory.stat", inactive)
+            for directory in _cgroups(root, "memory")
+            for name, used, inactive in _CGROUP_FILES
+            if (limit := _number(directory / name)) is not None and 0 < limit < UNLIMITED
+        ]
+
+    def read(self) -> tuple[int, int]:
+        """(bytes available, bytes in all) of whatever has least left: the machine, or a cgroup.
+
+        Page cache that nobody has used lately counts as available, as in ``MemAvailable``.
+        """
+        meminfo = _text(self._root / "proc/meminfo")
+        total, available = _field(meminfo, "MemTotal:"), _field(meminfo, "MemAvailable:")
+        left = [(available * 1024, total * 1024)] if total else []
+        for limit, used, stat, inactive in self._groups:
+            current = _number(used)
+            if current is not None:
+                left.append((max(limit - current + _field(_text(stat), inactive), 0), limit))
+        least = min(left, default=(UNLIMITED, UNLIMITED))
+        self.container = bool(total) and least is not left[0]
+        return least
+
+    def private(self, pid: int) -> int:
+        """Bytes of memory that a process has to itself; 0 if it is gone."""
+        fields = _text(self._root / "proc" / str(pid) / "statm").split()
+        return (int(fields[1]) - int(fields[2])) * _PAGE if fields else 0
+
+
+# -- this process ----------------------------------------------------------------------------------
+
+
+def reset_peak_memory() -> bool:
+    """Begin anew with `peak_memory`; False where the system can't."""
+    try:
+        return Path("/proc/self/clear_refs").write_bytes(b"5") > 0
+    except OSError:
+        return False
+
+
+def peak_memory() -> int:
+    """The most memory this process has had, in bytes, since its start or the last reset."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+# -- processes, sockets, file systems -------------------------------------------------------------
+
+
+def command_lines(root: Path = Path("/")) -> dict[int, tuple[str, ...]]:
+    """The command line of each of this user's processes, by pid."""
+    found = {}
+    for directory in (root / "proc").glob("[0-9]*"):
+        try:
+            if directory.stat().st_uid == os.getuid():
+                line = (directory / "cmdline").read_bytes()
+                found[int(directory.name)] = tuple(os.fsdecode(line).split("\0")[:-1])
+        except OSError:  # it has ended
+            pass
+    return found
+
+
+def proportional(pid: int, root: Path = Path("/")) -> int:
+    """Bytes of memory a process has, of what it shares only its share; 0 if it is gone."""
+    rollup = _text(root / "proc" / str(pid) / "smaps_rollup")
+    return _field(rollup, "Pss:") * 1024
+
+
+def age(pid: int, root: Path = Path("/")) -> float:
+    """Seconds since the process began; 0 if it is gone."""
+    stat = _text(root / "proc" / str(pid) / "stat").rpartition(") ")[2].split()
+    uptime = _text(root / "proc/uptime").split()
+    if len(stat) < _STARTED or not uptime:
+        return 0.0
+    return max(float(uptime[0]) - int(stat[_STARTED - 1]) / os.sysconf("SC_CLK_TCK"), 0.0)
+
+
+def tcp_listeners(pid: int, root: Path = Path("/")) -> list[int]:
+    """The TCP ports on which a process listens."""
+    process = root / "proc" / str(pid)
+    sockets = set()
+    try:
+        for fd in (process / "fd").iterdir():
+            try:
+                sockets.add(os.readlink(fd))
+            except OSError:  # closed meanwhile
+                pass
+    except OSError:  # gone, or not ours
+        return []
+    ports = set()
+    for table in ("net/tcp", "net/tcp6"):
+        for line in _text(process / table).splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == _LISTENS and f"socket:[{fields[9]}]" in sockets:
+                ports.add(int(fields[1].rpartition(":")[2], 16))
+    return sorted(ports)
+
+
+def file_system(path: str, root: Path = Path("/")) -> str:
+    """The type of the file system a path lies in, like ``ext4`` or ``tmpfs``; '' if unknown."""
+    path = os.path.realpath(path)
+    best, kind = "", ""
+    for line in _text(root / "proc/self/mountinfo").splitlines():
+        fields = line.split()
+        point = re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), fields[4])
+        inside = path == point or path.startswith(point.rstrip("/") + "/")
+        if inside and len(point) >= len(best):  # of those mounted over each other, the last
+            best, kind = point, fields[fields.index("-", 6) + 1]
+    return kind
+
+
+_LISTENS = "0A"
+"""The state of a listening socket in the kernel's table."""
+
+_STARTED = 20
+"""Which field of ``stat`` behind the name is the process's start, in ticks since the boot."""
+
+_PAGE = os.sysconf("SC_PAGESIZE")
+
+_CGROUP_FILES = (
+    ("memory.max", "memory.current", "inactive_file"),
+    ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+)
+"""Version 2, then 1: the limit, what is used, and the field of memory.stat to subtract."""
+
+
+def _field(text: str, name: str) -> int:
+    match = re.search(rf"^{name}\s+(\d+)", text, re.MULTILINE)
+    return int(match[1]) if match else 0
+
+
+def _cgroups(root: Path, controller: str) -> list[Path]:
+    """Directories of this process's cgroup for a controller and of all its parents, v1 and v2."""
+    found = []
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if not controllers:
+            base = root / "sys/fs/cgroup"
+        elif controller in controllers.split(","):
+            base = root / "sys/fs/cgroup" / controllers
+            if not base.is_dir():
+                base = root / "sys/fs/cgroup" / controller
+        else:
+            continue
+        parts = [p for p in path.split("/") if p not in ("", "..")]
+        found += [base.joinpath(*parts[:i]) for i in range(len(parts) + 1)]
+    return found
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
+
+
+def _number(path: Path) -> int | None:
+    try:
+        return int(_text(path))
+    except ValueError:
+        return None
