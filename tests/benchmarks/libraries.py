@@ -11,6 +11,7 @@ import os
 import statistics
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -88,7 +89,7 @@ def measure(call: Callable[[], object]) -> Taken:
     began = time.perf_counter()
     call()
     seconds = time.perf_counter() - began
-    time.sleep(SETTLE)
+    threading.Event().wait(SETTLE)
     after = processor(family())
     return Taken(seconds, sum(used - before.get(pid, 0.0) for pid, used in after.items()))
 

@@ -106,7 +106,6 @@ def test_a_coroutine_that_is_cancelled_cancels_what_has_not_begun(session: Engin
         with Executor(max_workers=1) as executor:
             calls = [executor.submit(square, n) for n in range(200)]
             last = asyncio.wrap_future(calls[-1])
-            await asyncio.sleep(0)
             last.cancel()
             await loop.run_in_executor(None, calls[0].result, TIMEOUT)
             assert last.cancelled()

@@ -89,7 +89,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "cli": (
         NEUTRAL
         | {"api", "core.snapshot", "engines", "memory.segment"}
-        | {"wire", "server.settings", "core.events", "core.instructions", "report"},
+        | {"wire", "server.settings", "core.events", "core.instructions", "core.referrers"}
+        | {"report"},
         {"numpy", "msgspec"},
     ),
     "interop": (

@@ -1,9 +1,8 @@
 """Finds what keeps an object in this process: from the object back to names, through all there is.
 
-The garbage collector knows what refers to what, so long lists cost next to nothing, and what no
-variable leads to is found too. It may run in any thread while the person's code runs: what changes
-meanwhile is seen as it was or as it is. How single things refer to each other is in `references`,
-what they are called in `reference_graph`.
+The garbage collector knows what refers to what, so what no variable leads to is found too. It may
+run in any thread while the person's code runs: what changes meanwhile is seen as it was or as it
+is. How things refer to each other is in `references`, what they are called in `reference_graph`.
 """
 
 from __future__ import annotations
@@ -29,25 +28,21 @@ from workbench.client.references import MACHINERY, Reference, is_ours, is_output
 from workbench.core.events import Place
 from workbench.engines.base import ROOT_NOTE
 
-SECONDS = 1.0
-DEEP_SECONDS = 120.0
+SECONDS, DEEP_SECONDS = 1.0, 120.0
 """How long a search works at most; the latter if somebody asked for all of it."""
 
 CHUNK = 1000  # objects whose referents are looked at in one go
 MOST_OBJECTS = 100  # through which a class is looked for that has no name
-LONG = 10_000
-"""Things in a list of which it is worth while to look whether they are all numbers."""
+LONG = 10_000  # things in a list of which it is worth while to look whether all are numbers
 _LEAVES = {int, float, complex, bool, str, bytes, type(None)}
 
 FEW = 64
 """So many objects the collector itself looks for: its effort grows with each."""
 
 NEAR = 20_000
-"""Objects near a person's variables that are looked at before all others; not what is in containers
-longer than that."""
+"""Objects near a person's variables that are looked at first; not what is in longer containers."""
 
-_one_at_a_time = threading.Lock()
-"""Two searches would find each other."""
+_one_at_a_time = threading.Lock()  # two searches would find each other
 
 
 def find_referrers(
