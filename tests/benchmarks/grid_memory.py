@@ -1,7 +1,8 @@
-"""`python tests/benchmarks/grid_memory.py [MB] [WORKERS]`: memory that a grid search takes.
+"""`python tests/benchmarks/grid_memory.py [MB] [WORKERS]`: memory that joblib's calls take in all.
 
-scikit-learn copies the rows of each fold (once the data for every fit that runs): the first line is
-that, measured with one job alone. What a backend adds is what is more than that, for each job.
+Of calls that only read one large array, and of a grid search over it, for which scikit-learn copies
+the rows of each fold: once the data for every fit that runs. Each figure is what all processes
+together have, the data included, as a multiple of the data.
 """
 
 from __future__ import annotations
@@ -21,9 +22,8 @@ EVERY = 0.02
 """Seconds between two looks."""
 
 RUNS = {
-    "alone": "one job, nothing shared",
-    "workbench": "Workbench, data of the notebook's own",
-    "stored": "Workbench, data from the store (`%put --replace x`)",
+    "workbench": "Workbench, an array of the notebook's",
+    "stored": "Workbench, a stored one (`%put --replace x`)",
     "loky": "loky",
 }
 
@@ -65,67 +65,76 @@ def memory() -> int:
     return own + sum(shared.values())
 
 
-def search(x: Any, backend: str, workers: int) -> None:
-    from joblib import parallel_config
+def reads(x: Any) -> None:
+    from joblib import Parallel, delayed
+
+    Parallel()(delayed(row_sum)(x, n) for n in range(0, len(x), 1 + len(x) // 200))
+
+
+def row_sum(x: Any, n: int) -> float:
+    return float(x[n : n + 1 + len(x) // 200].sum())
+
+
+def searches(x: Any) -> None:
     from sklearn.dummy import DummyRegressor
     from sklearn.model_selection import GridSearchCV
 
     grid = {"quantile": [0.2, 0.4, 0.6, 0.8]}
-    with parallel_config(backend, n_jobs=workers):
-        GridSearchCV(DummyRegressor(strategy="quantile"), grid, cv=4).fit(x, x[:, 0].copy())
+    GridSearchCV(DummyRegressor(strategy="quantile"), grid, cv=4).fit(x, x[:, 0].copy())
 
 
-def run(name: str, megabytes: int, workers: int) -> None:
-    """Print how much memory there was before the search, and at most while it ran, in bytes."""
-    backend = {"alone": "sequential", "stored": "workbench"}.get(name, name)
+WORK = {"reads": reads, "searches": searches}
+
+
+def run(name: str, what: str, megabytes: int, workers: int) -> None:
+    """Print how much memory there was at most beyond what there is without the data, in bytes."""
+    from joblib import parallel_config
+
+    backend = "loky" if name == "loky" else "workbench"
     if backend == "workbench":
         import workbench as wb
 
         wb.init(workers=workers, memory=f"{2 * megabytes + 200}MB")
         wb.register_joblib()
-    search(np.ones((100, 100)), backend, workers)  # workers started, modules imported
-    x = np.random.default_rng(0).random((megabytes * 1250, 100))
-    if name == "stored":
-        x = wb.get(wb.put(x))
-    before = peak = memory()
-    is_over = threading.Event()
+    with parallel_config(backend, n_jobs=workers):
+        WORK[what](np.ones((1000, 100)))  # workers started, modules imported
+        before = memory()
+        x = np.random.default_rng(0).random((megabytes * 1250, 100))
+        if name == "stored":
+            ref = wb.put(x)
+            x = wb.get(ref)
+        peak = memory()
+        is_over = threading.Event()
 
-    def watch() -> None:
-        nonlocal peak
-        while not is_over.wait(EVERY):
-            peak = max(peak, memory())
+        def watch() -> None:
+            nonlocal peak
+            while not is_over.wait(EVERY):
+                peak = max(peak, memory())
 
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    began = time.perf_counter()
-    search(x, backend, workers)
-    seconds = time.perf_counter() - began
-    is_over.set()
-    watcher.join()
-    print(before, peak, x.nbytes, seconds)
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        began = time.perf_counter()
+        WORK[what](x)
+        seconds = time.perf_counter() - began
+        is_over.set()
+        watcher.join()
+    print((peak - before) / x.nbytes, seconds)
 
 
 def main() -> None:
-    megabytes, workers = ([int(n) for n in sys.argv[1:3]] + [1000, 4][len(sys.argv) - 1 :])[:2]
-    needed = 0.0
-    for name, text in RUNS.items():
-        command = [sys.executable, __file__, "--run", name, str(megabytes), str(workers)]
-        out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        before, peak, size, seconds = map(float, out.split()[-4:])
-        more = (peak - before) / size
-        if name == "alone":
-            needed = more
-            added = ""
-        else:
-            added = f"   added: {more - workers * needed:+.2f} x"
-        print(
-            f"{text:52} before {before / 1e6:6.0f} MB   more at most {more:5.2f} x the data"
-            f"{added}   {seconds:.1f} s"
-        )
+    """Each run in processes of its own."""
+    given = sys.argv[1:3]
+    megabytes, workers = [*given, *["1000", "4"][len(given) :]]
+    for what in WORK:
+        for name, text in RUNS.items():
+            command = [sys.executable, __file__, "--run", name, what, megabytes, workers]
+            out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+            times, seconds = map(float, out.split()[-2:])
+            print(f"{what:10} {text:46} {times:5.2f} x the data   {seconds:5.1f} s", flush=True)
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--run"]:
-        run(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+        run(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
     else:
         main()
