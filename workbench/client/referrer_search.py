@@ -42,8 +42,7 @@ FEW = 64
 NEAR = 20_000
 """Objects near a person's variables that are looked at first; not what is in longer containers."""
 
-_one_at_a_time = threading.Lock()
-"""Two searches would find each other."""
+_one_at_a_time = threading.Lock()  # two searches would find each other
 
 
 def find_referrers(
