@@ -175,9 +175,7 @@ class ActorHandle:
                 f"process, and only methods reach it: {', '.join(description.methods) or 'none'}."
             )
             raise AttributeError(shortened(text))
-        options = CallOptions(
-            max_retries=description.actor.max_task_retries, name=f"{description.cls}.{name}"
-        )
+        options = _options_of(description.actor.max_task_retries, f"{description.cls}.{name}")
         if name in description.options:
             options = replace(options, **description.options[name])
         return ActorMethod(self, name, options)
@@ -333,6 +331,12 @@ class ActorClass:
         if other is not None:  # somebody made one of that name just now
             return _of_that_name(engine, other, options)
         return ActorHandle(ref, description)
+
+
+@functools.lru_cache(1000)
+def _options_of(retries: int, name: str) -> CallOptions:
+    """Those of a method that has none of its own. Kept: to make such a record takes 1 µs."""
+    return CallOptions(max_retries=retries, name=name)
 
 
 def _check_group(options: ActorOptions, group: str) -> None:

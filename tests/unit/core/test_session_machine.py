@@ -21,6 +21,7 @@ from workbench.core.loop_events import Left, Tick, WorkerExited, WorkerForked
 from workbench.core.pool import KILLS, MOST_STARTUP_FAILURES, SPARE_SECONDS
 from workbench.core.session import Session
 from workbench.core.snapshot_builder import take_snapshot
+from workbench.core.spilling import COLLECT_EVERY
 from workbench.system.sizes import PAGE
 
 T = TypeVar("T")
@@ -57,6 +58,7 @@ class SessionMachine(RuleBasedStateMachine):
         self.processes: set[int] = set()  # workers that were forked and haven't exited
         self.forked: set[int] = set()  # all that ever were
         self.knows: dict[int, set[int]] = {}  # client → segments it has been shown
+        self.asked: dict[int, float] = {}  # client → when it was to collect garbage
         self.segments: set[int] = set()  # opened and not discarded
         self.punched: dict[int, set[int]] = {}  # segment → pages given back after its owner left
         self.contents: dict[int, tuple[int, ...]] = {}  # object → what it contains
@@ -204,6 +206,9 @@ class SessionMachine(RuleBasedStateMachine):
                 assert nbytes > 0
                 assert to not in self.spec.trimming, "asked again before it answered"
                 self.spec.trimming.add(to)
+            case do.CollectGarbage():
+                assert self.spec.now >= self.asked.get(to, -COLLECT_EVERY) + COLLECT_EVERY
+                self.asked[to] = self.spec.now
             case _:
                 raise AssertionError(message)
         return []
