@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,13 @@ PAGES = [
 ]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def _with_marks(page: Path) -> Any:
+    """torch is there only for `make slow`."""
+    uses_torch = "import torch" in page.read_text()
+    return pytest.param(page, marks=pytest.mark.slow if uses_torch else (), id=page.stem)
+
+
+@pytest.mark.parametrize("page", [_with_marks(page) for page in PAGES])
 def test_what_a_page_shows_runs(session: Kernel, page: Path) -> None:
     for text, raises in cells(page):
         cell = session.run(text)
