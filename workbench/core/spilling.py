@@ -40,8 +40,9 @@ MUCH = 1 << 20
 RESPITE = 5.0
 """Seconds before the disk is tried again after it failed."""
 
-MOMENT = 0.2
-"""The same if the server only had no descriptor for it."""
+MOMENT, MOST_MOMENTS = 0.2, 10
+"""The same if the server only had no descriptor for it; and for so many of these in a row whoever
+needs the room waits."""
 
 
 class Spilling:
@@ -54,6 +55,7 @@ class Spilling:
         self._moves = state.moves
         self.enabled = enabled
         self._broken_until = 0.0
+        self._moments = 0  # how often in a row it had no descriptor
         self._resting: LruList[Entry] = LruList()  # in memory and not shown
         self._copied: set[int] = set()  # moves whose copy is made
         self._wished: dict[int, bool] = {}  # on disk and in use → whether others shall make room
@@ -106,20 +108,31 @@ class Spilling:
         if event.error:
             if move.disk:
                 self._state.spill_error = event.error
-                self._broken_until = self._state.now + (MOMENT if event.passing else RESPITE)
+                self._failed(event.passing)
             self._give_up(event.object, event.error)
         elif not move.disk and event.digest != move.source.digest:
             self._give_up(event.object, "")  # whoever reads it will say so
         else:
+            self._moments = 0
             move.digest = event.digest
             self._copied.add(event.object)
+
+    def _failed(self, passing: bool) -> None:
+        now = self._state.now
+        if not passing:
+            self._moments, self._broken_until = MOST_MOMENTS, now + RESPITE
+        elif now >= self._broken_until:  # of those that failed at once, one counts
+            self._moments += 1
+            self._broken_until = now + MOMENT
+            if self._moments < MOST_MOMENTS:
+                self._state.copies_at = self._broken_until
 
     def make_room(self, nbytes: int) -> bool:
         coming = self._coming()
         if coming >= nbytes:
             return True
         if not self.enabled or self._state.now < self._broken_until:
-            return coming > 0
+            return coming > 0 or self._state.now < self._state.copies_at
         victims = self._victims(nbytes - coming)
         if coming + sum(_size(v) for v in victims) >= nbytes:
             for victim in victims:
@@ -181,9 +194,12 @@ class Spilling:
                         self._start(victim, disk=True)
 
     def deadline(self) -> float | None:
-        """When who hasn't taken note of a move is given up."""
+        """When who hasn't taken note of a move is given up, or a copy is tried again."""
         stale_copies = self._stale_copies.values()
-        return min((g.since + PATIENCE for g in stale_copies if not self._is_late(g)), default=None)
+        times = [g.since + PATIENCE for g in stale_copies if not self._is_late(g)]
+        if self._state.now < self._state.copies_at:
+            times.append(self._state.copies_at)
+        return min(times, default=None)
 
     def explain(self) -> str:
         """Why nothing more goes to disk, to the person whose put found no room."""

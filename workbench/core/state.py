@@ -63,6 +63,7 @@ class State:
         self.job_records: Callable[[], tuple[JobRecord, ...]] = tuple  # for who looks
         self.moves: dict[int, Move] = {}  # by object
         self.spill_error = ""  # why the disk failed last
+        self.copies_at = 0.0  # when it is tried again for who waits: it lacked a descriptor
         self.spills = 0  # objects that have moved to disk since the beginning
         self.out: list[do.Anything] = []  # what this batch asks to be done, in order
         self.releases: dict[tuple[int, bool], list[tuple[int, int]]] = {}  # by owner, and cold

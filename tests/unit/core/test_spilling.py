@@ -13,7 +13,7 @@ from workbench.core import instructions as do
 from workbench.core.budget import PATIENCE as TRIM_PATIENCE
 from workbench.core.loop_events import Copied, Tick
 from workbench.core.snapshot_builder import take_snapshot
-from workbench.core.spilling import COLLECT_EVERY, MOMENT, PATIENCE, RESPITE
+from workbench.core.spilling import COLLECT_EVERY, MOMENT, MOST_MOMENTS, PATIENCE, RESPITE
 from workbench.system.sizes import PAGE
 
 Make = Callable[..., Stage]
@@ -269,16 +269,40 @@ def test_damage_on_disk_is_not_copied_into_memory(stage: Make) -> None:
     assert s.session.state.budget.live == 0
 
 
-@pytest.mark.parametrize(
-    ("why", "seconds"), [("No space left on device", RESPITE), ("Too many open files", MOMENT)]
-)
-def test_a_disk_that_fails_is_left_alone_for_a_while_and_named(
-    stage: Make, why: str, seconds: float
+@pytest.mark.parametrize("moments", [3, 100])
+def test_who_needs_room_waits_while_the_server_has_no_descriptor_for_a_copy(
+    stage: Make, moments: int
 ) -> None:
+    s, driver = begin(stage)
+    for _ in range(3):
+        put(s, driver, 6)
+    other = s.driver()
+    other.post(ev.Opened(other.id(), CAPACITY))
+    other.post(ev.Grow(1, 6 * PAGE))
+    out, waited = s.turn(), 0
+    while waited < moments:
+        assert copies(out)
+        finish(s, out, error="Too many open files", passing=True)
+        if any(isinstance(message, do.Granted) for message in other.inbox):
+            break
+        assert s.session.deadline() == pytest.approx(s.now + MOMENT)
+        waited += 1
+        out = s.turn(MOMENT)
+    assert waited == min(moments, MOST_MOMENTS - 1)
+    if waited == moments:
+        finish(s, out)
+        s.all_read()
+    (answer,) = [m for m in (*other.inbox, *other.heard) if isinstance(m, do.Granted)]
+    assert answer.granted == (6 * PAGE if waited == moments else 0)
+    assert waited == moments or "Too many open files" in answer.text
+
+
+def test_a_disk_that_fails_is_left_alone_for_a_while_and_named(stage: Make) -> None:
+    why = "No space left on device"
     s, driver = begin(stage)
     ids = [put(s, driver, 6) for _ in range(3)]
     out = ask(s, driver, ids[0])
-    finish(s, out, error=why, passing=seconds == MOMENT)
+    finish(s, out, error=why)
     assert answers(driver) == [why]
     other = s.driver()
     other.post(ev.Opened(other.id(), CAPACITY))
@@ -289,7 +313,7 @@ def test_a_disk_that_fails_is_left_alone_for_a_while_and_named(
     assert error_value.granted == 0
     assert why in error_value.text
     assert where(s)[ids[0]] == "memory"
-    s.turn(seconds)
+    s.turn(RESPITE)
     other.post(ev.Grow(2, 6 * PAGE))
     assert copies(s.turn()), "tried again"
 
