@@ -133,6 +133,17 @@ def _get(pool: Pool, effort: Effort) -> Sample:
     return {"get_1MB": of_small, "get_1GB": of_large}
 
 
+def _get_to_write(pool: Pool, effort: Effort) -> Sample:
+    large = pool.put(np.zeros(1000 * tasks.MB // 8))
+
+    def write(on_write: bool) -> None:
+        own = pool.get_private(large, on_write)
+        own[: len(own) // 100] = 1
+
+    on_write, copied = times(effort, lambda: write(True), lambda: write(False))
+    return {"get_cow": on_write, "get_copied": copied}
+
+
 def _by_ref(pool: Pool, effort: Effort) -> Sample:
     ref = pool.put(tasks.array())
     without, with_ref = times(
@@ -157,6 +168,7 @@ _MEASURES: dict[str, Callable[[Pool, Effort], Sample]] = {
     "put_cold": _put_cold,
     "put_warm": _put_warm,
     "get": _get,
+    "get_cow": _get_to_write,
     "dict": _dict,
     "empty": _empty,
     "burst": _burst,

@@ -52,6 +52,10 @@ class Pool(Store):
         """End them."""
         raise NotImplementedError
 
+    def get_private(self, ref: Any, on_write: bool) -> Any:
+        """The value, to be written to: copied now, or each page when it is written."""
+        raise NotOffered
+
     def call(self, function: Callable[..., Any], *args: Any) -> Any:
         """Run one task; its result."""
         raise NotImplementedError

@@ -62,6 +62,9 @@ ROWS = (
         _at_most(1.2, "workbench", "get_1MB", "get of 1 MB"),
         _at_most(50 * US),
     )),
+    Row("get_cow", "1 GB array to write 1 % of, copy on write", _ours("get_cow"), (
+        _at_most(0.1, "workbench", "get_copied", "copied"),
+    )),
     Row("dict", "put and get of a small dict", _ours("dict"), (
         _at_least(10, "ray", "dict", "Ray"),
     )),
@@ -205,6 +208,7 @@ ROUND_TRIPS = (
     _round_trip("numeric", "frame of 1 M rows, 8 numeric columns", buffers=True),
     _round_trip("objects", "frame of 1 M rows, one of strings as objects", buffers=False),
     _round_trip("arrow", "frame of 1 M rows, one of Arrow strings", buffers=True),
+    _round_trip("polars", "polars frame of 1 M rows, numbers and strings", buffers=True),
     _round_trip("ints", "list of 1 M ints", buffers=False),
     _round_trip("points", "100 k instances of a dataclass", buffers=False),
     _round_trip("text", "20 MB of bytes", buffers=False),

@@ -62,6 +62,14 @@ def _strings(divisor: int, dtype: Any) -> Any:
     return pd.DataFrame({"number": np.arange(len(rows)), "name": names})
 
 
+def polars(divisor: int = 1) -> Any:
+    """As many rows of numbers and strings in polars' own frame."""
+    import polars
+
+    rows = range(MB // divisor)
+    return polars.DataFrame({"number": np.arange(len(rows)), "name": [f"name {n}" for n in rows]})
+
+
 def ints(divisor: int = 1) -> Any:
     """A list of 1 M integers, most of them larger than those that Python keeps ready."""
     return list(range(MB // divisor))
@@ -90,7 +98,19 @@ def function(divisor: int = 1) -> Any:
 
 VALUES: dict[str, Callable[[int], Any]] = {
     make.__name__: make
-    for make in (array, strided, arrays, numeric, objects, arrow, ints, points, text, function)
+    for make in (
+        array,
+        strided,
+        arrays,
+        numeric,
+        objects,
+        arrow,
+        polars,
+        ints,
+        points,
+        text,
+        function,
+    )
 }
 """By the key of its row."""
 
@@ -106,6 +126,8 @@ def same(value: Any, other: Any) -> bool:
     if callable(value):
         cells = [f.__closure__[0].cell_contents for f in (value, other)]
         return value is not other and same(*cells) and value(7) == other(7)
+    if hasattr(value, "schema"):
+        return bool(value.schema == other.schema and value.equals(other))
     if hasattr(value, "equals"):
         return bool(value.dtypes.equals(other.dtypes) and value.equals(other))
     return bool(value == other)

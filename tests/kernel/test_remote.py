@@ -445,7 +445,8 @@ def test_all_that_background_cells_made_at_once(session: Kernel, gate: Gate) -> 
 
 
 def test_a_restarted_kernel_goes_on_with_a_cell_that_runs(runtime_dir: str, gate: Gate) -> None:
-    kernel = Kernel({"WORKBENCH_RUNTIME_DIR": runtime_dir, "JPY_SESSION_NAME": "again.ipynb"})
+    environment = {"JPY_SESSION_NAME": "again.ipynb", "WORKBENCH_WORKERS": "2"}
+    kernel = Kernel({"WORKBENCH_RUNTIME_DIR": runtime_dir, **environment})
     try:
         kernel.ok("%load_ext workbench")
         cell = kernel.ok(f"%%remote -n 2 --name pair\nprint('before')\n{gate.wait}\nx = index")

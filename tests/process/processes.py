@@ -11,6 +11,7 @@ from contextlib import suppress
 import psutil
 
 from tests.leaks import eventually
+from workbench.system.sizes import inline_allowance
 
 
 class Processes:
@@ -79,6 +80,12 @@ def segments(pid: int, kind: str = "/memfd:workbench") -> dict[int, int]:
                 finally:
                     os.close(fd)
     return found
+
+
+def most_granted(capacity: int, processes: int = 4) -> int:
+    """Bytes of a store that may be given out: each process may send some of small objects, and
+    arguments, unasked."""
+    return capacity + processes * inline_allowance(capacity)
 
 
 def data_in(fd: int) -> Iterator[tuple[int, int]]:

@@ -26,6 +26,7 @@ from tests.process.gates import Gate
 from tests.process.processes import Processes
 from tests.process.scripts import Script
 from workbench.cli import admin, doctor
+from workbench.core.referrers import DEEP_PATIENCE, PATIENCE
 from workbench.engines.base import Engine
 from workbench.engines.local import BACKLOG
 from workbench.errors import NotAnsweringError, SessionError
@@ -286,6 +287,8 @@ def test_why_looks_at_all_if_it_is_asked_to(script: Callable[..., Script], shell
         assert "not found" not in whole
     driver.tell("go")
     driver.wait()
+    assert admin.DEEP_INQUIRY > DEEP_PATIENCE
+    assert admin.INQUIRY > PATIENCE
 
 
 # -- stop -----------------------------------------------------------------------------------------

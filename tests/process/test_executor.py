@@ -145,6 +145,24 @@ def test_what_cannot_be_sent_says_where(session: Engine) -> None:
         assert "lock" in str(error)
 
 
+def test_a_result_that_came_before_it_was_waited_for(session: Engine, gate: Gate) -> None:
+    """The executor's thread reads it as nobody's, and reads on when it is told what it was."""
+    slow = wb.remote(gate.stop).remote()
+    visitor = gate.next()
+    done = wb.put(1)
+    arrivals = session.arrivals([slow])
+    came: list[Any] = []
+    reader = threading.Thread(target=lambda: came.append(arrivals.next(TIMEOUT)))
+    reader.start()
+    for _ in range(3):
+        wb.get(wb.remote(double).remote(2))  # by now it waits
+    arrivals.add([done])
+    reader.join(TIMEOUT / 4)
+    assert came == [done]
+    visitor.let_on()
+    assert arrivals.next(TIMEOUT) == slow
+
+
 # -- map -------------------------------------------------------------------------------------------
 
 

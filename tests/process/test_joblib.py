@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -236,6 +237,23 @@ def test_a_view_of_the_store_is_not_stored_again(session: Engine) -> None:
     value = wb.get(ref)
     assert Parallel()(delayed(total)(x=value, n=n) for n in range(3)) == [2e5, 2e5 + 1, 2e5 + 2]
     assert len(large(session)) == 1
+
+
+def test_a_search_takes_the_memory_of_its_data_once(session: Engine) -> None:
+    """Beside what scikit-learn copies of it: `python tests/benchmarks/grid_memory.py`."""
+
+    def has_for_itself(x: Any, n: int) -> int:
+        total(x, n)
+        status = Path("/proc/self/status").read_text()
+        return int(re.findall(r"RssAnon:\s+(\d+)", status)[0]) * 1024
+
+    value = np.ones(2 * 10**6)  # 16 MB, in a store of 64
+    small = max(Parallel()(delayed(has_for_itself)(np.ones(9), n) for n in range(8)))
+    ref = wb.put(value)
+    for x in (value, wb.get(ref)):
+        most = max(Parallel()(delayed(has_for_itself)(x, n) for n in range(8)))
+        assert most - small < value.nbytes / 4
+    assert sum(object.size for object in large(session)) < 2.1 * value.nbytes  # one each
 
 
 def test_a_mapped_file_is_mapped_there_too(session: Engine, tmp_path: Path) -> None:

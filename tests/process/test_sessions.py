@@ -115,7 +115,9 @@ def drivers(engine: Engine) -> int:
     return [client.role for client in engine.snapshot().clients].count("driver")
 
 
-def test_a_sessions_unique_name_joins_that_one_and_no_other(script: Callable[..., Script]) -> None:
+def test_a_sessions_unique_name_joins_that_one_and_no_other(
+    script: Callable[..., Script], processes: Processes
+) -> None:
     text = """
         engine = wb.init(session="lab", workers=1)
         wb.put("there", name="x")
@@ -137,6 +139,7 @@ def test_a_sessions_unique_name_joins_that_one_and_no_other(script: Callable[...
     assert other.line() == "over"
     assert eventually(lambda: drivers(engine) == 1)  # else the session ends after we have left
     wb.shutdown()
+    assert processes.gone()  # who joined doesn't wait for that
     for again in (True, False):
         with pytest.raises(SessionError, match=rf"{unique}' is over. `init\(session='lab'\)`"):
             wb.init(session=unique)

@@ -21,7 +21,7 @@ import workbench as wb
 from tests.leaks import eventually
 from tests.process import limits
 from tests.process.gates import Gate
-from tests.process.processes import Processes, data_in
+from tests.process.processes import Processes, data_in, most_granted
 from tests.process.scripts import Script
 from workbench.engines.base import Engine
 from workbench.errors import ObjectLostError, SessionError, SpillError, StoreFullError
@@ -82,7 +82,7 @@ def test_three_times_what_memory_holds(session: Engine, disk: Path) -> None:
             assert digest(wb.get(ref)) == known
     task = wb.remote(digest)
     assert wb.get([task.remote(ref) for ref in sums]) == list(sums.values())
-    assert session.snapshot().granted <= 64 * MB
+    assert session.snapshot().granted <= most_granted(64 * MB)
     assert session.snapshot().spilled >= (192 - 64) * MB
     assert os.listdir(disk) == [], "files without a name"
 
@@ -91,7 +91,7 @@ def test_small_objects_move_too_when_they_are_many(session: Engine) -> None:
     size, count = 10_000, 8_000
     kept = [wb.put(n.to_bytes(2, "big") * (size // 2)) for n in range(count)]
     snapshot = session.snapshot()
-    assert snapshot.granted <= snapshot.capacity
+    assert snapshot.granted <= most_granted(snapshot.capacity)
     assert snapshot.spilled > count * size - snapshot.capacity
     for n, ref in enumerate(kept):
         assert wb.get(ref) == n.to_bytes(2, "big") * (size // 2)

@@ -22,7 +22,6 @@ import msgspec
 
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core.referrers import DEEP_PATIENCE
 from workbench.core.snapshot import Account, ObjectRecord, Snapshot
 from workbench.engines.local import (
     SOCKET,
@@ -44,7 +43,7 @@ PATIENCE = 1.0
 """Seconds in which a server that runs has answered."""
 
 INQUIRY = 7.0
-DEEP_INQUIRY = DEEP_PATIENCE + 2.0
+DEEP_INQUIRY = 152.0
 """The same for `why`, the latter if all is looked at: the server itself waits for whoever holds the
 object."""
 

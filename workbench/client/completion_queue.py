@@ -1,6 +1,7 @@
 """Completion queue: refs in the order in which they become ready. Each is looked at once.
 
-`arrived` and `ended` run in whichever thread reads the socket; the rest in that of one reader.
+`arrived` and `ended` run in whichever thread reads the socket, `add` in any; the rest in that of
+one reader.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from contextlib import suppress
 from itertools import islice
 
 from workbench.client.objects import KnownObjects
@@ -41,12 +43,17 @@ class CompletionQueue:
         self._pending: dict[int, ObjectRef] = {}
         self._came: deque[ObjectRef] = deque()
         self._waiting: list[Future[None]] = []
+        self._sleeps = False  # its reader is in `next`
 
     def add(self, refs: Iterable[ObjectRef]) -> None:
         new = [ref for ref in refs if ref.id not in self._pending]
         self._check(new)
         self._pending.update((ref.id, ref) for ref in new)
         self._objects.announce([ref.id for ref in new], self)
+        if self._sleeps:
+            with suppress(IndexError):
+                # Known already: the reader heard of it while it waits for others, and reads on.
+                self._objects.ask_again(self._came[0].id)
 
     def take(self) -> ObjectRef | None:
         return self._came.popleft() if self._came else None
@@ -54,7 +61,11 @@ class CompletionQueue:
     def next(self, timeout: float | None = None) -> ObjectRef | None:
         if not self._came:
             self._check(())
-            self._wait(lambda: bool(self._came), timeout, self._next_ones, 1)
+            self._sleeps = True
+            try:
+                self._wait(lambda: bool(self._came), timeout, self._next_ones, 1)
+            finally:
+                self._sleeps = False
         return self.take()
 
     def _next_ones(self) -> list[int]:

@@ -92,6 +92,12 @@ class KnownObjects:
             self._connection.post(ev.Want(chunk))
             expected.update(chunk)  # after it: what is expected must have been asked for
 
+    def ask_again(self, id: int) -> None:
+        """Have Ready sent once more: it wakes whoever reads the socket, who can be woken by nothing
+        else, to look at what another thread has found."""
+        self._connection.post(ev.Want((id,)))
+        self._connection.push()
+
     def are_known(self, ids: Sequence[int]) -> Callable[[], bool]:
         """A function that tells whether all of them are, or one has failed.
 

@@ -45,11 +45,15 @@ class Measured(Event, tag=105):
 
 
 class Copied(Event, tag=106):
-    """The answer to Copy. ``error`` says why it failed, and nothing was written, or it is ''."""
+    """The answer to Copy. ``error`` says why it failed, and nothing was written, or it is ''.
+
+    ``passing``: it was for want of a descriptor, at this moment.
+    """
 
     object: int
     digest: int = 0
     error: str = ""
+    passing: bool = False
 
 
 class Tick(Event, tag=104):

@@ -40,6 +40,9 @@ MUCH = 1 << 20
 RESPITE = 5.0
 """Seconds before the disk is tried again after it failed."""
 
+MOMENT = 0.2
+"""The same if the server only had no descriptor for it."""
+
 
 class Spilling:
     """See the module. ``enabled``: there is a disk to move to."""
@@ -103,7 +106,7 @@ class Spilling:
         if event.error:
             if move.disk:
                 self._state.spill_error = event.error
-                self._broken_until = self._state.now + RESPITE
+                self._broken_until = self._state.now + (MOMENT if event.passing else RESPITE)
             self._give_up(event.object, event.error)
         elif not move.disk and event.digest != move.source.digest:
             self._give_up(event.object, "")  # whoever reads it will say so

@@ -187,7 +187,10 @@ class Actor:
     why: Value | None = None  # once it is dead: what its calls fail with
     waiting: dict[int, deque[Task]] = field(default_factory=dict)  # by caller: the first one waits
     incomplete: dict[Task, None] = field(default_factory=dict)  # in any order: wait for arguments
-    ready: dict[str, deque[Task]] = field(default_factory=dict)  # by group: those that are queued
+    ready: dict[str, deque[Task]] = field(init=False)  # by group: those that are queued
+
+    def __post_init__(self) -> None:
+        self.ready = {group: deque() for group in ("", *self.groups)}
 
     def add(self, task: Task) -> None:
         if self.in_order:
@@ -212,8 +215,8 @@ class Actor:
 
     def _queue_of(self, task: Task) -> deque[Task]:
         """That of its group; of one that there isn't, the default one."""
-        group = task.spec.concurrency_group
-        return self.ready.setdefault(group if group in self.groups else "", deque())
+        group = task.spec.concurrency_group if self.groups else ""
+        return self.ready[group if group in self.ready else ""]
 
     def _advance(self, owner: int) -> None:
         """Calls of this caller whose arguments are there, and those of all before, may be sent."""

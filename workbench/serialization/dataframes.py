@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.serialization.arrays import address
 from workbench.serialization.expressions import short, written
 
 MOST_NAMED = 2
@@ -59,7 +60,7 @@ class Columns:
 
     def add_array(self, array: Any, label: str | None) -> None:
         """Name all arrays that begin where this one does."""
-        self._arrays[_address(array)] = label
+        self._arrays[address(array)] = label
 
     def find(self, child: Any) -> Part | None:
         """The part that this is, or all of those that are rows of this array."""
@@ -68,7 +69,7 @@ class Columns:
         if not isinstance(child, np.ndarray) or not child.size:
             return None
         lines = child if child.ndim == 2 and len(child) <= len(self._arrays) else [child]
-        addresses = [_address(line) for line in lines]
+        addresses = [address(line) for line in lines]
         if not self._arrays.keys() >= {*addresses}:
             return None
         labels = tuple(self._arrays[address] for address in addresses)
@@ -114,10 +115,6 @@ def columns_of(value: Any, args: Any) -> Columns | None:
             except Exception:  # of another version than those we know
                 return None
     return None
-
-
-def _address(array: Any) -> int:
-    return int(array.__array_interface__["data"][0])
 
 
 def column_label(name: Any, number: int, is_unique: bool) -> str:

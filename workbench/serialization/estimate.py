@@ -91,10 +91,6 @@ class Estimator:
             return False
 
 
-class _OutOfTimeError(Exception):
-    """It has been counted long enough."""
-
-
 class _Count(ByteCounter):
     until = 0.0
 
@@ -108,7 +104,7 @@ class _Count(ByteCounter):
 
     def check(self) -> None:
         if time.thread_time() > self.until:
-            raise _OutOfTimeError
+            raise TimeoutError
 
 
 class _CountingPickler(Pickler):

@@ -181,8 +181,8 @@ def from_dlpack(kind: Any, module: str, array: Array) -> Any:
 
 def advice(value: Any) -> str:
     """What of a value that can't be pickled could be stored instead; '' if it offers nothing."""
-    kind = type(value)
-    if isinstance(value, type) or not _offers(kind, _INSTEAD):
+    kind = type(value)  # not `isinstance`: a proxy's `__class__` may raise
+    if issubclass(kind, type) or not _offers(kind, _INSTEAD):
         return ""
     if is_read_once(kind):
         return f"{kind.__name__} can be read only once: store what it reads, `pyarrow.table(x)`."

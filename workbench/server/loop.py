@@ -175,7 +175,8 @@ class Server:
             self._mover.copy(copy, *self._segments.for_copy(copy))
         except OSError as error:  # no such directory, no leave to write, no descriptors left
             why = f"{error.strerror or error} ({self._spill_dir})"
-            self._batch.append((0, Copied(copy.object, error=why)))
+            passing = error.errno in (*NONE_LEFT, errno.EBADF)
+            self._batch.append((0, Copied(copy.object, error=why, passing=passing)))
 
     def _ready(self, fd: int, mask: int) -> None:
         if fd == self._listener.fileno():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import inspect
 import threading
 from collections.abc import Callable, Coroutine
@@ -91,8 +90,7 @@ class ActorHost:
                 continue
             loop = CallLoop(most, partial(self._next, group), self._run_async)
             self._loops[group] = loop
-            thread = threading.Thread(target=loop.serve, name=name, daemon=True)
-            contextvars.Context().run(thread.start)  # it is none of the creation's
+            threading.Thread(target=loop.serve, name=name, daemon=True).start()
         if self.is_async:
             making = self._make_on_loop(args, kwargs)
             asyncio.run_coroutine_threadsafe(making, self._loops[""].loop).result()

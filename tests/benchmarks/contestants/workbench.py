@@ -25,6 +25,9 @@ class Workbench(Pool):
     def stop(self) -> None:
         workbench.shutdown()
 
+    def get_private(self, ref: Any, on_write: bool) -> Any:
+        return workbench.get(ref, copy=not on_write, copy_on_write=on_write)
+
     def call(self, function: Callable[..., Any], *args: Any) -> Any:
         return workbench.get(self._remote(function).remote(*args))
 

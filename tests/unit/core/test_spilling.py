@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from tests.unit.core.conftest import Stage
 from tests.unit.core.peers import Peer
 from workbench.core import events as ev
@@ -11,7 +13,7 @@ from workbench.core import instructions as do
 from workbench.core.budget import PATIENCE as TRIM_PATIENCE
 from workbench.core.loop_events import Copied, Tick
 from workbench.core.snapshot_builder import take_snapshot
-from workbench.core.spilling import COLLECT_EVERY, PATIENCE, RESPITE
+from workbench.core.spilling import COLLECT_EVERY, MOMENT, PATIENCE, RESPITE
 from workbench.system.sizes import PAGE
 
 Make = Callable[..., Stage]
@@ -39,10 +41,12 @@ def copies(out: list[do.Anything]) -> list[do.Copy]:
     return [i for i in out if isinstance(i, do.Copy)]
 
 
-def finish(s: Stage, out: list[do.Anything], error: str = "") -> list[do.Anything]:
+def finish(
+    s: Stage, out: list[do.Anything], error: str = "", passing: bool = False
+) -> list[do.Anything]:
     """The disk does what came out of a turn."""
     for copy in copies(out):
-        s.post(0, Copied(copy.object, 0 if error else 7, error))
+        s.post(0, Copied(copy.object, 0 if error else 7, error, passing))
     return s.turn()
 
 
@@ -265,12 +269,17 @@ def test_damage_on_disk_is_not_copied_into_memory(stage: Make) -> None:
     assert s.session.state.budget.live == 0
 
 
-def test_a_disk_that_fails_is_left_alone_for_a_while_and_named(stage: Make) -> None:
+@pytest.mark.parametrize(
+    ("why", "seconds"), [("No space left on device", RESPITE), ("Too many open files", MOMENT)]
+)
+def test_a_disk_that_fails_is_left_alone_for_a_while_and_named(
+    stage: Make, why: str, seconds: float
+) -> None:
     s, driver = begin(stage)
     ids = [put(s, driver, 6) for _ in range(3)]
     out = ask(s, driver, ids[0])
-    finish(s, out, error="No space left on device")
-    assert answers(driver) == ["No space left on device"]
+    finish(s, out, error=why, passing=seconds == MOMENT)
+    assert answers(driver) == [why]
     other = s.driver()
     other.post(ev.Opened(other.id(), CAPACITY))
     other.post(ev.Grow(1, 6 * PAGE))
@@ -278,9 +287,9 @@ def test_a_disk_that_fails_is_left_alone_for_a_while_and_named(stage: Make) -> N
     (error_value,) = other.inbox
     assert isinstance(error_value, do.Granted)
     assert error_value.granted == 0
-    assert "No space left on device" in error_value.text
+    assert why in error_value.text
     assert where(s)[ids[0]] == "memory"
-    s.turn(RESPITE)
+    s.turn(seconds)
     other.post(ev.Grow(2, 6 * PAGE))
     assert copies(s.turn()), "tried again"
 

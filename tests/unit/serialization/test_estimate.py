@@ -64,10 +64,10 @@ def test_what_two_values_share_counts_for_the_first() -> None:
 
 
 def test_after_some_time_it_is_at_least_so_much() -> None:
-    estimator, value = Estimator({}, 0.05), points(300_000)
+    estimator, value = Estimator({}, 0.2), points(300_000)
     started = time.thread_time()
-    many = estimator.estimate(value)
-    assert time.thread_time() - started < 0.2
+    many = estimator.estimate(value)  # a full collection may come in between, and counts, too
+    assert time.thread_time() - started < 1.0
     assert many.at_least
     assert many.bytes > 100_000
     after = estimator.estimate(np.ones(1000))
