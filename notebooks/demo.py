@@ -17,7 +17,7 @@ from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+from nbclient.exceptions import CellExecutionError, CellTimeoutError
 from nbconvert import HTMLExporter
 from nbconvert.filters import Highlight2HTML
 from nbformat import NotebookNode
@@ -77,12 +77,20 @@ def run(path: Path) -> Run:
     with tempfile.TemporaryDirectory(prefix="workbench-demo-") as profile:
         try:
             # Not `client.execute`: its handler of Ctrl-C ends in an AssertionError.
-            with client.setup_kernel(env=_environment(profile)):
+            # What a cell writes to stderr is under it. The rest is said only if the kernel dies: at
+            # its end it is of no use, as when joblib's tracker cleans up after a slow one.
+            said = Path(profile, "stderr")
+            with (
+                said.open("w") as stderr,
+                client.setup_kernel(env=_environment(profile), stderr=stderr),
+            ):
                 for index, cell in enumerate(notebook.cells):
                     reached += cell.cell_type == "code"
                     client.execute_cell(cell, index)
-        except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+        except (CellExecutionError, CellTimeoutError) as error:
             problem = str(error).strip()
+        except RuntimeError as error:  # the kernel died, perhaps before it was ready
+            problem = f"{error}\n{said.read_text()}".strip()
         except KeyboardInterrupt:
             problem = "Interrupted."
     problem = problem or "\n".join(_surprises(notebook))
