@@ -50,6 +50,27 @@ def test_it_is_told_until_all_are_done(monkeypatch: Any) -> None:
     tally.close()
 
 
+def test_how_many_there_will_be_is_not_told_while_nobody_knows(monkeypatch: Any) -> None:
+    monkeypatch.setattr(tally_module, "EVERY", 0.001)
+    told: Told = []
+    tally = CallTally(lambda *counts: told.append(counts))
+    tally.expect(4)
+    tally.count(1)
+    assert eventually(lambda: told[-1:] == [(1, 4)])
+    tally.expect(1)  # as joblib: one is over, another comes
+    tally.count(1)
+    assert eventually(lambda: told[-1:] == [(2, 0)])
+    tally.count(3)
+    assert eventually(lambda: told[-1:] == [(5, 5)])
+    assert eventually(lambda: not watchers())
+    tally.expect(2)  # a second round, of which all is known
+    tally.count(1)
+    assert eventually(lambda: told[-1:] == [(6, 7)])
+    tally.count(1)
+    tally.close()
+    assert eventually(lambda: not watchers())
+
+
 @pytest.mark.filterwarnings("error")
 def test_who_cannot_show_it_ends_nothing(monkeypatch: Any) -> None:
     monkeypatch.setattr(tally_module, "EVERY", 0.001)

@@ -11,13 +11,17 @@ EVERY = 0.5
 
 
 class CallTally:
-    """Of one cell. Any thread may count; ``tell`` is called with (done, known) in one of its own,
-    which lives while calls are left."""
+    """Of one cell. Any thread may count; ``tell`` is called in one of its own, which lives while
+    calls are left, with how many are done, and how many there will be.
+
+    The latter is 0 while nobody knows it: joblib submits the next calls as others end.
+    """
 
     def __init__(self, tell: Callable[[int, int], object]) -> None:
         self.done = 0
         self.known = 0
         self._tell = tell
+        self._grows = False  # calls came while others were done, and some not
         self._told = False
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
@@ -26,6 +30,7 @@ class CallTally:
     def expect(self, calls: int) -> None:
         """So many more are to be done."""
         with self._lock:
+            self._grows = self.done < self.known and (self._grows or self.done > 0)
             self.known += calls
             if self._thread is None and calls and not self._closed.is_set():
                 thread = threading.Thread(target=self._run, name="workbench-tally", daemon=True)
@@ -44,12 +49,12 @@ class CallTally:
     def _run(self) -> None:
         while not self._closed.wait(EVERY):
             with self._lock:
-                done, known = self.done, self.known
+                done, known, grows = self.done, self.known, self._grows
                 if done >= known:
                     self._thread = None
             if done < known or self._told:
                 self._told = True
                 with suppress(Exception):  # who shows it can't: no reason for a cell to fail
-                    self._tell(done, known)
+                    self._tell(done, 0 if grows and done < known else known)
             if done >= known:
                 return

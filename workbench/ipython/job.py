@@ -255,7 +255,7 @@ class Job(Rich):
         calls = self._calls if self.size == 1 else None
         share = self.ended / self.size if self.size > 1 else self._share
         if calls is not None:
-            share = calls[0] / calls[1]
+            share = calls[0] / calls[1] if calls[1] else None
         failed = len(self.errors) if self._known is None else self._known.failed
         return JobStatus(
             self.name, self.state, self.seconds, self.size, self.ended, failed,

@@ -64,7 +64,7 @@ class JobStatus(Rich):
     assigned: tuple[str, ...] = ()  # names that have a value by it
     notes: tuple[str, ...] = ()  # what stands below its line, a line each
     lost: bool = False  # some of what it made isn't there; a note says what, and why
-    calls: tuple[int, int] | None = None  # of those that it submits: done, and known so far
+    calls: tuple[int, int] | None = None  # that it submits: done, and in all; 0: nobody knows yet
     when: str = ""  # the time of which this is told, if that isn't now
 
     def _text(self) -> str:
@@ -121,15 +121,17 @@ class JobStatus(Rich):
 class CallsStatus(Rich):
     """The calls that a cell has submitted to executors, in a line.
 
-    ``2 of 8 calls done``; then ``8 calls done in 4.2 s``.
+    ``2 of 8 calls done``, or ``2 calls done`` while nobody knows how many there will be; then ``8
+    calls done in 4.2 s``.
     """
 
     done: int
-    known: int
+    known: int  # 0: not known
     seconds: float | None = None  # for which the cell has run; None while it does
 
     def _text(self) -> str:
-        text = f"{human_count(self.done)} of {human_count(self.known)} calls done"
+        of = f" of {human_count(self.known)}" if self.known else ""
+        text = f"{human_count(self.done)}{of} calls done"
         if self.seconds is None:
             return text
         if self.done < self.known:
@@ -140,7 +142,8 @@ class CallsStatus(Rich):
 
     def _repr_html_(self) -> str:
         if self.seconds is None:
-            return status(*_SIGNS["running"], str(self), self.done / max(self.known, 1))
+            share = self.done / self.known if self.known else None
+            return status(*_SIGNS["running"], str(self), share)
         return status(*_SIGNS["done" if self.done == self.known else "stopped"], str(self))
 
 
