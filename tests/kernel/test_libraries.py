@@ -68,7 +68,9 @@ def test_a_line_tells_how_many_calls_are_done(session: Kernel, gate: Gate, waits
     cell = session.start(f"results = {waits}")
     session.until(lambda: any(text.startswith("0 of ") for text in progress_of(cell)))
     gate.open(2)
-    session.until(lambda: any(text.startswith("2 of ") for text in progress_of(cell)))
+    # joblib submits the next ones as these end, so nobody knows how many there will be.
+    told = "2 calls done" if "joblib" in waits else "2 of 6 calls done"
+    session.until(lambda: told in progress_of(cell))
     gate.open(4)
     session.until(lambda: cell.idle)
     assert re.fullmatch(r"6 calls done in .* m?s", progress_of(cell)[-1])

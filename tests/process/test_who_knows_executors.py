@@ -33,10 +33,10 @@ def test_dask_computes_a_graph_on_it(session: Engine) -> None:
     dask, array = pytest.importorskip("dask"), pytest.importorskip("dask.array")
     x = array.arange(10_000, chunks=2_500).reshape(100, 100)
     total = (x @ x.T).sum(axis=0)
-    workers = {worker.pid for worker in session.snapshot().workers}
     with Executor() as executor, dask.config.set(scheduler=executor):
         assert total.compute().tolist() == total.compute(scheduler="sync").tolist()
-        assert set(dask.compute(*[dask.delayed(pid)(n) for n in range(6)])) <= workers
+        ran = set(dask.compute(*[dask.delayed(pid)(n) for n in range(6)]))
+        assert ran <= {worker.pid for worker in session.snapshot().workers}
         nested = dask.delayed(sum)([dask.delayed(square)(n) for n in range(5)])
         assert nested.compute() == 30
         with pytest.raises(ZeroDivisionError):
