@@ -58,11 +58,41 @@ def _reduce(value: Any) -> Any:
         for how in (_by_arrow, _by_dlpack):
             try:
                 other = how(value)
+                if other is not None and not _has_all(other[0](*other[1]), value):
+                    continue
             except Exception:  # what it offers isn't there, or is something else than it says
                 continue
             if other is not None:
                 return other
         raise
+
+
+def _has_all(again: Any, value: Any) -> bool:
+    """Whether what was built of a value's data has the attributes that the value has beside that.
+
+    Plain ones are compared: of parts of its library nothing is known.
+    """
+    new = _attributes(again)
+    for name, part in _attributes(value).items():
+        if name not in new:
+            return False
+        if type(part) in _PLAIN and not _is_equal(part, new[name]):
+            return False
+    return True
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    """Also those in slots."""
+    state = object.__getstate__(value)
+    parts = state if type(state) is tuple else (state,)
+    return {name: part for each in parts for name, part in (each or {}).items()}
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and (one == other or repr(one) == repr(other))  # NaN
+
+
+_PLAIN = frozenset({bool, int, float, complex, str, bytes, tuple, list, dict, set, frozenset})
 
 
 def _is_copied(value: Any) -> bool:
@@ -148,7 +178,8 @@ def _by_dlpack(value: Any) -> Any:
         return None
     array = np.from_dlpack(value)
     kind, module = type(value), _array_module(value)
-    if np.from_dlpack(from_dlpack(kind, module, array)).shape != array.shape:
+    again = np.from_dlpack(from_dlpack(kind, module, array))
+    if (again.shape, again.dtype) != (array.shape, array.dtype):
         return None
     return from_dlpack, (kind, module, array)
 

@@ -239,6 +239,41 @@ class NoWay(InC):
         return np.asarray(self._data)
 
 
+class Labelled(Frame):
+    """It has more than its data, which its library doesn't build again."""
+
+    meta: Any = None
+
+    def with_meta(self, meta: Any) -> Self:
+        self.meta = meta
+        return self
+
+
+class LabelledVector(Vector):
+    meta = None
+
+
+class Slotted(Frame):
+    __slots__ = ("meta",)
+
+
+class Defaulted(Labelled):
+    @classmethod
+    def from_arrow(cls, data: Any) -> Any:
+        return cls(pa.table(data)).with_meta("m")
+
+
+class AnotherKind(Vector):
+    @classmethod
+    def from_dlpack(cls, array: Any) -> Any:
+        return cls(array.astype("f4"))
+
+
+def labelled(value: Any, meta: Any = "km") -> Any:
+    value.meta = meta
+    return value
+
+
 @pytest.mark.parametrize(
     ("value", "advice"),
     [
@@ -248,8 +283,12 @@ class NoWay(InC):
         ),
         *(
             (kind(np.arange(9)), "numpy.from_dlpack(x)")
-            for kind in (OnGPU, NoDevice, AnotherShape, DLPackRaises)
+            for kind in (OnGPU, NoDevice, AnotherShape, AnotherKind, DLPackRaises)
         ),
+        *(
+            (labelled(kind(TABLE)), "pyarrow.table(x)") for kind in (Labelled, Slotted, Defaulted)
+        ),
+        (labelled(LabelledVector(np.arange(9))), "numpy.from_dlpack(x)"),
         (NoWay(np.arange(9)), "numpy.asarray(x)"),
     ],
     ids=lambda value: type(value).__name__,
@@ -261,6 +300,11 @@ def test_what_cannot_be_built_again_is_an_error(value: Any, advice: str) -> None
         text = str(caught.value)
         assert "no default __reduce__ due to non-trivial __cinit__" in text
         assert f"Store the data of the {type(value).__name__}: `{advice}`" in text
+
+
+def test_attributes_that_its_library_builds_are_no_obstacle() -> None:
+    got, _, _ = there_and_back(labelled(Defaulted(TABLE), "m"))
+    assert got.meta == "m"
 
 
 def test_what_can_be_read_once_is_not_read() -> None:
