@@ -231,7 +231,7 @@ class _Own:
 
 
 def _copied(array: Array) -> Array:
-    return array.copy()
+    return array.copy(order="K")
 
 
 def _reduce_with_own_arrays(thing: Any) -> Any:
@@ -293,12 +293,12 @@ def writable(array: Array) -> Array:
         owner = owner.base if isinstance(owner, np.ndarray) else owner.obj
     private = getattr(owner, "private", None)
     if private is None or array.nbytes < MAPPED:
-        return array.copy()
+        return array.copy(order="K")
     offset = array.ctypes.data - np.frombuffer(owner, np.uint8).ctypes.data
     try:
         mapping, start = private(offset, array.nbytes, array)
     except OSError:
-        return array.copy()
+        return array.copy(order="K")
     return np.ndarray(array.shape, array.dtype, mapping, start, array.strides)
 
 

@@ -20,7 +20,7 @@ import xarray as xr
 
 from tests.unit.serialization.extents import extent_of
 from workbench.errors import SerializationError
-from workbench.serialization import codec
+from workbench.serialization import codec, libraries
 
 PAGE = Path(__file__).parents[3] / "docs/reference/values.md"
 N = 20_000
@@ -312,3 +312,15 @@ def test_large_text_and_bytes_are_handed_over_as_they_are() -> None:
     data = bytes(2 << 20)
     pieces = codec.serialize({"a": [data]}, {}).stream
     assert any(piece is data for piece in pieces)
+
+
+@pytest.mark.parametrize(
+    "array", [np.asfortranarray(np.arange(6.0).reshape(2, 3)), np.ones((2, 3))]
+)
+def test_a_small_tensor_keeps_its_strides(array: Any) -> None:
+    tensor = pa.Tensor.from_numpy(array)
+    for stored in (array, tensor):
+        inline = codec.deserialize_inline(codec.serialize([stored], {}).inline())[0]
+        assert inline.strides == array.strides
+    array.flags.writeable = False
+    assert libraries.writable(array).strides == array.strides
