@@ -20,9 +20,9 @@ class StoredArray:
 
     Parameters
     ----------
-    array : ObjectRef or array_like
-        An array that is stored. A view of a whole stored object stands for that; anything else is
-        stored first.
+    array : ObjectRef or array
+        An array that is stored, or any object with a shape and a dtype. A view of a whole stored
+        object stands for that; anything else is stored first.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class StoredArray:
     >>> x.mean(axis=0).compute()  # doctest: +SKIP
     """
 
-    def __init__(self, array: ObjectRef | npt.ArrayLike) -> None:
+    def __init__(self, array: Any) -> None:
         value = get(array) if isinstance(array, ObjectRef) else array
         shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
         if type(shape) is not tuple or dtype is None:
