@@ -152,6 +152,50 @@ def test_an_older_object_does_not_change_a_class_back(session: Kernel) -> None:
     assert session.value("got") == "(3, 3, 3)"
 
 
+OF_A_WORKER = """
+@wb.remote
+def make():
+    class Model:
+        v = 1
+        def f(self): return 'old'
+    return Model()
+of_worker = make.remote()
+m = wb.get(of_worker)
+C = type(m)
+def mid(self): return 'mid'
+def new(self): return 'new'
+"""
+
+
+def test_a_class_of_a_worker_stays_as_this_process_changed_it(session: Kernel) -> None:
+    """What this process stored before it changed the class brings nothing newer."""
+    session.ok(OF_A_WORKER)
+    session.ok("C.f = mid; ref = wb.put(m); C.f = new; C.v = 7")
+    for read in ("ref", "of_worker"):
+        session.ok(f"again = wb.get({read})")
+        assert session.value("(type(again) is C, m.f(), again.f(), m.v)") == (
+            "(True, 'new', 'new', 7)"
+        )
+
+
+def test_a_class_that_is_only_in_the_store_is_built_again(session: Kernel) -> None:
+    session.ok(OF_A_WORKER)
+    session.ok("C.f = mid; ref = wb.put(m); del m, C, of_worker\nimport gc; gc.collect()")
+    session.ok("m = wb.get(ref); C = type(m)")
+    assert session.value("m.f()") == "'mid'"
+    session.ok("later = wb.put(m); C.f = new; wb.get(later)")
+    assert session.value("m.f()") == "'new'"
+
+
+def test_looking_whether_something_changed_changes_no_class(session: Kernel) -> None:
+    session.ok("%%remote -w --out m\nclass Model:\n    def f(self): return 'old'\nm = Model()")
+    assert notes(session, "len([m])") == []
+    session.ok("C = type(m)\ndef new(self): return 'new'\nC.f = new")
+    assert len(notes(session, "len([m])")) == 1
+    assert session.value("(m.f(), C.f is new)") == "('new', True)"
+    assert notes(session, "len([m])") == []
+
+
 def test_a_view_of_the_store_cannot_change(session: Kernel) -> None:
     session.ok(SETUP)
     session.ok("%put --replace x")

@@ -103,7 +103,9 @@ class ClientBase:
             huge,
         )
         side = "on the worker" if worker else "in this process"
-        self.marshal = Marshal(self.arena, self.wait_welcome, self.references.check, side, debug)
+        self.marshal = Marshal(
+            self.arena, prefix, self.wait_welcome, self.references.check, side, debug
+        )
         self.objects = KnownObjects(
             connection, self.references, self.views, self._segments.need, self.marshal
         )

@@ -20,7 +20,7 @@ from workbench.memory.copying import Bytes
 from workbench.ref import ObjectRef
 from workbench.serialization import codec
 from workbench.serialization.arrays import Reducer
-from workbench.serialization.class_states import building
+from workbench.serialization.class_states import OWN, building
 from workbench.serialization.libraries import writable
 from workbench.serialization.packing import Numbers, PackedValues, pack
 from workbench.serialization.registry import Custom, Registry
@@ -60,20 +60,22 @@ class Encoded(NamedTuple):
 class Marshal:
     """See the module.
 
-    ``capacity`` waits until it is known how many bytes the whole store may hold. ``check`` raises
-    if a ref isn't of this session. ``side`` says where this is, for errors. With ``debug`` it
-    pickles slowly, and shows where it was when something breaks.
+    ``prefix`` is that of our own ids. ``capacity`` waits until it is known how many bytes the
+    whole store may hold. ``check`` raises if a ref isn't of this session. ``side`` says where this
+    is, for errors. With ``debug`` it pickles slowly, and shows where it was when something breaks.
     """
 
     def __init__(
         self,
         arena: ArenaWriter,
+        prefix: int,
         capacity: Callable[[], int],
         check: Callable[[ObjectRef], None],
         side: str,
         debug: bool,
     ) -> None:
         self._arena = arena
+        self._prefix = prefix
         self._capacity = capacity
         self._check = check
         self._side = side
@@ -166,7 +168,9 @@ class Marshal:
         """Build the value; ``extent`` are its bytes if they aren't in the header."""
         started = time.perf_counter()
         where = codec.Where(name, self._side) if name else self._where
-        outer, building.origin = building.origin, (id >> ID_BITS, id)
+        maker = id >> ID_BITS
+        outer = building.origin
+        building.origin = (OWN if maker == self._prefix else maker, id)
         try:
             if extent is None:
                 built = codec.deserialize_inline(value.header, bool(copy), where)

@@ -213,14 +213,16 @@ class ChangeCheck:
 
 
 def _is_current(cls: type, state: Any, reducers: Reducers) -> bool:
-    """Whether a class of this process is what it was as a pickle, of which this state was built.
+    """Whether a class is what it was as a pickle, of which this state was built.
 
     Two pickles of equal things may differ: so what it is now is built of a pickle, too.
     """
     counter = ByteCounter()
     now = serialize(Pickler(counter, reducers, counter.add_buffer).class_state(cls), reducers)
     sealed = [_as_bytes(buffer).data.toreadonly() for buffer in now.buffers]
-    contents = remember(pickle.loads(b"".join(now.stream), buffers=sealed), reducers, MOST_KEPT)
+    with classes_met():
+        built = pickle.loads(b"".join(now.stream), buffers=sealed)
+    contents = remember(built, reducers, MOST_KEPT)
     return contents is not None and compare(state, contents, reducers).verdict is Verdict.SAME
 
 
