@@ -118,6 +118,9 @@ Options = TypeVar("Options", TaskOptions, CallOptions, ActorOptions)
 LONGEST = 1e9
 """Seconds a time limit can be: 30 years."""
 
+MOST = (1 << 31) - 1
+"""Of tries, restarts and calls at a time. Who asks for more gets so many: it is as good as all."""
+
 
 def changed(options: Options, given: Mapping[str, Any], what: str) -> Options:
     """The options with those given in their place; None leaves one as it is.
@@ -143,7 +146,7 @@ def _whole(least: int) -> Callable[[str, Any], int]:
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             wrong = f"{key}={value!r} must be a whole number, {least} or more."
             raise _error(value, int)(wrong)
-        return value
+        return min(value, MOST)
 
     return check
 

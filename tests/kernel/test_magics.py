@@ -480,6 +480,7 @@ def test_an_object_goes_to_disk_and_the_status_says_so(kernel: Kernel, tmp_path:
 
 def test_a_comment_behind_a_magic(session: Kernel) -> None:
     session.ok("x = [1]\n%put x  # stored\ny = 'a # b'")
+    session.ok("%get x --as y  # it isn't \"new\"\ny = 'a # b'")
     session.ok("%put --name kept 'a # b' + y  # an expression\n%get x --as z  # a list")
     assert session.value("(z, wb.get('kept'))") == "([1], 'a # ba # b')"
     assert session.ok("%workbench status  # of all").text().startswith("Session ")

@@ -90,6 +90,11 @@ def sums(made: ray.DynamicObjectRefGenerator) -> int:
     return sum(map(got, made))
 
 
+def dynamic() -> bool:
+    made = count.options(num_returns="dynamic").remote(3)
+    return isinstance(got(made), ray.DynamicObjectRefGenerator) and got(sums.remote(made)) == 3
+
+
 @ray.remote
 def fails() -> None:
     raise KeyError("key")
@@ -368,8 +373,8 @@ OF_TASKS = [
     ),
     same(
         '`num_returns="dynamic"`, `DynamicObjectRefGenerator`',
-        lambda: got(sums.remote(count.options(num_returns="dynamic").remote(3))) == 3,
-        'It is `"streaming"`.',
+        dynamic,
+        "One ref, of all the refs that it yields.",
     ),
     same(
         "`num_cpus=`",
@@ -490,7 +495,7 @@ OF_ACTORS = [
     same(
         "`allow_out_of_order_execution=`",
         lambda: actor(allow_out_of_order_execution=True) == 1 and overtakes(),
-        "Default: of actors with `max_concurrency` above 1, or `async def` methods.",
+        "Default: with `max_concurrency` above 1, `async def` methods, or concurrency groups.",
     ),
     same("`concurrency_groups=`, `@method(concurrency_group=)`", grouped),
     refused("`enable_tensor_transport=`", lambda: actor(enable_tensor_transport=True)),

@@ -32,6 +32,16 @@ def tally() -> Any:
     return CallTally
 
 
+def test_a_name_is_free_as_soon_as_the_last_handle_is_gone(session: Engine) -> None:
+    CallTally = tally()
+    for _ in range(5):
+        first = CallTally.options(name="own").remote()
+        assert wb.get(first.add.remote()) == 1
+        del first
+        with pytest.raises(ValueError, match="own"):
+            wb.get_actor("own")
+
+
 def test_threads_that_make_it_at_once_get_one_actor(session: Engine) -> None:
     CallTally, together = tally(), Barrier(8)
 

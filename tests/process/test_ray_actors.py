@@ -170,6 +170,16 @@ def test_a_concurrency_group_holds_up_no_other(session: Engine, gate: Gate, kind
     wb.get(of_default)
 
 
+def test_a_limit_may_be_as_large_as_one_likes(session: Engine) -> None:
+    class Counts:
+        def one(self) -> int:
+            return 1
+
+    most = sys.maxsize
+    actor = wb.remote(max_concurrency=most, concurrency_groups={"io": most})(Counts).remote()
+    assert wb.get(actor.one.remote()) == 1
+
+
 def test_groups_that_there_are_not_are_told(session: Engine) -> None:
     actor = grouped("threads").remote()
     with pytest.raises(ValueError, match=r"no concurrency group 'x'.*It has io, compute"):

@@ -241,7 +241,8 @@ def test_a_session_may_have_actors_only(script: Callable[..., Script]) -> None:
         def ask(self) -> int:
             return wb.get(one.options(num_cpus=0).remote())
 
-    assert wb.get(wb.remote(num_cpus=1)(Asks).remote().ask.remote(), timeout=TIMEOUT) == 1
+    several = [wb.remote(num_cpus=1)(Asks).remote() for _ in range(2)]
+    assert wb.get([each.ask.remote() for each in several], timeout=TIMEOUT) == [1, 1]
     with pytest.raises(ValueError, match="has no workers, only actors"):
         one.remote()
     with wb.Executor() as executor, pytest.raises(ValueError, match="has no workers"):

@@ -129,6 +129,22 @@ def test_an_array_that_the_store_has_is_not_stored_again_as_an_argument(session:
     assert wb.get(task.remote(view))[0] == 60_000.0
 
 
+def test_what_an_argument_refers_to_is_held_until_the_call_is_sent(
+    session: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread, or a collection, may let go of the last handle meanwhile."""
+    last = [wb.put(np.ones(100_000))]
+    shown, origin = wb.get(last[0]), session.origin
+
+    def let_go() -> int:
+        last.clear()
+        session.connection.flush()  # type: ignore[attr-defined]
+        return origin()
+
+    monkeypatch.setattr(session, "origin", let_go)
+    assert wb.get(wb.remote(np.sum).remote(shown)) == 100_000
+
+
 def test_tasks_wait_for_the_tasks_whose_results_they_take(session: Engine, gate: Gate) -> None:
     first = wb.remote(gate.stop).remote()
     word = first

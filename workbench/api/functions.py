@@ -188,8 +188,8 @@ def remote(function: Any = None, /, **options: Any) -> Any:
             shares ``max_concurrency``.
         allow_out_of_order_execution : bool
             Begin calls as soon as their arguments are there, and not in the order in which their
-            caller submitted them (default: if there are ``async def`` methods, or
-            ``max_concurrency`` is above 1).
+            caller submitted them (default: if there are ``async def`` methods or concurrency
+            groups, or ``max_concurrency`` is above 1).
         num_cpus : float
             Processors that it takes from tasks while it lives (default 0). If other actors have
             them, it is made when they have ended; one task runs in any case.

@@ -6,6 +6,7 @@ Messages are handled in whichever thread reads the socket.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import itertools
 import os
@@ -217,4 +218,5 @@ class ClientBase:
 
 def collect_garbage() -> None:
     """In a thread of its own: what is finalized may wait for what the reading thread reads."""
-    threading.Thread(target=gc.collect, name="workbench-garbage", daemon=True).start()
+    with contextlib.suppress(RuntimeError):  # no more threads may be: it will be asked again
+        threading.Thread(target=gc.collect, name="workbench-garbage", daemon=True).start()

@@ -15,7 +15,7 @@ from workbench.core import events as ev
 from workbench.core.events import ID_BITS
 from workbench.memory.views import Watch
 
-_KNOWING = (ev.Ask, ev.Grow, ev.Subscribe)
+_KNOWING = (ev.Ask, ev.Find, ev.Grow, ev.Subscribe)
 """Their answers are to know of all that was finalized before them."""
 
 

@@ -32,8 +32,8 @@ from workbench.ref import ObjectRef
 from workbench.serialization.comparison import Verdict, compare
 from workbench.system.machine import memory_limit
 
-Packed = tuple[bytes, tuple[int, ...], tuple[int, ...], ObjectRef | None]
-_NOTHING: Packed = b"", (), (), None
+Packed = tuple[bytes, tuple[int, ...], tuple[int, ...], list[ObjectRef]]
+_NOTHING: Packed = b"", (), (), []
 
 Parameters = Callable[[], Sequence[str]]
 """Asked for the names of the positional ones, if something fails."""
@@ -140,7 +140,7 @@ class Submitter:
             self._check_workers(options)
         namespace = "" if actor else self._role.namespace
         spec = None if options.is_usual and not namespace else self._specs(options, namespace)
-        # `packed` is the handle of the arguments, if they had to be an object.
+        # `packed` are handles of the arguments: of what they refer to, and of what they had to be.
         payload, deps, contains, packed = (
             self._pack(args, kwargs, parameters) if args or kwargs else _NOTHING
         )
@@ -259,7 +259,7 @@ class Submitter:
     def _pack(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any], parameters: Parameters
     ) -> Packed:
-        """(payload, deps, contains, handle of the payload if it had to be an object)."""
+        """(payload, deps, contains, handles that must live until the message is queued)."""
         packed, refs = pack_arguments(args, kwargs, self._objects.stored_as)
         self._base.check_refs(refs)
         deps = tuple(ref.id for ref in refs)
@@ -270,13 +270,13 @@ class Submitter:
             )
             stored = encoded.stored
             if not stored.segment:
-                return stored.header, deps, stored.contains, None
+                return stored.header, deps, stored.contains, refs
             about = encoded.about(ARGUMENTS, self._store.site())
             ref = self._store.seal(stored, about, claims)
         except BaseException:
             self._base.arena.withdraw(claims)
             raise
-        return SLOTTED, (ref.id, *deps), (), ref
+        return SLOTTED, (ref.id, *deps), (), [ref, *refs]
 
     def _consecutive_ids(self, count: int) -> list[int]:
         """Fresh ids for one task's results. Another thread may take ids in between: try again."""

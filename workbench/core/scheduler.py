@@ -187,7 +187,7 @@ class Scheduler:
         worker = self.workers[number] = Worker(number, actor)
         if actor is not None:
             actor.worker = worker
-            self._hold(worker, actor.cpus)
+            self._hold(worker, min(actor.cpus, self.cpus))  # in a session without workers: none
         else:
             self.pooled += 1
             self.working += 1

@@ -203,6 +203,8 @@ class Executor(futures.Executor):
         except SessionError as error:
             raise BrokenProcessPool(str(error)) from error
         except SerializationError as error:
+            if tally is not None:  # they were expected
+                tally.count(count)
             future: futures.Future[Any] = futures.Future()
             future.set_exception(error)
             return future

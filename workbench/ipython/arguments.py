@@ -76,7 +76,8 @@ def parse(magic: Any, line: str) -> argparse.Namespace:
 
 def without_comment(line: str) -> str:
     """The line up to a ``#`` that stands alone, outside of quotes. (``#3`` is a job.)"""
-    return re.split(r"""(?<!\S)#(?!\S)(?=(?:[^'"]|'[^']*'|"[^"]*")*$)""", line)[0]
+    words = re.match(r"""(?:'[^']*'|"[^"]*"|\S#|#(?=\S)|[^#])*""", line)
+    return line if words is None else words[0]
 
 
 def unquoted(word: str) -> str:

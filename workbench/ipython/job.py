@@ -63,7 +63,7 @@ class Job(Rich):
         self.notes: list[str] = []  # what its line says besides; see `note`
         self.printed = 0  # so often it has printed something
         self.originals: Originals | None = None  # what it captured by value
-        self.apart: list[tuple[str, str]] = []  # see `Cargo`
+        self.apart: list[tuple[str, str]] = []  # see `CellInputs`
         self.mutations: list[Mutations] = []  # what its tasks changed of that
         self.is_again = False  # this kernel has followed it before
         self.mutated: list[str] = []  # at its end: the names of those

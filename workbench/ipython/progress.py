@@ -109,8 +109,11 @@ class CallsProgress:
 
     def end(self) -> None:
         """Bring the lines of cells that are over to their end."""
-        for origin in [each for each in self._shown if not self._router.cell(each).is_running]:
-            self._shown.pop(origin).close()
+        with self._lock:
+            over = [each for each in self._shown if not self._router.cell(each).is_running]
+            ended = [self._shown.pop(origin) for origin in over]
+        for shown in ended:
+            shown.close()
 
 
 class _ShownTally:
