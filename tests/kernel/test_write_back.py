@@ -284,6 +284,57 @@ def test_what_is_stored_and_has_changeable_parts(session: Kernel, kind: str) -> 
     assert session.value(f"alias is x and {holds}") == "True"
 
 
+READ_ONLY = {
+    "attribute": ("x = Model(); x.w = z", "x.w[0] = 7; x.n = 1", "x.w[0] == 7 and x.n == 1"),
+    "its attribute alone": ("x = Model(); x.w = z", "x.w[0] = 7", "x.w[0] == 7"),
+    "list": ("x = [z]; y = x", "x[0][0] = 7", "y[0][0] == 7"),
+    "tuple": ("y = []; x = (z, y); t = x", "x[0][0] = 7", "x[0][0] == 7 and x[1] is y"),
+    "in a tuple": ("x = [(z, 1)]; y = x", "x[0][0][0] = 7", "y[0][0][0] == 7"),
+    "both": ("x = [z]; y = {'z': z}", "x[0][0] = 7; y", "y['z'] is x[0] and x[0][0] == 7"),
+    "global": ("y = [1]\ndef x(): z[0] = 7; y[0] = z[0]", "x()", "x.__globals__['z'][0] == 7"),
+    "columns": ("z = z.reshape(2, 3).T; x = [z]", "x[0][0, 0] = 7", "x[0][0, 0] == 7"),
+    "strided": ("z = z[::2]; x = [z]", "x[0][0] = 7", "x[0][0] == 7"),
+    "large": ("z = np.zeros(500_000); %put z --replace\nx = [z]", "x[0][0] = 7", "x[0][0] == 7"),
+}
+
+
+@pytest.mark.parametrize("kind", READ_ONLY)
+def test_who_has_a_read_only_array_has_the_new_one(session: Kernel, kind: str) -> None:
+    make, change, holds = READ_ONLY[kind]
+    session.ok(f"{CLASSES}\nz = np.arange(6.)\n%put z --replace")
+    session.ok(make.replace("; %put", "\n%put"))
+    cell = session.ok(f"%%remote -w\n{change}")
+    assert session.value(f"bool({holds})") == "True"
+    assert not cell.text("stderr")
+
+
+def test_a_read_only_array_that_cannot_be_replaced_is_said(session: Kernel) -> None:
+    session.ok("import numpy as np\nx = np.array(['a', None]); x.flags.writeable = False\ny = [x]")
+    cell = session.ok("%%remote -w\ny[0][1] = 2; y.append(1)")
+    said = cell.text("stderr") + cell.line
+    assert "y changed on the worker and can't be changed here" in said
+    assert session.value("(len(y), x[1])") == "(1, None)"
+
+
+def test_a_stored_array_that_somebody_has_stays_read_only(session: Kernel) -> None:
+    session.ok("import numpy as np\nx = np.arange(5.)\n%put x --replace")
+    session.ok("d = {'x': x}")
+    assert "read-only" in session.run("%%remote -w\nx[0] = 9; d").failure
+    session.ok("%%remote -w\nd['x'][0] = 9; x")
+    assert session.value("(d['x'][0].item(), x[0].item())") == "(9.0, 0.0)"
+
+
+def test_what_was_written_before_is_no_change_since(session: Kernel) -> None:
+    session.ok("import numpy as np\nbig = np.zeros(1_000_000)\n%put big")
+    session.ok("%get big --cow --as x\nx[0] = 1")
+    over(session, session.ok("%%remote --name j\nx[1] = 5"))
+    session.ok("%get x")
+    assert session.value("(x[0].item(), x[1].item())") == "(1.0, 5.0)"
+    over(session, session.ok("%%remote --name j\nx[1] = 6"))
+    session.ok("x[0] = 0")
+    assert "x changed in the notebook too" in session.run("%get x").failure
+
+
 def test_what_another_cell_made_is_bound_anew(session: Kernel) -> None:
     session.ok("%%remote\nx = [1]")
     cell = session.ok("%%remote\nx.append(2)")
@@ -436,6 +487,26 @@ def test_two_names_of_one_object_are_one_in_the_cell(session: Kernel, kind: str)
     assert "in common" not in cell.line + cell.text("stderr")
     cell = session.ok(f"%%remote -w\n{change}; x, y\nseen = list({reads})")
     assert session.value(f"(seen, {reads})") == "([1, 2], [1, 2])"
+
+
+def test_a_dry_run_tells_how_it_would_travel(session: Kernel) -> None:
+    session.ok("x = {'a': [1]}\ny = x['a']\nlarge = [y, b'x' * 2_000_000]\n%put x large")
+    assert re.search(r"x +dict .*by reference", dry_run(session, "x"))
+    assert re.search(r"x +dict .*by value", dry_run(session, "x, y"))
+    assert re.search(r"large +list .*by reference", dry_run(session, "large, y"))
+    assert re.search(r"x +dict .*by reference", dry_run(session, "x"))
+
+
+def dry_run(kernel: Kernel, code: str) -> str:
+    return str(kernel.ok(f"%%remote --dry-run\n{code}").results()[0])
+
+
+def test_an_expression_says_what_is_apart(session: Kernel) -> None:
+    session.ok("x = [[1], b'x' * 2_000_000]\ny = x[0]\n%put x")
+    cell = session.ok("alone = %remote len(x)")
+    assert "in common" not in cell.text("stdout")
+    cell = session.ok("both = %remote len(x) + len(y)")
+    assert "x and y have an object in common, and have one each" in cell.text("stdout")
 
 
 def test_of_what_is_too_large_for_that_the_line_says_it(session: Kernel) -> None:

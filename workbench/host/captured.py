@@ -21,12 +21,14 @@ class Tracked:
 
     ``names`` are those of which something can be changed in place. Some came by reference, and of
     these some are ``foreign``: the notebook has no such object; and some ``slow``: pickling them
-    takes longer than comparing may. ``brings``: what changed is sent back.
+    takes longer than comparing may. ``read_only``: numbers of arrays that are so in the notebook.
+    ``brings``: what changed is sent back.
     """
 
     names: tuple[str, ...] = ()
     foreign: tuple[str, ...] = ()
     slow: tuple[str, ...] = ()
+    read_only: tuple[int, ...] = ()
     brings: bool = False
 
     def numbers(self, names: Iterable[str]) -> list[int]:
@@ -62,6 +64,7 @@ class Captured:
         if tracked.names and engine is not None:
             values = {name: self.values[name] for name in tracked.names if name in self.values}
             foreign, slow = map(tracked.numbers, (tracked.foreign, tracked.slow))
+            foreign += tracked.read_only
             self._tracker = MutationTracker(
                 values, memo, engine.reducers(), foreign=foreign, slow=slow
             )

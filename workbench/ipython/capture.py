@@ -107,10 +107,10 @@ class CellInputs:
 
     They are looked up in the notebook, then in the store; of the optional ones, those that there
     are. ``given`` names travel whatever the cell reads; those ``known`` where it runs don't, unless
-    given. ``each`` are the variable and the items of a cell that runs once per item. Once it was
-    taken, ``notes`` are what there is to say besides; and ``apart`` pairs of names, the first by
-    reference, that have an object in common here, and each its own where the cell runs; with ''
-    for what nobody knows.
+    given. ``each`` are the variable and the items of a cell that runs once per item. ``apart`` are
+    pairs of names, the first by reference, that have an object in common here, and each its own
+    where the cell runs; with '' for what nobody knows. Once it was taken, ``notes`` are what there
+    is to say besides.
 
     Raises
     ------
@@ -146,11 +146,11 @@ class CellInputs:
         name, items = each
         if items and not isinstance(items, range):
             self._items.append(_Item(name, _EACH, items, estimator.estimate([*items])))
+        self._keep_together()
 
     def take(self) -> dict[str, Any]:
         """All of it, to be sent. If much goes by value, or pickling it takes long, that is shown
         first. What has changed since it was stored is stored again."""
-        self._keep_together()
         self._freshness.renew(self._captured)
         self._items = [
             each if each.owner else each._replace(value=self._captured[each.name])

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from workbench.engines.base import Engine
 from workbench.host.captured import Tracked
@@ -59,6 +62,11 @@ class Originals:
         if not by_value.keys().isdisjoint(changeable):
             self.packed, self._memo = engine.pack(by_value, lambda: by_value)
             self.names = {n: each for n, each in captured.items() if n not in by_value}
+            # Arrays travel as such buffers, all but those of objects. Asking the memo takes longer
+            # than packing did.
+            if not all(buffer.flags.writeable for buffer in self.packed.buffers):
+                numbers = tuple(n for n, each in self.objects().items() if _is_read_only(each))
+                self.tracked = dataclasses.replace(self.tracked, read_only=numbers)
         self._tracker: MutationTracker | None = None
 
     def objects(self) -> dict[int, Any]:
@@ -72,7 +80,8 @@ class Originals:
         values = {n: self.values[n] for n in self.tracked.names if n in self.values}
         reducers = self._engine.reducers()
         slow = self.tracked.numbers(self.tracked.slow)
-        self._tracker = MutationTracker(values, self.objects(), reducers, slow=slow)
+        objects = self.objects()
+        self._tracker = MutationTracker(values, objects, reducers, slow=slow, opened=False)
 
     def changed_here(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The variables whose objects the notebook itself has changed since `watch`; and those of
@@ -85,12 +94,15 @@ class Originals:
     def update(self, mutations: Mutations, variables: dict[str, Any]) -> None:
         """Make the notebook's objects what the worker's are now.
 
-        What can't be changed in place is a new object, in all variables that had the old one.
+        What can't be changed in place is a new object, in all variables that had the old one, and
+        in what travelled along and has it.
 
         Raises
         ------
         SerializationError
             If something can't be built here.
+        ValueError
+            If an array can't be written to, though it could when the cell began.
         Exception
             What code of the user's raises (``__setstate__``). Then all is as it was.
         """
@@ -118,10 +130,9 @@ class Originals:
         updates = []
         for number, new in states.items():
             value = own[number]
-            if can_restore(value, new):
-                updates.append((value, new, self._state(value, new)))
-            else:  # an array of read-only bytes
-                renewed[id(value)] = new.parts
+            if not can_restore(value, new):
+                raise ValueError("an array is read-only here, or of another shape or type")
+            updates.append((value, new, self._state(value, new)))
         # What may fail comes first, what can't last: arrays, of which there is no copy to go back.
         updates.sort(key=lambda update: _ORDER.get(update[1].kind, 1))
         with ki_protection():
@@ -144,6 +155,10 @@ def _may_change(value: Any, is_stored: bool) -> bool:
     if isinstance(value, ObjectRef):
         return True
     return can_change(value) and not (is_stored and is_array(value))
+
+
+def _is_read_only(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and not value.flags.writeable
 
 
 _ORDER = {"state": 0, "array": 2}

@@ -39,6 +39,11 @@ def at_end(job: Job, waited: bool) -> list[str]:
     return notes + [said(text, each) for text, each in others if each]
 
 
+def are_apart(apart: Iterable[tuple[str, str]]) -> list[str]:
+    """What to say, before an expression runs, of what has an object in common; see `CellInputs`."""
+    return [said(texts.ARE_APART, pair) for pair in apart if pair[1]]
+
+
 def forget_finished(jobs: Iterable[Job]) -> None:
     """Of what cells that are over took along, keep what is to be brought yet.
 

@@ -36,6 +36,12 @@ APART = (
 )
 """The cell changed one of them."""
 
+ARE_APART = (
+    "{what} have an object in common, and have one each on the worker, because {first} is stored: "
+    "what is changed of it there, the other doesn't see. After `%free {first}` they travel together"
+)
+"""Of an expression: nobody waits for its end."""
+
 PERHAPS_APART = (
     "whether {stored}, which is stored, has objects in common with {what} was not looked at: on "
     "the worker each had its own"

@@ -103,6 +103,9 @@ class MutationTracker:
     slow : collection of int
         Numbers of those that take too long to pickle, as is known: they are not compared, unless
         that needs no pickling.
+    opened : bool
+        Whether nobody has had the objects since they were opened from a pickle. Then what hasn't
+        been written of large arrays isn't read.
     """
 
     def __init__(
@@ -113,12 +116,14 @@ class MutationTracker:
         seconds: float = BUDGET,
         foreign: Collection[int] = (),
         slow: Collection[int] = (),
+        opened: bool = True,
     ) -> None:
         self._values = values
         self._memo = memo  # keeps them alive: they are known by their ids
         self._reducers = reducers
         self._foreign = frozenset(foreign)
         self._slow = frozenset(slow)
+        self._opened = opened
         self._objects: dict[int, Any] = {}  # those watched, by number
         self._known: dict[int, int] = {}  # number, by id
         self._bound: dict[int, dict[BoundName, Any]] = {}  # functions and classes that came along
@@ -198,7 +203,7 @@ class MutationTracker:
         something can't be pickled."""
         unknown: set[int] = set()
         broken: dict[int, Exception] = {}
-        digest = _StateDigest(until, is_fresh)
+        digest = _StateDigest(until, self._opened, is_fresh)
         pickler: NumberingPickler | None = None
         for number, each in seen.items():
             if each.leaves is not None and (each.is_flat or self._say_all(each.leaves)):
@@ -331,8 +336,9 @@ class MutationTracker:
 class _StateDigest:
     """The file that pickles are written to, of which nothing is kept but a digest."""
 
-    def __init__(self, until: float, is_fresh: bool) -> None:
+    def __init__(self, until: float, opened: bool, is_fresh: bool) -> None:
         self._until = until
+        self._opened = opened
         self._is_fresh = is_fresh  # nobody has had the objects yet
         self._hash = xxhash.xxh3_128()
 
@@ -356,7 +362,7 @@ class _StateDigest:
 
         None if nobody knows what was sent.
         """
-        parts = written_parts(array)
+        parts = written_parts(array) if self._opened else None
         if is_sealed(array) or (parts is not None and self._is_fresh):
             return True
         if parts is None:

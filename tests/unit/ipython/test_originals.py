@@ -10,6 +10,7 @@ import pytest
 from workbench.engines.base import Engine
 from workbench.ipython.originals import Originals
 from workbench.ref import ObjectRef
+from workbench.serialization.packing import PackedValues
 
 
 class NoEngine:
@@ -19,13 +20,16 @@ class NoEngine:
         raise AssertionError(args)
 
 
+PACKED = PackedValues(b"", [], [])
+
+
 class Packing:
     def __init__(self) -> None:
         self.packed: list[Any] = []
 
     def pack(self, value: Any, *args: Any) -> tuple[Any, Any]:
         self.packed.append(value)
-        return "packed", {}
+        return PACKED, {}
 
 
 def no_engine() -> Engine:
@@ -48,7 +52,7 @@ def test_what_can_change_is_packed_with_the_rest() -> None:
     engine = Packing()
     captured = {"x": [1], "n": 1, "f": helper}
     originals = Originals(cast(Engine, engine), captured, captured)
-    assert (originals.packed, originals.names, originals.tracked.names) == ("packed", {}, ("x",))
+    assert (originals.packed, originals.names, originals.tracked.names) == (PACKED, {}, ("x",))
     assert engine.packed == [captured]
 
 

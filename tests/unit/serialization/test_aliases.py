@@ -115,3 +115,45 @@ def test_what_is_too_much_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     numbers = list(range(10**5))
     assert in_common({"numbers": [numbers, x], "x": x}, ["numbers"]) == ([("numbers", "x")], [])
     assert in_common({"many": many, "n": 1}, ["many"]) == ([], [])  # nothing to be found
+    assert in_common({"same": [x] * 10**5, "x": x}, ["same"]) == ([("same", "x")], [])
+
+
+CROWDS = {
+    "list": lambda many: many,
+    "tuple": lambda many: (*many,),
+    "dict": lambda many: dict(enumerate(many)),
+    "set": lambda many: {*range(len(many))},
+    "deque": deque,
+    "own list": OwnList,
+    "array": lambda many: np.array([*many, None], dtype=object),
+    "nested": lambda many: [[many]],
+}
+
+
+@pytest.mark.parametrize("crowd", CROWDS)
+def test_what_is_too_much_is_not_even_listed(monkeypatch: pytest.MonkeyPatch, crowd: str) -> None:
+    monkeypatch.setattr(aliases, "MOST_REFERENCES", 1000)
+    inside = aliases._inside
+
+    def counted(level: list[Any]) -> list[Any]:
+        found = inside(level)
+        assert len(found) < 1100
+        return found
+
+    monkeypatch.setattr(aliases, "_inside", counted)
+    x = [0]
+    many = CROWDS[crowd]([x] * 5000)
+    assert in_common({"many": many, "x": x}, ["many"]) == ([], ["many"])
+    few = CROWDS[crowd]([x] * 500)
+    found = [] if crowd == "set" else [("few", "x")]
+    assert in_common({"few": few, "x": x}, ["few"]) == (found, [])
+
+
+def test_a_read_only_array_is_not_changed_through_anybody() -> None:
+    x = np.zeros(3)
+    x.flags.writeable = False
+    assert in_common({"x": x, "holder": {"x": x}}, ["x"]) == ([], [])
+    objects = np.array([[1]], dtype=object).reshape(1, 1)
+    objects[0, 0] = inner = [1]
+    objects.flags.writeable = False
+    assert in_common({"x": objects, "y": inner}, ["x"]) == ([("x", "y")], [])

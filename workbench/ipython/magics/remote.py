@@ -395,7 +395,7 @@ class RemoteMagics(NotebookMagics):
         call = Call(
             (cell, originals.packed) if originals.packed else (cell,), originals.names, options
         )
-        for note in inputs.notes:
+        for note in [*inputs.notes, *write_back.are_apart(inputs.apart)]:
             print(printable(note))
         ref: Any = engine.submit(EVALUATE, call)
         return ref  # type: ignore[no-any-return]
