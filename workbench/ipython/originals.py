@@ -8,10 +8,9 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import gc
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
-
-import numpy as np
 
 from workbench.engines.base import Engine
 from workbench.host.captured import Tracked
@@ -24,6 +23,7 @@ from workbench.serialization.object_state import (
     can_change,
     can_restore,
     is_array,
+    is_read_only,
     restore,
     state_of,
 )
@@ -65,14 +65,20 @@ class Originals:
             # Arrays travel as such buffers, all but those of objects. Asking the memo takes longer
             # than packing did.
             if not all(buffer.flags.writeable for buffer in self.packed.buffers):
-                numbers = tuple(n for n, each in self.objects().items() if _is_read_only(each))
+                numbers = tuple(n for n, each in self.objects().items() if is_read_only(each))
                 self.tracked = dataclasses.replace(self.tracked, read_only=numbers)
         self._tracker: MutationTracker | None = None
 
     def objects(self) -> dict[int, Any]:
         """Those with a number, by it: the worker has the same numbers for its own."""
         by_reference = {n: self.values[n] for n in self.names if n in self.values}
-        packed = {} if self._memo is None else dict(self._memo.copy().values())
+        paused = gc.isenabled()  # of a million objects, the collector would take four times as long
+        gc.disable()
+        try:
+            packed = {} if self._memo is None else dict(self._memo.copy().values())
+        finally:
+            if paused:
+                gc.enable()
         return packed | self.tracked.by_number(by_reference)
 
     def watch(self) -> None:
@@ -155,10 +161,6 @@ def _may_change(value: Any, is_stored: bool) -> bool:
     if isinstance(value, ObjectRef):
         return True
     return can_change(value) and not (is_stored and is_array(value))
-
-
-def _is_read_only(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and not value.flags.writeable
 
 
 _ORDER = {"state": 0, "array": 2}

@@ -104,6 +104,11 @@ def is_array(value: Any) -> bool:
     return type(value) is np.ndarray and not value.dtype.hasobject
 
 
+def is_read_only(value: Any) -> bool:
+    """Whether it is an array, of any class, that can't be written to."""
+    return isinstance(value, np.ndarray) and not value.flags.writeable
+
+
 def _rebinds(code: types.CodeType) -> bool:
     """Whether a function's code has names of others that it assigns."""
     inner = (each for each in code.co_consts if isinstance(each, types.CodeType))
