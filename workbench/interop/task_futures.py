@@ -124,8 +124,6 @@ class TaskFuture(LendingFuture[T]):
         """It was cancelled; False if somebody else settles it."""
         if not self._unsettled.acquire(blocking=False):
             return False
-        if self.tally is not None:
-            self.tally.count(self.calls)
         futures.Future.cancel(self)
         self.set_running_or_notify_cancel()
         return True
