@@ -91,6 +91,7 @@ def test_an_interrupted_cell_says_how_far_it_came(session: Kernel, gate: Gate) -
 @pytest.mark.parametrize("waited", ["", " -w"])
 def test_the_line_of_a_background_cell_tells_it(session: Kernel, gate: Gate, waited: str) -> None:
     """Its own calls, not those that these make."""
+    session.ok("import workbench.ipython.joblines; workbench.ipython.joblines.RENEWAL = 0.05")
     session.ok(f"""
         def waits(n):
             from workbench import Executor
