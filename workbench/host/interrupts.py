@@ -6,10 +6,16 @@ gets a KeyboardInterrupt at its next bytecode.
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
+import time
 
 from workbench.system.ki_protection import interrupt
+
+AGAIN = 0.05, 0.1, 0.2, 0.4
+"""Seconds after which a signal is sent again that its thread hasn't looked at: one that comes just
+before a system call begins doesn't end that call."""
 
 
 class Interrupts:
@@ -56,8 +62,21 @@ class Interrupts:
         if thread == threading.main_thread().ident:
             self._signals += 1
             signal.pthread_kill(thread, signal.SIGINT)
+            with contextlib.suppress(RuntimeError):  # no more threads may be
+                threading.Thread(target=self._insist, args=(task,), daemon=True).start()
         else:
             interrupt(thread)
+
+    def _insist(self, task: int) -> None:
+        """Send the signal again while nobody has looked at it, and the task runs."""
+        for seconds in AGAIN:
+            time.sleep(seconds)
+            thread = self._threads.get(task)
+            is_ours = signal.getsignal(signal.SIGINT) == self.handle  # not one of the task's own
+            if thread is None or not self._signals or not is_ours:
+                return
+            self._signals += 1
+            signal.pthread_kill(thread, signal.SIGINT)
 
     def handle(self, signum: int, frame: object) -> None:
         """Handler of SIGINT. Ours may come late, when another task runs: not for that one."""

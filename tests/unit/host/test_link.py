@@ -175,6 +175,38 @@ def test_a_cell_that_runs_is_stopped_and_the_next_one_runs(what: str) -> None:
     assert shown == [("stdout", "begins\nnext\n")]
 
 
+def test_a_signal_that_ended_no_call_is_sent_again() -> None:
+    """As one that comes between Python's last look and the call."""
+    _, (stopped, sent) = hosted("""
+        import select
+
+        kill, sent = signal.pthread_kill, []
+
+        def first_is_lost(thread, number):
+            sent.append(number)
+            if len(sent) > 1:
+                kill(thread, number)
+
+        signal.pthread_kill = first_is_lost
+
+        def stop():
+            assert link.flushed.wait(30)
+            interrupts.stop(1)
+
+        def task():
+            print("begins")
+            select.select([], [], [], 60)
+
+        thread = threading.Thread(target=stop)
+        thread.start()
+        stopped = run(1, task)
+        thread.join()
+        tell(stopped, len(sent))
+    """)
+    assert stopped.startswith("KeyboardInterrupt")
+    assert int(sent) >= 2
+
+
 def test_a_tasks_thread_is_stopped_too() -> None:
     _, (result,) = hosted("""
         def task():
