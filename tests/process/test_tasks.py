@@ -16,10 +16,11 @@ import pytest
 
 import workbench as wb
 from tests.leaks import eventually
+from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from workbench.core.events import Output
 from workbench.engines.base import Engine
-from workbench.errors import StoreFullError, TaskError, WorkerCrashedError
+from workbench.errors import StoreFullError, TaskCancelledError, TaskError, WorkerCrashedError
 
 
 async def coroutine() -> None: ...
@@ -127,6 +128,35 @@ def test_an_array_that_the_store_has_is_not_stored_again_as_an_argument(session:
         assert executor.submit(about, view).result() == (60_000.0, 1)
     wb.free(ref)  # what is shown stays valid, also where it is sent
     assert wb.get(task.remote(view))[0] == 60_000.0
+
+
+def test_a_signal_that_ended_no_call_is_sent_again(session: Engine, gate: Gate) -> None:
+    """As one that comes between the interpreter's last look and the call."""
+    stop = gate.stop
+
+    def waits() -> None:
+        import select
+        import signal
+
+        kill, sent = signal.pthread_kill, []
+
+        def first_is_lost(thread: int, number: int) -> None:
+            sent.append(number)
+            if len(sent) > 1:
+                kill(thread, number)
+
+        signal.pthread_kill = first_is_lost
+        try:
+            stop()
+            select.select([], [], [])
+        finally:
+            signal.pthread_kill = kill
+
+    ref = wb.remote(waits).remote()
+    gate.next().let_on()
+    wb.cancel(ref)
+    with pytest.raises(TaskCancelledError):
+        wb.get(ref, timeout=TIMEOUT)
 
 
 def test_what_an_argument_refers_to_is_held_until_the_call_is_sent(

@@ -260,12 +260,13 @@ class Executor(futures.Executor):
         if chunksize is None and buffersize is not None:
             chunksize = 1
         known = 0
+        items: Iterable[Any] = each
         if buffersize is None:
-            listed = list(each)
-            known, each = len(listed), iter(listed)
+            items = listed = list(each)
+            known = len(listed)
         submit, workers = self.chunks_of(fn, kind, known), self.workers()
         with self.together():
-            chunks = MapChunks(submit, workers, each, chunksize, buffersize)
+            chunks = MapChunks(submit, workers, items, chunksize, buffersize)
         return chunks.results(end)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:

@@ -7,7 +7,7 @@ import itertools
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from typing import Any
 
@@ -35,16 +35,16 @@ class MapChunks:
         self,
         submit: Callable[[calls.Chunk], Future[calls.ChunkResult]],
         workers: int,
-        each: Iterator[Any],
+        each: Iterable[Any],
         size: int | None,
         most: int | None,
     ) -> None:
         self._submit_chunk = submit
         self._size = size
         if most is None:
-            listed = list(each)
-            self._left, each = len(listed), iter(listed)  # `_left` is of use without a ``size``
-        self._calls = each
+            each = each if isinstance(each, list) else list(each)
+            self._left = len(each)  # of use without a ``size``
+        self._calls = iter(each)
         self._workers = workers
         self._context = contextvars.copy_context()  # where its prints go
         self._chunks: deque[Future[calls.ChunkResult]] = deque()
