@@ -36,10 +36,10 @@ quick: $(TEST) ## Run the tests that the difference from main touches; what fail
 pictures: $(TEST) browser ## Take the pictures in notebooks/images anew
 	@PICTURES=notebooks/images $(RUN) pytest tests/browser $(ARGS)
 
-stills: $(LAB) ## Renew the output with which notebooks 02 and 04 are kept
-	@WORKBENCH_MEMORY=256MB $(VENV)/bin/python notebooks/demo.py notebooks/02-what-you-see.ipynb
-	@$(VENV)/bin/python notebooks/demo.py notebooks/04-libraries.ipynb
-	@cp build/demo/02-what-you-see.ipynb build/demo/04-libraries.ipynb notebooks/
+stills: $(LAB) ## Renew the output with which notebooks 03 and 08 are kept
+	@WORKBENCH_MEMORY=256MB $(VENV)/bin/python notebooks/demo.py notebooks/03-what-you-see.ipynb
+	@$(VENV)/bin/python notebooks/demo.py notebooks/08-your-libraries.ipynb
+	@cp build/demo/03-what-you-see.ipynb build/demo/08-your-libraries.ipynb notebooks/
 
 docs: $(TEST) ## Build the documentation; leaves it in build/docs. What is wrong in it is an error
 	@$(RUN) sphinx --quiet --fail-on-warning --keep-going -b html $(ARGS) docs build/docs

@@ -22,8 +22,8 @@ from tests.leaks import nothing_left
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 FIRST = ROOT / "notebooks" / "01-first-steps.ipynb"
-SEEN = ROOT / "notebooks" / "02-what-you-see.ipynb"
-LIBRARIES = ROOT / "notebooks" / "04-libraries.ipynb"
+SEEN = ROOT / "notebooks" / "03-what-you-see.ipynb"
+LIBRARIES = ROOT / "notebooks" / "08-your-libraries.ipynb"
 
 BINDER_MEMORY = 2 << 30
 BINDER_SHM = 64 << 20
@@ -176,7 +176,7 @@ def test_its_page_has_the_output_and_loads_nothing(demo: Demo) -> None:
     assert not re.findall(r"(?:import\W|@import|url\()\W*https?:[^\n]*", demo.page)
 
 
-@pytest.mark.parametrize("demo", [SEEN], indirect=True, ids=["02-what-you-see"])
+@pytest.mark.parametrize("demo", [SEEN], indirect=True, ids=["03-what-you-see"])
 def test_what_you_see_shows_what_the_text_says(demo: Demo) -> None:
     """Each view as it was when its cell ran, though a program runs them without a pause."""
     shown = {cell.id: text_of(cell) for cell in demo.notebook.cells if cell.cell_type == "code"}
@@ -238,7 +238,7 @@ MEASURED = {
 """What stands under each cell of the one about libraries, whatever it measured."""
 
 
-@pytest.mark.parametrize("demo", [LIBRARIES], indirect=True, ids=["04-libraries"])
+@pytest.mark.parametrize("demo", [LIBRARIES], indirect=True, ids=["08-your-libraries"])
 @pytest.mark.parametrize("cell", MEASURED)
 def test_the_one_about_libraries_shows_what_the_text_says(demo: Demo, cell: str) -> None:
     (found,) = (c for c in demo.notebook.cells if c.id == cell)
