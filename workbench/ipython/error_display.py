@@ -41,7 +41,7 @@ def rendered(shell: Any) -> Callable[..., None]:
 
 
 def _forget(traceback: TracebackType | None) -> None:
-    """Empty our own frames, which nobody is shown: what they hold would stay until another error."""
+    """Empty our own frames, which nobody is shown: what they hold would stay with the error."""
     while traceback is not None:
         if str(traceback.tb_frame.f_globals.get("__name__", "")).startswith("workbench."):
             with contextlib.suppress(RuntimeError):  # it runs yet
