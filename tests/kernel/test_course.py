@@ -147,7 +147,8 @@ def test_answers_are_told_from_each_other(edition: str, kernel: Kernel) -> None:
                 assert said(done).startswith(first), done
                 kernel.ok(answers.guesses[guess])
                 revealed = said(kernel.ok(cell.source)).splitlines()[0]
-                agreed = say("Measured: {answer}. Right.").within(words).rpartition("}")[2]
+                template = "Measured: {answer}. Right."
+                agreed = words.get(template, template).rpartition("}")[2]
                 assert revealed.endswith(agreed), revealed
         count = len(MODULES[module].exercises)
         row = say("{lesson}: {done} of {all} exercises done",
