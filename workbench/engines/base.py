@@ -383,6 +383,8 @@ class Engine(Observed, Store, Tasks, Actors, Cells, Protocol):
 
     joined: bool
     """Whether the session was there before this process came."""
+    leave: Callable[[], None]
+    """What the end of ``with init():`` calls."""
 
     def __enter__(self) -> Self:
         """``with init() as session:``; the block's end is a `lifecycle.shutdown`."""
