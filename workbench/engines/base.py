@@ -53,8 +53,6 @@ and its ``buffers`` in base64). ``origin`` is the number that the task was submi
 ROOT_NOTE = "\0"
 """In the name of a root: what follows stands behind the path from there, for a person."""
 
-# -- what it answers with ----------------------------------------------------------------------
-
 
 class Arrivals(Protocol):
     """Refs in the order in which they become ready, for one reader. Close it when you stop.
@@ -97,9 +95,6 @@ class Changes(Protocol):
 
     def close(self) -> None:
         """Follow the session no longer."""
-
-
-# -- what is asked --------------------------------------------------------------------------------
 
 
 class Observed(Protocol):
@@ -383,6 +378,10 @@ class Engine(Observed, Store, Tasks, Actors, Cells, Protocol):
 
     joined: bool
     """Whether the session was there before this process came."""
+    system: str
+    """What runs it: ``local``, ``ray`` or ``dask``; words alone may depend on it."""
+    inherits: bool
+    """Whether its workers began with this process's directory, ``sys.path`` and environment."""
     leave: Callable[[], None]
     """What the end of ``with init():`` calls."""
 
