@@ -96,7 +96,7 @@ class Abilities:
 
     def lacking(self) -> dict[str, str]:
         """What it can't, by ability."""
-        found = {each.name: str(getattr(self, each.name)) for each in fields(self)}
+        found: dict[str, str] = {each.name: getattr(self, each.name) for each in fields(self)}
         return {name: lack for name, lack in found.items() if lack}
 
 
