@@ -3,7 +3,7 @@ that pass between them. No system is imported here.
 
 Every method may be called from any thread, in a driver and in a task. A *native* is that system's
 own reference to an object (or to an actor): opaque to us, kept as long as we hold an object, and
-sent only inside `Parcel.natives`, ``deps`` and ``inside``, where the system sees it.
+sent only inside `StoredValue.natives`, ``deps`` and ``inside``, where the system sees it.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from workbench.engines.records import Abilities
 Native = Any
 
 BEGAN, ENDED = "began", "ended"
-"""Kinds of `Message` of a job's tasks: its data is empty, or a `Done`."""
+"""Kinds of `Message` of a job's tasks: its data is empty, or a `TaskEnd`."""
 
 
-class Parcel(NamedTuple):
+class StoredValue(NamedTuple):
     """A value as the system moves it.
 
     ``header`` is `serialization.codec`'s: of an inline object (then the rest is empty) or of one
@@ -47,7 +47,7 @@ class Parcel(NamedTuple):
         return len(self.header) + sum(memoryview(part).nbytes for part in self.buffers)
 
 
-class Done(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class TaskEnd(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """How a task ended: the first thing that a submitted task returns, small and soon there.
 
     ``how`` is ``done``, ``failed`` or ``stopped``; of each result ``failed`` says whether reading
@@ -89,7 +89,7 @@ Sink = Callable[[Sequence[Message]], None]
 class Launch(NamedTuple):
     """What the system itself has to know of a task.
 
-    ``results`` natives are wanted besides the `Done`. ``cpus`` in processors, ``memory`` in bytes.
+    ``results`` natives are wanted besides the `TaskEnd`. ``cpus`` in processors, ``memory`` in bytes.
     It is tried again ``retries`` times (-1: always) if its process dies; the host tries again after
     exceptions. ``keep``: it and its results outlive this process. ``ahead``: it is a stream, which
     may be so many items ahead of its reader; 0: it isn't.
@@ -165,10 +165,10 @@ class Backend(Protocol):
 
     # -- objects
 
-    def put(self, parcel: Parcel, keep: bool) -> Native:
+    def put(self, value: StoredValue, keep: bool) -> Native:
         """Store a value; ``keep``: it outlives this process."""
 
-    def get(self, natives: Sequence[Native], timeout: float | None) -> list[Parcel]:
+    def get(self, natives: Sequence[Native], timeout: float | None) -> list[StoredValue]:
         """What they stand for, in order. TimeoutError; or our error for the first that is lost: a
         `WorkbenchError` (`WorkerCrashedError`, `TaskCancelledError`, `ObjectLostError` …)."""
 
@@ -178,7 +178,7 @@ class Backend(Protocol):
     def on_ready(self, native: Native, callback: Callable[[BaseException | None], None]) -> None:
         """Have it called once the object is there, or never will be; in any thread, soon over."""
 
-    def on_done(self, native: Native, callback: Callable[[Done | BaseException], None]) -> None:
+    def on_done(self, native: Native, callback: Callable[[TaskEnd | BaseException], None]) -> None:
         """The same for a task's first native: what it was, or the `WorkbenchError` instead."""
 
     def free(self, natives: Sequence[Native]) -> None:
@@ -189,10 +189,10 @@ class Backend(Protocol):
     def submit(
         self, head: bytes, deps: Sequence[Native], inside: Sequence[Native], launch: Launch
     ) -> list[Native] | Stream:
-        """Have `hosting` run a head somewhere: natives of its `Done`, then of each result.
+        """Have `hosting` run a head somewhere: natives of its `TaskEnd`, then of each result.
 
-        It is given the parcels of ``deps``, and the natives ``inside`` as they are. Of a stream:
-        its items, each a native of a parcel, the last one that of its `Done`.
+        It is given the values of ``deps``, and the natives ``inside`` as they are. Of a stream:
+        its items, each a native of a value, the last one that of its `TaskEnd`.
         """
 
     def withdraw(self, task: int) -> bool:
@@ -209,7 +209,7 @@ class Backend(Protocol):
     def create(
         self, head: bytes, deps: Sequence[Native], inside: Sequence[Native], launch: ActorLaunch
     ) -> tuple[Native, Native]:
-        """(the actor, its creation's `Done`). ValueError if another has the name."""
+        """(the actor, its creation's `TaskEnd`). ValueError if another has the name."""
 
     def call(
         self, actor: Native, head: bytes, deps: Sequence[Native], inside: Sequence[Native],
