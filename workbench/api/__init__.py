@@ -377,7 +377,7 @@ def observed(of: Any = None) -> Observed:
     if of is None:
         return engine()
     if isinstance(of, ModuleType) and of.__name__ == "ray":
-        from workbench.engines.ray import Ray
+        from workbench.engines.ray.observed import Ray
 
         return Ray(of)
     if any(cls.__module__.partition(".")[0] == "distributed" for cls in type(of).__mro__):
