@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from workbench.engines.dask.packed import PackedValue
 from workbench.system.ki_protection import ki_protection
 
 MOST_DESCRIPTORS = 250
@@ -25,68 +26,77 @@ _HEAD = struct.Struct("<IB")
 _READ = 64 << 10
 
 
-class Hello(msgspec.Struct, tag=0, array_like=True):
-    """A child is ready. Beside it: the file in memory that its descriptor 2 leads to."""
+class ChildReady(msgspec.Struct, tag=0, array_like=True):
+    """A child is there. Beside it: the file in memory that its descriptor 2 leads to."""
 
 
-class Run(msgspec.Struct, tag=1, array_like=True):
-    """Run a task: its ``head``, and the frames of each argument.
+class RunHead(msgspec.Struct, tag=1, array_like=True):
+    """Run a task's ``head`` with these values; the descriptors of their segments come beside it.
 
-    ``frames`` gives the lengths of each argument's buffers; those of ``segments`` lie in segments,
-    whose descriptors come beside this, the others follow in ``inline``. ``function`` is the pickled
-    function if this child hasn't had it under this key.
+    ``inside`` are the natives (key, index) of refs in the arguments.
     """
 
     task: int
     head: bytes
-    key: bytes
-    function: bytes | None
-    args: list[Packed]
+    values: list[PackedValue]
+    inside: list[tuple[str, int]]
 
 
-class Packed(msgspec.Struct, array_like=True):
-    """One value: what was pickled, and its buffers. ``lengths`` are given if these lie in a
-    segment (its descriptor comes beside the message), each at the next multiple of 64."""
+class HeadDone(msgspec.Struct, tag=2, array_like=True):
+    """It is over: its `TaskEnd`, encoded, and its results, their segments beside this.
 
-    head: bytes
-    buffers: list[bytes] = []
-    lengths: list[int] | None = None
-
-
-class Done(msgspec.Struct, tag=2, array_like=True):
-    """The task is over. ``position``: so far its process's descriptor 2 was read."""
+    So far its process's descriptor 2 was read: ``position``. ``leaves``: the process ends now.
+    """
 
     task: int
-    results: list[Packed]
+    end: bytes
+    values: list[PackedValue]
     position: int = 0
-    seconds: float = 0.0
-    again: bool = False
     leaves: bool = False
 
 
-class Shown(msgspec.Struct, tag=3, array_like=True):
-    """Something that a task shows, on its way."""
+class ShownBytes(msgspec.Struct, tag=3, array_like=True):
+    """An encoded `Message`, for the driver of that number or (0) the keeper."""
 
+    audience: int
     data: bytes
 
 
-class Waits(msgspec.Struct, tag=4, array_like=True):
-    """The task waits for others, or (not ``on``) wants its slot back."""
+class LendsSlot(msgspec.Struct, tag=4, array_like=True):
+    """The task waits for others, or (not ``on``) wants its slot back, and waits for `SlotBack`."""
 
     on: bool
 
 
-class GoOn(msgspec.Struct, tag=5, array_like=True):
+class SlotBack(msgspec.Struct, tag=5, array_like=True):
     """It has its slot again."""
 
 
-class Stop(msgspec.Struct, tag=6, array_like=True):
+class StopTask(msgspec.Struct, tag=6, array_like=True):
     """Interrupt that task. On the second channel, which a thread of the child's reads."""
 
     task: int
 
 
-Message = Hello | Run | Done | Shown | Waits | GoOn | Stop
+class MadeItem(msgspec.Struct, tag=7, array_like=True):
+    """The next item of a stream; its segment beside this."""
+
+    task: int
+    number: int
+    value: PackedValue
+
+
+class TookItems(msgspec.Struct, tag=8, array_like=True):
+    """So many items of that stream were taken in all; -1: no more are wanted. Second channel."""
+
+    task: int
+    taken: int
+
+
+ChannelMessage = (
+    ChildReady | RunHead | HeadDone | ShownBytes | LendsSlot | SlotBack | StopTask | MadeItem
+    | TookItems
+)  # fmt: skip
 
 
 class Channel:
@@ -96,7 +106,7 @@ class Channel:
         self._socket = sock
         self._lock = threading.Lock()
         self._encode = msgspec.msgpack.Encoder().encode
-        self._decode = msgspec.msgpack.Decoder(Message).decode
+        self._decode = msgspec.msgpack.Decoder(ChannelMessage).decode
         self._data = bytearray()
         self._fds: list[int] = []
 
@@ -126,7 +136,7 @@ class Channel:
                 end = _HEAD.size + length
                 if len(self._data) >= end:
                     with ki_protection():
-                        message = self._decode(memoryview(self._data)[_HEAD.size : end].tobytes())
+                        message = self._decode(bytes(self._data[_HEAD.size : end]))
                         fds, self._fds = self._fds[:count], self._fds[count:]
                         del self._data[:end]
                         return message, fds

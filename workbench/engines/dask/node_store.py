@@ -18,7 +18,8 @@ import socket
 import struct
 import threading
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
@@ -111,8 +112,14 @@ class NodeStore:
 
     def __init__(self) -> None:
         self.node = node_id()
+        self.address = ""
+        """Of the worker that this process is, as others reach it; '' if it is none."""
+        self.lends = False
+        """Whether who gets a handle from here can come by its segment: else all bytes travel."""
+        self.fetch: Callable[[str, str, int, Sequence[str]], Future[NodeSegment]] | None = None
+        """In a worker: have a segment (token, Dask's key, bytes, places) come to this node."""
         self.fetched = 0
-        """Bytes that came from other nodes."""
+        """Bytes that this process had come from other nodes."""
         self._segments: weakref.WeakValueDictionary[str, NodeSegment] = (
             weakref.WeakValueDictionary()
         )
