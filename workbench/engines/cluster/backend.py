@@ -89,7 +89,7 @@ Sink = Callable[[Sequence[Message]], None]
 class Launch(NamedTuple):
     """What the system itself has to know of a task.
 
-    ``results`` natives are wanted besides the `TaskEnd`. ``cpus`` in processors, ``memory`` in bytes.
+    ``results`` natives are wanted besides the `TaskEnd`; ``cpus`` in processors, ``memory`` bytes.
     It is tried again ``retries`` times (-1: always) if its process dies; the host tries again after
     exceptions. ``keep``: it and its results outlive this process. ``ahead``: it is a stream, which
     may be so many items ahead of its reader; 0: it isn't.
