@@ -381,7 +381,7 @@ def observed(of: Any = None) -> Observed:
 
         return Ray(of)
     if any(cls.__module__.partition(".")[0] == "distributed" for cls in type(of).__mro__):
-        from workbench.engines.dask import Dask, is_client
+        from workbench.engines.dask.observed import Dask, is_client
 
         if is_client(of):
             return Dask(of)
