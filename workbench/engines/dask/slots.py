@@ -71,9 +71,7 @@ class SlotChild:
         assert type(message) is ChildReady
         (self._capture,) = fds
 
-    def run(
-        self, message: RunHead, fds: Sequence[int], heard: Heard
-    ) -> tuple[HeadDone, list[int]]:
+    def run(self, message: RunHead, fds: Sequence[int], heard: Heard) -> tuple[HeadDone, list[int]]:
         """Run a task to its end; ChildDied if it kills its process."""
         self.task = message.task
         try:
@@ -185,7 +183,10 @@ class Slots:
         child.close(0.0 if not alive else GRACE)
 
     def run(
-        self, message: RunHead, fds: Sequence[int], heard: Callable[[SlotChild, Any, list[int]], None]
+        self,
+        message: RunHead,
+        fds: Sequence[int],
+        heard: Callable[[SlotChild, Any, list[int]], None],
     ) -> tuple[HeadDone, list[int]]:
         """Run a task in a child of ours. ChildDied if it kills it."""
         child, alive = self.lease(), False
