@@ -137,7 +137,7 @@ class ClusterParts(NamedTuple):
     nodes: tuple[str, ...] = ()
 
 
-class Item(NamedTuple):
+class StreamItem(NamedTuple):
     """One of a stream."""
 
     native: Native
@@ -148,7 +148,7 @@ class Item(NamedTuple):
 class Stream(Protocol):
     """The items of one stream as its task makes them; read by one thread."""
 
-    def next(self) -> Item | TaskEnd:
+    def next(self) -> StreamItem | TaskEnd:
         """Wait for the next; after the last one its task's end. Our error if that is lost."""
 
     def close(self) -> None:
