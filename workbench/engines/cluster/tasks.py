@@ -5,7 +5,6 @@ Ids are chosen here before anything is submitted; the system's natives are noted
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import FunctionType
@@ -56,7 +55,7 @@ class Sent(NamedTuple):
 
 
 class RunningTask(NamedTuple):
-    """A task of ours that isn't over. ``ids`` are its results'."""
+    """A task of ours that isn't over. ``ids`` are its results', ``parent`` submitted it."""
 
     task: int
     name: str
@@ -64,7 +63,7 @@ class RunningTask(NamedTuple):
     job: int
     ids: tuple[int, ...]
     actor: int
-    began: float
+    parent: int
 
 
 class ClusterTasks:
@@ -146,7 +145,7 @@ class ClusterTasks:
             ids = []
         refs = self._expect(head, ids, task)
         own = RunningTask(
-            task, head.name, origin, job if keep else 0, tuple(ids), head.actor, _now()
+            task, head.name, origin, job if keep else 0, tuple(ids), head.actor, self._task
         )
         self.running[task] = own
         self._outputs.expect(task) if self._hosting is None else None
@@ -291,6 +290,7 @@ class ClusterTasks:
 
     def _completed(self, own: RunningTask, end: TaskEnd) -> None:
         self.running.pop(own.task, None)
+        self._backend.forget(own.task)
         for id, failed, about in zip(own.ids, end.failed, end.abouts, strict=False):
             self._entries.settle(id, FAILED if failed else READY, about)
         if len(end.failed) < len(own.ids):
@@ -300,6 +300,7 @@ class ClusterTasks:
 
     def _over(self, own: RunningTask, error: WorkbenchError | None) -> None:
         self.running.pop(own.task, None)
+        self._backend.forget(own.task)
         for id in own.ids if error is not None else ():
             self._entries.settle(id, FAILED, error=error)
         self._woken()
@@ -395,7 +396,7 @@ class ClusterTasks:
             return other, other
         ref, entry = self._entries.new(id, (actor, described), READY)
         entry.about, entry.actor = told.about, options.name or blueprint.name
-        own = RunningTask(id, blueprint.name, origin, 0, (), 0, _now())
+        own = RunningTask(id, blueprint.name, origin, 0, (), 0, self._task)
         self.running[id] = own
         if self._hosting is None:
             self._outputs.expect(id)
@@ -418,7 +419,3 @@ class ClusterTasks:
         if type(native) is not tuple:
             raise ActorDiedError("It is no actor's handle.")
         self._backend.kill_actor(native[0], restart)
-
-
-def _now() -> float:
-    return time.monotonic()
