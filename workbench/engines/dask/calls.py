@@ -10,9 +10,10 @@ import msgspec
 
 from workbench.engines.cluster.backend import TaskEnd
 from workbench.engines.cluster.parcels import refused
-from workbench.engines.dask.channel import HeadDone, LendsSlot, MadeItem, RunHead, ShownBytes
+from workbench.engines.dask.channel import LendsSlot, MadeItem, RunHead, ShownBytes
 from workbench.engines.dask.packed import Bundle, PackedValue, pack
 from workbench.engines.dask.slots import ChildDied, SlotChild
+from workbench.engines.dask.topics import batches
 from workbench.engines.dask.worker_plugin import WorkerSide
 
 INLINE_RESULTS = 16 << 10
@@ -42,11 +43,6 @@ encode_call = msgspec.msgpack.Encoder().encode
 _decode_call = msgspec.msgpack.Decoder(HeadCall).decode
 _encode_end = msgspec.msgpack.Encoder().encode
 _encode_values = msgspec.msgpack.Encoder().encode
-
-
-def topic(session: str, audience: int) -> str:
-    """Where what a session's tasks show goes: to one driver, or (0) to the keeper."""
-    return f"workbench-{session}-{audience:x}"
 
 
 def run_head(call: bytes, *bundles: Bundle) -> Bundle:
@@ -99,7 +95,7 @@ class Attempt:
     def _heard(self, child: SlotChild, said: Any, fds: list[int]) -> None:
         """What a child says while it runs the task: in the thread that reads it."""
         if type(said) is ShownBytes:
-            self._side.log(topic(self._call.session, said.audience), said.data)
+            self._side.log(batches(self._call.session), said.data)
         elif type(said) is LendsSlot:
             self._side.lend(child, said.on)
         elif type(said) is MadeItem:
@@ -116,13 +112,10 @@ class Attempt:
         call = self._call
         size = sum(value.nbytes for value in values)
         small = not fds and size <= INLINE_RESULTS
-        told = [call.key, end, _encode_values(values) if small else None]
+        told = [call.audience, "end", call.key, end, _encode_values(values) if small else None]
         bundle = Bundle.of(call.key, end, values, fds)
         inside = [native for value in values for native in value.natives]
         if inside:
             self._side.contains(call.session, call.key, inside)
-        self._side.log(topic(call.session, call.audience), told)
+        self._side.log(batches(call.session), told)
         return bundle
-
-
-__all__ = ["HeadCall", "HeadDone", "encode_call", "run_head", "topic"]
