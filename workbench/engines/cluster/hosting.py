@@ -85,7 +85,7 @@ class Hosting:
         self._opener = opener
         self._link = link
         self._finish = finish
-        self._worker = worker
+        self.worker = worker
         self._stops = stops
         self._reloader = Reloader(False)
         self._state: ProcessState | None = ProcessState()
@@ -105,7 +105,7 @@ class Hosting:
         """What an actor keeps here."""
         return variables_of(self._instance, self._cls) if self.actor else {}
 
-    # -- running ----------------------------------------------------------------------------------
+    # -- running ---------------------------------------------------------------------------------
 
     def run(
         self, head: Head, deps: Sequence[StoredValue], inside: Sequence[Native]
@@ -272,7 +272,7 @@ class Hosting:
         left = head.retries < 0 or tried < head.retries
         return isinstance(error, retry_on) and left and not stopped
 
-    # -- what it is called with -------------------------------------------------------------------
+    # -- what it is called with ------------------------------------------------------------------
 
     def _prepared(
         self, head: Head, deps: Sequence[StoredValue], inside: Sequence[Native],
@@ -334,7 +334,7 @@ class Hosting:
         ]
         return fill_slots(packed, values)
 
-    # -- what comes of it -------------------------------------------------------------------------
+    # -- what comes of it ------------------------------------------------------------------------
 
     def _stored(self, value: Any, name: str, site: str) -> StoredValue:
         return self._opener.packer.pack(value, lambda: {name: value}, site=site)
@@ -392,14 +392,14 @@ class Hosting:
         end = TaskEnd(
             task, how, time.perf_counter() - started, self._link.shown(task),
             tuple(value.failed for value in values), tuple(value.about for value in values),
-            self._worker, self.work.leaves_threads(head), items,
+            self.worker, self.work.leaves_threads(head), items,
         )  # fmt: skip
         if is_own(head):
             self._link.say(head, ENDED, _encode(end))
         self._link.flush()
         return end, values
 
-    # -- stopping: any thread but the task's ------------------------------------------------------
+    # -- stopping: any thread but the task's -----------------------------------------------------
 
     def stop(self, task: int) -> bool:
         """Interrupt a task that runs here; False if it doesn't."""
