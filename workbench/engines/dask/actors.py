@@ -1,5 +1,5 @@
-"""Actors on Dask: each is a child of a worker's own, in which its instance lives, made again when it
-dies if it may. Dask's own actors aren't: those share one thread, and nobody can stop them."""
+"""Actors on Dask: each is a child of a worker's own, in which its instance lives; made again when
+that dies, if it may. Dask's own actors aren't: those share one thread, and nobody can stop them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
 
-from workbench.engines.dask.channel import ActorShape, HeadDone, RunHead
+import msgspec
+
+from workbench.engines.dask.channel import HeadDone, RunHead
 from workbench.engines.dask.packed import close_all
 from workbench.engines.dask.slots import ChildDied, SlotChild, Slots
 
@@ -27,7 +29,7 @@ class ActorCalled(Protocol):
     @property
     def actor(self) -> int: ...
     @property
-    def submitter(self) -> int: ...
+    def reply_to(self) -> int: ...
     @property
     def number(self) -> int: ...
     @property
@@ -146,10 +148,7 @@ class ActorProcess:
         heard = next((heard for _, heard in calls), _drop)
         if again:
             self.made = False
-            self._creation = RunHead(
-                self._creation.task, self._creation.head, self._creation.values,
-                self._creation.inside, self._creation.shape, restarted=True,
-            )  # fmt: skip
+            self._creation = msgspec.structs.replace(self._creation, restarted=True)
             try:
                 self.create(heard)
             except (ChildDied, RuntimeError):
@@ -214,7 +213,7 @@ class ActorProcesses:
         found = self._actors.get(call.actor)
         if found is None:
             raise ActorGone("It has ended.")
-        return found.call(call.submitter, call.number, message, fds, heard)
+        return found.call(call.reply_to, call.number, message, fds, heard)
 
     def skip(self, actor: int, submitter: int, number: int) -> None:
         found = self._actors.get(actor)

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from workbench.engines.dask.packed import PackedValue
+from workbench.engines.dask.packed import NativeForm, PackedValue
 from workbench.system.ki_protection import ki_protection
 
 MOST_DESCRIPTORS = 250
@@ -42,16 +42,19 @@ class ActorShape(msgspec.Struct, array_like=True):
 
 class RunHead(msgspec.Struct, tag=1, array_like=True):
     """Run a task's ``head`` with these values; the descriptors of their segments come beside it.
+    Its session is one at the ``scheduler`` of that address.
 
-    ``inside`` are the natives (key, index) of refs in the arguments. With a ``shape`` it makes an
+    ``inside`` are the natives of refs in the arguments. With a ``shape`` it makes an
     actor (``restarted``: again), which this process is from then on. ``ahead``: it is a stream.
     ``function``: the value of the native that stands first in ``inside`` comes last in ``values``.
     """
 
     task: int
     head: bytes
+    session: str
+    scheduler: str
     values: list[PackedValue]
-    inside: list[tuple[str, int]]
+    inside: list[NativeForm]
     shape: ActorShape | None = None
     restarted: bool = False
     group: str = ""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import secrets
 import time
 import weakref
 from collections.abc import Sequence
@@ -14,10 +15,11 @@ from typing import Any
 import msgspec
 from distributed.diagnostics.plugin import SchedulerPlugin
 
+from workbench.core.snapshot import INCARNATION
 from workbench.engines.cluster.backend import TaskEnd
 from workbench.engines.cluster.keeper import Keeper
 from workbench.engines.dask.packed import DaskRef
-from workbench.engines.dask.topics import BATCHES, PREFIX, topic
+from workbench.engines.dask.topics import BATCHES, PREFIX, key_of, topic
 
 NAME = "workbench"
 
@@ -47,11 +49,12 @@ class ClusterSession:
         self.client = f"workbench-{name}"
         """As whom it wants keys."""
         self.keeper = Keeper(time.monotonic, self._woken)
-        self.drivers: dict[int, str] = {}
-        """Dask's clients, by audience."""
-        self.actors: dict[int, tuple[str, str, str]] = {}
-        """Of each: its full name, its key, the worker's address."""
-        self.leaving: set[str] = set()  # Dask's clients that said goodbye
+        self.processes: dict[int, tuple[str, int]] = {}
+        """Those that submit tasks: Dask's client, and which driver it is (0: a task)."""
+        self.actors: dict[int, tuple[str, str, str, str]] = {}
+        """Of each: its full name, its key, the worker's address, its description's key."""
+        self.detached: dict[int, KeptKey] = {}
+        """The descriptions of actors that need no handle."""
         self._scheduler = scheduler
         self._kept: weakref.WeakValueDictionary[str, KeptKey] = weakref.WeakValueDictionary()
 
@@ -83,8 +86,8 @@ class ClusterSession:
         self._scheduler.log_event(topic(self.name, audience), message)
 
     def tell_all(self, message: Any) -> None:
-        for audience in self.drivers:
-            self.tell(audience, message)
+        for number in list(self.processes):
+            self.tell(number, message)
 
 
 class _Unpickler(pickle.Unpickler):
@@ -118,6 +121,7 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
     """See the module."""
 
     name = NAME
+    idempotent = True
 
     def __init__(self) -> None:
         self.sessions: dict[str, ClusterSession] = {}
@@ -147,30 +151,29 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
             "workbench_took": self.took,
             "workbench_drop": self.drop,
             "workbench_kill_actor": self.kill_actor,
+            "workbench_skip": self.skip,
         }
 
-    # -- questions: somebody waits for the answer ---------------------------------------------------
+    # -- questions: somebody waits for the answer --------------------------------------------------
 
-    def open(
-        self, session: str, audience: int, client: str, pid: int, label: str, only: bool
-    ) -> list[Any]:
-        """A driver comes: (the session's unique name, whether it was there, its nodes).
+    def open(self, session: str, number: int, client: str, audience: int, only: bool) -> list[Any]:
+        """A process comes: (the session's unique name, whether it was there, nodes of workers).
 
-        ``only`` if there is such a session: else the name is ''.
+        With ``only`` it has to be there: else the name is ''.
         """
         found = self.sessions.get(session)
-        if found is None and "." not in session:
-            names = [name for name in self.sessions if name.rpartition(".")[0] == session]
-            found = self.sessions[names[-1]] if names else None
-        if found is None and only:
-            return ["", False, {}]
+        if found is None and INCARNATION not in session:
+            begin = session + INCARNATION
+            found = next((s for n, s in self.sessions.items() if n.startswith(begin)), None)
         joined = found is not None
-        if found is None:
-            found = self.sessions[session] = ClusterSession(session, self._scheduler)
-        if audience:
-            found.drivers[audience] = client
-            found.keeper.join(audience, pid, label)
         nodes = {address: node for address, (_, _, node) in self._nodes.items()}
+        if found is None:
+            if only:
+                return ["", False, nodes]
+            unique = f"{session}{INCARNATION}{secrets.token_hex(4)}"
+            found = self.sessions[unique] = ClusterSession(unique, self._scheduler)
+        if number:
+            found.processes[number] = client, audience
         return [found.name, joined, nodes]
 
     def ask(self, session: str, call: bytes) -> bytes:
@@ -191,15 +194,16 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
         return self._nodes[address][0]
 
     def item(
-        self, session: str, audience: int, stream: str, key: str, address: str, nbytes: int
-    ) -> None:
-        """A worker has one more item of a stream, for that driver."""
+        self, session: str, reply_to: int, stream: str, key: str, address: str, nbytes: int,
+        failed: bool,
+    ) -> None:  # fmt: skip
+        """A worker has one more item of a stream, for who submitted that."""
         found = self.sessions.get(session)
-        client = found.drivers.get(audience, "") if found is not None else ""
+        client, _ = found.processes.get(reply_to, ("", 0)) if found is not None else ("", 0)
         if found is None or client not in self._scheduler.clients:
             return
         self._scheduler.update_data(who_has={key: [address]}, nbytes={key: nbytes}, client=client)
-        found.tell(audience, ["item", stream, key])
+        found.tell(reply_to, ["item", stream, key, failed])
 
     def withdraw(self, key: str) -> bool:
         """Drop a task that no worker has; whether that was so."""
@@ -235,36 +239,47 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
         queued = len(scheduler.queued) + len(scheduler.unrunnable)
         return {"workers": workers, "running": running, "queued": queued}
 
-    def place(self, session: str, actor: int, name: str, key: str) -> str:
-        """Where a new actor goes: the worker with the fewest. '' if another has its name."""
+    def place(
+        self, session: str, actor: int, name: str, key: str, described: str, detached: bool
+    ) -> str:
+        """Where a new actor goes: the worker with the fewest. '' if another has its name.
+
+        LookupError if there is no worker.
+        """
         found = self.sessions[session]
-        if name and any(taken == name for taken, _, _ in found.actors.values()):
+        if name and any(each[0] == name for each in found.actors.values()):
             return ""
         counts = {address: 0 for address in self._nodes if address in self._scheduler.workers}
+        if not counts:
+            raise LookupError("the cluster has no workers")
         for each in self.sessions.values():
-            for _, _, address in each.actors.values():
+            for _, _, address, _ in each.actors.values():
                 counts[address] = counts.get(address, 0) + 1
         address = min(counts, key=lambda address: (counts[address], address))
-        found.actors[actor] = name, key, address
+        found.actors[actor] = name, key, address, described
+        if detached:
+            found.detached[actor] = found.keep(described)
         return address
 
     def actors(self, session: str) -> list[Any]:
-        """(id, full name, key, address) of each actor that lives."""
+        """(id, full name, key, address, description's key) of each actor that lives."""
         return [[id, *each] for id, each in self.sessions[session].actors.items()]
 
-    def leave(self, session: str, audience: int, goodbye: bool) -> bool:
-        """A driver goes; whether nothing of the session stays."""
+    def leave(self, session: str, number: int, audience: int, goodbye: bool) -> bool:
+        """A process goes; whether nothing of the session stays."""
         found = self.sessions.get(session)
         if found is None:
             return True
-        found.drivers.pop(audience, None)
+        found.processes.pop(number, None)
+        if not audience:
+            return False
         left = found.keeper.leave(audience)
         if left or not goodbye:
             return False
         self._end(found)
         return True
 
-    # -- messages: nobody waits, and nothing may be raised ------------------------------------------
+    # -- messages: nobody waits, and nothing may be raised -----------------------------------------
 
     def tell(self, session: str, call: bytes, **_: Any) -> None:
         found = self.sessions.get(session)
@@ -276,10 +291,13 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
         self._inside.setdefault(key, []).extend(inside)
         want(self._scheduler, inside, f"workbench-in-{key}")
 
-    def stop(self, session: str, tasks: list[tuple[str, int]], force: bool, **_: Any) -> None:
-        """Stop tasks (key, id), wherever they are."""
-        for key, task in tasks:
-            known = self._scheduler.tasks.get(key)
+    def stop(
+        self, session: str, tasks: list[tuple[str, int, int, int, int]], force: bool, **_: Any
+    ) -> None:
+        """Stop tasks, wherever they are: of each its key ('' if who asks doesn't know that) and
+        id; of a call of an actor that, its submitter, and its number."""
+        for key, task, actor, submitter, number in tasks:
+            known = self._scheduler.tasks.get(key or self._key_of(session, task))
             if known is None:
                 continue
             if known.state == "processing":
@@ -290,7 +308,21 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
                 if found is not None:
                     found.keeper.ended(TaskEnd(task, "stopped", 0.0, 0, (True,)))
                     found.tell_all(["cancelled", key])
-                self._dropped(key)
+                    if number and actor in found.actors:
+                        self.skip(actor, found.actors[actor][2], submitter, number)
+                self._dropped(known.key)
+
+    def _key_of(self, session: str, task: int) -> str:
+        end = key_of(session, "", task).rpartition("-")[2]
+        return next((key for key in self._scheduler.tasks if str(key).endswith(end)), "")
+
+    def skip(self, actor: int, address: str, submitter: int, number: int, **_: Any) -> None:
+        """That call of an actor won't come."""
+        message = {
+            "op": "workbench_skip", "actor": actor, "submitter": submitter, "number": number
+        }  # fmt: skip
+        if address in self._scheduler.workers:
+            self._scheduler.worker_send(address, message)
 
     def took(self, key: str, task: int, taken: int, **_: Any) -> None:
         """A stream's reader has taken so many items."""
@@ -311,10 +343,11 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
             return
         if not restart:
             del found.actors[actor]
+            found.detached.pop(actor, None)
         message = {"op": "workbench_kill_actor", "actor": actor, "restart": restart}
         self._scheduler.worker_send(entry[2], message)
 
-    # -- what the scheduler tells ---------------------------------------------------------------
+    # -- what the scheduler tells ------------------------------------------------------------------
 
     def log_event(self, topic: str, msg: Any) -> None:
         """What workers publish. The scheduler would keep the last of it; nobody reads that."""
@@ -329,8 +362,8 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
         if isinstance(msg, bytes):
             found.keeper.push(msg)
         else:
-            audience, *end = msg
-            found.tell(audience, end)
+            reply_to, *end = msg
+            found.tell(reply_to, end)
 
     def update_graph(self, scheduler: Any, *, client: str, keys: Any = (), **_: Any) -> None:
         """Keys that somebody wanted before they were known."""
@@ -344,29 +377,37 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
             error = kwargs.get("exception_text") or "Dask could not run it."
             for session in self.sessions.values():
                 session.tell_all(["erred", str(key), str(error)])
-        elif finish == "forgotten" and key in self._inside:
-            inside = self._inside.pop(key)
-            self._scheduler.loop.add_callback(
-                release, self._scheduler, inside, f"workbench-in-{key}"
-            )
+        elif finish == "forgotten":
+            if key in self._inside:
+                inside = self._inside.pop(key)
+                self._scheduler.loop.add_callback(
+                    release, self._scheduler, inside, f"workbench-in-{key}"
+                )
+            for session in self.sessions.values():
+                for actor, each in session.actors.items():
+                    if each[3] == key:  # nobody has a handle any more
+                        call = self.kill_actor
+                        self._scheduler.loop.add_callback(call, session.name, actor, False)
 
     def remove_worker(self, scheduler: Any, worker: str, **_: Any) -> None:
         self._nodes.pop(worker, None)
         for session in self.sessions.values():
             gone = [id for id, each in session.actors.items() if each[2] == worker]
             for actor in gone:
-                _, key, _ = session.actors.pop(actor)
+                key = session.actors.pop(actor)[1]
+                session.detached.pop(actor, None)
                 session.tell_all(["actor", key])
 
     def remove_client(self, scheduler: Any, client: str) -> None:
-        """A driver has gone, perhaps without a word: what it left behind is kept."""
+        """A process has gone, perhaps without a word: what it left behind is kept."""
         for session in self.sessions.values():
-            for audience, name in list(session.drivers.items()):
+            for number, (name, audience) in list(session.processes.items()):
                 if name == client:
-                    del session.drivers[audience]
-                    session.keeper.leave(audience)
+                    del session.processes[number]
+                    if audience and session.keeper.knows(audience):
+                        session.keeper.leave(audience)
 
-    # -- the end ----------------------------------------------------------------------------------
+    # -- the end -----------------------------------------------------------------------------------
 
     def _dropped(self, key: str) -> None:
         task = self._scheduler.tasks.get(key)
@@ -378,7 +419,7 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
 
     def _end(self, session: ClusterSession) -> None:
         del self.sessions[session.name]
-        for actor, (_, _, address) in session.actors.items():
+        for actor, (_, _, address, _) in session.actors.items():
             message = {"op": "workbench_kill_actor", "actor": actor, "restart": False}
             self._scheduler.worker_send(address, message)
         if session.client in self._scheduler.clients:
@@ -386,7 +427,7 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
             for key in wanted:
                 task = self._scheduler.tasks.get(key)
                 if task is not None and task.state == "processing":
-                    self.stop("", [(key, _task_of(key))], True)
+                    self.stop("", [(key, _task_of(key), 0, 0, 0)], True)
             release(self._scheduler, wanted, session.client)
 
 

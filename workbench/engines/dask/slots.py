@@ -1,5 +1,5 @@
-"""The slots of a worker of Dask's: each task runs in a child process, so it can be stopped or killed
-without the data that the worker keeps. This is the worker's side; the child's is `child`.
+"""The slots of a worker of Dask's: each task runs in a child process, so that it can be stopped, or
+killed without the data that the worker keeps. This is the worker's side; the child's is `child`.
 
 Dask's threads lease a child for a task, and read what it says until that is over. A child that has
 died is replaced, and what it was doing is a `ChildDied`.
@@ -70,9 +70,7 @@ class SlotChild:
         assert type(message) is ChildReady
         (self._capture,) = fds
 
-    def run(
-        self, message: RunHead, fds: Sequence[int], heard: Heard
-    ) -> tuple[HeadDone, list[int]]:
+    def run(self, message: RunHead, fds: Sequence[int], heard: Heard) -> tuple[HeadDone, list[int]]:
         """Run a task to its end; ChildDied if it kills its process."""
         self.task = message.task
         try:
@@ -202,7 +200,10 @@ class Slots:
         child.close(0.0 if not alive else GRACE)
 
     def run(
-        self, message: RunHead, fds: Sequence[int], heard: Callable[[SlotChild, Any, list[int]], None]
+        self,
+        message: RunHead,
+        fds: Sequence[int],
+        heard: Callable[[SlotChild, Any, list[int]], None],
     ) -> tuple[HeadDone, list[int]]:
         """Run a task in a child of ours. ChildDied if it kills it."""
         child, alive = self.lease(), False
