@@ -287,7 +287,7 @@ class TaskRunner:
     def _encode(self, result: Any, task: str, claims: Claims, name: str) -> Result:
         """``name`` is the variable that a cell assigned it to."""
         name = name or f"the result of {task}"
-        encoded = self._marshal.encode(result, claims, lambda: {name: result})
+        encoded = self._marshal.encode(result, claims, lambda: _named(name, result))
         return encoded.stored, encoded.about_large(result, f"result of {task}")
 
     def _failure(
@@ -371,6 +371,12 @@ def _no_actor(error: BaseException, actor: int) -> ActorDiedError:
     died.actor_id = f"{actor:016x}"
     died.__cause__ = error
     return died.with_traceback(error.__traceback__)
+
+
+def _named(name: str, result: Any) -> dict[str, Any]:
+    """What errors call a result, or the results of several calls that were sent as one."""
+    parts = getattr(type(result), "_workbench_parts_", None)
+    return {name: result} if parts is None else dict(parts(result, name))
 
 
 def _owed(run: do.Run) -> int:
