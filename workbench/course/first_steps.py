@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.core.snapshot import JobRecord
 from workbench.course.exercises import Lesson, Live, Outcome, almost, exercise, right, wrong
 from workbench.ref import ObjectRef
 
 HOURS = 11
 """From 7 to 17."""
-
-
-def _assigning(live: Live, name: str) -> JobRecord | None:
-    """The last background cell that assigns a name."""
-    return next((job for job in reversed(live.engine.jobs()) if name in job.binds), None)
 
 
 def _is_array(value: Any) -> bool:
@@ -32,7 +26,7 @@ def _is_array(value: Any) -> bool:
 )
 def in_background(live: Live) -> Outcome:
     """Whether a background cell made ``day``."""
-    job = _assigning(live, "day")
+    job = live.assigning("day")
     if job is None:
         if _is_array(live["day"]):
             return wrong("`day` is there, and no background cell made it: your kernel did.")
@@ -79,7 +73,7 @@ def bring_back(live: Live) -> Outcome:
 )
 def each_hour(live: Live) -> Outcome:
     """Whether a background cell ran once for each hour, and assigned ``share``."""
-    job = _assigning(live, "share")
+    job = live.assigning("share")
     if job is None:
         return wrong("No background cell has assigned `share`.")
     if job.state in ("failed", "stopped"):
@@ -108,7 +102,7 @@ def each_hour(live: Live) -> Outcome:
 )
 def mend(live: Live) -> Outcome:
     """Whether ``steepest`` is the largest difference between neighbours in a row."""
-    job, land, steepest = _assigning(live, "steepest"), live["land"], live["steepest"]
+    job, land, steepest = live.assigning("steepest"), live["land"], live["steepest"]
     if job is None:
         return wrong("`steepest` is there, but no background cell made it.")
     if job.state != "done":
