@@ -106,6 +106,10 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         | {"serialization"},
         {"IPython", "tqdm"},
     ),
+    "course": (
+        {"context", "core.snapshot", "engines.base", "errors", "ref", "report"},
+        {"IPython", "numpy"},
+    ),
     "error_notes": (
         {"call_site", "context", "engines.base", "errors", "ref", "report.format"},
         set(),
