@@ -23,6 +23,8 @@ from workbench.course.checks import STATES
 from workbench.course.exercises import Lesson
 from workbench.course.words import ENGLISH, Words, say
 
+AGREED = "Measured: {answer}. Right."
+
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = ROOT / "notebooks"
 
@@ -147,7 +149,7 @@ def test_answers_are_told_from_each_other(edition: str, kernel: Kernel) -> None:
                 assert said(done).startswith(first), done
                 kernel.ok(answers.guesses[guess])
                 revealed = said(kernel.ok(cell.source)).splitlines()[0]
-                agreed = say("Measured: {answer}. Right.").within(words).rpartition("}")[2]
+                agreed = words.get(AGREED, AGREED).rpartition("}")[2]
                 assert revealed.endswith(agreed), revealed
         count = len(MODULES[module].exercises)
         row = say("{lesson}: {done} of {all} exercises done",
