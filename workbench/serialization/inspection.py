@@ -395,6 +395,11 @@ def _advice_to_rebuild(broken: Broken) -> str:
         )
     if "__setstate__" in dir(kind):
         return f"Correct `{name}.__setstate__`: it gets what `__getstate__` returned."
+    if any("__reduce__" in vars(cls) for cls in kind.__mro__[:-1]) and not is_of_library(kind):
+        return (
+            f"Correct `{name}.__reduce__`: it returns the class, and a tuple of the arguments to "
+            "make it with."
+        )
     return (
         f"Give {name} a `__reduce__` that returns the class and the arguments to make it with, or "
         f"say how: {_register(kind)}"
