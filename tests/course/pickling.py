@@ -70,7 +70,7 @@ ANSWERS = Answers(
         "home": 'guess = "two signs"',
     },
     right={
-        "find_it": "culprit = f'shelf[\"{rows[177][1]}\"][\"seen\"][1][\"file\"]'",
+        "find_it": "culprit = wb.inspect_serializability(shelf, 'shelf').failures[0].path",
         "lock_in_a_class": LOGBOOK.format(lock=LOCK, made="Logbook, (self.notes,)"),
         "connection": SIGNS.format(packed="str(database)", unpacked="sqlite3.connect(data)"),
         "in_its_place": "wb.deregister_serializer(Recorder)\n"
@@ -80,7 +80,12 @@ ANSWERS = Answers(
     wrong={
         "find_it": [
             Wrong("culprit = \"shelf['SNOWMAN']\"", "can be pickled, or isn't there"),
-            Wrong("culprit = f\"shelf['{rows[177][1]}']\"", "more than the one part", "almost"),
+            Wrong(
+                "culprit = wb.inspect_serializability(shelf, 'shelf').failures[0].path\n"
+                "culprit = culprit.removesuffix(\"['file']\")",
+                "more than the one part",
+                "almost",
+            ),
         ],
         "lock_in_a_class": [
             Wrong("%put logbook", "`logbook.lock` can't be pickled"),

@@ -33,8 +33,8 @@ def _in_it(path: str) -> str:
     hints=(
         "Nobody has to search. Which magic finds all that can't be pickled?",
         "`%inspect shelf` says the path first, from `shelf` to the part.",
-        "In the cell right above this check, write `culprit = \"shelf['PEACE SYMBOL']...\"` with "
-        "the whole path that `%inspect shelf` has shown, to the last bracket.",
+        'In the cell right above this check, write `culprit = "..."`: between the quotes the whole '
+        "path that `%inspect shelf` shows, to its last bracket.",
     ),
     docs=DOCS,
     page=PAGE,

@@ -119,15 +119,15 @@ class Inspection(Rich, _Answer):
     def _repr_html_(self) -> str:
         if self.ok:
             return page(str(self))
-        head = (f"can't be stored{self._limit()}", "type", "why, and what to do")
+        head = (f"can't be stored{self._limit()}", "type", "why", "what to do")
         groups = alike(self.failures)
-        rows: list[tuple[Any, str, str]] = [
-            (code(f.path), f.type, " ".join([f.why, f.advice, *_others(f, *more)]))
+        rows: list[tuple[Any, str, str, str]] = [
+            (code(f.path), f.type, f.why, " ".join([f.advice, *_others(f, *more)]))
             for f, *more in groups[:MOST_LISTED]
         ]
         left = sum(map(len, groups[MOST_LISTED:]))
         if left:
-            rows.append((f"… and {left} more", "", "all are in the answer's `failures`"))
+            rows.append((f"… and {left} more", "", "", "all are in the answer's `failures`"))
         return page(Table(head, tuple(rows)).html())
 
 
