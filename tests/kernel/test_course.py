@@ -23,8 +23,6 @@ from workbench.course.checks import STATES
 from workbench.course.exercises import Lesson
 from workbench.course.words import ENGLISH, Words, say
 
-AGREED = "Measured: {answer}. Right."
-
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = ROOT / "notebooks"
 
@@ -135,8 +133,8 @@ def test_answers_are_told_from_each_other(edition: str, kernel: Kernel) -> None:
                 assert began.startswith(f"{exercise}: "), began
                 assert states["right"] not in began.splitlines()[0], began
                 for wrong in answers.wrong[exercise]:
-                    kernel.run(wrong.source, headless=True)
-                    refused = said(kernel.run(cell.source, headless=True))
+                    tried = kernel.run(wrong.source, headless=True)
+                    refused = said(kernel.run(cell.source, headless=True)) + tried.failure
                     assert refused.startswith(f"{exercise}: {states[wrong.state]}"), refused
                     if words is ENGLISH:
                         assert re.search(wrong.says, refused), refused
@@ -149,7 +147,8 @@ def test_answers_are_told_from_each_other(edition: str, kernel: Kernel) -> None:
                 assert said(done).startswith(first), done
                 kernel.ok(answers.guesses[guess])
                 revealed = said(kernel.ok(cell.source)).splitlines()[0]
-                agreed = words.get(AGREED, AGREED).rpartition("}")[2]
+                template = "Measured: {answer}. Right."
+                agreed = words.get(template, template).rpartition("}")[2]
                 assert revealed.endswith(agreed), revealed
         count = len(MODULES[module].exercises)
         row = say("{lesson}: {done} of {all} exercises done",

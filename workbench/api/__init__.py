@@ -377,11 +377,11 @@ def observed(of: Any = None) -> Observed:
     if of is None:
         return engine()
     if isinstance(of, ModuleType) and of.__name__ == "ray":
-        from workbench.engines.ray import Ray
+        from workbench.engines.ray.observed import Ray
 
         return Ray(of)
     if any(cls.__module__.partition(".")[0] == "distributed" for cls in type(of).__mro__):
-        from workbench.engines.dask import Dask, is_client
+        from workbench.engines.dask.observed import Dask, is_client
 
         if is_client(of):
             return Dask(of)

@@ -17,6 +17,7 @@ from typing import Any
 from workbench import context
 from workbench.course.words import Said, say
 from workbench.report.format import human_bytes, human_seconds
+from workbench.report.reasons import chips
 
 Row = tuple[Said | str, ...]
 
@@ -326,6 +327,34 @@ def occupancy() -> int:
         return 0
     engine.settle()
     return engine.summary().live or 0
+
+
+def kept(id: str) -> Measurement:
+    """How many megabytes the store still has of one object.
+
+    Parameters
+    ----------
+    id : str
+        The object's id, as ``ref.hex()`` gives it: who has only that doesn't keep the object.
+
+    Returns
+    -------
+    Measurement
+        A number of MB, 0 if the object is gone.
+    """
+    engine = context.get()
+    found = None
+    if engine is not None and engine.ended is None:
+        engine.settle()
+        records = engine.snapshot().objects
+        found = next((each for each in records if f"{each.id:016x}" == id), None)
+    if found is None:
+        return Measurement(0.0, unit="MB", rows=[(say("in the store"), say("nothing of it"))])
+    rows: list[Row] = [
+        (say("in the store"), human_bytes(found.size)),
+        (say("kept by"), ", ".join(chips(found))),
+    ]
+    return Measurement(found.size / 1e6, unit="MB", rows=rows)
 
 
 @contextmanager

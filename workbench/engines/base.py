@@ -19,6 +19,7 @@ from workbench.engines.records import Call as Call
 from workbench.engines.records import CollectedJob as CollectedJob
 from workbench.engines.records import Copying as Copying
 from workbench.engines.records import Exported as Exported
+from workbench.engines.records import Lack as Lack
 from workbench.engines.records import Running as Running
 from workbench.engines.records import Shown as Shown
 from workbench.engines.tally import CallTally

@@ -361,7 +361,7 @@ def words_of(session: Snapshot, can: Abilities) -> Words:
         parts={part: (each.label, each.meaning) for part, each in view_texts.BAR_PARTS.items()},
         none=view_texts.nothing(session),
         lessons=view_texts.LESSONS,
-        can={action: getattr(can, needs) for action, needs in BUTTONS.items()},
+        can={action: str(getattr(can, needs)) for action, needs in BUTTONS.items()},
         cold=view_texts.COLD,
         repeats=view_texts.REPEATED,
         least=view_texts.LEAST_COPY,

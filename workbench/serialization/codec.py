@@ -334,6 +334,18 @@ def deserialize(
     return load(extent.data[offset : offset + streamed], parts, where)
 
 
+def from_parts(header: bytes, parts: Sequence[Any], where: Where = _SOMEWHERE) -> Any:
+    """Build the value of an object whose parts lie apart: its buffers, and the pickle behind them.
+
+    Of a plain array there is one buffer, and no pickle. See `deserialize`.
+    """
+    if header[:1] == b"F":
+        return deserialize(header, parts[0], where)
+    if header[:1] != b"E":
+        raise SerializationError(_UNKNOWN.format(header[:1]))
+    return _load(memoryview(parts[-1]), parts[:-1], where)
+
+
 class Contents(NamedTuple):
     """The bytes of a stored value, without a copy: ``form`` of a plain array, else its pickle."""
 
