@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -14,6 +15,10 @@ sys.path.insert(0, str(HERE))
 # Sphinx takes pages from below its folder only, and follows links to where they lead.
 shutil.rmtree(HERE / "notebooks", ignore_errors=True)
 shutil.copytree(HERE.parent / "notebooks", HERE / "notebooks")
+# What a check says links to a page as it is found beside the notebook; here pages are HTML.
+for notebook in (HERE / "notebooks").glob("*.ipynb"):
+    pages = re.sub(r'(href=\\"\.\.)/docs(/[\w/-]+)\.md\b', r"\1\2.html", notebook.read_text())
+    notebook.write_text(pages)
 
 project = "Workbench"
 author = copyright = "The Workbench developers"

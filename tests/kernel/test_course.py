@@ -146,8 +146,8 @@ def test_answers_are_told_from_each_other(edition: str, kernel: Kernel) -> None:
                 assert began.startswith(f"{exercise}: "), began
                 assert states["right"] not in began.splitlines()[0], began
                 for wrong in answers.wrong[exercise]:
-                    kernel.run(wrong.source, headless=True)
-                    refused = said(kernel.run(cell.source, headless=True))
+                    tried = kernel.run(wrong.source, headless=True)
+                    refused = said(kernel.run(cell.source, headless=True)) + tried.failure
                     assert refused.startswith(f"{exercise}: {states[wrong.state]}"), refused
                     if words is ENGLISH:
                         assert re.search(wrong.says, refused), refused

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from workbench.core.snapshot import ObjectRecord, Snapshot
+from workbench.core.snapshot import JobRecord, ObjectRecord, Snapshot
 from workbench.course.words import Said, say
 from workbench.engines.base import Engine
 from workbench.report.facts import is_internal
@@ -85,6 +85,11 @@ class Live:
     def stored(self, name: str) -> ObjectRecord | None:
         """The object of that name in the store."""
         return next((each for each in self.objects if name in each.names), None)
+
+    def assigning(self, name: str) -> JobRecord | None:
+        """The last background cell that assigns a name, or will; also one with ``--wait``."""
+        jobs = reversed(self.engine.jobs())
+        return next((job for job in jobs if name in job.binds), None)
 
     def value(self, name: str) -> Any:
         """What the store has under a name; ``...`` if it has none, or that isn't ready."""

@@ -14,12 +14,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from workbench import context
 from workbench.course.words import Said, say
 from workbench.report.format import human_bytes, human_seconds
 from workbench.report.reasons import chips
 
 Row = tuple[Said | str, ...]
+
+POINTER = 8
+"""Bytes: what an array of Python objects has of each."""
 
 NOTICED = 1_000_000
 """Bytes of memory that count as growth: less comes and goes by itself."""
@@ -164,8 +169,12 @@ def _bounds(value: Any) -> tuple[int, int]:
         raise TypeError("This is a place already: give it to `sharing` as it is.")
     if hasattr(value, "columns") and hasattr(value, "iloc"):
         raise TypeError("A table's columns lie apart from each other: give one of them.")
+    if any(base.__name__ == "ArrowExtensionArray" for base in _bases(value)):
+        value = value.array.__arrow_array__()  # as pandas keeps text, and what Arrow's types are of
     if hasattr(value, "chunk") and hasattr(value, "num_chunks"):
         value = value.chunk(0)
+    if isinstance(value, np.generic):  # a Python object, as any other number is
+        return id(value), value.__sizeof__()
     if callable(getattr(value, "buffers", None)):
         buffers = [each for each in value.buffers() if each is not None]
         largest = max(buffers, key=lambda each: each.size)
@@ -179,12 +188,17 @@ def _bounds(value: Any) -> tuple[int, int]:
         except TypeError:
             return id(value), value.__sizeof__()
     address, shape = interface["data"][0], interface["shape"]
-    item = int(interface["typestr"][2:])
+    item = int(interface["typestr"][2:] or POINTER)
     low = high = 0
     for length, stride in zip(shape, interface["strides"] or _strides(shape, item), strict=True):
         reach = (length - 1) * stride
         low, high = low + min(reach, 0), high + max(reach, 0)
     return address + low, (high - low + item) if 0 not in shape else 0
+
+
+def _bases(value: Any) -> tuple[type, ...]:
+    """Of what a pandas column has its values in."""
+    return type(getattr(value, "array", None)).__mro__
 
 
 def _strides(shape: tuple[int, ...], item: int) -> tuple[int, ...]:
@@ -196,8 +210,6 @@ def _strides(shape: tuple[int, ...], item: int) -> tuple[int, ...]:
 
 
 def _of_buffer(view: memoryview) -> tuple[int, int]:
-    import numpy as np  # who has buffers has numpy
-
     return int(np.frombuffer(view, np.uint8).__array_interface__["data"][0]), view.nbytes
 
 

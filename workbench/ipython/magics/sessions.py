@@ -11,7 +11,7 @@ from IPython.core.magic_arguments import argument
 
 from workbench import api, config, context
 from workbench.core.snapshot import JobRecord
-from workbench.engines.base import Engine
+from workbench.engines.base import Engine, acting_on
 from workbench.errors import MagicError, SessionError
 from workbench.ipython.arguments import magic_arguments, parse, unquoted
 from workbench.ipython.job import Job, choose
@@ -44,6 +44,12 @@ class SessionMagics(NotebookMagics):
     @magic_arguments()
     @argument("action", nargs="?", default="status", help=", ".join(ACTIONS))
     @argument("what", nargs="*", help="a background cell: its name, or #number")
+    @argument("--engine", type=unquoted, help="what runs it: local (this machine), ray or dask")
+    @argument(
+        "--address",
+        type=unquoted,
+        help="where that is: auto, local, host:6379 or ray://host:10001; tcp://host:8786",
+    )
     @argument("--workers", help="worker processes")
     @argument("--memory", help="size of the store, like 2GB")
     @argument(
@@ -86,7 +92,7 @@ class SessionMagics(NotebookMagics):
             raise MagicError(f"These options go with `%workbench start`: {', '.join(settings)}.")
         match action:
             case "start" if settings.keys() == {"linger"} and api.is_initialized():
-                api.engine().keep(config.load(settings).linger)
+                acting_on(api.engine(), "keep").keep(config.load(settings).linger)
                 self._tell()
             case "start" if api.is_initialized() and settings == context.companion(_Start).settings:
                 self._tell()  # the cell is run again
@@ -110,7 +116,10 @@ class SessionMagics(NotebookMagics):
                     print(NONE)
                     return None
                 engine = api.engine()
-                more = [("huge pages", engine.huge_pages())]
+                more = [
+                    ("huge pages", "" if engine.can.huge_pages else engine.huge_pages()),
+                    ("can't", facts.lacks_text(engine.can.lacking().values())),
+                ]
                 print(cards.of_snapshot(engine.summary(), more).text())
         return None
 
