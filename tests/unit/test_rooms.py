@@ -70,6 +70,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "ipython": (
         NEUTRAL
         | {"api", "engines.base", "engines.tally", "core.events", "core.logs", "core.snapshot"}
+        | {"engines.choice"}  # what the process is connected to, which is offered
         | {"error_notes", "host.captured", "host.cells", "host.comms", "host.display"}
         | {"host.environment", "host.seeding", "report", "serialization"}
         | {"interop.registration", "widgets.lines", "widgets.page_model"}

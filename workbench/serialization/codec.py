@@ -335,14 +335,9 @@ def deserialize(
 
 
 def from_parts(header: bytes, parts: Sequence[Any], where: Where = _SOMEWHERE) -> Any:
-    """Build the value of an object whose parts lie apart: its buffers, and the pickle behind them.
-
-    Of a plain array there is one buffer, and no pickle. See `deserialize`.
-    """
+    """Build the value of an object whose buffers, and then its pickle, lie apart."""
     if header[:1] == b"F":
         return deserialize(header, parts[0], where)
-    if header[:1] != b"E":
-        raise SerializationError(_UNKNOWN.format(header[:1]))
     return _load(memoryview(parts[-1]), parts[:-1], where)
 
 

@@ -28,6 +28,9 @@ Out.clear()
 import os, time
 import numpy as np
 import workbench as wb
+def pause(seconds=3600.0):
+    import threading
+    threading.Event().wait(seconds)
 """
 """What each test's cells may use."""
 

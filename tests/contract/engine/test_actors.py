@@ -115,7 +115,7 @@ def test_an_actor_is_made_again(book: Book) -> None:
                 found = wb.get(counter.add.remote())
                 break
             except wb.exceptions.RayError:
-                time.sleep(0.01)
+                pause(0.01)
         assert found == 6
     """)
 
@@ -194,7 +194,7 @@ def test_a_stream_makes_no_more_than_is_taken(book: Book) -> None:
         stream = count.remote()
         first = wb.get(next(stream))
         assert first == 0
-        wb.wait([wb.remote(lambda: time.sleep(0.2)).remote()])
+        wb.wait([wb.remote(lambda: pause(0.2)).remote()])
         assert wb.get(seen.all.remote()) <= 6
         stream.close()
     """)

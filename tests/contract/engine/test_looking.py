@@ -54,7 +54,7 @@ def test_the_record_of_a_session(book: Book, gate: Gate) -> None:
         for _ in range(1000):
             now = wb.snapshot()
             if now.running is None or now.running: break
-            time.sleep(0.01)
+            pause(0.01)
         assert now.session and now.engine
         (record,) = [r for r in now.objects if "recorded" in r.names]
         assert record.size >= 1_600_000 and record.state == "ready"

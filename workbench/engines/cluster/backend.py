@@ -137,11 +137,19 @@ class ClusterParts(NamedTuple):
     nodes: tuple[str, ...] = ()
 
 
+class StreamItem(NamedTuple):
+    """One of a stream."""
+
+    native: Native
+    about: About | None = None
+    failed: bool = False
+
+
 class Stream(Protocol):
     """The items of one stream as its task makes them; read by one thread."""
 
-    def next(self) -> Native | None:
-        """Wait for the next; None after the last one."""
+    def next(self) -> StreamItem | TaskEnd:
+        """Wait for the next; after the last one its task's end. Our error if that is lost."""
 
     def close(self) -> None:
         """No more are wanted."""
@@ -157,11 +165,16 @@ class Backend(Protocol):
     """The session's unique name, the same in all its processes."""
     joined: bool
     """Whether the session was there before this process came."""
-    workers: int
-    """Processors that tasks may have, as far as known."""
-    address: str
     blocks: bool
     """Whether who waits must do so with `wait`: this is a task, whose slot that lends."""
+
+    @property
+    def workers(self) -> int:
+        """Processors that tasks may have, as far as known."""
+
+    @property
+    def address(self) -> str:
+        """Where the cluster is."""
 
     # -- objects
 
@@ -191,9 +204,11 @@ class Backend(Protocol):
     ) -> list[Native] | Stream:
         """Have `hosting` run a head somewhere: natives of its `TaskEnd`, then of each result.
 
-        It is given the values of ``deps``, and the natives ``inside`` as they are. Of a stream:
-        its items, each a native of a value, the last one that of its `TaskEnd`.
+        It is given the values of ``deps``, and the natives ``inside`` as they are.
         """
+
+    def forget(self, task: int) -> None:
+        """One of ours is over: nobody stops it any more."""
 
     def withdraw(self, task: int) -> bool:
         """Drop a task of ours that no worker has; whether that was so."""
@@ -207,9 +222,13 @@ class Backend(Protocol):
     # -- actors
 
     def create(
-        self, head: bytes, deps: Sequence[Native], inside: Sequence[Native], launch: ActorLaunch
-    ) -> tuple[Native, Native]:
-        """(the actor, its creation's `TaskEnd`). ValueError if another has the name."""
+        self, head: bytes, described: Native, deps: Sequence[Native], inside: Sequence[Native],
+        launch: ActorLaunch,
+    ) -> tuple[Native, Native]:  # fmt: skip
+        """(the actor, its creation's `TaskEnd`). ValueError if another has the name.
+
+        ``described`` is what a handle of it stands for: see `find_actor`.
+        """
 
     def call(
         self, actor: Native, head: bytes, deps: Sequence[Native], inside: Sequence[Native],
@@ -218,7 +237,7 @@ class Backend(Protocol):
         """As `submit`, in an actor."""
 
     def find_actor(self, name: str) -> tuple[int, Native] | None:
-        """The id and the actor of that full name."""
+        """The id of the actor of that full name, and (the actor, its description)."""
 
     def actor_names(self) -> list[str]:
         """All full names of those that live."""

@@ -70,8 +70,8 @@ class Opener(Protocol):
 class Hosting:
     """See the module. Made in the main thread, once a process.
 
-    ``finish`` is `OutputQueue.finish`. ``stops`` is told of each task that begins and (0) ends, so
-    that others can find who runs it.
+    ``finish`` is `OutputQueue.finish`. ``begins`` and ``ends`` are told of each task, so that
+    others can find who runs it.
     """
 
     def __init__(
@@ -80,13 +80,15 @@ class Hosting:
         link: ChannelLink,
         finish: Callable[[int], None],
         worker: int,
-        stops: Callable[[int], object] = lambda task: None,
+        begins: Callable[[int], object] = bool,
+        ends: Callable[[int], object] = bool,
     ) -> None:
         self._opener = opener
         self._link = link
         self._finish = finish
-        self._worker = worker
-        self._stops = stops
+        self.worker = worker
+        self._begins = begins
+        self._ends = ends
         self._reloader = Reloader(False)
         self._state: ProcessState | None = ProcessState()
         self._functions: dict[int, Any] = {}
@@ -105,7 +107,7 @@ class Hosting:
         """What an actor keeps here."""
         return variables_of(self._instance, self._cls) if self.actor else {}
 
-    # -- running ----------------------------------------------------------------------------------
+    # -- running ---------------------------------------------------------------------------------
 
     def run(
         self, head: Head, deps: Sequence[StoredValue], inside: Sequence[Native]
@@ -248,7 +250,7 @@ class Hosting:
         if is_own(head):
             self._link.say(head, BEGAN, b"")
             self._link.flush()
-        self._stops(head.task)
+        self._begins(head.task)
         with self.work.task(head):
             yield keep
 
@@ -272,7 +274,7 @@ class Hosting:
         left = head.retries < 0 or tried < head.retries
         return isinstance(error, retry_on) and left and not stopped
 
-    # -- what it is called with -------------------------------------------------------------------
+    # -- what it is called with ------------------------------------------------------------------
 
     def _prepared(
         self, head: Head, deps: Sequence[StoredValue], inside: Sequence[Native],
@@ -334,7 +336,7 @@ class Hosting:
         ]
         return fill_slots(packed, values)
 
-    # -- what comes of it -------------------------------------------------------------------------
+    # -- what comes of it ------------------------------------------------------------------------
 
     def _stored(self, value: Any, name: str, site: str) -> StoredValue:
         return self._opener.packer.pack(value, lambda: {name: value}, site=site)
@@ -386,20 +388,20 @@ class Hosting:
         task = head.task
         self.interrupts.forget(task)
         self.stopped.discard(task)
-        self._stops(0)
+        self._ends(task)
         self._finish(task)
         how, values = outcome
         end = TaskEnd(
             task, how, time.perf_counter() - started, self._link.shown(task),
             tuple(value.failed for value in values), tuple(value.about for value in values),
-            self._worker, self.work.leaves_threads(head), items,
+            self.worker, self.work.leaves_threads(head), items,
         )  # fmt: skip
         if is_own(head):
             self._link.say(head, ENDED, _encode(end))
         self._link.flush()
         return end, values
 
-    # -- stopping: any thread but the task's ------------------------------------------------------
+    # -- stopping: any thread but the task's -----------------------------------------------------
 
     def stop(self, task: int) -> bool:
         """Interrupt a task that runs here; False if it doesn't."""

@@ -149,7 +149,7 @@ class Keeper:
         """All that have come."""
         return tuple(self._workers.values())
 
-    # -- the channel ----------------------------------------------------------------------------
+    # -- the channel ---------------------------------------------------------------------------
 
     def push(self, batch: bytes) -> None:
         """What a worker sends."""
@@ -190,7 +190,7 @@ class Keeper:
         """Whether such a driver is there."""
         return audience in self._drivers
 
-    # -- names ------------------------------------------------------------------------------------
+    # -- names -----------------------------------------------------------------------------------
 
     def bind(self, name: str, id: int, native: Native, about: About | None) -> None:
         """Give an object a name, and take that from what had it."""
@@ -228,7 +228,7 @@ class Keeper:
         return [e for id, e in hexes.items() if f"{id:016x}".startswith(ends)
                 or f"{id:016x}".endswith(ends)]  # fmt: skip
 
-    # -- serializers ------------------------------------------------------------------------------
+    # -- serializers -----------------------------------------------------------------------------
 
     def register(self, number: int, payload: bytes) -> int:
         """A custom serializer, or (no payload) its end; returns how many came by now."""
@@ -239,7 +239,7 @@ class Keeper:
         """Those that came after so many."""
         return self._serializers[since:]
 
-    # -- background cells -------------------------------------------------------------------------
+    # -- background cells ------------------------------------------------------------------------
 
     def job(self, task: JobTask) -> None:
         """One more task of a job: submitted now."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,6 @@ from workbench import context, errors
 from workbench.core.events import ID_BITS, About
 from workbench.engines.cluster.backend import Native, StoredValue
 from workbench.engines.records import Copying
-from workbench.errors import ObjectLostError
 from workbench.ref import ObjectRef
 from workbench.serialization import codec
 from workbench.serialization.arrays import Reducer
@@ -49,7 +48,7 @@ class Packer:
         self._native = native
         self._side = side
 
-    # -- value → what travels ------------------------------------------------------------------
+    # -- value → what travels -----------------------------------------------------------------
 
     def reducers(self, met: list[ObjectRef]) -> Mapping[type, Reducer]:
         """All custom reducers; the refs they meet are added to ``met``."""
@@ -86,6 +85,10 @@ class Packer:
         )  # fmt: skip
         return StoredValue(header, buffers, inside, natives, about), done
 
+    def inline(self, value: Any) -> bytes:
+        """A small value, in one piece."""
+        return self.packed(value, None)[1].inline()
+
     def failure(self, failure: Any) -> StoredValue:
         """What stands for an error: a `TaskFailure`. A ref in it keeps its object."""
         return self.pack(failure, None, "an error")._replace(failed=True)
@@ -97,7 +100,7 @@ class Packer:
         met: list[ObjectRef] = []
         return pack(value, self.reducers(met), met, parts, LIMIT, numbers)
 
-    # -- what travels → value ------------------------------------------------------------------
+    # -- what travels → value -----------------------------------------------------------------
 
     def open(self, id: int, stored: StoredValue, copy: Copying = False, name: str = "") -> Any:
         """Build the value; raises what it failed with. Its refs are known here already."""
@@ -183,11 +186,3 @@ def _out_of_band(done: codec.Serialized) -> Iterable[Any]:
         yield pickle.PickleBuffer(whole.reshape(-1).view(np.uint8))
     if not done.array:
         yield pickle.PickleBuffer(b"".join(done.stream))
-
-
-def lost(what: str, error: BaseException) -> ObjectLostError:
-    """The error for what a system can't give any more."""
-    return ObjectLostError(f"{what}: {error}")
-
-
-Buffers = Sequence[Any]
