@@ -104,7 +104,7 @@ class Location:
 
 
 def _overlap(first: int, length: int, second: int, other: int) -> bool:
-    return first < second + max(other, 1) and second < first + max(length, 1)
+    return first < second + other and second < first + length
 
 
 # -- where it lies ---------------------------------------------------------------------------------
