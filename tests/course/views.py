@@ -13,7 +13,7 @@ ANSWERS = Answers(
     },
     wrong={
         "row_gone": [
-            Wrong("import gc; gc.collect()", "`first`, .*one_row|`one_row`.*`first`"),
+            Wrong("import gc; gc.collect()", "`first`; arrays in this notebook: `one_row`"),
             Wrong("del first", "What keeps the object: .*one_row", "almost"),
         ],
         "put_once": [

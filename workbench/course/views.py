@@ -13,7 +13,7 @@ from workbench.report.why import why
 def _reasons(live: Live, record: ObjectRecord) -> str:
     account = live.engine.why(record.id)
     found = why(account, f"{record.id:016x}").reasons if account is not None else ()
-    return "; ".join(reason.text for reason in found) or ", ".join(chips(record))
+    return "; ".join(sorted(reason.text for reason in found)) or ", ".join(chips(record))
 
 
 @exercise(
