@@ -6,7 +6,7 @@ from tests.course.answers import RESTART, Answers, Wrong
 
 START = """
 %load_ext workbench
-%workbench start --session nothing-is-lost --workers 2 --keep 10m
+%workbench start --session nothing-is-lost --workers 2
 import os, sys, threading, time
 import numpy as np, workbench as wb
 from workbench.course import check, measure, reveal
