@@ -116,7 +116,8 @@ class Attempt:
     def _failed(self, how: str, code: str, text: str) -> Bundle:
         call = self._call
         value, _ = pack(refused(code, text))
-        end = TaskEnd(call.task, how, 0.0, 0, (True,) * call.results, worker=0)
+        none: tuple[None, ...] = (None,) * call.results
+        end = TaskEnd(call.task, how, 0.0, 0, (True,) * call.results, none)
         return self._over(_encode_end(end), [value] * call.results, [])
 
     def _over(self, end: bytes, values: list[PackedValue], fds: list[int]) -> Bundle:

@@ -306,7 +306,7 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
             elif known.state in QUEUED:
                 found = self.sessions.get(session)
                 if found is not None:
-                    found.keeper.ended(TaskEnd(task, "stopped", 0.0, 0, (True,)))
+                    found.keeper.ended(TaskEnd(task, "stopped", 0.0, 0, (True,), (None,)))
                     found.tell_all(["cancelled", key])
                     if number and actor in found.actors:
                         self.skip(actor, found.actors[actor][2], submitter, number)
