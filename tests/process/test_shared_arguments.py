@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -74,3 +80,70 @@ def test_one_that_was_freed_is_stored_again(session: Engine) -> None:
     session.free([arguments.ref_of(session, value)])
     arguments.begin()
     assert same(wb.get(arguments.ref_of(session, value)), value)
+
+
+# -- written by somebody else ----------------------------------------------------------------------
+
+
+def by_c(bytes: Any, at: int) -> None:
+    """As a library's C code does, which tells Python nothing."""
+    ctypes.memmove(bytes.ctypes.data + at, b"\7", 1)
+
+
+def by_the_kernel(bytes: Any, at: int) -> None:
+    """A file read into the array."""
+    read, write = os.pipe()
+    os.write(write, b"\7")
+    assert os.readv(read, [memoryview(bytes)[at : at + 1]]) == 1
+    os.close(read)
+    os.close(write)
+
+
+def by_its_process(bytes: Any, at: int) -> None:
+    """As a debugger does: past what Python and the C library know."""
+    with Path("/proc/self/mem").open("r+b", buffering=0) as memory:
+        memory.seek(bytes.ctypes.data + at)
+        memory.write(b"\7")
+
+
+@pytest.mark.parametrize("write", [by_c, by_the_kernel, by_its_process])
+@pytest.mark.parametrize("at", [0, 1, 4095, 4096, LARGE // 2 - 1, LARGE // 2, 2 * LARGE - 1])
+def test_one_byte_that_others_write(
+    session: Engine, write: Callable[[Any, int], None], at: int
+) -> None:
+    value, arguments = np.zeros(2 * LARGE, np.uint8), SharedArguments()
+    for _ in range(2):
+        first = arguments.ref_of(session, value)
+        arguments.begin()
+        assert arguments.ref_of(session, value) is first
+        write(value, at)
+        arguments.begin()
+        again = arguments.ref_of(session, value)
+        assert again is not first
+        assert same(wb.get(again), value)
+        value[at] = 0
+        arguments.begin()
+
+
+MAPS: dict[str, dict[str, int]] = {
+    "shared": {"flags": mmap.MAP_SHARED},
+    "private": {"flags": mmap.MAP_PRIVATE},  # pages that nobody here has written are the file's
+}
+
+
+@pytest.mark.parametrize("kind", MAPS)
+def test_memory_that_another_process_writes(session: Engine, kind: str) -> None:
+    file = os.memfd_create("of another")
+    os.truncate(file, 2 * LARGE)
+    value, arguments = np.frombuffer(mmap.mmap(file, 0, **MAPS[kind]), np.uint8), SharedArguments()
+    first = arguments.ref_of(session, value)
+    arguments.begin()
+    assert arguments.ref_of(session, value) is first
+    code = f"import os; os.pwrite({file}, b'\\7', {LARGE + 5})"
+    subprocess.run([sys.executable, "-c", code], pass_fds=[file], check=True)
+    os.close(file)
+    assert value[LARGE + 5] == 7
+    arguments.begin()
+    again = arguments.ref_of(session, value)
+    assert again is not first
+    assert same(wb.get(again), value)

@@ -70,6 +70,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "ipython": (
         NEUTRAL
         | {"api", "engines.base", "engines.tally", "core.events", "core.logs", "core.snapshot"}
+        | {"engines.choice"}  # what the process is connected to, which is offered
         | {"error_notes", "host.captured", "host.cells", "host.comms", "host.display"}
         | {"host.environment", "host.seeding", "report", "serialization"}
         | {"interop.registration", "widgets.lines", "widgets.page_model"}
@@ -106,6 +107,10 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         | {"core.snapshot", "engines", "error_notes", "ray_api.options", "report"}
         | {"serialization"},
         {"IPython", "tqdm"},
+    ),
+    "course": (
+        {"context", "core.snapshot", "engines.base", "errors", "ref", "report"},
+        {"IPython", "numpy"},
     ),
     "error_notes": (
         {"call_site", "context", "engines.base", "errors", "ref", "report.format"},

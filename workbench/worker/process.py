@@ -6,7 +6,6 @@ import atexit
 import contextlib
 import gc
 import io
-import os
 import signal
 import socket
 import sys

@@ -137,7 +137,7 @@ class ClusterParts(NamedTuple):
     nodes: tuple[str, ...] = ()
 
 
-class Item(NamedTuple):
+class StreamItem(NamedTuple):
     """One of a stream."""
 
     native: Native
@@ -148,7 +148,7 @@ class Item(NamedTuple):
 class Stream(Protocol):
     """The items of one stream as its task makes them; read by one thread."""
 
-    def next(self) -> Item | TaskEnd:
+    def next(self) -> StreamItem | TaskEnd:
         """Wait for the next; after the last one its task's end. Our error if that is lost."""
 
     def close(self) -> None:
@@ -165,11 +165,16 @@ class Backend(Protocol):
     """The session's unique name, the same in all its processes."""
     joined: bool
     """Whether the session was there before this process came."""
-    workers: int
-    """Processors that tasks may have, as far as known."""
-    address: str
     blocks: bool
     """Whether who waits must do so with `wait`: this is a task, whose slot that lends."""
+
+    @property
+    def workers(self) -> int:
+        """Processors that tasks may have, as far as known."""
+
+    @property
+    def address(self) -> str:
+        """Where the cluster is."""
 
     # -- objects
 
@@ -201,6 +206,9 @@ class Backend(Protocol):
 
         It is given the values of ``deps``, and the natives ``inside`` as they are.
         """
+
+    def forget(self, task: int) -> None:
+        """One of ours is over: nobody stops it any more."""
 
     def withdraw(self, task: int) -> bool:
         """Drop a task of ours that no worker has; whether that was so."""

@@ -32,7 +32,7 @@ from workbench.core.snapshot import (
 from workbench.engines.base import CollectedJob, Engine, OutputSink, Shown
 from workbench.engines.base import Running as RunningNow
 from workbench.engines.cluster.backend import BEGAN, ENDED, Backend, Message, Native, TaskEnd
-from workbench.engines.cluster.entries import FAILED, READY, UNKNOWN, Entries, Entry
+from workbench.engines.cluster.entries import FAILED, READY, UNKNOWN, Entries, KnownObject
 from workbench.engines.cluster.hosting import Hosting
 from workbench.engines.cluster.looking import Looking
 from workbench.engines.cluster.outputs import MISSING, Outputs
@@ -145,7 +145,7 @@ class ClusterEngine:
         run = self.hosting.work.current or self.hosting.work.latest
         return (0, 0) if run is None else (run.audience, run.origin)
 
-    def _watched(self, entry: Entry) -> None:
+    def _watched(self, entry: KnownObject) -> None:
         id = entry.id
 
         def ready(error: BaseException | None) -> None:

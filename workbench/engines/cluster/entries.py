@@ -25,7 +25,7 @@ Listener = Callable[[int], None]
 PENDING, READY, FAILED, FREED, UNKNOWN = "pending", "ready", "failed", "freed", "in the store"
 
 
-class Entry:
+class KnownObject:
     """One object. ``native`` is the system's; None while it isn't known. ``error``: why there is
     none; ``task`` made it, or will, named ``name``; ``stored`` is its value, if only we have it."""
 
@@ -60,16 +60,16 @@ class Entry:
 class Entries:
     """See the module. ``watch`` is asked to have `settle` called for an entry nobody watches."""
 
-    def __init__(self, engine: Any, watch: Callable[[Entry], None]) -> None:
+    def __init__(self, engine: Any, watch: Callable[[KnownObject], None]) -> None:
         self._engine = engine
         self._watch = watch
-        self._entries: dict[int, Entry] = {}
+        self._entries: dict[int, KnownObject] = {}
         self._refs: dict[int, weakref.ref[ObjectRef]] = {}
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
         self.ended: str | None = None
 
-    def new(self, id: int, native: Native, state: str) -> tuple[ObjectRef, Entry]:
+    def new(self, id: int, native: Native, state: str) -> tuple[ObjectRef, KnownObject]:
         """The handle of an object, known from now on as long as that lives."""
         with self.lock:
             known = self.find(id)
@@ -78,7 +78,7 @@ class Entries:
                     entry.native = native
                 return known, entry
             ref = ObjectRef(id, self._engine)
-            entry = self._entries[id] = Entry(id, native, state)
+            entry = self._entries[id] = KnownObject(id, native, state)
             self._refs[id] = weakref.ref(ref, lambda dead: self._dropped(id, dead))
             return ref, entry
 
@@ -93,11 +93,11 @@ class Entries:
         held = self._refs.get(id)
         return None if held is None else held()
 
-    def get(self, id: int) -> Entry | None:
+    def get(self, id: int) -> KnownObject | None:
         """What is known of an object."""
         return self._entries.get(id)
 
-    def of(self, ref: ObjectRef) -> Entry:
+    def of(self, ref: ObjectRef) -> KnownObject:
         """The entry of a handle; ForeignRefError if it is another session's."""
         entry = self._entries.get(ref.id)
         if entry is None or engine_of(ref) is not self._engine:
@@ -109,7 +109,7 @@ class Entries:
             )
         return entry
 
-    def all(self) -> list[Entry]:
+    def all(self) -> list[KnownObject]:
         """Those that have handles here."""
         return list(self._entries.values())
 
@@ -139,7 +139,7 @@ class Entries:
                     continue
             listener(entry.id)
 
-    def watch(self, entry: Entry) -> None:
+    def watch(self, entry: KnownObject) -> None:
         """Have it settled when the system says so."""
         with self.lock:
             if entry.state != UNKNOWN or entry.is_watched or entry.native is None:

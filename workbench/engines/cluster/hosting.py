@@ -70,8 +70,8 @@ class Opener(Protocol):
 class Hosting:
     """See the module. Made in the main thread, once a process.
 
-    ``finish`` is `OutputQueue.finish`. ``stops`` is told of each task that begins and (0) ends, so
-    that others can find who runs it.
+    ``finish`` is `OutputQueue.finish`. ``begins`` and ``ends`` are told of each task, so that
+    others can find who runs it.
     """
 
     def __init__(
@@ -80,13 +80,15 @@ class Hosting:
         link: ChannelLink,
         finish: Callable[[int], None],
         worker: int,
-        stops: Callable[[int], object] = lambda task: None,
+        begins: Callable[[int], object] = bool,
+        ends: Callable[[int], object] = bool,
     ) -> None:
         self._opener = opener
         self._link = link
         self._finish = finish
         self.worker = worker
-        self._stops = stops
+        self._begins = begins
+        self._ends = ends
         self._reloader = Reloader(False)
         self._state: ProcessState | None = ProcessState()
         self._functions: dict[int, Any] = {}
@@ -248,7 +250,7 @@ class Hosting:
         if is_own(head):
             self._link.say(head, BEGAN, b"")
             self._link.flush()
-        self._stops(head.task)
+        self._begins(head.task)
         with self.work.task(head):
             yield keep
 
@@ -386,7 +388,7 @@ class Hosting:
         task = head.task
         self.interrupts.forget(task)
         self.stopped.discard(task)
-        self._stops(0)
+        self._ends(task)
         self._finish(task)
         how, values = outcome
         end = TaskEnd(

@@ -20,7 +20,7 @@ from workbench.core.snapshot import (
     TaskRecord,
 )
 from workbench.engines.cluster.backend import Backend, ClusterParts
-from workbench.engines.cluster.entries import FAILED, PENDING, UNKNOWN, Entries, Entry
+from workbench.engines.cluster.entries import FAILED, PENDING, UNKNOWN, Entries, KnownObject
 from workbench.engines.cluster.tasks import ClusterTasks
 from workbench.errors import SessionError
 from workbench.ref import ObjectRef
@@ -89,7 +89,7 @@ class Looking:
             names=sum(len(names) for names, _ in named.values()),
         )  # fmt: skip
 
-    def _record(self, entry: Entry, named: Any, me: int) -> ObjectRecord:
+    def _record(self, entry: KnownObject, named: Any, me: int) -> ObjectRecord:
         names, about = named.get(entry.id, ((), None))
         about = entry.about or about
         size = 0 if about is None else about.inband + about.outband

@@ -27,7 +27,7 @@ from workbench.engines.cluster.entries import (
     UNKNOWN,
     ArrivalQueue,
     Entries,
-    Entry,
+    KnownObject,
     first,
 )
 from workbench.engines.cluster.parcels import Packer, contents, failure_of, inlined
@@ -170,14 +170,14 @@ class ClusterStore:
             for entry, value in zip(failed[:1] or entries, stored, strict=True)
         ]
 
-    def _late(self, entries: Sequence[Entry], timeout: float | None) -> GetTimeoutError:
+    def _late(self, entries: Sequence[KnownObject], timeout: float | None) -> GetTimeoutError:
         left = sum(not entry.is_over for entry in entries)
         return GetTimeoutError(
             f"{left or 1} of {len(entries)} object(s) were not ready after {timeout} s. Their "
             "tasks go on; get them again later, or wait longer."
         )
 
-    def _fetched(self, entries: Sequence[Entry], timeout: float | None) -> list[StoredValue]:
+    def _fetched(self, entries: Sequence[KnownObject], timeout: float | None) -> list[StoredValue]:
         wanted: dict[int, Native] = {}
         for entry in entries:
             if entry.error is not None:
@@ -191,7 +191,7 @@ class ClusterStore:
             found = dict(zip(wanted, values, strict=True))
         return [entry.stored or found[entry.id] for entry in entries]
 
-    def _opened(self, entry: Entry, stored: StoredValue, copy: Copying) -> Any:
+    def _opened(self, entry: KnownObject, stored: StoredValue, copy: Copying) -> Any:
         keep = self.learn(stored.inside, stored.natives)
         if not entry.is_over:
             self._entries.settle(entry.id, FAILED if stored.failed else READY, stored.about)
@@ -300,7 +300,7 @@ class ClusterStore:
             return codec.peek(small.header, extent)
         return codec.peek(small.header, None)
 
-    def _glanced(self, entry: Entry) -> StoredValue:
+    def _glanced(self, entry: KnownObject) -> StoredValue:
         try:
             return self._fetched([entry], 0.5)[0]
         except (TimeoutError, WorkbenchError) as error:
@@ -418,7 +418,7 @@ def _copied(about: About, seconds: float) -> About:
     )  # fmt: skip
 
 
-def _freed(entry: Entry) -> WorkbenchError:
+def _freed(entry: KnownObject) -> WorkbenchError:
     return entry.error or ObjectFreedError(f"Object {entry.id:016x} was freed.")
 
 

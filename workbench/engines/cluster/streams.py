@@ -1,4 +1,4 @@
-"""A stream's items on their way to who reads it: fetched by a thread of its own, as they are made."""
+"""A stream's items on their way to who reads it: fetched by a thread, as they are made."""
 
 from __future__ import annotations
 

@@ -5,7 +5,6 @@ Ids are chosen here before anything is submitted; the system's natives are noted
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import FunctionType
@@ -55,8 +54,8 @@ class Sent(NamedTuple):
     export: Export
 
 
-class Running(NamedTuple):
-    """A task of ours that isn't over. ``ids`` are its results'."""
+class RunningTask(NamedTuple):
+    """A task of ours that isn't over. ``ids`` are its results', ``parent`` submitted it."""
 
     task: int
     name: str
@@ -64,7 +63,7 @@ class Running(NamedTuple):
     job: int
     ids: tuple[int, ...]
     actor: int
-    began: float
+    parent: int
 
 
 class ClusterTasks:
@@ -95,7 +94,7 @@ class ClusterTasks:
         self._serializers = serializers
         self._settle = settle
         self._namespace = namespace
-        self.running: dict[int, Running] = {}
+        self.running: dict[int, RunningTask] = {}
 
     @property
     def namespace(self) -> str:
@@ -145,7 +144,9 @@ class ClusterTasks:
         if not returns:
             ids = []
         refs = self._expect(head, ids, task)
-        own = Running(task, head.name, origin, job if keep else 0, tuple(ids), head.actor, _now())
+        own = RunningTask(
+            task, head.name, origin, job if keep else 0, tuple(ids), head.actor, self._task
+        )
         self.running[task] = own
         self._outputs.expect(task) if self._hosting is None else None
         try:
@@ -165,7 +166,9 @@ class ClusterTasks:
         self._backend.on_done(made[0], partial(self._done, own))
         return (refs[0] if given in (1, DYNAMIC) else refs) if refs else None
 
-    def _announce(self, own: Running, options: CellOptions, natives: tuple[Native, ...]) -> None:
+    def _announce(
+        self, own: RunningTask, options: CellOptions, natives: tuple[Native, ...]
+    ) -> None:
         audience, origin = self._place()
         self._backend.tell(
             "job",
@@ -274,7 +277,7 @@ class ClusterTasks:
 
     # -- what comes of it: in threads of the system's --------------------------------------------
 
-    def _done(self, own: Running, end: TaskEnd | BaseException) -> None:
+    def _done(self, own: RunningTask, end: TaskEnd | BaseException) -> None:
         if isinstance(end, TaskEnd):
             self._settle(end, partial(self._completed, own))
             return
@@ -285,8 +288,9 @@ class ClusterTasks:
         self._outputs.forget(own.task)
         self._over(own, error)
 
-    def _completed(self, own: Running, end: TaskEnd) -> None:
+    def _completed(self, own: RunningTask, end: TaskEnd) -> None:
         self.running.pop(own.task, None)
+        self._backend.forget(own.task)
         for id, failed, about in zip(own.ids, end.failed, end.abouts, strict=False):
             self._entries.settle(id, FAILED if failed else READY, about)
         if len(end.failed) < len(own.ids):
@@ -294,8 +298,9 @@ class ClusterTasks:
                 self._entries.settle(id, READY)
         self._woken()
 
-    def _over(self, own: Running, error: WorkbenchError | None) -> None:
+    def _over(self, own: RunningTask, error: WorkbenchError | None) -> None:
         self.running.pop(own.task, None)
+        self._backend.forget(own.task)
         for id in own.ids if error is not None else ():
             self._entries.settle(id, FAILED, error=error)
         self._woken()
@@ -307,7 +312,7 @@ class ClusterTasks:
     # -- streams ---------------------------------------------------------------------------------
 
     def _stream(
-        self, own: Running, end: ObjectRef, stream: Stream, ahead: int
+        self, own: RunningTask, end: ObjectRef, stream: Stream, ahead: int
     ) -> ObjectRefGenerator:
         reader = ObjectRefGenerator(end, engine_of(end), ahead)
         engine = self._engine
@@ -391,7 +396,7 @@ class ClusterTasks:
             return other, other
         ref, entry = self._entries.new(id, (actor, described), READY)
         entry.about, entry.actor = told.about, options.name or blueprint.name
-        own = Running(id, blueprint.name, origin, 0, (), 0, _now())
+        own = RunningTask(id, blueprint.name, origin, 0, (), 0, self._task)
         self.running[id] = own
         if self._hosting is None:
             self._outputs.expect(id)
@@ -414,7 +419,3 @@ class ClusterTasks:
         if type(native) is not tuple:
             raise ActorDiedError("It is no actor's handle.")
         self._backend.kill_actor(native[0], restart)
-
-
-def _now() -> float:
-    return time.monotonic()

@@ -11,6 +11,7 @@ from IPython.core.magic_arguments import argument
 
 from workbench import api, config
 from workbench.core.snapshot import JobRecord
+from workbench.engines.base import acting_on
 from workbench.errors import MagicError, SessionError
 from workbench.ipython.arguments import magic_arguments, parse, unquoted
 from workbench.ipython.job import Job, choose
@@ -36,6 +37,12 @@ class SessionMagics(NotebookMagics):
     @magic_arguments()
     @argument("action", nargs="?", default="status", help=", ".join(ACTIONS))
     @argument("what", nargs="*", help="a background cell: its name, or #number")
+    @argument("--engine", type=unquoted, help="what runs it: local (this machine), ray or dask")
+    @argument(
+        "--address",
+        type=unquoted,
+        help="where that is: auto, local, host:6379 or ray://host:10001; tcp://host:8786",
+    )
     @argument("--workers", help="worker processes")
     @argument("--memory", help="size of the store, like 2GB")
     @argument(
@@ -78,7 +85,7 @@ class SessionMagics(NotebookMagics):
             raise MagicError(f"These options go with `%workbench start`: {', '.join(settings)}.")
         match action:
             case "start" if settings.keys() == {"linger"} and api.is_initialized():
-                api.engine().keep(config.load(settings).linger)
+                acting_on(api.engine(), "keep").keep(config.load(settings).linger)
                 now = api.engine().summary()
                 print(printable(f"Session {facts.session_name(now)}: {facts.users_text(now)}."))
             case "start":
@@ -101,7 +108,10 @@ class SessionMagics(NotebookMagics):
                     print(NONE)
                     return None
                 engine = api.engine()
-                more = [("huge pages", engine.huge_pages())]
+                more = [
+                    ("huge pages", "" if engine.can.huge_pages else engine.huge_pages()),
+                    ("can't", facts.lacks_text(engine.can.lacking().values())),
+                ]
                 print(cards.of_snapshot(engine.summary(), more).text())
         return None
 
