@@ -4,6 +4,7 @@ between drivers and workers. All of it runs on the scheduler's event loop."""
 
 from __future__ import annotations
 
+import contextlib
 import io
 import pickle
 import secrets
@@ -22,6 +23,8 @@ from workbench.engines.dask.packed import DaskRef
 from workbench.engines.dask.topics import BATCHES, PREFIX, key_of, topic
 
 NAME = "workbench"
+
+WORKER_PLUGIN = "workbench"
 
 NUMBERS = 1000
 """Numbers of processes that a worker has."""
@@ -265,19 +268,22 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
         """(id, full name, key, address, description's key) of each actor that lives."""
         return [[id, *each] for id, each in self.sessions[session].actors.items()]
 
-    def leave(self, session: str, number: int, audience: int, goodbye: bool) -> bool:
-        """A process goes; whether nothing of the session stays."""
+    async def leave(self, session: str, number: int, audience: int, goodbye: bool) -> None:
+        """A process goes. With the last driver's goodbye nothing of the session stays; with the
+        last session nothing of us."""
         found = self.sessions.get(session)
         if found is None:
-            return True
+            return
         found.processes.pop(number, None)
-        if not audience:
-            return False
-        left = found.keeper.leave(audience)
-        if left or not goodbye:
-            return False
+        if not audience or found.keeper.leave(audience) or not goodbye:
+            return
         self._end(found)
-        return True
+        if not self.sessions:
+            self._nodes.clear()
+            with contextlib.suppress(ValueError):
+                await self._scheduler.unregister_worker_plugin(None, WORKER_PLUGIN)
+            if not self.sessions and NAME in self._scheduler.plugins:
+                await self._scheduler.unregister_scheduler_plugin(NAME)
 
     # -- messages: nobody waits, and nothing may be raised -----------------------------------------
 

@@ -232,6 +232,9 @@ class DaskBackend:
         self._holds.settle(hold, ActorDiedError("The actor's Dask worker is gone, and it with it."))
         return refs(hold, launch.results)
 
+    def forget(self, task: int) -> None:
+        """It forgets by itself."""
+
     def withdraw(self, task: int) -> bool:
         key, actor, number = self._keys.get(task, ("", None, 0))
         if not key or not self._asked("workbench_withdraw", key=key):
