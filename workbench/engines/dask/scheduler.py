@@ -149,6 +149,7 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
         }
         scheduler.stream_handlers |= {
             "workbench_tell": self.tell,
+            "workbench_want": self.want,
             "workbench_contains": self.contains,
             "workbench_stop": self.stop,
             "workbench_took": self.took,
@@ -291,6 +292,13 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
         found = self.sessions.get(session)
         if found is not None:
             found.call(call)
+
+    def want(self, session: str, key: str, desirer: str, number: int, **_: Any) -> None:
+        """A process has come by a key, and holds it from now on."""
+        if key in self._scheduler.tasks and desirer in self._scheduler.clients:
+            self._scheduler.client_desires_keys([key], desirer)
+        elif session in self.sessions:
+            self.sessions[session].tell(number, ["lost", key])
 
     def contains(self, key: str, inside: list[str], session: str = "", **_: Any) -> None:
         """The value of a key refers to these: they live as long as it."""
