@@ -10,9 +10,11 @@ import msgspec
 
 from workbench.engines.cluster.backend import TaskEnd
 from workbench.engines.cluster.parcels import refused
-from workbench.engines.dask.channel import HeadDone, LendsSlot, MadeItem, RunHead, ShownBytes
-from workbench.engines.dask.packed import Bundle, PackedValue, pack
+from workbench.engines.dask.actors import ActorGone
+from workbench.engines.dask.channel import ActorShape, LendsSlot, MadeItem, RunHead, ShownBytes
+from workbench.engines.dask.packed import Bundle, NativeForm, PackedValue, pack
 from workbench.engines.dask.slots import ChildDied, SlotChild
+from workbench.engines.dask.topics import batches
 from workbench.engines.dask.worker_plugin import WorkerSide
 
 INLINE_RESULTS = 16 << 10
@@ -20,33 +22,34 @@ INLINE_RESULTS = 16 << 10
 
 
 class HeadCall(msgspec.Struct, array_like=True, frozen=True):
-    """What a task's Dask key stands for. ``picks``: of each dependency, which value is meant."""
+    """What a task's Dask key stands for. ``picks``: of each dependency, which value is meant.
+
+    Its end goes to ``reply_to``, the number of who submitted it. A call of an ``actor`` has a
+    ``number`` among those from there; its creation a ``shape``. ``function``: see `RunHead`.
+    """
 
     key: str
     session: str
-    audience: int
+    reply_to: int
     task: int
     name: str
     head: bytes
     picks: list[int]
-    inside: list[tuple[str, int]]
+    inside: list[NativeForm]
     results: int
     retries: int = 0
-    job: int = 0
     actor: int = 0
-    submitter: int = 0
     number: int = 0
+    shape: ActorShape | None = None
+    group: str = ""
+    ahead: int = 0
+    function: bool = False
 
 
 encode_call = msgspec.msgpack.Encoder().encode
 _decode_call = msgspec.msgpack.Decoder(HeadCall).decode
 _encode_end = msgspec.msgpack.Encoder().encode
 _encode_values = msgspec.msgpack.Encoder().encode
-
-
-def topic(session: str, audience: int) -> str:
-    """Where what a session's tasks show goes: to one driver, or (0) to the keeper."""
-    return f"workbench-{session}-{audience:x}"
 
 
 def run_head(call: bytes, *bundles: Bundle) -> Bundle:
@@ -61,7 +64,6 @@ class Attempt:
         self._call = call
         self._bundles = bundles
         self._side = WorkerSide.here()
-        self._worker = -1
 
     def run(self) -> Bundle:
         call = self._call
@@ -69,15 +71,22 @@ class Attempt:
         while True:
             try:
                 values, fds = self._values()
-                message = RunHead(call.task, call.head, values, call.inside)
+                message = RunHead(
+                    call.task, call.head, call.session, self._side.scheduler, values, call.inside,
+                    call.shape, False, call.group, call.ahead, call.function,
+                )  # fmt: skip
                 done, beside = self._side.run(call, message, fds, self._heard)
                 return self._over(done.end, done.values, beside)
             except ChildDied as died:
-                if died.killed:
+                if died.killed and not call.actor:
                     return self._failed("stopped", "cancelled", f"`{call.name}` was stopped.")
                 if left == 0:
-                    return self._failed("failed", "crashed", self._said(died))
+                    code = "actor" if call.actor else "crashed"
+                    return self._failed("failed", code, self._said(died))
                 left -= 1
+            except ActorGone as gone:
+                value = gone.value or pack(refused("actor", f"The actor is gone. {gone.why}"))[0]
+                return self._failed_as("failed", value)
             except BaseException as error:  # of the worker, or Dask's: never a task's own
                 said = f"{type(error).__name__}: {error}"
                 return self._failed("failed", "crashed", f"`{call.name}` did not run: {said}")
@@ -99,16 +108,19 @@ class Attempt:
     def _heard(self, child: SlotChild, said: Any, fds: list[int]) -> None:
         """What a child says while it runs the task: in the thread that reads it."""
         if type(said) is ShownBytes:
-            self._side.log(topic(self._call.session, said.audience), said.data)
+            self._side.log(batches(self._call.session), said.data)
         elif type(said) is LendsSlot:
             self._side.lend(child, said.on)
         elif type(said) is MadeItem:
             self._side.store_item(self._call, said, fds)
 
     def _failed(self, how: str, code: str, text: str) -> Bundle:
+        return self._failed_as(how, pack(refused(code, text))[0])
+
+    def _failed_as(self, how: str, value: PackedValue) -> Bundle:
         call = self._call
-        value, _ = pack(refused(code, text))
-        end = TaskEnd(call.task, how, 0.0, 0, (True,) * call.results, worker=0)
+        none: tuple[None, ...] = (None,) * call.results
+        end = TaskEnd(call.task, how, 0.0, 0, (True,) * call.results, none)
         return self._over(_encode_end(end), [value] * call.results, [])
 
     def _over(self, end: bytes, values: list[PackedValue], fds: list[int]) -> Bundle:
@@ -116,13 +128,10 @@ class Attempt:
         call = self._call
         size = sum(value.nbytes for value in values)
         small = not fds and size <= INLINE_RESULTS
-        told = [call.key, end, _encode_values(values) if small else None]
+        told = [call.reply_to, "end", call.key, end, _encode_values(values) if small else None]
         bundle = Bundle.of(call.key, end, values, fds)
-        inside = [native for value in values for native in value.natives]
+        inside = [native[0] for value in values for native in value.natives]
         if inside:
-            self._side.contains(call.session, call.key, inside)
-        self._side.log(topic(call.session, call.audience), told)
+            self._side.contains(call.key, inside)
+        self._side.log(batches(call.session), told)
         return bundle
-
-
-__all__ = ["HeadCall", "HeadDone", "encode_call", "run_head", "topic"]

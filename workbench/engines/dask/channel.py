@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from workbench.engines.dask.packed import PackedValue
+from workbench.engines.dask.packed import NativeForm, PackedValue
 from workbench.system.ki_protection import ki_protection
 
 MOST_DESCRIPTORS = 250
@@ -30,16 +30,36 @@ class ChildReady(msgspec.Struct, tag=0, array_like=True):
     """A child is there. Beside it: the file in memory that its descriptor 2 leads to."""
 
 
+class ActorShape(msgspec.Struct, array_like=True):
+    """How an actor runs its calls: see `cluster.backend.ActorLaunch`."""
+
+    restarts: int = 0
+    concurrency: int = 1
+    groups: list[tuple[str, int]] = []
+    is_async: bool = False
+    in_order: bool = True
+
+
 class RunHead(msgspec.Struct, tag=1, array_like=True):
     """Run a task's ``head`` with these values; the descriptors of their segments come beside it.
+    Its session is one at the ``scheduler`` of that address.
 
-    ``inside`` are the natives (key, index) of refs in the arguments.
+    ``inside`` are the natives of refs in the arguments. With a ``shape`` it makes an
+    actor (``restarted``: again), which this process is from then on. ``ahead``: it is a stream.
+    ``function``: the value of the native that stands first in ``inside`` comes last in ``values``.
     """
 
     task: int
     head: bytes
+    session: str
+    scheduler: str
     values: list[PackedValue]
-    inside: list[tuple[str, int]]
+    inside: list[NativeForm]
+    shape: ActorShape | None = None
+    restarted: bool = False
+    group: str = ""
+    ahead: int = 0
+    function: bool = False
 
 
 class HeadDone(msgspec.Struct, tag=2, array_like=True):
@@ -56,9 +76,8 @@ class HeadDone(msgspec.Struct, tag=2, array_like=True):
 
 
 class ShownBytes(msgspec.Struct, tag=3, array_like=True):
-    """An encoded `Message`, for the driver of that number or (0) the keeper."""
+    """Messages for the keeper, encoded."""
 
-    audience: int
     data: bytes
 
 

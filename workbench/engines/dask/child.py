@@ -1,4 +1,4 @@
-"""`python -m workbench.engines.dask.child WORK CONTROL PARENT NUMBER`: runs tasks in its main thread.
+"""`python -m workbench.engines.dask.child WORK CONTROL PARENT NUMBER`: runs tasks, one at a time.
 
 A child of a worker of Dask's: see `slots`. Its descriptors 1 and 2 are captured, its prints and
 displays go to the worker, which sends them on. It ends with the worker, or when that hangs up.

@@ -85,7 +85,7 @@ def open_segment(fd: int, lengths: Sequence[int]) -> list[memoryview]:
     mapping = seg.map_readonly(fd, end)
     # Each from the mapping itself, by numpy: what is made of it keeps it alive.
     return [
-        memoryview(np.frombuffer(mapping, np.uint8, length, start)) if length else memoryview(b"")
+        np.frombuffer(mapping, np.uint8, length, start).data if length else memoryview(b"")
         for start, length in zip(starts, lengths, strict=True)
     ]
 

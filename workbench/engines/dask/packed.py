@@ -44,6 +44,41 @@ class DaskRef:
         return f"DaskRef({self.key!r}, {self.index})"
 
 
+class DaskActor:
+    """An actor's native: who it is, the worker it lives on, and the key of its description."""
+
+    __slots__ = ("actor", "address", "described", "key")
+
+    def __init__(self, actor: int, key: str, address: str, described: str) -> None:
+        self.actor = actor
+        self.key = key
+        self.address = address
+        self.described = described
+
+    def __reduce__(self) -> Any:
+        return DaskActor, (self.actor, self.key, self.address, self.described)
+
+
+NativeForm = tuple[str, int, int, str, str]
+"""A native as bytes can have it: key and index; of an actor those of its description, and who it
+is, its own key and its worker's address."""
+
+
+def form_of(native: Any) -> NativeForm:
+    """See `NativeForm`. An actor's native is (the actor, its description)."""
+    if type(native) is tuple:
+        actor, described = native
+        return described.key, described.index, actor.actor, actor.key, actor.address
+    return native.key, native.index, 0, "", ""
+
+
+def native_of(form: NativeForm) -> Any:
+    """What `form_of` was given."""
+    key, index, actor, actor_key, address = form
+    described = DaskRef(key, index)
+    return (DaskActor(actor, actor_key, address, key), described) if actor else described
+
+
 class PackedValue(msgspec.Struct, array_like=True):
     """A `StoredValue` as bytes. With ``lengths``, its buffers lie in a segment."""
 
@@ -51,7 +86,7 @@ class PackedValue(msgspec.Struct, array_like=True):
     buffers: list[bytes] = []
     lengths: list[int] = []
     inside: list[int] = []
-    natives: list[tuple[str, int]] = []
+    natives: list[NativeForm] = []
     about: About | None = None
     failed: bool = False
 
@@ -62,7 +97,7 @@ class PackedValue(msgspec.Struct, array_like=True):
 
 def pack(value: StoredValue) -> tuple[PackedValue, int]:
     """A value's bytes, and the descriptor of the segment with its buffers; -1 if it has none."""
-    natives = [(ref.key, ref.index) for ref in value.natives]
+    natives = [form_of(native) for native in value.natives]
     packed = PackedValue(
         value.header, [], [], list(value.inside), natives, value.about, value.failed
     )
@@ -85,7 +120,7 @@ def unpack(packed: PackedValue, fd: int = -1) -> StoredValue:
         packed.header,
         tuple(buffers),
         tuple(packed.inside),
-        tuple(DaskRef(key, index) for key, index in packed.natives),
+        tuple(map(native_of, packed.natives)),
         packed.about,
         packed.failed,
     )
@@ -102,7 +137,7 @@ class Bundle:
 
     def __init__(
         self, key: str, end: bytes, values: list[PackedValue], tokens: list[str],
-        segments: list[NodeSegment | None], places: tuple[str, ...] = (),
+        segments: Sequence[NodeSegment | None], places: tuple[str, ...] = (),
     ) -> None:  # fmt: skip
         self.key = key
         self.end = end
@@ -110,12 +145,12 @@ class Bundle:
         self.tokens = tokens
         self.places = places
         """Addresses of workers that had the segments when this left them."""
-        self._segments = segments
+        self._segments: list[NodeSegment | None] = list(segments)
         self._coming: list[Future[NodeSegment] | None] = [None] * len(values)
 
     @classmethod
     def of(cls, key: str, end: bytes, values: list[PackedValue], fds: Sequence[int]) -> Bundle:
-        """``fds`` are the descriptors of the values that have segments, in order; ours from here."""
+        """``fds`` are the descriptors of the values with segments, in order; ours from here."""
         left = list(fds)
         tokens, segments = [], []
         for value in values:
@@ -227,17 +262,18 @@ def register() -> None:
     """Have Dask move bundles so in this process."""
     from distributed.protocol import dask_deserialize, dask_serialize
 
-    @dask_serialize.register(Bundle)
     def dumps(bundle: Bundle, context: Any = None) -> tuple[Any, list[Any]]:
         if context is None or not this_process().lends:  # to a disk, or from afar
             state, frames = bundle.whole()
             return {"whole": True, "state": state}, frames
         return {"whole": False, "state": bundle.handle()}, []
 
-    @dask_deserialize.register(Bundle)
     def loads(header: Any, frames: list[Any]) -> Bundle:
         state = list(header["state"])
         return from_whole(state, frames) if header["whole"] else from_handle(state)
+
+    dask_serialize.register(Bundle)(dumps)
+    dask_deserialize.register(Bundle)(loads)
 
 
 with contextlib.suppress(ImportError):

@@ -1,5 +1,5 @@
-"""The slots of a worker of Dask's: each task runs in a child process, so it can be stopped or killed
-without the data that the worker keeps. This is the worker's side; the child's is `child`.
+"""The slots of a worker of Dask's: each task runs in a child process, so that it can be stopped, or
+killed without the data that the worker keeps. This is the worker's side; the child's is `child`.
 
 Dask's threads lease a child for a task, and read what it says until that is over. A child that has
 died is replaced, and what it was doing is a `ChildDied`.
@@ -20,7 +20,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from workbench.engines.dask.channel import Channel, ChildReady, HeadDone, RunHead, StopTask
-from workbench.engines.dask.packed import close_all
 
 GRACE = 2.0
 """Seconds that a child has to end by itself."""
@@ -75,17 +74,35 @@ class SlotChild:
         """Run a task to its end; ChildDied if it kills its process."""
         self.task = message.task
         try:
-            self._work.send(message, fds)
+            with contextlib.suppress(OSError):  # `hear` says it better
+                self.begin(message, fds)
             while True:
-                said, beside = self._work.receive()
+                said, beside = self.hear()
                 if type(said) is HeadDone:
-                    self._position = said.position
                     return said, beside
                 heard(said, beside)
-        except (EOFError, OSError):
-            raise self._died() from None
         finally:
             self.task = 0
+
+    def begin(self, message: RunHead, fds: Sequence[int]) -> None:
+        """Send a task. OSError if nobody is there."""
+        self._work.send(message, fds)
+
+    def hear(self) -> tuple[Any, list[int]]:
+        """What it says next, and the descriptors beside that. ChildDied if it has ended."""
+        try:
+            said, beside = self._work.receive()
+        except (EOFError, OSError):
+            raise self._died() from None
+        if type(said) is HeadDone:
+            self._position = said.position
+        return said, beside
+
+    def stop(self, task: int, force: bool) -> None:
+        if force:
+            self.kill()
+        else:
+            self.tell(StopTask(task))
 
     def say(self, message: Any) -> None:
         """To the task that runs, while `run` hears it."""
@@ -120,9 +137,9 @@ class SlotChild:
     def close(self, grace: float = GRACE) -> None:
         """End it, and what it has started. Idempotent."""
         self._work.close()  # it hears that, and ends in order
-        self._control.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(grace or 0.01)
+        self._control.close()
         self._signal(signal.SIGKILL)
         self._process.wait()
         if self._capture >= 0:
@@ -157,7 +174,7 @@ class Slots:
                 coming = self._coming.pop(0) if self._coming else self._maker.submit(self._make)
             made = coming.result()
             if made is None:
-                raise RuntimeError("The worker is closing.")
+                raise RuntimeError("the worker is closing")
             try:
                 made.wait_ready()
             except (EOFError, OSError):
@@ -213,10 +230,7 @@ class Slots:
                     del self._stopping[next(iter(self._stopping))]
                 return False
         for child in children:
-            if force:
-                child.kill()
-            else:
-                child.tell(StopTask(task))
+            child.stop(task, force)
         return True
 
     def tell(self, task: int, message: Any) -> None:
@@ -227,9 +241,16 @@ class Slots:
             child.tell(message)
 
     def own(self, child: SlotChild) -> None:
-        """It is somebody's for good, who closes it: its number stays taken."""
+        """It is somebody's for good, who closes it, and then gives back its number: there will be
+        another one for tasks."""
         with self._lock:
             self._used.discard(child)
+            if not self._closed:
+                self._coming.append(self._maker.submit(self._make))
+
+    def free_number(self, child: SlotChild) -> None:
+        with self._lock:
+            self._numbers.appendleft(child.number)
 
     def pids(self) -> list[tuple[int, int, int]]:
         """(number, pid, task) of each child that is at work or waits for some."""
@@ -266,6 +287,3 @@ class Slots:
         for child in idle:
             child.close(GRACE)
         self._maker.shutdown()
-
-
-__all__ = ["ChildDied", "SlotChild", "Slots", "close_all"]

@@ -39,15 +39,13 @@ class HeadCalled(Protocol):
     @property
     def session(self) -> str: ...
     @property
-    def actor(self) -> int: ...
-    @property
-    def submitter(self) -> int: ...
-    @property
-    def number(self) -> int: ...
-    @property
-    def audience(self) -> int: ...
+    def reply_to(self) -> int: ...
     @property
     def task(self) -> int: ...
+    @property
+    def actor(self) -> int: ...
+    @property
+    def number(self) -> int: ...
 
 
 class WorkerSide:
@@ -55,6 +53,7 @@ class WorkerSide:
 
     def __init__(self, worker: Any, first_number: int) -> None:
         self._worker = worker
+        self.scheduler: str = worker.scheduler.address
         self.slots = Slots(worker.state.nthreads, first_number)
         self.actors = ActorProcesses(self.slots)
 
@@ -95,14 +94,9 @@ class WorkerSide:
         """Publish it: in order with all else that this thread publishes, and with its result."""
         self._worker.log_event(topic, message)
 
-    def contains(self, session: str, key: str, natives: Sequence[tuple[str, int]]) -> None:
+    def contains(self, key: str, inside: Sequence[str]) -> None:
         """An object of the worker's refers to these: they live as long as it."""
-        message = {
-            "op": "workbench_contains",
-            "session": session,
-            "key": key,
-            "inside": [native[0] for native in natives],
-        }
+        message = {"op": "workbench_contains", "key": key, "inside": list(inside)}
         self._worker.loop.add_callback(self._worker.batched_send, message)
 
     def store_item(self, call: HeadCalled, item: MadeItem, fds: list[int]) -> None:
@@ -113,16 +107,17 @@ class WorkerSide:
         bundle = Bundle.of(key, b"", [item.value], fds)
         sync(self._worker.loop, self._stored, call, key, bundle)
         if item.value.natives:
-            self.contains(call.session, key, item.value.natives)
+            self.contains(key, [native[0] for native in item.value.natives])
 
     async def _stored(self, call: HeadCalled, key: str, bundle: Bundle) -> None:
         self._worker.update_data(data={key: bundle})
         await self._worker.scheduler.workbench_item(
-            session=call.session, audience=call.audience, stream=call.key, key=key,
+            session=call.session, reply_to=call.reply_to, stream=call.key, key=key,
             address=self._worker.address, nbytes=bundle.__sizeof__(),
+            failed=bundle.values[0].failed,
         )  # fmt: skip
 
-    # -- on the event loop ------------------------------------------------------------------------
+    # -- on the event loop -------------------------------------------------------------------------
 
     def stop(self, task: int, force: bool) -> None:
         """Stop a task that was sent here."""
@@ -135,6 +130,9 @@ class WorkerSide:
 
     def kill_actor(self, actor: int, restart: bool) -> None:
         self.actors.kill(actor, restart)
+
+    def skip(self, actor: int, submitter: int, number: int) -> None:
+        self.actors.skip(actor, submitter, number)
 
     def close(self) -> None:
         self.actors.close()
@@ -161,6 +159,7 @@ class WorkbenchWorker(WorkerPlugin):  # type: ignore[misc]
         worker.stream_handlers["workbench_stop"] = side.stop
         worker.stream_handlers["workbench_took"] = side.took
         worker.stream_handlers["workbench_kill_actor"] = side.kill_actor
+        worker.stream_handlers["workbench_skip"] = side.skip
 
     async def teardown(self, worker: Any) -> None:
         import asyncio
