@@ -27,8 +27,9 @@ install: $(LAB) ## Install Workbench and JupyterLab into .venv
 demo: $(LAB) ## Run the first notebook, and leave the page it makes in build/demo
 	@$(VENV)/bin/python notebooks/demo.py $(ARGS)
 
-lab: $(LAB) ## Open JupyterLab on the notebooks
-	@$(RUN) jupyterlab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks $(ARGS)
+lab: $(LAB) ## Open JupyterLab on the first notebook
+	@$(RUN) jupyterlab $(if $(filter 0,$(shell id -u)),--allow-root) \
+	    --LabApp.default_url=/lab/tree/notebooks/01-first-steps.ipynb $(ARGS)
 
 test: $(TEST) browser ## Run all tests but the slow ones; style and types are among them
 	@$(RUN) pytest -n $(JOBS) $(ARGS)

@@ -54,12 +54,10 @@ def one_copy(live: Live) -> Outcome:
 )
 def own_copy(live: Live) -> Outcome:
     """Whether a worker halved a copy, and the stored array is as it was."""
-    found, stored = live["mean_worth"], live.value("futures")
+    found, stored = live.fetched(live["mean_worth"]), live.value("futures")
     job = live.assigning("mean_worth")
     if job is None or job.state != "done":
         return wrong("`mean_worth` is there, but no cell on a worker has made it.")
-    if isinstance(found, ObjectRef):
-        found = live.engine.get([found], 0.0, False)[0]
     if stored[0].mean() < 0.75:
         return wrong("The first row of the store's `futures` is halved. Run the notebook's second "
                      "cell and `%put futures` to have it back.")  # fmt: skip

@@ -11,6 +11,7 @@ from typing import Any
 from workbench.core.snapshot import JobRecord, ObjectRecord, Snapshot
 from workbench.course.words import Said, say
 from workbench.engines.base import Engine
+from workbench.ref import ObjectRef
 from workbench.report.facts import is_internal
 
 ENDING = 3.0
@@ -94,10 +95,16 @@ class Live:
     def value(self, name: str) -> Any:
         """What the store has under a name; ``...`` if it has none, or that isn't ready."""
         ref = self.engine.find(name)
-        if ref is None:
+        return ... if ref is None else self.fetched(ref)
+
+    def fetched(self, value: Any) -> Any:
+        """What a ref refers to, ``...`` if that isn't ready; of anything else itself."""
+        if not isinstance(value, ObjectRef):
+            return value
+        found = self.engine.describe(value)
+        if found is not None and found.object.where == "pending":
             return ...
-        ready, _ = self.engine.wait([ref], 1, 0.0)
-        return self.engine.get([ref], 0.0, False)[0] if ready else ...
+        return self.engine.get([value], None, False)[0]
 
 
 Look = Callable[[Live], Outcome]

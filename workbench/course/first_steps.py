@@ -102,13 +102,11 @@ def each_hour(live: Live) -> Outcome:
 )
 def mend(live: Live) -> Outcome:
     """Whether ``steepest`` is the largest difference between neighbours in a row."""
-    job, land, steepest = live.assigning("steepest"), live["land"], live["steepest"]
+    job, land, steepest = live.assigning("steepest"), live["land"], live.fetched(live["steepest"])
     if job is None:
         return wrong("`steepest` is there, but no background cell made it.")
     if job.state != "done":
         return wrong("The last background cell that makes `steepest` {state}.", state=job.state)
-    if isinstance(steepest, ObjectRef):
-        steepest = live.engine.get([steepest], 0.0, False)[0]
     expected = float((land[:, 1:] - land[:, :-1]).max())
     if float(steepest) != expected:
         return almost("{found} m is the wrong figure for steps to the right.", found=steepest)

@@ -104,7 +104,7 @@ class Location:
 
 
 def _overlap(first: int, length: int, second: int, other: int) -> bool:
-    return first < second + max(other, 1) and second < first + max(length, 1)
+    return first < second + other and second < first + length
 
 
 # -- where it lies ---------------------------------------------------------------------------------
@@ -401,4 +401,4 @@ def answer(value: Any, facts: Mapping[str, Any], choices: tuple[str, ...] = ()) 
     -------
     Measurement
     """
-    return Measurement(value, choices, [(label, str(each)) for label, each in facts.items()])
+    return Measurement(value, choices, [(say(label), str(each)) for label, each in facts.items()])

@@ -135,7 +135,8 @@ def _refusal(guess: Any, measured: Measurement) -> Said | None:
 def _agree(guess: Any, answer: Any) -> bool:
     if _is_number(answer):
         small, large = sorted((abs(guess), abs(answer)))
-        return bool(large <= AT_ONCE or large <= TOLERANCE * small)
+        alike = (guess < 0) == (answer < 0) and large <= TOLERANCE * small
+        return bool(alike or large <= AT_ONCE)
     return bool(_plain(guess) == _plain(answer))
 
 
