@@ -117,7 +117,11 @@ ANSWERS = Answers(
             ),
         ],
         "a_home": [
-            Wrong(HOME.format(add="pass", home="Home"), "no worker can call it"),
+            Wrong(
+                HOME.format(add="pass", home="Home()").replace("@wb.remote", ""),
+                "no worker can call it",
+            ),
+            Wrong(HOME.format(add="pass", home="Home"), "No actor runs yet", "almost"),
             Wrong(HOME.format(add="self.connect()", home="Home.remote()"), "counts 1 more",
                   "almost"),
         ],

@@ -46,7 +46,7 @@ ANSWERS = Answers(
         "ninety-nine": 'guess = "1 MB"',
         "view": 'guess = "copy"',
         "lists": 'guess = "same object"',
-        "function": "guess = 42",
+        "function": "guess = 21",
         "slice": 'guess = "the slice"',
         "prices": 'guess = ["array", "list of numbers", "list of texts", "list of dicts"]',
     },
@@ -93,7 +93,7 @@ ANSWERS = Answers(
         ],
         "light_function": [
             Wrong(SEARCH.format(stored="%put letters", arguments="query", given='"CAT FACE"'),
-                  r"4\d(\.\d)? MB were sent"),
+                  r"2\d(\.\d)? MB were sent"),
             Wrong(
                 "%free letters\n"
                 + SEARCH.format(

@@ -436,4 +436,4 @@ def answer(value: Any, facts: Mapping[str, Any], choices: tuple[str, ...] = ()) 
     -------
     Measurement
     """
-    return Measurement(value, choices, [(label, str(each)) for label, each in facts.items()])
+    return Measurement(value, choices, [(say(label), str(each)) for label, each in facts.items()])

@@ -177,7 +177,9 @@ def a_home(live: Live) -> Outcome:
     """Whether an actor keeps one database for all calls."""
     home = live["home"]
     if not hasattr(getattr(home, "count", None), "remote"):
-        return wrong("`home` is a {type} in your kernel: no worker can call it.",
+        if hasattr(home, "remote"):
+            return almost("`home` is the class. No actor runs yet: who starts one?")
+        return wrong("`home` is of type {type}, in your kernel: no worker can call it.",
                      type=type(home).__name__)  # fmt: skip
 
     def call(method: Any) -> Any:
