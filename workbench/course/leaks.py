@@ -180,8 +180,8 @@ def moved(live: Live) -> Outcome:
         "`%objects` lists what is left, and in its fifth column why. What has no name has an id.",
         "Ask `%why` for each. A named one and a pickled one go with `%free`; the others go with"
         " the variable that keeps them.",
-        "In the cell above this check, write `%free title`, `del notes, poster, drawer`, and `%free`"
-        " with the id that `%objects` shows for the pickled one; a line each.",
+        "In the cell above this check, write `%free title`, `del notes, poster, drawer`, and"
+        " `%free` with the id that `%objects` shows for the pickled one; a line each.",
     ),
     docs=PAGE[0],
     page=PAGE[1],

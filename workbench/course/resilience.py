@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from workbench.core.events import ID_BITS
 from workbench.course.exercises import Lesson, Live, Outcome, almost, exercise, right, wrong
+from workbench.report.processes import Processes
 
 PAGE = "sessions.md#after-a-restart-of-the-kernel", "Sessions: after a restart of the kernel"
 
@@ -86,11 +86,10 @@ def greeting(live: Live) -> Outcome:
     record = live.stored("greeting")
     if record is None:
         return wrong("The store has nothing of the name `greeting`.")
-    maker = next((each for each in live.snapshot.clients if each.prefix == record.id >> ID_BITS),
-                 None)  # fmt: skip
-    if maker is not None and maker.pid == os.getpid():
+    maker = Processes(live.snapshot).maker(record.id)
+    if maker.startswith("this "):
         return almost("There is a `greeting`, but this notebook itself has put it there.")
-    if maker is not None and maker.role == "worker":
+    if maker.startswith("worker "):
         return almost("There is a `greeting`, but a worker of this notebook has put it there.")
     return right("The other one says: {greeting!r}.", greeting=live.value("greeting"))
 

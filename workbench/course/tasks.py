@@ -67,7 +67,8 @@ def at_once(live: Live) -> Outcome:
         "A task forgets. What is to be remembered needs an actor: an object in one process.",
         "Write a class with `__init__` and `serve`, as `Cup` is one, and `@wb.remote` above it.",
         "In the cell above this check, write the class `Bar`; `self.served = 0` in `__init__`;"
-        " `serve` adds 1 and returns it. Then `bar = Bar.remote()`, and ten calls of `bar.serve.remote()`.",
+        " `serve` adds 1 and returns it. Then `bar = Bar.remote()`, and ten calls of"
+        " `bar.serve.remote()`.",
     ),
     docs=COMING,
     page="Coming from Ray: what is called",
