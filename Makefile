@@ -7,12 +7,15 @@ PIP := $(RUN) pip --disable-pip-version-check
 LAB := $(VENV)/.installed-lab
 TEST := $(VENV)/.installed-test
 SLOW := $(VENV)/.installed-slow
+CLUSTERS := .venv-cluster
 JOBS = auto
+NOTEBOOKS = $(wildcard notebooks/*.ipynb)
 PYTHONS = python3 python python3.14 python3.13 python3.12 python3.11
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo lab test quick browser pictures stills docs slow bench scale pins clean distclean
+.PHONY: help install demo lab test quick browser pictures stills docs slow clusters bench scale pins \
+	clean distclean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,8 +27,9 @@ install: $(LAB) ## Install Workbench and JupyterLab into .venv
 demo: $(LAB) ## Run the first notebook, and leave the page it makes in build/demo
 	@$(VENV)/bin/python notebooks/demo.py $(ARGS)
 
-lab: $(LAB) ## Open JupyterLab on the notebooks
-	@$(RUN) jupyterlab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks $(ARGS)
+lab: $(LAB) ## Open JupyterLab on the first notebook
+	@$(RUN) jupyterlab $(if $(filter 0,$(shell id -u)),--allow-root) \
+	    --LabApp.default_url=/lab/tree/notebooks/01-first-steps.ipynb $(ARGS)
 
 test: $(TEST) browser ## Run all tests but the slow ones; style and types are among them
 	@$(RUN) pytest -n $(JOBS) $(ARGS)
@@ -36,10 +40,11 @@ quick: $(TEST) ## Run the tests that the difference from main touches; what fail
 pictures: $(TEST) browser ## Take the pictures in notebooks/images anew
 	@PICTURES=notebooks/images $(RUN) pytest tests/browser $(ARGS)
 
-stills: $(LAB) ## Renew the output with which notebooks 03 and 08 are kept
-	@WORKBENCH_MEMORY=256MB $(VENV)/bin/python notebooks/demo.py notebooks/03-what-you-see.ipynb
-	@$(VENV)/bin/python notebooks/demo.py notebooks/08-your-libraries.ipynb
-	@cp build/demo/03-what-you-see.ipynb build/demo/08-your-libraries.ipynb notebooks/
+stills: $(LAB) ## Renew the output with which the notebooks are kept; NOTEBOOKS=... says which
+	@for notebook in $(NOTEBOOKS); do \
+	    WORKBENCH_MEMORY=256MB $(VENV)/bin/python notebooks/demo.py $$notebook || exit; \
+	    cp build/demo/$$(basename $$notebook) notebooks/; \
+	done
 
 docs: $(TEST) ## Build the documentation; leaves it in build/docs. What is wrong in it is an error
 	@$(RUN) sphinx --quiet --fail-on-warning --keep-going -b html $(ARGS) docs build/docs
@@ -47,6 +52,9 @@ docs: $(TEST) ## Build the documentation; leaves it in build/docs. What is wrong
 
 slow: $(SLOW) ## Run the slow tests, and those at random at length; installs torch (5 GB) and Ray for them
 	@THOROUGH=1 $(RUN) pytest -m 'slow or thorough or hypothesis' --timeout 0 $(ARGS)
+
+clusters: $(CLUSTERS)/.installed ## Run the engines' tests over Ray and Dask, in an environment of their own
+	@$(CLUSTERS)/bin/python -m pytest tests/contract/engine --engine ray --engine dask $(ARGS)
 
 bench: $(TEST) ## Measure Workbench beside its peers and the machine's limits
 	@$(VENV)/bin/python tests/benchmarks $(ARGS)
@@ -67,8 +75,8 @@ clean: ## Remove what was built and cached
 	@rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find workbench tests notebooks -name __pycache__ -prune -exec rm -rf {} +
 
-distclean: clean ## Remove the environments too: .venv and .bench
-	@rm -rf $(VENV) .bench
+distclean: clean ## Remove the environments too: .venv, .venv-cluster and .bench
+	@rm -rf $(VENV) $(CLUSTERS) .bench
 
 # Debian's Chromium, where we may install it. (Ubuntu's package only fetches a snap, which needs more
 # than a container has.) Where there is none, the tests that need it say so: skipped, or, in CI, failed.
@@ -96,6 +104,15 @@ $(SLOW): $(TEST)
 	@echo 'Installing torch and Ray into $(VENV), which are large.'
 	@$(PIP) install --quiet --editable '.[test,torch,exchange,peers]'
 	@touch $@
+
+# Apart from the other, because what comes with distributed changes how exceptions are pickled.
+$(CLUSTERS)/.installed: pyproject.toml $(CLUSTERS)/pyvenv.cfg
+	@echo 'Installing Workbench, Ray and Dask into $(CLUSTERS).'
+	@$(CLUSTERS)/bin/python -m pip --disable-pip-version-check install --quiet --editable '.[test,peers]'
+	@touch $@
+
+$(CLUSTERS)/pyvenv.cfg: $(VENV)/pyvenv.cfg
+	@$(VENV)/bin/python -m venv $(CLUSTERS)
 
 # The first Python that is new enough and can make environments: some distributions ship one that
 # can't. Asking it is the only way to know; pyenv, for one, has commands that only say no.

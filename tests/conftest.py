@@ -64,6 +64,15 @@ ALONE = "TEST_ALONE"
 """Set in the process that a test marked ``own_process`` has got."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Here, because only this file is read before the command line is."""
+    parser.addoption(
+        "--engine",
+        action="append",
+        help="run the engines' suite (tests/contract/engine) over this one: local, ray, dask, all",
+    )
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Before pytest-timeout looks."""
@@ -108,6 +117,8 @@ class ByFile(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
         if nodeid.startswith("tests/browser") and "test_views" not in nodeid:
             return "tests/browser"
+        if nodeid.startswith("tests/contract/engine"):
+            return "tests/contract/engine"  # one kernel for all
         if nodeid.startswith(SPREAD):
             return nodeid
         return nodeid.partition("::")[0]

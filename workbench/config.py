@@ -34,8 +34,14 @@ NOTEBOOK_LINGER = 120.0
 LARGEST_STORE = 1 << 44
 """Bytes. A process has 128 TiB of addresses, and maps the segments of others too."""
 
+ENGINES = ("local", "ray", "dask")
+"""What can run a session."""
+
 LARGEST_FILE = 1 << 16
 """Bytes of a config file; a real one has some hundred."""
+
+LONGEST_ADDRESS = 1000
+"""Characters."""
 
 LONGEST_LINGER = 1e9
 """Seconds; what the server's protocol takes."""
@@ -77,6 +83,10 @@ class Config:
         Print here what tasks and actors print.
     cpus : int
         Processors this process may use.
+    engine : str
+        What runs it: one of `ENGINES`.
+    address : str
+        Where that is, if it is no local one, as Ray or Dask write it. Empty: what those do then.
     """
 
     session: str = ""
@@ -91,6 +101,8 @@ class Config:
     idle: float = 600.0
     log_to_driver: bool = True
     cpus: int = 1
+    engine: str = "local"
+    address: str = ""
 
     @property
     def threads(self) -> int:
@@ -207,6 +219,20 @@ def _directory(value: Any) -> str:
     return path
 
 
+def _engine(value: Any) -> str:
+    text = str(value).strip().lower()
+    if text not in ENGINES:
+        raise ValueError(f"there are {', '.join(ENGINES)}")
+    return text
+
+
+def _address(value: Any) -> str:
+    text = str(value).strip()
+    if len(text) > LONGEST_ADDRESS or re.search(r"\s", text):
+        raise ValueError("write it like ray://host:10001 or tcp://host:8786")
+    return text
+
+
 _PARSERS: dict[str, Callable[[Any], Any]] = {
     "workers": _workers,
     "memory": _bytes,
@@ -219,6 +245,8 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "huge_pages": _switch,
     "idle": _seconds,
     "log_to_driver": _switch,
+    "engine": _engine,
+    "address": _address,
 }
 
 

@@ -61,14 +61,16 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     ),
     "engines": (
         NEUTRAL
-        | {"core.events", "core.snapshot", "client", "server.settings"}
-        | {"serialization.comparison"}  # what the protocol's `compare` takes and gives
-        | {"serialization.packing"},  # and `pack`
-        {"msgspec", "distributed", "ray"},
+        | {"core.events", "core.logs", "core.snapshot", "client", "server.settings"}
+        | {"serialization"}  # values as they travel to a cluster, and what the protocol's
+        # `compare` and `pack` take and give
+        | {"host", "api.actors", "interop.registration"},  # tasks in a cluster's own processes
+        {"msgspec", "numpy", "distributed", "ray"},
     ),
     "ipython": (
         NEUTRAL
         | {"api", "engines.base", "engines.tally", "core.events", "core.logs", "core.snapshot"}
+        | {"engines.choice"}  # what the process is connected to, which is offered
         | {"error_notes", "host.captured", "host.cells", "host.comms", "host.display"}
         | {"host.environment", "host.seeding", "report", "serialization"}
         | {"interop.registration", "widgets.lines", "widgets.page_model"}
@@ -105,6 +107,10 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         | {"core.snapshot", "engines", "error_notes", "ray_api.options", "report"}
         | {"serialization"},
         {"IPython", "tqdm"},
+    ),
+    "course": (
+        {"context", "core.snapshot", "engines.base", "errors", "ref", "report"},
+        {"IPython", "numpy"},
     ),
     "error_notes": (
         {"call_site", "context", "engines.base", "errors", "ref", "report.format"},

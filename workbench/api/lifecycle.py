@@ -14,6 +14,7 @@ from workbench import config as config_module
 from workbench import context, error_notes
 from workbench.core.snapshot import INCARNATION
 from workbench.engines.base import Engine
+from workbench.engines.choice import connect, engine_at, read
 from workbench.errors import SessionError
 from workbench.options import ActorOptions, changed, environment_of
 from workbench.ray_api.options import OF_INIT, asks_nothing
@@ -23,7 +24,10 @@ _starting = threading.Lock()
 
 
 def init(
+    where: Any = None,
     *,
+    engine: str | None = None,
+    address: str | None = None,
     session: str | None = None,
     workers: int | None = None,
     memory: int | str | None = None,
@@ -40,6 +44,10 @@ def init(
 ) -> Engine:
     """Start a session, or join the one of that name. The pool warms up in the background.
 
+    Without more it is of this machine. ``init("ray://host:10001")``, ``init("tcp://host:8786")``,
+    ``init(client)`` or ``init(ray)`` has a cluster of Ray's or Dask's run it: the same calls, cells
+    and names there.
+
     Called for you by the first `put`, ``.remote()`` or the like, with the defaults. With options,
     it takes the place of a session of this process in which there is nothing yet; naming the one
     that this process is in changes nothing. A session that
@@ -48,6 +56,16 @@ def init(
 
     Parameters
     ----------
+    where : str, distributed.Client or module, optional
+        What runs it: ``"ray"``, ``"dask"`` or ``"local"``; an address of theirs; a client of a Dask
+        cluster, or the module ``ray`` after ``ray.init()``.
+    engine : str, optional
+        The same by name: ``"local"``, ``"ray"`` or ``"dask"``.
+    address : str, optional
+        Of a cluster, as Ray or Dask write it: ``"auto"``, ``"local"``, ``"host:6379"``,
+        ``"ray://host:10001"``; ``"tcp://host:8786"``. Default: what this process is connected to,
+        else what Ray's or Dask's own settings say, else one is started here. Or that of a session
+        of this machine, as ``init()["address"]`` says it: it is joined, or it is over.
     session : str, optional
         Processes that give the same name share one store. Default: this notebook's own, which
         is found again after a kernel restart; outside a notebook one that nobody else joins.
@@ -82,8 +100,7 @@ def init(
         In which this process, and what it submits, gives and looks up names of actors.
     **others
         Ray's that Workbench lacks. They are accepted if they ask for what is so here anyway, and
-        else refused with what to do instead. ``address`` may be that of a session here, as
-        ``init()["address"]`` says it: it is joined, or it is over.
+        else refused with what to do instead.
 
     Returns
     -------
@@ -101,9 +118,12 @@ def init(
         If this process has a session already, and would lose something there; the message says
         what.
     """
-    address = others.get("address")
-    if isinstance(address, str) and INCARNATION in address and session in (None, address):
-        session = others.pop("address")
+    if where is None and engine in (None, "local") and isinstance(address, str):
+        if INCARNATION in address and session in (None, address):
+            session, address = address, None
+        elif engine_at(address) is None and engine is None:
+            others["address"], address = address, None
+    chosen = read(where, engine, address)
     unknown = [key for key, value in others.items() if not asks_nothing(key, value, OF_INIT)]
     if unknown:
         raise TypeError(f"init has no option {', '.join(unknown)}; `help(init)` lists what it has.")
@@ -117,33 +137,35 @@ def init(
         "spill_dir": spill_dir,
         "huge_pages": huge_pages,
         "log_to_driver": log_to_driver,
+        "engine": chosen.engine,
+        "address": chosen.address,
     }
     variables = environment_of("runtime_env", runtime_env or {})
     namespace = changed(ActorOptions(), {"namespace": namespace}, "init").namespace
     with _starting:
-        engine = context.get()
-        if engine is not None and engine.ended is None:
+        there = context.get()
+        if there is not None and there.ended is None:
             if ignore_reinit_error:
-                return engine
+                return there
             asked = {key for key, value in given.items() if value is not None}
-            if asked == {"session"} and session in _names(engine):
-                return engine
-            _leave_if_empty(engine, given)
-        elif engine is not None:  # its server has gone
-            engine.close()
-        from workbench.engines import local  # brings numpy: not before it is needed
-
+            if asked == {"session"} and session in _names(there):
+                return there
+            _leave_if_empty(there, given)
+        elif there is not None:  # its server has gone
+            there.close()
         config = config_module.load(given)
-        engine = local.connect(config, variables, namespace)
-        engine.leave = partial(_leave_block, engine)
+        new = connect(chosen, config, variables, namespace)
+        new.leave = partial(_leave_block, new)
         atexit.register(_leave)
         error_notes.install()
-        context.set(engine)
-        if engine.joined:
-            _tell_what_stays(engine, config, {**given, "runtime_env": variables or None})
-        elif warning := config_module.too_large(config):
+        context.set(new)
+        if new.joined:
+            _tell_what_stays(new, config, {**given, "runtime_env": variables or None})
+        elif config.engine != "local" and (config.address or chosen.target is not None):
+            _tell_what_a_cluster_has(given)
+        elif config.engine == "local" and (warning := config_module.too_large(config)):
             warnings.warn(warning, stacklevel=2)
-        return engine
+        return new
 
 
 def _names(engine: Engine) -> tuple[str, str]:
@@ -181,7 +203,16 @@ def _tell_what_stays(engine: Engine, config: config_module.Config, given: dict[s
     if differences:
         from workbench.report import sessions
 
-        warnings.warn(sessions.stays_text(engine.session, differences), stacklevel=3)
+        warnings.warn(sessions.stays_text(engine.session, differences, engine.system), stacklevel=3)
+
+
+def _tell_what_a_cluster_has(given: dict[str, Any]) -> None:
+    """Say which of the options are the cluster's own affair."""
+    names = [n for n in ("workers", "memory", "spill_dir", "huge_pages") if given[n] is not None]
+    if names:
+        from workbench.report import sessions
+
+        warnings.warn(sessions.cluster_text(names), stacklevel=3)
 
 
 def shutdown() -> None:

@@ -37,6 +37,8 @@ class Client:
     """
 
     can = Abilities()
+    system = "local"
+    inherits = False  # of a driver that started the session it is True
 
     def __init__(self, base: ClientBase, role: Role) -> None:
         base.references.engine = cast(Engine, self)  # what is missing, only notebooks use

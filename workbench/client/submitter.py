@@ -15,19 +15,11 @@ from workbench.client.base import ClientBase
 from workbench.client.function_cache import Export
 from workbench.client.object_store import ObjectStore
 from workbench.client.role import Role
+from workbench.client.task_specs import spec_of
 from workbench.core import events as ev
 from workbench.core.snapshot import ACTOR_PREFIX
 from workbench.engines.base import Call, Exported, Submitted
-from workbench.options import (
-    DETACHED,
-    DYNAMIC,
-    STREAMING,
-    ActorOptions,
-    CallOptions,
-    CellOptions,
-    ExecutorOptions,
-    TaskOptions,
-)
+from workbench.options import DETACHED, DYNAMIC, STREAMING, ActorOptions, TaskOptions
 from workbench.ref import ObjectRef
 from workbench.serialization.comparison import Verdict, compare
 from workbench.system.machine import memory_limit
@@ -202,23 +194,10 @@ class Submitter:
 
     def _spec_of(self, options: TaskOptions, namespace: str) -> ev.TaskSpec:
         types = options.retry_exceptions
-        more: tuple[str, tuple[str, ...], int, int, int, int] = "", (), 1, 0, 0, 0
-        if isinstance(options, CellOptions):
-            more = options.job, options.binds, options.size, options.group, 0, 0
-        elif isinstance(options, ExecutorOptions):
-            more = "", (), 1, 0, options.executor, options.max_workers
-        return ev.TaskSpec(
-            self._cpus(options),
-            options.timeout,
-            self._marshal.inline(types, lambda: {"retry_exceptions": types}) if types else b"",
-            options.max_ahead if options.num_returns == STREAMING else 0,
-            *more,
-            options.runtime_env,
-            namespace,
-            options.num_returns == DYNAMIC,
-            options.concurrency_group if isinstance(options, CallOptions) else "",
-            options.max_calls,
+        retry_on = (
+            self._marshal.inline(types, lambda: {"retry_exceptions": types}) if types else b""
         )
+        return spec_of(options, self._cpus(options), namespace, retry_on)
 
     def _exported(self, function: Exported, kind: str = "function") -> Export:
         """The function as it is stored; stored again if what it refers to is no longer the same."""

@@ -19,6 +19,7 @@ from workbench.engines.records import Call as Call
 from workbench.engines.records import CollectedJob as CollectedJob
 from workbench.engines.records import Copying as Copying
 from workbench.engines.records import Exported as Exported
+from workbench.engines.records import Lack as Lack
 from workbench.engines.records import Running as Running
 from workbench.engines.records import Shown as Shown
 from workbench.engines.tally import CallTally
@@ -51,8 +52,6 @@ and its ``buffers`` in base64). ``origin`` is the number that the task was submi
 
 ROOT_NOTE = "\0"
 """In the name of a root: what follows stands behind the path from there, for a person."""
-
-# -- what it answers with ----------------------------------------------------------------------
 
 
 class Arrivals(Protocol):
@@ -96,9 +95,6 @@ class Changes(Protocol):
 
     def close(self) -> None:
         """Follow the session no longer."""
-
-
-# -- what is asked --------------------------------------------------------------------------------
 
 
 class Observed(Protocol):
@@ -385,6 +381,12 @@ class Engine(Observed, Store, Tasks, Actors, Cells, Protocol):
 
     joined: bool
     """Whether the session was there before this process came."""
+    system: str
+    """What runs it: ``local``, ``ray`` or ``dask``; words alone may depend on it."""
+    inherits: bool
+    """Whether its workers began with this process's directory, ``sys.path`` and environment."""
+    leave: Callable[[], None]
+    """What the end of ``with init():`` calls."""
 
     def __enter__(self) -> Self:
         """``with init() as session:``; the block's end is a `lifecycle.shutdown`."""

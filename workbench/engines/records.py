@@ -41,9 +41,38 @@ class Call(NamedTuple, Generic[Options]):
     parameters: tuple[str, ...] = ()
 
 
+class Lack(str):
+    """What an engine can't do, as a person is told: what, why, and what to do instead.
+
+    It is the text of all three; each is a sentence of its own, with its full stop.
+    """
+
+    what: str
+    why: str
+    instead: str
+
+    def __new__(cls, what: str, why: str, instead: str) -> Lack:
+        made = super().__new__(cls, f"{what} {why} {instead}")
+        made.what, made.why, made.instead = what, why, instead
+        return made
+
+    def __reduce__(self) -> tuple[type[Lack], tuple[str, str, str]]:
+        return Lack, (self.what, self.why, self.instead)
+
+
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """What an engine can do beyond being observed: '', or the sentence that says why it can't."""
+    """What an engine can do beyond being observed: '', or what says why it can't: see `Lack`.
+
+    ``get``: bring an object here (and say what it cost). ``free``: drop it though somebody has it;
+    ``pin``: keep it in memory; ``spill``: move it to disk. ``why``: say who keeps it.
+    ``interrupt``: stop what runs.
+
+    Of what an engine might lack though it runs code: ``copy_on_write`` reads; ``streams``;
+    ``restarts`` of actors, ``concurrency`` of their calls (several at once, or async methods);
+    ``timeout`` of tasks; ``edited``: workers take up edited modules; ``keep``: a session is kept
+    after its last driver, for as long as one says; ``huge_pages``.
+    """
 
     get: str = ""
     free: str = ""
@@ -51,11 +80,24 @@ class Abilities:
     spill: str = ""
     why: str = ""
     interrupt: str = ""
+    copy_on_write: str = ""
+    streams: str = ""
+    restarts: str = ""
+    concurrency: str = ""
+    timeout: str = ""
+    edited: str = ""
+    keep: str = ""
+    huge_pages: str = ""
 
     @classmethod
     def none(cls, sentence: str) -> Abilities:
         """Nothing of it, for one reason."""
         return cls(*(sentence for _ in fields(cls)))
+
+    def lacking(self) -> dict[str, str]:
+        """What it can't, by ability."""
+        found: dict[str, str] = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {name: lack for name, lack in found.items() if lack}
 
 
 class CollectedJob(NamedTuple):

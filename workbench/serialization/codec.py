@@ -334,6 +334,13 @@ def deserialize(
     return load(extent.data[offset : offset + streamed], parts, where)
 
 
+def from_parts(header: bytes, parts: Sequence[Any], where: Where = _SOMEWHERE) -> Any:
+    """Build the value of an object whose buffers, and then its pickle, lie apart."""
+    if header[:1] == b"F":
+        return deserialize(header, parts[0], where)
+    return _load(memoryview(parts[-1]), parts[:-1], where)
+
+
 class Contents(NamedTuple):
     """The bytes of a stored value, without a copy: ``form`` of a plain array, else its pickle."""
 
@@ -428,6 +435,8 @@ def describe(value: Any) -> str:
     if isinstance(dtype, np.dtype):
         name = f"{name} {dtype}"
     is_shape = type(shape) is tuple and all(type(length) is int for length in shape)
+    if not is_shape and kind.__module__ == "workbench.course.progress":
+        return f"{OWN}{name}"
     return f"{name} {shape}" if is_shape else name
 
 

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, NoReturn, cast
+from typing import Any
 
-from workbench.api.actors import BUILT_IN, Blueprint
+from workbench.api.actors import Blueprint
 from workbench.client.connection import Connection
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.errors import ActorExit
+from workbench.host.actor_instance import made_on_loop, method_of, variables_of
 from workbench.host.cells import Namespace
 from workbench.worker.call_loop import CallLoop
-
-
-def _leave() -> NoReturn:
-    raise ActorExit
 
 
 class ActorHost:
@@ -99,13 +94,7 @@ class ActorHost:
 
     async def _make_on_loop(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """So that it may start tasks there, and be ``async def __init__``."""
-        cls: Any = self._blueprint.cls
-        if inspect.iscoroutinefunction(cls.__init__):
-            instance = cls.__new__(cls, *args, **kwargs)
-            await cls.__init__(instance, *args, **kwargs)
-        else:
-            instance = cls(*args, **kwargs)
-        self._instance = instance
+        self._instance = await made_on_loop(self._blueprint.cls, args, kwargs)
 
     def _next(self, group: str | None) -> do.Run | None:
         return None if self.leaves else self._next_call(group)
@@ -113,29 +102,11 @@ class ActorHost:
     @property
     def variables(self) -> dict[str, Any]:
         """What the actor keeps, under a name that a person knows."""
-        if isinstance(self._instance, Namespace):
-            return dict(self._instance.variables)
-        return {self._blueprint.cls.__name__: self._instance}
+        return variables_of(self._instance, self._blueprint.cls)
 
     def method(self, name: str) -> Callable[..., Any]:
         """One of the instance's, or of `actors.BUILT_IN`."""
-        if name in BUILT_IN:
-            own: dict[str, Callable[..., Any]] = {
-                "__ray_ready__": lambda: True,
-                "__ray_call__": self._call,
-                "__ray_terminate__": _leave,
-            }
-            return own[name]
-        instance = self._instance
-        found: Any = getattr(instance, name)
-        if name in getattr(instance, "__dict__", ()):  # hidden from Python only
-            found = inspect.getattr_static(type(instance), name, found)
-            if hasattr(found, "__get__"):
-                found = found.__get__(instance, type(instance))
-        return cast(Callable[..., Any], found)
-
-    def _call(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        return function(self._instance, *args, **kwargs)
+        return method_of(self._instance, name)
 
     def serve(self) -> None:
         if self.is_loop:

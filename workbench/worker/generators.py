@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sys
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from workbench.client.arena_writer import Claims
@@ -15,15 +14,13 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.errors import StoreFullError
 from workbench.host.interrupts import Interrupts
-from workbench.host.link import Failed
+from workbench.host.results import Types, async_iterator, iterable, yielded
 from workbench.ref import ObjectRef
 from workbench.ref_generator import DynamicObjectRefGenerator as Refs
 from workbench.serialization import codec
 from workbench.system.ki_protection import ki_protection
 
 _END = object()
-
-Types = tuple[type[BaseException], ...]
 
 Fails = Callable[[BaseException, str], ev.Value]
 """What a ref leads to that stands for an error, of a task of that name."""
@@ -104,7 +101,7 @@ class GeneratorSender:
         """Give each item to the reader as it is made, when there is room; returns how many."""
         interrupts, backpressure = self._interrupts, self._backpressures[run.task]
         own = interrupts.inside  # of an actor's thread it isn't this task
-        iterator = iter(_iterable(run, items))
+        iterator = iter(iterable(run, items))
         try:
             while True:
                 self._wait_for_room(backpressure)
@@ -126,7 +123,7 @@ class GeneratorSender:
     async def hand_out_async(self, run: do.Run, items: Any) -> int:
         """The same on a loop: it waits for items, and for room, without blocking the others."""
         backpressure = self._backpressures[run.task]
-        async with contextlib.aclosing(_async_iterator(run, items)) as iterator:
+        async with contextlib.aclosing(async_iterator(run, items)) as iterator:
             while True:
                 await backpressure.room()
                 item = await anext(iterator, _END)
@@ -139,7 +136,7 @@ class GeneratorSender:
     def store(self, run: do.Run, items: Any, retry_on: Types, failed: Fails) -> Refs:
         """Each item as an object of its own; their refs. What it raises is the last one's."""
         refs: list[ObjectRef] = []
-        items = _yielded(run, items)
+        items = yielded(run, items)
         try:
             for item in items:
                 refs.append(self._put(run, item))
@@ -153,9 +150,9 @@ class GeneratorSender:
 
     async def store_async(self, run: do.Run, items: Any, retry_on: Types, failed: Fails) -> Refs:
         refs: list[ObjectRef] = []
-        items = _yielded(run, items)
+        items = yielded(run, items)
         try:
-            async with contextlib.aclosing(_async_iterator(run, items)) as iterator:
+            async with contextlib.aclosing(async_iterator(run, items)) as iterator:
                 async for item in iterator:
                     refs.append(self._put(run, item))
         except retry_on:
@@ -203,79 +200,3 @@ class GeneratorSender:
             base.arena.withdraw(claims)
             raise
         return True
-
-
-def take(run: do.Run, items: Generator[Any, Any, Any], retry_on: Types) -> Any:
-    """What a generator yields, as the results of a task that was submitted with their number."""
-    made: list[Any] = []
-    with contextlib.closing(items):
-        try:
-            for item in items:
-                made.append(item)
-                if len(made) > run.returns:
-                    break
-        except retry_on:
-            raise
-        except Exception as error:
-            return _results(run, made, error)
-    return _results(run, made)
-
-
-async def take_async(run: do.Run, items: AsyncGenerator[Any, Any], retry_on: Types) -> Any:
-    made: list[Any] = []
-    async with contextlib.aclosing(items):
-        try:
-            async for item in items:
-                made.append(item)
-                if len(made) > run.returns:
-                    break
-        except retry_on:
-            raise
-        except Exception as error:
-            return _results(run, made, error)
-    return _results(run, made)
-
-
-def _results(run: do.Run, made: list[Any], error: Exception | None = None) -> Any:
-    """As many as are owed. Those that are missing are its error; those too many are lost."""
-    if len(made) > run.returns:
-        text = f"`{run.name}` was submitted with num_returns={run.returns}, and yields more"
-        print(f"{text}: the rest is lost.", file=sys.stderr)
-        del made[run.returns :]
-    if error is None:
-        error = ValueError(
-            f"`{run.name}` was submitted with num_returns={run.returns} and yielded {len(made)}."
-        )
-    results = [*made, *(Failed(error) for _ in range(run.returns - len(made)))]
-    return results if run.returns > 1 else results[0]
-
-
-def _yielded(run: do.Run, items: Any) -> Any:
-    """What a function that yields has returned."""
-    if hasattr(items, "__next__") or hasattr(items, "__anext__"):
-        return items
-    raise TypeError(
-        f"`{run.name}` was submitted with num_returns='dynamic', so it has to yield; it returned "
-        f"{type(items).__name__}."
-    )
-
-
-def _iterable(run: do.Run, items: Any) -> Iterable[Any]:
-    if hasattr(items, "__iter__"):
-        return items  # type: ignore[no-any-return]
-    hint = ", in an actor with `async def` methods" if hasattr(items, "__aiter__") else ""
-    raise TypeError(
-        f"`{run.name}` was submitted with num_returns='streaming', so it has to yield{hint}; it "
-        f"returned {type(items).__name__}."
-    )
-
-
-async def _async_iterator(run: do.Run, items: Any) -> AsyncGenerator[Any, None]:
-    if hasattr(items, "__aiter__"):
-        closing: Any = contextlib.aclosing if hasattr(items, "aclose") else contextlib.nullcontext
-        async with closing(items):
-            async for item in items:
-                yield item
-    else:
-        for item in _iterable(run, items):
-            yield item

@@ -20,18 +20,27 @@ from workbench.client.base import ClientBase
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.events import ID_BITS
-from workbench.errors import ActorDiedError, ActorExit, StoreFullError, WorkbenchError
+from workbench.errors import ActorExit, StoreFullError, WorkbenchError
 from workbench.host.environment import set_variables
 from workbench.host.interrupts import Interrupts
 from workbench.host.link import Failed
 from workbench.host.reloading import Reloader
+from workbench.host.results import (
+    STOPPED,
+    Types,
+    counted,
+    no_actor,
+    take,
+    take_async,
+    yields_results,
+)
 from workbench.host.task_context import TaskContext
-from workbench.host.tracebacks import let_go, said_of, task_failure
+from workbench.host.tracebacks import let_go, task_failure
 from workbench.ref import ObjectRef
 from workbench.serialization import codec
 from workbench.serialization.class_states import building
 from workbench.worker.actor_host import ActorHost
-from workbench.worker.generators import GeneratorSender, Types, is_generator, take, take_async
+from workbench.worker.generators import GeneratorSender, is_generator
 
 HOLD_BACK = 0.0005
 """Seconds for which results of short tasks wait for each other while more tasks are queued."""
@@ -44,8 +53,6 @@ Outcome = tuple[tuple[ev.Value, ...], tuple[ev.About | None, ...], bool, Refs]
 The refs are in what it raised: they mustn't be dropped before the results are sent."""
 
 Result = tuple[ev.Value, ev.About | None]
-
-_STOPPED = (KeyboardInterrupt, asyncio.CancelledError)
 
 _ARGUMENTS = codec.Where("arguments", "on the worker")
 _OPTIONS = codec.Where("retry_exceptions", "on the worker")
@@ -122,7 +129,7 @@ class TaskRunner:
                     result = self._generators.hand_out(run, result)
                 elif _makes_refs(run):
                     result = self._generators.store(run, result, retry_on, self._failed)
-                elif inspect.isgenerator(result) and _yields_results(run, function):
+                elif inspect.isgenerator(result) and yields_results(run, function):
                     result = take(run, result, retry_on)
                 interrupts.inside = 0
                 interrupts.end(task)
@@ -154,9 +161,9 @@ class TaskRunner:
                     result = await self._generators.hand_out_async(run, result)
                 elif _makes_refs(run):
                     result = await self._generators.store_async(run, result, retry_on, self._failed)
-                elif inspect.isasyncgen(result) and _yields_results(run, function):
+                elif inspect.isasyncgen(result) and yields_results(run, function):
                     result = await take_async(run, result, retry_on)
-                elif inspect.isgenerator(result) and _yields_results(run, function):
+                elif inspect.isgenerator(result) and yields_results(run, function):
                     result = take(run, result, retry_on)
                 outcome = self._results(run, result, claims)
             except BaseException as error:
@@ -252,12 +259,7 @@ class TaskRunner:
                 value, about = self._encode(result, run.name, claims, "")
                 return (value,), (about,) if about else (), False, ()
             result = (result,)
-        if not isinstance(result, tuple | list) or len(result) != run.returns:
-            size = f"{len(result)} value(s)" if isinstance(result, tuple | list) else "one value"
-            raise ValueError(
-                f"The task was submitted with num_returns={run.returns} and returned {size}. "
-                "Return a tuple of that length, or change num_returns."
-            )
+        result = counted(run, result)
         names = ("", *run.spec.binds) if run.spec and run.spec.binds else ("",) * len(result)
         named = zip(result, names, strict=True)
         full: list[StoreFullError] = []
@@ -299,10 +301,10 @@ class TaskRunner:
             self._leave(run, self.actor)
         elif isinstance(error, SystemExit) and run.method not in ("", CREATION):
             self._exit(run, error.code)
-        if stopped and isinstance(error, _STOPPED):
+        if stopped and isinstance(error, STOPPED):
             return cancelled(run), (), False, ()
         again = isinstance(error, retry_on) and not stopped
-        shown = _no_actor(error, run.task) if run.method == CREATION else error
+        shown = no_actor(error, run.task) if run.method == CREATION else error
         value, refs = self._error_value(shown, run.name)
         let_go(error)
         return (value,) * _owed(run), (), again, refs
@@ -350,27 +352,12 @@ def _makes_refs(run: do.Run) -> bool:
     return run.spec is not None and run.spec.refs
 
 
-def _yields_results(run: do.Run, function: Callable[..., Any]) -> bool:
-    """Whether what a generator yields are the task's results; else it is the result itself."""
-    if run.returns != 1:
-        return run.returns > 1
-    return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
-
-
 def _retry_on(run: do.Run) -> Types:
     """After which exceptions it may be tried again: its `retry_exceptions`."""
     if run.spec is None or not run.spec.retry_on:
         return ()
     types: Types = codec.deserialize_inline(run.spec.retry_on, where=_OPTIONS)
     return types
-
-
-def _no_actor(error: BaseException, actor: int) -> ActorDiedError:
-    """What the actor's calls raise if it could not be made."""
-    died = ActorDiedError(f"The actor could not be made: {said_of(error)}")
-    died.actor_id = f"{actor:016x}"
-    died.__cause__ = error
-    return died.with_traceback(error.__traceback__)
 
 
 def _named(name: str, result: Any) -> dict[str, Any]:

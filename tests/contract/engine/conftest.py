@@ -1,0 +1,232 @@
+"""One suite for every engine: notebooks that run on each, and what an engine lacks, by its words.
+
+``pytest tests/contract/engine --engine ray`` runs it over one; without that, over the local one
+(Ray and Dask are slow tests). A test gets a ``book``: a real kernel with a session of the engine.
+No assertions but of what was left.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.contract.engine.systems import ENGINES, Cluster, System, system_of
+from tests.kernel.conftest import Cell, Kernel
+from tests.kernel.gates import Gate
+
+PREAMBLE = """
+_hidden = get_ipython().user_ns_hidden
+for _name in [n for n in list(globals()) if not n.startswith("_") and n not in _hidden]:
+    del globals()[_name]
+Out.clear()
+import os, time
+import numpy as np
+import workbench as wb
+def pause(seconds=3600.0):
+    import threading
+    threading.Event().wait(seconds)
+"""
+"""What each test's cells may use."""
+
+
+class Book(Kernel):
+    """A notebook on one engine. Cells may be indented as the test is."""
+
+    def __init__(self, system: System, **environment: str) -> None:
+        self.system = system
+        super().__init__({**system.environment, **environment})
+        self.is_dirty = False
+        self._lacks: dict[str, str] | None = None
+
+    def begin(self) -> None:
+        """Load the extension, and start the session: the one line that differs."""
+        self.ok("%load_ext workbench")
+        self.ok(f"%workbench start {self.system.start}")
+
+    def begin_again(self) -> None:
+        """In a new kernel."""
+        self.ok("%load_ext workbench")
+        if self.system.again:
+            self.ok(f"%workbench start {self.system.again}")
+
+    def clear(self) -> None:
+        """For the next test: no variables but what all use."""
+        self.ok(PREAMBLE)
+
+    def start(self, code: str, headless: bool = False) -> Cell:
+        return super().start(textwrap.dedent(code).strip("\n"), headless)
+
+    def fails(self, code: str, *words: str) -> str:
+        """Run a cell that must fail, and say all of these; what it says, in one piece."""
+        failure = self.run(code).failure
+        for word in words:
+            assert word in failure, failure or "it did not fail"
+        return re.sub(r"\s+", " ", failure)
+
+    def over(self, cell: Cell) -> str:
+        """The line that stays under a background cell, once it is over."""
+        self.until(lambda: re.search("done|failed|stopped", cell.line))
+        return cell.line
+
+    @property
+    def lacks(self) -> dict[str, str]:
+        """What the engine says that it can't, by ability."""
+        if self._lacks is None:
+            self.ok("from workbench import context as _context")
+            said: dict[str, str] = eval(self.value("_context.get().can.lacking()"))
+            self._lacks = said
+        return self._lacks
+
+
+class Books:
+    """An engine's notebook, which a test leaves to the next one unless it failed or spoiled it."""
+
+    def __init__(self, system: System) -> None:
+        self.system = system
+        self._book: Book | None = None
+
+    def lend(self) -> Book:
+        if self._book is None:
+            self._book = Book(self.system)
+            self._book.begin()
+        self._book.clear()
+        return self._book
+
+    def end(self) -> None:
+        if self._book is not None:
+            book, self._book = self._book, None
+            try:
+                book.run("%workbench stop")
+            finally:
+                book.stop()
+
+
+# -- which engines ---------------------------------------------------------------------------------
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Each test runs on each engine, or on those that are asked for; one that is of clusters alone
+    (it takes a ``cluster``) on those."""
+    if "system" not in metafunc.fixturenames:
+        return
+    asked = metafunc.config.getoption("engine", None) or ()
+    of_all = ENGINES[1:] if "cluster" in metafunc.fixturenames else ENGINES
+    chosen = [
+        pytest.param(name, marks=() if name == "local" or asked else pytest.mark.slow)
+        for name in of_all
+        if name in (asked or ENGINES) or "all" in asked
+    ]
+    metafunc.parametrize("system", chosen, indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
+def system(request: pytest.FixtureRequest) -> Iterator[System]:
+    """The engine's surroundings."""
+    if request.param != "local":
+        pytest.importorskip({"ray": "ray", "dask": "distributed"}[request.param])
+    system = system_of(request.param)
+    yield system
+    system.close()
+
+
+@pytest.fixture
+def cluster(system: System) -> Cluster:
+    """The same, of a test that is of clusters alone."""
+    assert isinstance(system, Cluster)
+    return system
+
+
+@pytest.fixture(scope="session")
+def books(system: System) -> Iterator[Books]:
+    books = Books(system)
+    yield books
+    books.end()
+
+
+@pytest.fixture
+def book(request: pytest.FixtureRequest, books: Books) -> Iterator[Book]:
+    """The engine's notebook, without variables."""
+    failures = request.session.testsfailed
+    yield books.lend()
+    if request.session.testsfailed > failures:
+        books.end()
+
+
+@pytest.fixture
+def another(system: System) -> Iterator[Callable[..., Book]]:
+    """Opens notebooks of the test's own."""
+    opened: list[Book] = []
+
+    def start(name: str = "", **environment: str) -> Book:
+        named = {"JPY_SESSION_NAME": name} if name else {}
+        opened.append(Book(system, **named, **environment))
+        return opened[-1]
+
+    yield start
+    for each in opened:
+        if each.manager.is_alive():
+            each.run("%workbench stop")
+        each.stop()
+
+
+@pytest.fixture
+def alone(books: Books, another: Callable[..., Book]) -> Callable[..., Book]:
+    """The same, while there is no other."""
+    books.end()
+    return another
+
+
+@pytest.fixture
+def gates(tmp_path: Path) -> Iterator[Callable[[], Gate]]:
+    """Makes gates at which cells and tasks stop, on any node: all are on this machine."""
+    made: list[Gate] = []
+
+    def make() -> Gate:
+        made.append(Gate(tmp_path / f"gate {len(made)}"))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+@pytest.fixture
+def gate(gates: Callable[[], Gate]) -> Gate:
+    """One of them."""
+    return gates()
+
+
+# -- what an engine lacks --------------------------------------------------------------------------
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Of what the engine says it lacks, nothing is tried: its words are asserted, where it would be
+    used. ``@pytest.mark.needs("streams", "a cell that uses them")``."""
+    needs = pyfuncitem.get_closest_marker("needs")
+    book = pyfuncitem.funcargs.get("book")
+    if needs is None or not isinstance(book, Book):
+        return None
+    ability, use = needs.args
+    lack = book.lacks.get(ability)
+    if lack is None:
+        return None
+    said = re.sub(r"\s+", " ", book.run(use).failure)
+    assert lack in said, f"the engine lacks {ability} ({lack}); where it is used it says: {said}"
+    return True
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """The table for the docs: what each engine that was asked for could, and couldn't."""
+    if not (config.getoption("engine", None) or os.environ.get("WORKBENCH_TABLE")):
+        return
+    from tests.contract.engine.table import of_engines
+
+    terminalreporter.section("what each engine can")
+    terminalreporter.write(of_engines() + "\n")

@@ -1,0 +1,61 @@
+"""A Ray cluster of three nodes on this machine: run as a process, asked by lines on its stdin.
+
+python -m tests.contract.engine.ray_cluster DIRECTORY
+"""
+
+from __future__ import annotations
+
+import socket
+
+from tests.contract.engine.serving import serve
+from tests.contract.engine.systems import NODES, SLOTS
+
+STORE = 200_000_000
+"""Bytes of each node's object store."""
+
+NODE = {"num_cpus": SLOTS, "object_store_memory": STORE}
+
+
+def _free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
+class RayCluster:
+    def __init__(self, directory: str) -> None:
+        from ray.cluster_utils import Cluster
+
+        head = {**NODE, "dashboard_port": _free_port()}  # what tells of actors and tasks
+        self._cluster = Cluster(initialize_head=True, head_node_args=head)
+        self._others = [self._cluster.add_node(**NODE) for _ in range(NODES - 1)]
+        self._cluster.wait_for_nodes()
+        self.address: str = self._cluster.address
+
+    def left(self) -> list[str]:
+        """Actors that live, and workers that run something."""
+        import ray
+        from ray.util import state
+
+        ray.init(address=self.address, namespace="looks", log_to_driver=False)
+        try:
+            actors = state.list_actors(filters=[("state", "=", "ALIVE")])
+            tasks = state.list_tasks(filters=[("state", "=", "RUNNING")])
+            return [f"actor {a.class_name} {a.name}".strip() for a in actors] + [
+                f"task {task.name}" for task in tasks
+            ]
+        finally:
+            ray.shutdown()
+
+    def kill_node(self) -> None:
+        """End one that isn't the head, as if its machine had lost its power; another comes."""
+        self._cluster.remove_node(self._others.pop(), allow_graceful=False)
+        self._others.append(self._cluster.add_node(**NODE))
+
+    def close(self) -> None:
+        self._cluster.shutdown()
+
+
+if __name__ == "__main__":
+    serve(RayCluster)

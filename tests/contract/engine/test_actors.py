@@ -1,0 +1,200 @@
+"""Actors and streams: what lives on, and what comes item by item."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.contract.engine.conftest import Book
+from tests.kernel.gates import Gate
+
+COUNTER = """
+@wb.remote
+class Counter:
+    def __init__(self, start=0): self.n = start
+    def add(self, by=1): self.n += by; return self.n
+    def fail(self): raise KeyError("n")
+    def pid(self): return os.getpid()
+    def die(self): os._exit(1)
+"""
+
+
+def test_an_actor_keeps_its_state_and_its_order(book: Book) -> None:
+    book.ok(COUNTER)
+    book.ok("""
+        counter = Counter.remote(10)
+        refs = [counter.add.remote() for _ in range(20)]
+        assert wb.get(refs) == list(range(11, 31))
+        assert wb.get(counter.pid.remote()) == wb.get(counter.pid.remote()) != os.getpid()
+    """)
+    book.fails("wb.get(counter.fail.remote())", "KeyError")
+    book.ok("assert wb.get(counter.add.remote()) == 31")
+    book.fails("counter.nothing", "AttributeError")
+
+
+def test_a_handle_travels(book: Book) -> None:
+    book.ok(COUNTER)
+    book.ok("""
+        counter = Counter.remote()
+        wb.get([wb.remote(lambda c: wb.get(c.add.remote())).remote(counter) for _ in range(5)])
+        assert wb.get(counter.add.remote()) == 6
+    """)
+
+
+def test_an_actor_is_found_by_its_name(book: Book) -> None:
+    book.ok(COUNTER)
+    book.ok("""
+        counter = Counter.options(name="hits").remote()
+        wb.get(counter.add.remote())
+        assert wb.get(wb.get_actor("hits").add.remote()) == 2
+        assert wb.get(wb.remote(lambda: wb.get(wb.get_actor("hits").add.remote())).remote()) == 3
+        again = Counter.options(name="hits", get_if_exists=True).remote()
+        assert wb.get(again.add.remote()) == 4
+    """)
+    book.fails("Counter.options(name='hits').remote()", "hits")
+    book.ok("wb.kill(counter)")
+    book.fails("wb.get_actor('hits')", "hits")
+
+
+def test_a_killed_actor_says_so(book: Book) -> None:
+    book.ok(COUNTER)
+    book.ok("counter = Counter.remote()\nwb.get(counter.add.remote())\nwb.kill(counter)")
+    book.fails("wb.get(counter.add.remote())", "ActorDiedError")
+    book.ok("crashed = Counter.remote()\nwb.get(crashed.add.remote())\ncrashed.die.remote()")
+    book.fails("wb.get(crashed.add.remote())", "ActorDiedError")
+
+
+def test_an_actor_that_can_t_be_made_says_why(book: Book) -> None:
+    book.ok(
+        "@wb.remote\nclass Bad:\n    def __init__(self): 1 / 0\n    def f(self): pass\n"
+        "bad = Bad.remote()"
+    )
+    book.fails("wb.get(bad.f.remote())", "ZeroDivisionError")
+
+
+def test_what_can_t_be_pickled_lives_in_an_actor(book: Book) -> None:
+    book.ok("""
+        @wb.remote
+        class Base:
+            def __init__(self):
+                import sqlite3
+                self.db = sqlite3.connect(":memory:")
+            def one(self): return self.db.execute("select 1").fetchone()[0]
+        assert wb.get(Base.remote().one.remote()) == 1
+    """)
+
+
+def test_a_call_is_stopped_and_the_actor_stays(book: Book, gate: Gate) -> None:
+    book.ok(f"""
+        @wb.remote
+        class Waits:
+            def __init__(self): self.n = 0
+            def wait(self):
+                self.n = 1
+                {gate.wait}
+            def read(self): return self.n
+        actor = Waits.remote()
+        assert wb.get(actor.read.remote()) == 0
+        waiting = actor.wait.remote()
+    """)
+    book.ok("wb.wait([waiting], timeout=0.1)\nwb.cancel(waiting)")
+    book.fails("wb.get(waiting)", "TaskCancelledError")
+    assert book.value("wb.get(actor.read.remote()) in (0, 1)") == "True"
+
+
+@pytest.mark.needs("restarts", COUNTER + "Counter.options(max_restarts=1).remote()")
+def test_an_actor_is_made_again(book: Book) -> None:
+    book.ok(COUNTER)
+    book.ok("""
+        counter = Counter.options(max_restarts=1).remote(5)
+        assert wb.get(counter.add.remote()) == 6
+        counter.die.remote()
+        for _ in range(1000):
+            try:
+                found = wb.get(counter.add.remote())
+                break
+            except wb.exceptions.RayError:
+                pause(0.01)
+        assert found == 6
+    """)
+
+
+@pytest.mark.needs("concurrency", COUNTER + "Counter.options(max_concurrency=4).remote()")
+def test_calls_side_by_side(book: Book) -> None:
+    book.ok("""
+        @wb.remote
+        class Room:
+            def __init__(self): self.there = __import__("threading").Barrier(3)
+            def meet(self): return self.there.wait(60) >= 0
+        room = Room.options(max_concurrency=3).remote()
+        assert wb.get([room.meet.remote() for _ in range(3)]) == [True] * 3
+        import asyncio
+        @wb.remote
+        class Async:
+            def __init__(self): self.event = asyncio.Event()
+            async def wait(self): await self.event.wait(); return "woken"
+            async def wake(self): self.event.set()
+        actor = Async.remote()
+        waiting = actor.wait.remote()
+        wb.get(actor.wake.remote())
+        assert wb.get(waiting) == "woken"
+    """)
+
+
+# -- streams ---------------------------------------------------------------------------------------
+
+STREAM = "wb.remote(num_returns='streaming')(lambda: iter(range(3))).remote()"
+
+
+@pytest.mark.needs("streams", STREAM)
+def test_items_come_while_the_task_runs(book: Book, gates: Callable[[], Gate]) -> None:
+    gate = gates()
+    book.ok(f"""
+        @wb.remote(num_returns="streaming")
+        def count(n):
+            for i in range(n):
+                yield i
+                if i == 1: {gate.wait}
+        stream = count.remote(4)
+        assert [wb.get(next(stream)) for _ in range(2)] == [0, 1]
+    """)
+    gate.open()
+    book.ok("assert [wb.get(ref) for ref in stream] == [2, 3]")
+
+
+@pytest.mark.needs("streams", STREAM)
+def test_an_error_is_a_streams_last_item(book: Book) -> None:
+    book.ok("""
+        @wb.remote(num_returns="streaming", max_retries=0)
+        def breaks():
+            yield np.ones(200_000)
+            raise OSError("midway")
+        stream = breaks.remote()
+        assert wb.get(next(stream)).sum() == 200_000
+        last = next(stream)
+    """)
+    book.fails("wb.get(last)", "OSError", "midway")
+
+
+@pytest.mark.needs("streams", STREAM)
+def test_a_stream_makes_no_more_than_is_taken(book: Book) -> None:
+    book.ok("""
+        @wb.remote
+        class Seen:
+            def __init__(self): self.n = 0
+            def one(self): self.n += 1
+            def all(self): return self.n
+        seen = Seen.remote()
+        @wb.remote(num_returns="streaming", max_ahead=3)
+        def count():
+            for i in range(100):
+                wb.get(seen.one.remote())
+                yield i
+        stream = count.remote()
+        first = wb.get(next(stream))
+        assert first == 0
+        wb.wait([wb.remote(lambda: pause(0.2)).remote()])
+        assert wb.get(seen.all.remote()) <= 6
+        stream.close()
+    """)

@@ -1,0 +1,91 @@
+"""Background cells: followed, found again, and what the kernel's end does to them and to names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from tests.contract.engine.conftest import Book
+from tests.kernel.gates import Gate
+from tests.leaks import eventually
+
+NOTEBOOK = "contract.ipynb"
+
+
+def test_a_line_says_how_a_cell_is_and_ends(book: Book, gate: Gate) -> None:
+    cell = book.ok(f"%%remote --name training\n{gate.wait}\nmodel = 'trained'")
+    book.until(lambda: book.says(r"training · .*running \d+ s"))
+    book.ok("job = %workbench job training")
+    assert book.value("job.state") == "'running'"
+    gate.open()
+    assert book.value("job.result()") == "{'model': 'trained'}"
+    assert re.fullmatch(r"training · done in .*s( · peak .*B)? · model", book.over(cell))
+
+
+def test_a_job_is_awaited_and_read(book: Book) -> None:
+    book.ok("%%remote --name talks\nprint('one')\nprint('two')\nx = 1")
+    book.ok("job = %workbench job talks\nfound = await job")
+    assert book.value("found") == "{'x': 1}"
+    assert book.value("job.output()") == r"'one\ntwo\n'"
+
+
+def test_cells_are_listed(book: Book, gate: Gate) -> None:
+    book.ok(f"%%remote --name listed\n{gate.wait}\nx = 1")
+    book.until(lambda: "running" in book.ok("%workbench jobs").results()[0].split("listed", 1)[1])
+    gate.open()
+    book.ok("job = %workbench job listed\njob.wait()")
+    assert eventually(lambda: re.search("listed +done", book.ok("%workbench jobs").results()[0]))
+
+
+def test_some_items_fail(book: Book) -> None:
+    cell = book.ok("%%remote -n 4\nif index % 2: raise ValueError(index)\nx = index")
+    book.until(lambda: "more of them failed" in cell.text("stderr"))
+    assert "ValueError" in cell.failure
+    assert re.match(r"cell \d+ · failed after .*s · 2 of 4", book.over(cell))
+    assert book.value("(wb.get(x[0]), wb.get(x[2]))") == "(0, 2)"
+
+
+def crash(book: Book) -> None:
+    book.restart(now=True)
+
+
+def restart(book: Book) -> None:
+    book.restart(now=False)
+
+
+@pytest.mark.parametrize("ends", [crash, restart])
+def test_what_outlives_the_kernel_is_found_again(
+    another: Callable[..., Book], gates: Callable[[], Gate], ends: Callable[[Book], None]
+) -> None:
+    """Names, background cells with all that they showed meanwhile, and what they assign."""
+    fast, slow = gates(), gates()
+    book = another(NOTEBOOK)
+    book.begin()
+    book.ok("import workbench as wb\nimport numpy as np\ndf = np.arange(200_000)\n%put df")
+    cells = [
+        book.ok(f"%%remote\nprint('before')\n{gate.wait}\nprint('after')\n{name} = 42")
+        for gate, name in ((slow, "x"), (fast, "y"))
+    ]
+    book.until(lambda: all(cell.text() == "before\n" for cell in cells))
+    running, finished = (f"cell {cell.number}" for cell in cells)
+    ends(book)
+    fast.open()
+    book.begin_again()
+    book.ok("import workbench as wb")
+    assert eventually(
+        lambda: re.search(f"{finished} +done", book.ok("%workbench jobs").results()[0])
+    )
+    shown = book.ok(f"%workbench jobs {finished}")
+    book.until(lambda: shown.text() == "before\nafter\n")
+    book.ok("%get y")
+    assert book.value("y") == "42"
+    book.ok("%get df")
+    assert book.value("int(df[-1])") == "199999"
+    shown = book.ok(f"%workbench jobs {running}")
+    book.until(lambda: shown.text() == "before\n")
+    slow.open()
+    book.until(lambda: shown.text() == "before\nafter\n")
+    book.ok("%get x")
+    assert book.value("x") == "42"

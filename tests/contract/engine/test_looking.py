@@ -1,0 +1,103 @@
+"""Looking: lists, %why, %cost, the session's line and record; what isn't known is said so."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.contract.engine.conftest import Book
+from tests.kernel.gates import Gate
+
+
+def test_objects_are_listed(book: Book) -> None:
+    book.ok("block = np.ones(200_000)\n%put block")
+    (table,) = book.ok("%objects").results()
+    assert re.search(r"block +ndarray", table), table
+    assert "1.6 MB" in table
+    assert "None" not in table
+    found = book.value("[(r.names, r.size > 1_600_000) for r in wb.objects('block')]")
+    assert found == "[(('block',), True)]"
+
+
+@pytest.mark.needs("why", "wb.why(wb.put('x'))")
+def test_why_names_variables_and_names(book: Book) -> None:
+    book.ok("block = wb.put(np.ones(200_000))\nkeeps = {'deep': block}")
+    said = book.ok("%why block").results()[0]
+    assert "`block`" in said
+    assert "keeps['deep']" in said
+    book.ok("view = wb.get(block)")
+    assert "`view`" in book.ok("%why block").results()[0]
+
+
+@pytest.mark.needs("get", "%cost np.ones(10)")
+def test_cost_says_what_is_pickled(book: Book) -> None:
+    book.ok("table = {'a': np.ones(200_000), 'words': ['x'] * 1000}")
+    said = book.ok("%cost table")
+    text = said.text() + "".join(map(str, said.results()))
+    assert "words" in text or "table" in text
+
+
+def test_a_thing_is_inspected_before_it_is_sent(book: Book) -> None:
+    book.ok("import threading\nbad = {'lock': threading.Lock()}")
+    cell = book.ok("%inspect bad")
+    assert "lock" in cell.text() + "".join(map(str, cell.results()))
+
+
+def test_the_record_of_a_session(book: Book, gate: Gate) -> None:
+    book.ok(f"""
+        def wait(): {gate.wait}
+        running = wb.remote(wait).remote()
+        kept = wb.put(np.ones(200_000), name="recorded")
+    """)
+    book.ok("""
+        for _ in range(1000):
+            now = wb.snapshot()
+            if now.running is None or now.running: break
+            pause(0.01)
+        assert now.session and now.engine
+        (record,) = [r for r in now.objects if "recorded" in r.names]
+        assert record.size >= 1_600_000 and record.state == "ready"
+        assert wb.Snapshot.from_json(now.to_json()) == now
+    """)
+    assert book.value("now.engine") == repr(book.system.name)
+    gate.open()
+
+
+def test_the_session_is_told_in_lines_without_holes(book: Book) -> None:
+    said = book.ok("%workbench").text()
+    assert "None" not in said
+    assert "workers" in said
+    for lack in book.lacks.values():
+        assert lack.partition(". ")[0].rstrip(".") in said or "can't" in said
+
+
+def test_the_session_says_what_it_is(book: Book) -> None:
+    (shown,) = book.ok("from workbench import context\ncontext.get()").results()
+    assert "None" not in shown
+    refs = book.ok("wb.put(1)").results()
+    assert "ObjectRef" in refs[0]
+
+
+@pytest.mark.needs("pin", "wb.pin(wb.put('x'))")
+def test_a_pinned_object_stays(book: Book) -> None:
+    book.ok("ref = wb.put(np.ones(200_000))\nid = ref.hex()\nwb.pin(ref)\ndel ref")
+    assert book.value("int(wb.get(id).sum())") == "200000"
+    book.ok("wb.unpin(id)")
+
+
+@pytest.mark.needs("spill", "wb.spill(wb.put(np.ones(10**6)))")
+def test_an_object_moves_to_disk(book: Book) -> None:
+    """This suite's sessions have no disk: that is said, and nothing is lost."""
+    book.ok("ref = wb.put(np.ones(200_000))")
+    book.fails("wb.spill(ref)", "SpillError")
+    assert book.value("int(wb.get(ref).sum())") == "200000"
+
+
+def test_views_show_the_session(book: Book) -> None:
+    book.ok("%put --name seen np.ones(200_000)")
+    (html,) = book.ok(
+        "from workbench.report.html import PARTS, Still\nStill(PARTS, wb.snapshot())"
+    ).results("text/html")
+    assert "seen" in html
+    assert ">None<" not in html

@@ -1,0 +1,156 @@
+"""Output: all of it under its own cell before its end, whoever writes it, however it ends."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.contract.engine.conftest import Book
+from tests.kernel.gates import Gate
+
+ALL_KINDS = """
+import ctypes, os, subprocess, sys
+print("python")
+print("to stderr", file=sys.stderr)
+os.write(1, b"descriptor\\n")
+ctypes.CDLL(None).puts(b"from C")
+ctypes.CDLL(None).fflush(None)
+subprocess.run(["echo", "subprocess"])
+"""
+"""Code that writes in every way."""
+
+WRITTEN = ["descriptor", "from C", "python", "subprocess"]
+
+ENDS = {
+    "success": "",
+    "error": "1 / 0",
+    "exit": "import sys; sys.exit(2)",
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_all_of_it_is_there_before_the_end(book: Book, end: str) -> None:
+    """Of a cell that waits: when the cell is idle."""
+    cell = book.run(f"%%remote -w\n{ALL_KINDS}\nfor n in range(50): print('line', n)\n{ENDS[end]}")
+    assert bool(cell.error) == bool(ENDS[end])
+    lines = cell.text().splitlines()
+    assert sorted(line for line in lines if not line.startswith("line")) == WRITTEN
+    assert [line for line in lines if line.startswith("line")] == [f"line {n}" for n in range(50)]
+    assert "to stderr\n" in cell.text("stderr")
+
+
+@pytest.mark.parametrize("end", ["success", "error"])
+def test_a_background_cell_is_over_when_all_of_it_was_shown(book: Book, end: str) -> None:
+    cell = book.ok(f"%%remote\n{ALL_KINDS}\n{ENDS[end]}")
+    book.over(cell)
+    assert sorted(cell.text().splitlines()) == WRITTEN
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_what_is_stopped_or_killed_has_shown_all_before(
+    book: Book, gate: Gate, tmp_path: Path, force: bool
+) -> None:
+    cell = book.ok(f"%%remote --name stops\n{ALL_KINDS}\n{gate.wait}")
+    book.until(lambda: "subprocess" in cell.text())
+    book.ok(f"job = %workbench job stops\njob.cancel(force={force})")
+    assert "stopped" in book.over(cell)
+    assert sorted(cell.text().splitlines()) == WRITTEN
+
+
+def test_what_a_crashed_cell_had_shown_stays(book: Book, gate: Gate) -> None:
+    cell = book.ok(f"%%remote\n{ALL_KINDS}\n{gate.wait}\nos._exit(1)")
+    book.until(lambda: "subprocess" in cell.text())
+    gate.open()
+    assert "failed" in book.over(cell)
+    book.until(lambda: "WorkerCrashedError" in cell.failure)
+    assert sorted(cell.text().splitlines()) == WRITTEN
+
+
+def test_what_tasks_print_is_there_before_their_result(book: Book) -> None:
+    book.ok("""
+        @wb.remote
+        def talk(n):
+            print(f"task {n}")
+            os.system(f"echo shell {n}")
+            return n
+    """)
+    cell = book.ok("assert wb.get([talk.remote(n) for n in range(10)]) == list(range(10))")
+    written = sorted(line.partition(") ")[2] or line for line in cell.text().splitlines())
+    assert written == sorted([f"task {n}" for n in range(10)] + [f"shell {n}" for n in range(10)])
+
+
+def test_each_cell_has_its_own(book: Book, gate: Gate) -> None:
+    one = book.ok(f"%%remote\nprint('one')\n{gate.wait}\nprint('one again')")
+    book.until(one.text)
+    two = book.ok("%%remote -w\nprint('two')")
+    gate.open()
+    book.over(one)
+    assert (one.text(), two.text()) == ("one\none again\n", "two\n")
+
+
+def test_items_say_whose_lines_they_are(book: Book) -> None:
+    cell = book.ok(
+        "%%remote -w --map part=range(8)\nprint('part', part)\nimport os\nos.system('echo shell');"
+    )
+    expected = [f"[{n}] part {n}" for n in range(8)] + [f"[{n}] shell" for n in range(8)]
+    assert cell.printed == sorted(expected)
+
+
+def test_a_tasks_own_tasks_print_where_it_does(book: Book) -> None:
+    book.ok("""
+        @wb.remote
+        def inner(): print("inner")
+        @wb.remote
+        def outer():
+            print("outer")
+            wb.get(inner.remote())
+    """)
+    cell = book.ok("wb.get(outer.remote())")
+    assert sorted(re.sub(r"^\(.*?\) ", "", line) for line in cell.text().splitlines()) == [
+        "inner", "outer",
+    ]  # fmt: skip
+
+
+def test_it_comes_while_the_cell_runs(book: Book, gate: Gate) -> None:
+    cell = book.ok(f"%%remote\nprint('before')\n{gate.wait}\nprint('after')")
+    book.until(lambda: cell.text() == "before\n")
+    gate.open()
+    book.over(cell)
+    assert cell.text() == "before\nafter\n"
+
+
+def test_a_flood_is_cut_where_it_arises(book: Book) -> None:
+    cell = book.ok("%%remote -w\nfor n in range(150_000): print('flood', n)\nprint('the end')")
+    text = cell.text() + cell.text("stderr")
+    assert text.startswith("flood 0\n")
+    assert text.rstrip().endswith("the end")
+    assert len(text) < 4_000_000
+    assert re.search("left out|skipped|not shown", text), text[-500:]
+
+
+def test_displays_and_figures(book: Book) -> None:
+    cell = book.ok("""
+        %%remote -w
+        from IPython.display import HTML, display
+        display(HTML("<b>bold</b>"))
+        import matplotlib.pyplot as plt
+        plt.plot([1, 2]);
+        7 * 6
+    """)
+    assert cell.results("text/html")[:1] == ["<b>bold</b>"]
+    assert cell.results("image/png")
+    assert "42" in cell.results()
+
+
+def test_actors_print_too(book: Book) -> None:
+    book.ok("""
+        @wb.remote
+        class Talker:
+            def say(self, word): print(word); return word
+        talker = Talker.remote()
+        wb.get(talker.say.remote("first"))
+    """)
+    cell = book.ok("wb.get(talker.say.remote('second'))")
+    assert "second" in cell.text()

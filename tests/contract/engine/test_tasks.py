@@ -1,0 +1,311 @@
+"""Tasks: what they are called with and give, errors, retries, tasks in tasks, waiting for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.contract.engine.conftest import Book
+from tests.kernel.gates import Gate
+
+
+def test_arguments_of_all_kinds(book: Book) -> None:
+    book.ok("""
+        @wb.remote
+        def f(a, b=2, *args, c=3, **kwargs): return a, b, args, c, kwargs
+        one = wb.put(1)
+        assert wb.get(f.remote(one)) == (1, 2, (), 3, {})
+        assert wb.get(f.remote(1, one, 5, c=one, self=6)) == (1, 1, (5,), 1, {"self": 6})
+        chained = f.remote(f.remote(f.remote(0)))
+        assert wb.get(chained)[0][0][0] == 0
+        nested = wb.get(wb.remote(lambda refs: [type(r).__name__ for r in refs]).remote([one]))
+        assert nested == ["ObjectRef"]
+    """)
+    book.fails("f.remote()", "TypeError", "'a'")
+
+
+def test_several_results_and_none(book: Book) -> None:
+    book.ok("""
+        a, b = wb.remote(num_returns=2)(lambda: (1, [2])).remote()
+        assert wb.get([b, a]) == [[2], 1]
+        assert wb.remote(num_returns=0)(lambda: None).remote() is None
+        big = wb.remote(num_returns=3)(lambda: [np.full(200_000, i) for i in range(3)]).remote()
+        assert [int(each[0]) for each in wb.get(big)] == [0, 1, 2]
+    """)
+    book.fails("wb.get(wb.remote(num_returns=2)(lambda: (1, 2, 3)).remote())", "ValueError")
+
+
+def test_large_arguments_and_results(book: Book) -> None:
+    book.ok("""
+        x = np.random.default_rng(0).random(1_000_000)
+        double = wb.get(wb.remote(lambda a: a * 2).remote(x))
+        assert np.array_equal(double, x * 2)
+    """)
+
+
+def test_a_function_that_changed_is_sent_anew(book: Book) -> None:
+    book.ok("""
+        n = 1
+        @wb.remote
+        def told(): return n
+        assert wb.get(told.remote()) == 1
+    """)
+    book.ok("""
+        @wb.remote
+        def told(): return n + 10
+        assert wb.get(told.remote()) == 11
+    """)
+
+
+def test_calls_with_the_same_arguments_all_run(book: Book) -> None:
+    book.ok("""
+        draw = wb.remote(lambda n: os.urandom(n))
+        assert len(set(wb.get([draw.remote(8) for _ in range(20)]))) == 20
+    """)
+
+
+def test_many_tasks(book: Book) -> None:
+    book.ok("""
+        square = wb.remote(lambda n: n * n)
+        assert wb.get([square.remote(n) for n in range(300)]) == [n * n for n in range(300)]
+    """)
+
+
+def test_map_gather_and_as_completed(book: Book) -> None:
+    book.ok("""
+        assert list(wb.map(lambda n: n + 1, range(20))) == list(range(1, 21))
+        refs = [wb.remote(lambda n=n: n).remote() for n in range(6)]
+        assert wb.gather(refs) == list(range(6))
+        assert sorted(map(wb.get, wb.as_completed(refs))) == list(range(6))
+    """)
+
+
+def test_an_executor_and_joblib(book: Book) -> None:
+    book.ok("""
+        with wb.Executor() as pool:
+            assert list(pool.map(pow, range(8), [2] * 8)) == [n * n for n in range(8)]
+            assert pool.submit(int, "7").result() == 7
+        import joblib
+        wb.register_joblib()
+        with joblib.parallel_config("workbench"):
+            found = joblib.Parallel()(joblib.delayed(abs)(-n) for n in range(10))
+        assert found == list(range(10))
+    """)
+
+
+def test_a_task_says_where_it_runs(book: Book) -> None:
+    book.ok("""
+        here = wb.get_runtime_context()
+        def where(): return os.getpid(), wb.get_runtime_context().get_task_id()
+        pid, task = wb.get(wb.remote(where).remote())
+        assert pid != os.getpid() and task
+    """)
+
+
+@pytest.mark.needs("timeout", "wb.remote(timeout=1)(len).remote('abc')")
+def test_a_task_has_as_long_as_one_says(book: Book) -> None:
+    book.ok("slow = wb.remote(timeout=0.2, max_retries=0)(lambda: pause()).remote()")
+    book.fails("wb.get(slow)", "TaskTimeoutError", "longer than its timeout, 0.2 s")
+
+
+# -- cells -----------------------------------------------------------------------------------------
+
+
+def test_a_cell_takes_what_it_reads_and_brings_what_it_assigns(book: Book) -> None:
+    book.ok("n, data = 3, np.ones(200_000)\n%put data")
+    book.ok("%%remote -w\ntotal = float(data.sum()) + n\nmore = [total]")
+    assert book.value("(total, more)") == "(200003.0, [200003.0])"
+    cell = book.ok("%%remote\nlater = n * 2")
+    book.over(cell)
+    assert book.value("wb.get(later)") == "6"
+
+
+def test_an_expression(book: Book) -> None:
+    assert book.value("wb.get(get_ipython().run_line_magic('remote', 'sum(range(10))'))") == "45"
+
+
+def test_once_for_each_item(book: Book) -> None:
+    book.ok("files = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']")
+    book.ok("%%remote -w --map name=files\nsize = name * 2, index")
+    assert book.value("size") == repr([(name * 2, i) for i, name in enumerate("abcdefgh")])
+    book.ok("%%remote -w -n 3\nsquare = index ** 2")
+    assert book.value("square") == "[0, 1, 4]"
+
+
+def test_what_would_travel_is_shown(book: Book) -> None:
+    book.ok("n, data = 3, np.ones(200_000)\n%put data")
+    (shown,) = book.ok("%%remote --dry-run\nx = data.sum() + n").results()
+    assert "by reference" in shown
+    assert "by value" in shown
+
+
+def test_what_a_cell_changes_in_place_comes_back(book: Book) -> None:
+    book.ok("model = {'steps': 0}\nweights = [1.0]")
+    book.ok("%%remote -w\nmodel['steps'] += 1\nweights.append(2.0)")
+    assert book.value("(model, weights)") == "({'steps': 1}, [1.0, 2.0])"
+
+
+def test_a_namespace_of_cells_stays(book: Book) -> None:
+    book.ok("%%remote -w --actor side\nimport threading\nlock = threading.Lock()\ntotal = 3")
+    book.ok("%%remote -w --actor side -o total\ntotal += 1")
+    assert book.value("total") == "4"
+    book.ok("wb.kill(wb.get_actor('side'))")
+
+
+# -- errors ----------------------------------------------------------------------------------------
+
+
+def test_an_error_is_what_it_was(book: Book) -> None:
+    book.ok("""
+        class Odd(ValueError):
+            def __init__(self, code): super().__init__(f"code {code}"); self.code = code
+        @wb.remote(max_retries=0)
+        def broken(code):
+            error = Odd(code)
+            error.add_note("a note")
+            raise error
+        try:
+            wb.get(broken.remote(7))
+        except Odd as error:
+            said = (error.code, str(error), error.__notes__, type(error.cause).__name__)
+    """)
+    assert book.value("said") == "(7, 'code 7', ['a note'], 'Odd')"
+
+
+def test_an_error_has_the_lines_of_its_cell(book: Book) -> None:
+    failure = book.fails("%%remote -w\nzero = 0\n1 / zero  # here", "ZeroDivisionError")
+    assert "1 / zero # here" in failure
+    book.ok("@wb.remote(max_retries=0)\ndef f():\n    return 1 / 0  # in f")
+    assert "1 / 0 # in f" in book.fails("wb.get(f.remote())", "ZeroDivisionError")
+    cell = book.ok("%%remote\n1 / 0  # later")
+    book.until(lambda: cell.failure)
+    assert "1 / 0  # later" in cell.failure
+
+
+def test_an_error_reaches_who_takes_the_result(book: Book) -> None:
+    book.ok(
+        "bad = wb.remote(max_retries=0)(lambda: 1 / 0).remote()\nafter = wb.remote(abs).remote(bad)"
+    )
+    book.fails("wb.get(after)", "ZeroDivisionError")
+    book.fails("wb.get([wb.put(1), after])", "ZeroDivisionError")
+
+
+def test_a_name_that_is_missing_there(book: Book) -> None:
+    book.fails("%%remote -w\nexec('nobody_knows')", "NameError", "nobody_knows")
+
+
+def test_errors_that_can_t_travel(book: Book) -> None:
+    book.ok("""
+        def closes():
+            class Locked(Exception):
+                def __init__(self):
+                    super().__init__("locked")
+                    self.lock = __import__("threading").Lock()
+            raise Locked
+    """)
+    book.fails("wb.get(wb.remote(max_retries=0)(closes).remote())", "TaskError", "locked")
+    book.ok("import threading")
+    book.fails("wb.get(wb.remote(max_retries=0)(threading.Lock).remote())", "lock")
+
+
+def test_a_task_that_ends_its_process(book: Book) -> None:
+    book.ok("gone = wb.remote(max_retries=0)(lambda: os._exit(3)).remote()")
+    book.fails("wb.get(gone)", "WorkerCrashedError")
+    assert book.value("wb.get(wb.remote(len).remote('abc'))") == "3"
+    book.ok("left = wb.remote(max_retries=0)(lambda: __import__('sys').exit(3)).remote()")
+    assert book.run("wb.get(left)").failure
+    assert book.value("wb.get(wb.remote(len).remote('abc'))") == "3"
+
+
+# -- retries ---------------------------------------------------------------------------------------
+
+
+def test_what_crashed_is_tried_again(book: Book, tmp_path: Path) -> None:
+    book.ok(f"""
+        def comes_back(path, times, end):
+            tries = len(os.listdir(path))
+            open(os.path.join(path, str(tries)), "w").close()
+            if tries < times: end()
+            return tries
+        def path_of(name):
+            os.mkdir(os.path.join({str(tmp_path)!r}, name))
+            return os.path.join({str(tmp_path)!r}, name)
+        crash = lambda: os._exit(1)
+        def raises(): raise OSError("again")
+        again = wb.remote(comes_back)
+        assert wb.get(again.options(max_retries=2).remote(path_of("a"), 2, crash)) == 2
+    """)
+    book.fails(
+        "wb.get(again.options(max_retries=1).remote(path_of('b'), 5, crash))", "WorkerCrashedError"
+    )
+    assert (
+        book.value("len(os.listdir(path_of('c') and os.path.join(path_of('d'), '..', 'b')))") == "2"
+    )
+    book.fails("wb.get(again.remote(path_of('e'), 1, raises))", "OSError")
+    book.ok("""
+        retried = again.options(max_retries=2, retry_exceptions=[OSError])
+        assert wb.get(retried.remote(path_of("f"), 2, raises)) == 2
+    """)
+
+
+def test_a_cell_is_tried_again_if_that_is_wanted(book: Book, tmp_path: Path) -> None:
+    body = f"import os\nif not os.path.exists({str(tmp_path / 'was')!r}):\n"
+    body += f"    os.mkdir({str(tmp_path / 'was')!r})\n    os._exit(1)\nx = 'second time'"
+    book.ok(f"%%remote -w --retries 1\n{body}")
+    assert book.value("x") == "'second time'"
+
+
+# -- tasks in tasks --------------------------------------------------------------------------------
+
+
+def test_tasks_wait_for_tasks_deeper_than_there_are_workers(book: Book) -> None:
+    book.ok("""
+        @wb.remote
+        def deep(n): return 0 if n == 0 else 1 + wb.get(deep.remote(n - 1))
+        assert wb.get(deep.remote(8)) == 8
+    """)
+
+
+def test_a_task_gives_the_refs_of_its_own(book: Book) -> None:
+    book.ok("""
+        refs = wb.get(wb.remote(lambda: [wb.remote(abs).remote(-n) for n in range(3)]).remote())
+        assert wb.get(refs) == [0, 1, 2]
+    """)
+
+
+def test_a_cells_own_tasks(book: Book) -> None:
+    book.ok(
+        "%%remote -w\nimport workbench as wb\n"
+        "found = wb.get([wb.remote(abs).remote(-n) for n in range(4)])"
+    )
+    assert book.value("found") == "[0, 1, 2, 3]"
+
+
+# -- waiting ---------------------------------------------------------------------------------------
+
+
+def test_wait_gives_what_is_ready(book: Book, gates: Callable[[], Gate]) -> None:
+    slow = gates()
+    book.ok(f"""
+        quick = wb.remote(lambda: "quick").remote()
+        slow = wb.remote(lambda: {slow.wait}).remote()
+        ready, rest = wb.wait([slow, quick])
+        assert (ready, rest) == ([quick], [slow])
+        assert wb.wait([slow, quick], num_returns=2, timeout=0.05) == ([quick], [slow])
+    """)
+    slow.open()
+    book.ok("assert wb.wait([slow, quick], num_returns=2)[0] == [slow, quick]")
+
+
+def test_refs_are_awaited_and_have_futures(book: Book) -> None:
+    book.ok("""
+        import asyncio
+        f = wb.remote(lambda n: n)
+        assert await f.remote(1) == 1
+        assert await asyncio.gather(*(f.remote(n) for n in range(5))) == list(range(5))
+        assert f.remote(2).future().result() == 2
+        failed = wb.remote(max_retries=0)(lambda: 1 / 0).remote().future()
+        assert isinstance(failed.exception(), ZeroDivisionError)
+    """)

@@ -1,0 +1,173 @@
+"""Values and names: what is put is what one gets, here and in tasks, and under which names."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.contract.engine.conftest import Book
+
+
+def test_what_is_put_is_what_one_gets(book: Book) -> None:
+    book.ok("""
+        import datetime, decimal, fractions
+        values = [
+            None, True, 7, 10**40, 1.5, 2j, "text", "ä\\0", b"bytes", bytearray(b"b"), (1, (2,)),
+            {"a": [1, {2}]}, frozenset({1}), range(3), datetime.date(2026, 1, 2),
+            decimal.Decimal("1.10"), fractions.Fraction(1, 3), len, ValueError("x", 2).args, ...,
+        ]
+        refs = [wb.put(value) for value in values]
+        assert wb.get(refs) == values
+        assert [type(value) for value in wb.get(refs)] == [type(value) for value in values]
+        same = wb.remote(lambda value: value)
+        assert wb.get([same.remote(value) for value in values]) == values
+        assert wb.get([same.remote(ref) for ref in refs]) == values
+    """)
+
+
+@pytest.mark.parametrize(
+    "make",
+    ["np.arange(10)", "np.ones((300, 1000))", "np.asfortranarray(np.ones((500, 700)))",
+     "np.zeros((0, 3))", "np.array(5.0)", "np.array(['a', 'bc'])", "np.array([None, 1], object)",
+     "np.ma.masked_array([1, 2], [True, False])", "np.zeros(4, [('a', 'i4'), ('b', 'f8')])"],
+)  # fmt: skip
+def test_arrays_of_all_kinds(book: Book, make: str) -> None:
+    book.ok(f"""
+        array = {make}
+        for got in (wb.get(wb.put(array)), wb.get(wb.remote(lambda x: x).remote(array))):
+            assert type(got) is type(array) and got.dtype == array.dtype
+            assert got.shape == array.shape and got.tolist() == array.tolist()
+    """)
+
+
+def test_a_stored_array_is_read_only_and_a_copy_is_ones_own(book: Book) -> None:
+    book.ok("""
+        ref = wb.put(np.ones(1_000_000))
+        assert not wb.get(ref).flags.writeable
+        mine = wb.get(ref, copy=True)
+        mine[0] = 7
+        assert wb.get(ref)[0] == 1
+        said = wb.get(wb.remote(lambda a: (a.flags.writeable, float(a.sum()))).remote(ref))
+        assert said == (False, 1_000_000.0)
+    """)
+
+
+@pytest.mark.needs("copy_on_write", "wb.get(wb.put(np.ones(10**6)), copy_on_write=True)")
+def test_a_copy_on_write(book: Book) -> None:
+    book.ok("""
+        ref = wb.put(np.ones(1_000_000))
+        mine = wb.get(ref, copy_on_write=True)
+        mine[0] = 7
+        assert (mine[0], wb.get(ref)[0]) == (7, 1)
+    """)
+
+
+def test_tables_come_back_as_they_were(book: Book) -> None:
+    book.ok("""
+        import pandas as pd
+        df = pd.DataFrame({"n": np.arange(1000.0), "s": [f"name {i}" for i in range(1000)]})
+        pd.testing.assert_frame_equal(wb.get(wb.put(df)), df)
+        assert wb.get(wb.remote(lambda t: t.n.sum()).remote(df)) == df.n.sum()
+    """)
+
+
+def test_refs_travel_in_values(book: Book) -> None:
+    book.ok("""
+        inner = wb.put("inner")
+        outer = wb.put({"ref": inner})
+        del inner
+        assert wb.get(wb.get(outer)["ref"]) == "inner"
+        opened = wb.remote(lambda d: wb.get(d["ref"]))
+        assert wb.get(opened.remote(wb.get(outer))) == "inner"
+        assert wb.get(opened.remote(outer)) == "inner"
+        made = wb.get(wb.remote(lambda: [wb.put("made there")]).remote())
+        assert wb.get(made[0]) == "made there"
+    """)
+
+
+def test_classes_and_functions_of_the_notebook_travel(book: Book) -> None:
+    book.ok("""
+        factor = 3
+        class Point:
+            def __init__(self, x): self.x = x
+            def scaled(self): return Point(self.x * factor)
+        points = wb.get(wb.remote(lambda p: [p.scaled(), p]).remote(Point(2)))
+        assert [p.x for p in points] == [6, 2]
+        assert all(type(p) is Point for p in points)
+        factor = 5
+        assert wb.get(wb.remote(lambda p: p.scaled().x).remote(Point(2))) == 10
+    """)
+
+
+def test_what_can_t_be_pickled_is_named(book: Book) -> None:
+    book.ok("import threading\nlock = threading.Lock()")
+    book.fails("wb.put({'deep': [lock]})", "SerializationError", "lock")
+    book.fails("wb.remote(len).remote([lock])", "SerializationError")
+    book.fails("%put lock", "SerializationError")
+
+
+def test_a_custom_serializer_is_used_everywhere(book: Book) -> None:
+    book.ok("""
+        import threading
+        class Guarded:
+            def __init__(self, n): self.n, self.lock = n, threading.Lock()
+        wb.register_serializer(Guarded, serializer=lambda g: g.n, deserializer=Guarded)
+        assert wb.get(wb.put(Guarded(3))).n == 3
+        assert wb.get(wb.remote(lambda g: Guarded(g.n + 1)).remote(Guarded(4))).n == 5
+        wb.deregister_serializer(Guarded)
+    """)
+
+
+def test_getting_takes_no_longer_than_one_says(book: Book) -> None:
+    book.ok("never = wb.remote(lambda: pause()).remote()")
+    book.fails("wb.get(never, timeout=0.05)", "GetTimeoutError")
+    book.fails("wb.get(never, timeout=0)", "GetTimeoutError")
+    book.ok("wb.cancel(never)")
+
+
+@pytest.mark.needs("free", "wb.free(wb.put('x'))")
+def test_what_is_freed_is_gone_whoever_holds_it(book: Book) -> None:
+    book.ok("""
+        ref, other = wb.put(np.ones(100_000)), wb.put(1)
+        view = wb.get(ref)
+        wb.free(ref)
+        assert view.sum() == 100_000
+    """)
+    book.fails("wb.get(ref)", "ObjectFreedError")
+    book.ok("assert wb.get(other) == 1")
+
+
+# -- names -----------------------------------------------------------------------------------------
+
+
+def test_a_name_finds_its_object_here_and_in_tasks(book: Book) -> None:
+    book.ok("""
+        wb.put({"rate": 0.1}, name="settings")
+        assert wb.get("settings") == {"rate": 0.1}
+        assert wb.get(wb.remote(lambda: wb.get("settings")["rate"]).remote()) == 0.1
+        wb.put("newer", name="settings")
+        assert wb.get("settings") == "newer"
+        wb.get(wb.remote(lambda: [wb.put("from a task", name="told")]).remote())
+        assert wb.get("told") == "from a task"
+    """)
+    book.fails("wb.get('nobody')", "ObjectLostError", "nobody")
+
+
+def test_a_name_keeps_its_object(book: Book) -> None:
+    book.ok("""
+        wb.put(np.arange(200_000), name="kept")
+        import gc; gc.collect()
+        assert wb.get("kept")[-1] == 199_999
+        assert "kept" in [name for record in wb.objects() for name in record.names]
+    """)
+
+
+def test_put_and_get_of_variables(book: Book) -> None:
+    said = book.ok("table = np.ones(100_000)\n%put table").text()
+    assert said.startswith("table: ndarray float64 (100000,), 800 kB")
+    book.ok("del table\n%get table")
+    assert book.value("(float(table.sum()), table.flags.writeable)") == "(100000.0, False)"
+    book.ok("%put --name other 2 + 3\n%get other --as five")
+    assert book.value("five") == "5"
+    book.ok("x = np.ones(50_000)\n%put x --replace")
+    assert book.value("x.flags.writeable") == "False"
+    book.fails("%get nowhere", "nowhere")

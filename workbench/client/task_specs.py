@@ -1,0 +1,34 @@
+"""What a task asks for, as it is sent: the same for a pool of ours and for a cluster."""
+
+from __future__ import annotations
+
+from workbench.core.events import TaskSpec
+from workbench.options import (
+    DYNAMIC,
+    STREAMING,
+    CallOptions,
+    CellOptions,
+    ExecutorOptions,
+    TaskOptions,
+)
+
+
+def spec_of(options: TaskOptions, cpus: int, namespace: str, retry_on: bytes) -> TaskSpec:
+    """``cpus`` are thousandths; ``retry_on`` are the pickled types of exceptions."""
+    more: tuple[str, tuple[str, ...], int, int, int, int] = "", (), 1, 0, 0, 0
+    if isinstance(options, CellOptions):
+        more = options.job, options.binds, options.size, options.group, 0, 0
+    elif isinstance(options, ExecutorOptions):
+        more = "", (), 1, 0, options.executor, options.max_workers
+    return TaskSpec(
+        cpus,
+        options.timeout,
+        retry_on,
+        options.max_ahead if options.num_returns == STREAMING else 0,
+        *more,
+        options.runtime_env,
+        namespace,
+        options.num_returns == DYNAMIC,
+        options.concurrency_group if isinstance(options, CallOptions) else "",
+        options.max_calls,
+    )

@@ -1,0 +1,1 @@
+"""What sessions on a cluster have in common, whichever system runs them. Imports none of these."""

@@ -1,0 +1,270 @@
+"""Backend: what a cluster's own system does for a session, as `engine` asks it; and the records
+that pass between them. No system is imported here.
+
+Every method may be called from any thread, in a driver and in a task. A *native* is that system's
+own reference to an object (or to an actor): opaque to us, kept as long as we hold an object, and
+sent only inside `StoredValue.natives`, ``deps`` and ``inside``, where the system sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from workbench.core.events import About
+from workbench.core.snapshot import ActorRecord, WorkerRecord
+from workbench.engines.records import Abilities
+
+Native = Any
+
+BEGAN, ENDED = "began", "ended"
+"""Kinds of `Message` of a job's tasks: its data is empty, or a `TaskEnd`."""
+
+
+class StoredValue(NamedTuple):
+    """A value as the system moves it.
+
+    ``header`` is `serialization.codec`'s: of an inline object (then the rest is empty) or of one
+    with an extent, whose parts lie in ``buffers``: the value's own (contiguous, `PickleBuffer`) on
+    the way out, read-only memoryviews where it is read. The last is the pickle, unless the
+    header is a plain array's. ``inside`` are the ids of refs in it, ``natives`` what these are
+    here. ``failed``: reading it raises; its header is as `core.events.Value`'s.
+    """
+
+    header: bytes
+    buffers: tuple[Any, ...] = ()
+    inside: tuple[int, ...] = ()
+    natives: tuple[Native, ...] = ()
+    about: About | None = None
+    failed: bool = False
+
+    @property
+    def nbytes(self) -> int:
+        """Of all its parts."""
+        return len(self.header) + sum(memoryview(part).nbytes for part in self.buffers)
+
+
+class TaskEnd(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """How a task ended: the first thing that a submitted task returns, small and soon there.
+
+    ``how`` is ``done``, ``failed`` or ``stopped``; of each result ``failed`` says whether reading
+    it raises, ``abouts`` what it is. So many messages with what it ``shown`` were sent on the
+    channel: the task is over for its submitter when these have come too. ``threads``: some that it
+    started go on. ``items``: so many a stream made.
+    """
+
+    task: int
+    how: str
+    seconds: float
+    shown: int = 0
+    failed: tuple[bool, ...] = ()
+    abouts: tuple[About | None, ...] = ()
+    worker: int = 0
+    threads: bool = False
+    items: int = 0
+
+
+class Message(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What a worker sends to drivers: an `Output` of a task, or a job's task's `BEGAN` or `ENDED`.
+
+    It goes to the driver whose prefix is ``audience``; of a task of a ``job`` (not 0) to the
+    keeper, which passes it to whoever follows the job. ``worker`` is its number.
+    """
+
+    task: int
+    kind: str
+    data: bytes
+    origin: int
+    audience: int
+    job: int = 0
+    worker: int = 0
+
+
+Sink = Callable[[Sequence[Message]], None]
+
+
+class Launch(NamedTuple):
+    """What the system itself has to know of a task.
+
+    ``results`` natives are wanted besides the `TaskEnd`; ``cpus`` in processors, ``memory`` bytes.
+    It is tried again ``retries`` times (-1: always) if its process dies; the host tries again after
+    exceptions. ``keep``: it and its results outlive this process. ``ahead``: it is a stream, which
+    may be so many items ahead of its reader; 0: it isn't.
+    """
+
+    task: int
+    name: str
+    results: int = 1
+    cpus: float = 1.0
+    memory: int = 0
+    retries: int = 0
+    keep: bool = False
+    ahead: int = 0
+    max_calls: int = 0
+    group: str = ""
+
+
+class ActorLaunch(NamedTuple):
+    """The same of an actor. ``name`` is its full one, '' if it has none; ``concurrency`` calls run
+    at a time, in ``groups`` by name others; on a loop if ``is_async``. A ``detached`` one outlives
+    its handles."""
+
+    actor: int
+    cls: str
+    name: str = ""
+    cpus: float = 0.0
+    memory: int = 0
+    restarts: int = 0
+    concurrency: int = 1
+    groups: tuple[tuple[str, int], ...] = ()
+    is_async: bool = False
+    in_order: bool = True
+    detached: bool = False
+
+
+class ClusterParts(NamedTuple):
+    """What a system tells of itself for a snapshot. None: not known here."""
+
+    workers: tuple[WorkerRecord, ...] = ()
+    actors: tuple[ActorRecord, ...] = ()
+    capacity: int | None = None
+    available: int | None = None
+    queued: int | None = None
+    running: int | None = None
+    nodes: tuple[str, ...] = ()
+
+
+class StreamItem(NamedTuple):
+    """One of a stream."""
+
+    native: Native
+    about: About | None = None
+    failed: bool = False
+
+
+class Stream(Protocol):
+    """The items of one stream as its task makes them; read by one thread."""
+
+    def next(self) -> StreamItem | TaskEnd:
+        """Wait for the next; after the last one its task's end. Our error if that is lost."""
+
+    def close(self) -> None:
+        """No more are wanted."""
+
+
+class Backend(Protocol):
+    """See the module."""
+
+    engine: str
+    """``ray`` or ``dask``."""
+    can: Abilities
+    session: str
+    """The session's unique name, the same in all its processes."""
+    joined: bool
+    """Whether the session was there before this process came."""
+    blocks: bool
+    """Whether who waits must do so with `wait`: this is a task, whose slot that lends."""
+
+    @property
+    def workers(self) -> int:
+        """Processors that tasks may have, as far as known."""
+
+    @property
+    def address(self) -> str:
+        """Where the cluster is."""
+
+    # -- objects
+
+    def put(self, value: StoredValue, keep: bool) -> Native:
+        """Store a value; ``keep``: it outlives this process."""
+
+    def get(self, natives: Sequence[Native], timeout: float | None) -> list[StoredValue]:
+        """What they stand for, in order. TimeoutError; or our error for the first that is lost: a
+        `WorkbenchError` (`WorkerCrashedError`, `TaskCancelledError`, `ObjectLostError` …)."""
+
+    def wait(self, natives: Sequence[Native], enough: int, timeout: float | None) -> None:
+        """Until so many are there, or time is up. In a task others run meanwhile."""
+
+    def on_ready(self, native: Native, callback: Callable[[BaseException | None], None]) -> None:
+        """Have it called once the object is there, or never will be; in any thread, soon over."""
+
+    def on_done(self, native: Native, callback: Callable[[TaskEnd | BaseException], None]) -> None:
+        """The same for a task's first native: what it was, or the `WorkbenchError` instead."""
+
+    def free(self, natives: Sequence[Native]) -> None:
+        """Drop them for everybody, as far as the system can."""
+
+    # -- tasks
+
+    def submit(
+        self, head: bytes, deps: Sequence[Native], inside: Sequence[Native], launch: Launch
+    ) -> list[Native] | Stream:
+        """Have `hosting` run a head somewhere: natives of its `TaskEnd`, then of each result.
+
+        It is given the values of ``deps``, and the natives ``inside`` as they are.
+        """
+
+    def forget(self, task: int) -> None:
+        """One of ours is over: nobody stops it any more."""
+
+    def withdraw(self, task: int) -> bool:
+        """Drop a task of ours that no worker has; whether that was so."""
+
+    def has_begun(self, task: int) -> bool:
+        """Whether a worker has it, or it is over."""
+
+    def stop(self, tasks: Sequence[int], force: bool) -> None:
+        """Stop these, wherever they are: queued, interrupted if they run, killed by ``force``."""
+
+    # -- actors
+
+    def create(
+        self, head: bytes, described: Native, deps: Sequence[Native], inside: Sequence[Native],
+        launch: ActorLaunch,
+    ) -> tuple[Native, Native]:  # fmt: skip
+        """(the actor, its creation's `TaskEnd`). ValueError if another has the name.
+
+        ``described`` is what a handle of it stands for: see `find_actor`.
+        """
+
+    def call(
+        self, actor: Native, head: bytes, deps: Sequence[Native], inside: Sequence[Native],
+        launch: Launch,
+    ) -> list[Native] | Stream:  # fmt: skip
+        """As `submit`, in an actor."""
+
+    def find_actor(self, name: str) -> tuple[int, Native] | None:
+        """The id of the actor of that full name, and (the actor, its description)."""
+
+    def actor_names(self) -> list[str]:
+        """All full names of those that live."""
+
+    def kill_actor(self, actor: Native, restart: bool) -> None:
+        """End its process now."""
+
+    # -- the keeper and the channel
+
+    def ask(self, question: str, *args: Any, timeout: float | None = None) -> Any:
+        """Call a method of the session's `Keeper`, and wait for what it returns."""
+
+    def tell(self, question: str, *args: Any) -> None:
+        """The same, and go on at once. In order with each other."""
+
+    def listen(self, audience: int, sink: Sink) -> None:
+        """From now on hand over what comes on the channel for that driver, in a thread of ours."""
+
+    def lending(self) -> AbstractContextManager[None]:
+        """Around code in a task that waits by other means than `wait`."""
+
+    def parts(self) -> ClusterParts:
+        """What the system tells of itself, soon."""
+
+    @property
+    def ended(self) -> str | None:
+        """Why the session is over for this process; None while it isn't."""
+
+    def close(self, goodbye: bool) -> None:
+        """Leave. With ``goodbye``, if no other driver is there, nothing stays of the session."""

@@ -1,0 +1,64 @@
+"""The channel: how what tasks show leaves a cluster's process. A `host.link.Link`."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+
+import msgspec
+
+from workbench.core.events import Output
+from workbench.engines.cluster.backend import Message
+from workbench.engines.cluster.heads import Head
+from workbench.host.task_context import TaskContext
+
+MOST_ROUTES = 1000
+"""Tasks that are over, of which is remembered where to send what their threads show."""
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class ChannelLink:
+    """A `host.link.Link` over a cluster's channel: ``send`` takes a batch, and never waits."""
+
+    def __init__(self, worker: int, send: Callable[[bytes], object]) -> None:
+        self.work = TaskContext[Head]()
+        self._worker = worker
+        self._send = send
+        self._queue: deque[Message] = deque()
+        self._routes: dict[int, Head] = {}
+        self._shown: dict[int, int] = {}
+        self._lock = threading.RLock()
+
+    def begin(self, head: Head) -> None:
+        """What this task shows is to be sent where its head says."""
+        self._routes[head.task] = head
+        if len(self._routes) > MOST_ROUTES:
+            self._routes.pop(next(iter(self._routes)), None)
+
+    def put(self, output: Output, /) -> None:
+        head = self._routes.get(output.task)
+        if head is not None:
+            self._shown[output.task] = self._shown.get(output.task, 0) + 1
+            self.say(head, output.kind, output.data)
+
+    def say(self, head: Head, kind: str, data: bytes) -> None:
+        """Queue a message of that task."""
+        self._queue.append(
+            Message(head.task, kind, data, head.origin, head.audience, head.job, self._worker)
+        )
+
+    def shown(self, task: int) -> int:
+        """How many messages it has made, now that it is over."""
+        return self._shown.pop(task, 0)
+
+    def flush(self) -> None:
+        if not self._queue:
+            return
+        with self._lock:  # or what one thread takes out first could be sent last
+            batch: list[Message] = []
+            while self._queue:
+                batch.append(self._queue.popleft())
+            if batch:
+                self._send(_encode(batch))

@@ -1,0 +1,442 @@
+"""ClusterEngine: an `engines.base.Engine` over a cluster's `Backend`, put together from its parts.
+
+The same in a driver and in a cluster's worker: there it has a `Hosting`, whose tasks it serves.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import platform
+import secrets
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, Self
+
+from workbench import context
+from workbench.client.survey import main_variables, survey
+from workbench.client.task_prints import TaskPrints
+from workbench.core.events import ID_BITS, PROGRESS, About, Output
+from workbench.core.snapshot import (
+    Account,
+    Change,
+    JobRecord,
+    ObjectDescription,
+    Snapshot,
+)
+from workbench.engines.base import CollectedJob, Engine, OutputSink, Shown
+from workbench.engines.base import Running as RunningNow
+from workbench.engines.cluster.backend import BEGAN, ENDED, Backend, Message, Native, TaskEnd
+from workbench.engines.cluster.entries import FAILED, READY, UNKNOWN, Entries, KnownObject
+from workbench.engines.cluster.hosting import Hosting
+from workbench.engines.cluster.looking import Looking
+from workbench.engines.cluster.outputs import MISSING, Outputs
+from workbench.engines.cluster.parcels import Packer
+from workbench.engines.cluster.store import ClusterStore, of_object
+from workbench.engines.cluster.tasks import ClusterTasks
+from workbench.engines.lending_future import Lending
+from workbench.engines.observed import PolledChanges
+from workbench.engines.tally import CallTally
+from workbench.errors import WorkbenchError
+from workbench.ref import ObjectRef
+from workbench.ref_generator import ObjectRefGenerator
+from workbench.serialization.registry import Custom
+
+ANSWER = 0.5
+"""Seconds that somebody waits who only wants to see what a thing is."""
+
+
+class ClusterEngine:
+    """See the module. ``hosting`` makes one in a worker, once the engine is there; None: a driver.
+
+    ``logs``: what tasks print is printed here, until a notebook shows it under its cells.
+    """
+
+    def __init__(
+        self, backend: Backend, *, logs: bool = True, namespace: str = "", label: str = ""
+    ) -> None:
+        self.backend = backend
+        self.can = backend.can
+        self.system = backend.engine
+        self.inherits = False  # its workers are wherever they are
+        self.session = backend.session
+        self.joined = backend.joined
+        self.hosting: Hosting | None = None
+        prefix = secrets.randbits(31) | 1 << 30
+        self.prefix = prefix
+        self.next_id = itertools.count((prefix << ID_BITS) + 1).__next__
+        self.item_futures: dict[int, list[Future[None]]] = {}
+        self._known_serializers = 0
+        self._namespace = namespace
+        self._label = label
+        side = "on the worker" if backend.blocks else "in this process"
+        self.packer = Packer(self.session, prefix, self._native, side)
+        self.entries = Entries(self, self._watched)
+        self.outputs = Outputs()
+        self._late: threading.Event | None = None
+        self._prints = TaskPrints(self._is_over)
+        self.logs = logs
+        self.output: OutputSink | None = self._prints.show if logs else None
+        self.began: Callable[[int, int], None] | None = None
+        self.completed: Callable[[int, int, list[ObjectRef | None]], None] | None = None
+        self.origin: Callable[[], int] = self._prints.origin
+        self.roots: Callable[[], Mapping[str, Any]] = dict
+        self.tally: Callable[[], CallTally | None] = lambda: None
+        self.leave: Callable[[], None] = self.close
+        self._closed = False
+        self._assemble(None)
+
+    def _assemble(self, hosting: Hosting | None) -> None:
+        """The parts; in a worker again, once it can host tasks."""
+        self.hosting = hosting
+        store = self.store = ClusterStore(
+            self.backend, self.entries, self.packer, self.next_id, self._task_name,
+            self._prints.flush if hosting is None else bool,
+        )  # fmt: skip
+        self.put, self.get, self.wait, self.peek = store.put, store.get, store.wait, store.peek
+        self.compare, self.future, self.arrivals = store.compare, store.future, store.arrivals
+        self.borrow, self.escaped, self.free = store.borrow, store.escaped, store.free
+        self.find, self.names, self.name = store.find, store.names, store.name
+        self.unname, self.state, self.identify = store.unname, store.state, store.identify
+        self.stored_as, self.learn, self.stored = store.stored_as, store.learn, store.stored
+        tasks = self.tasks = ClusterTasks(
+            self, self.backend, self.entries, self.packer, store, self.outputs, hosting,
+            self._place, self._registered, self._settle, self._namespace,
+        )  # fmt: skip
+        self.submit, self.create, self.call = tasks.submit, tasks.create, tasks.call
+        self.cancel, self.withdraw, self.has_begun = tasks.cancel, tasks.withdraw, tasks.has_begun
+        self.find_actor, self.actor_names = tasks.find_actor, tasks.actor_names
+        self.kill_actor, self.actor_of = tasks.kill_actor, tasks.actor_of
+        self.interrupt = tasks.interrupt
+        self.pack = self.packer.pack_values
+        looking = self.looking = Looking(self, self.backend, self.entries, tasks)
+        self.summary, self.snapshot = looking.summary, looking.snapshot
+        self.why: Callable[..., Account | None] = looking.why
+        self.search: Callable[[str, str, int], Change] = looking.search
+        self.mimebundle = context.mimebundle
+
+    def host(self, hosting: Hosting) -> None:
+        """This process is a worker of the cluster's: its tasks run so."""
+        self._assemble(hosting)
+        self.origin = lambda: self._place()[1]
+        self.output = None
+
+    def join(self) -> None:
+        """Say that this driver is here; from now on what tasks show comes."""
+        self.backend.ask("join", self.prefix, os.getpid(), self._label)
+        self._know(0)
+        self.backend.listen(self.prefix, self._heard)
+
+    # -- what the parts ask ----------------------------------------------------------------------
+
+    def _native(self, ref: ObjectRef) -> Native:
+        return self.store.native(ref)
+
+    def _task_name(self) -> str:
+        return "" if self.hosting is None else self.hosting.work.name
+
+    def _place(self) -> tuple[int, int]:
+        """Where what a task shows goes that is submitted now: whose screen, under which cell."""
+        if self.hosting is None:
+            return self.prefix, self.origin()
+        run = self.hosting.work.current or self.hosting.work.latest
+        return (0, 0) if run is None else (run.audience, run.origin)
+
+    def _watched(self, entry: KnownObject) -> None:
+        id = entry.id
+
+        def ready(error: BaseException | None) -> None:
+            known = error if isinstance(error, WorkbenchError) else None
+            self.entries.settle(id, READY if error is None else FAILED, error=known)
+
+        self.backend.on_ready(of_object(entry.native), ready)
+
+    def _is_over(self, task: int) -> bool:
+        return task not in self.tasks.running
+
+    # -- what comes from the cluster: threads of the system's ------------------------------------
+
+    def _heard(self, messages: Sequence[Message]) -> None:
+        for message in messages:
+            if message.kind == BEGAN:
+                if self.began is not None:
+                    self.began(message.job, message.worker)
+            elif message.kind == ENDED:
+                continue
+            else:
+                self._show(message)
+                if message.kind != PROGRESS:
+                    self.outputs.came(message)
+
+    def _show(self, message: Message) -> None:
+        if self.output is None:
+            return
+        task = message.job or message.task
+        try:
+            self.output(Output(task, message.kind, message.data, message.origin, message.worker))
+        except Exception:  # what shows output must not be able to end the channel
+            traceback.print_exc(file=sys.__stderr__)
+
+    def _settle(self, end: TaskEnd, complete: Callable[[TaskEnd], None]) -> None:
+        """A task of ours is over once all that it showed is here."""
+        if self.outputs.ended(end, complete, time.monotonic()):
+            return
+        if self._late is None:
+            self._late = threading.Event()
+            name = "workbench-ends"
+            threading.Thread(target=self._watch_ends, name=name, daemon=True).start()
+        self._late.set()
+
+    def _watch_ends(self) -> None:
+        assert self._late is not None
+        while not self._closed:
+            due = self.outputs.due()
+            self._late.wait(None if due is None else max(due - time.monotonic(), 0.0))
+            self._late.clear()
+            for task in self.outputs.late(time.monotonic()):
+                self._show(Message(task, "stderr", MISSING.encode(), self.origin(), 0))
+
+    # -- custom serializers ----------------------------------------------------------------------
+
+    def register(
+        self, cls: type, serializer: Callable[[Any], Any], deserializer: Callable[[Any], Any]
+    ) -> None:
+        self.store.check_open()
+        if cls is ObjectRef:
+            raise TypeError("An ObjectRef has its own serializer: what it refers to stays alive.")
+        custom = Custom(cls, serializer, deserializer)
+        parts = {cls.__name__: cls, "serializer": serializer, "deserializer": deserializer}
+        packed = self.packer.packed((cls, serializer, deserializer), lambda: parts)[1]
+        number = self.packer.registry.add(custom, self.next_id)
+        self._known_serializers = self.backend.ask("register", number, packed.inline())
+
+    def deregister(self, cls: type) -> None:
+        number = self.packer.registry.remove(cls)
+        if number is not None:
+            self._known_serializers = self.backend.ask("register", number, b"")
+
+    def reducers(self) -> Mapping[type, Callable[[Any], Any]]:
+        return self.packer.reducers([])
+
+    def _registered(self) -> int:
+        return self._known_serializers
+
+    def know_serializers(self, count: int) -> None:
+        """So many were registered by now, anywhere."""
+        if count > self._known_serializers:
+            self._know(self._known_serializers)
+
+    def _know(self, since: int) -> None:
+        news = self.backend.ask("serializers", since)
+        for number, payload in news:
+            self.packer.registry.tell(number, payload)
+        self._known_serializers = since + len(news)
+
+    # -- waiting in tasks ------------------------------------------------------------------------
+
+    def together(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def waiting(
+        self, refs: Sequence[ObjectRef] = (), some: bool = False
+    ) -> AbstractContextManager[None]:
+        return self.backend.lending() if self.backend.blocks else nullcontext()
+
+    @property
+    def lending(self) -> Lending | None:
+        return None
+
+    def wait_for_item(self, stream: ObjectRefGenerator) -> None:
+        end = self.entries.of(stream.completed())
+        self.store.wait_until(
+            lambda: bool(stream.items) or end.is_over, None, lambda: [stream.completed()], 1
+        )
+
+    def next_item(self, stream: ObjectRefGenerator) -> Future[None] | None:
+        end = self.entries.of(stream.completed())
+        future: Future[None] = Future()
+        self.item_futures.setdefault(stream.id, []).append(future)
+        if stream.items or end.is_over:
+            self.item_futures.pop(stream.id, None)
+            return None
+        return future
+
+    def took(self, stream: ObjectRefGenerator, taken: int, at_once: bool) -> None:
+        """The system holds the task back by itself."""
+
+    # -- looking ---------------------------------------------------------------------------------
+
+    def describe(self, ref: ObjectRef) -> ObjectDescription | None:
+        return self.looking.describe(ref)
+
+    def overview(self) -> Snapshot | None:
+        try:
+            return self.looking.summary()
+        except (WorkbenchError, TimeoutError):
+            return None
+
+    def changes(self) -> PolledChanges:
+        return PolledChanges(self.snapshot, lambda: self.ended is not None)
+
+    def settle(self) -> None:
+        """What it is asked for next is as new as it can be."""
+
+    def held(self) -> dict[int, tuple[tuple[str, str], ...]]:
+        return survey(self.store.held_by, {**main_variables(), **self.roots()})
+
+    def held_in(self, value: Any, name: str) -> dict[int, tuple[tuple[str, str], ...]]:
+        return survey(self.store.held_by, {name: value})
+
+    def shown(self, array: Any) -> Shown | None:
+        id = self.store.shown_by(array)
+        entry = None if id is None else self.entries.get(id)
+        if id is None:
+            return None
+        about = entry.about.type if entry is not None and entry.about is not None else ""
+        return Shown(id, self.looking.names_of(id), about)
+
+    def running(self) -> RunningNow:
+        hosting = self.hosting
+        run = None if hosting is None else hosting.work.current
+        if hosting is None:
+            return RunningNow()
+        if run is None:
+            return RunningNow(hosting.worker, actor=hosting.actor)
+        cpus = 0.0 if hosting.actor or run.spec is None else run.spec.cpus / 1000
+        cpus = cpus if hosting.actor or run.spec is not None else 1.0
+        return RunningNow(
+            hosting.worker, run.task, run.name, hosting.actor, cpus, hosting.is_restarted
+        )
+
+    @property
+    def namespace(self) -> str:
+        return self.tasks.namespace
+
+    def copy_speed(self) -> float | None:
+        return None
+
+    def copying(self) -> tuple[int, int] | None:
+        return None
+
+    # -- what this engine has none of ------------------------------------------------------------
+
+    def pin(self, ref: ObjectRef, on: bool, site: str = "") -> None:
+        raise WorkbenchError(self.can.pin)
+
+    def spill(self, ref: ObjectRef) -> str:
+        return self.can.spill
+
+    def huge_pages(self) -> str:
+        return ""
+
+    def refresh(self) -> None:
+        """Tasks look for edited modules when they are told so in their heads."""
+
+    # -- background cells ------------------------------------------------------------------------
+
+    def jobs(self) -> tuple[JobRecord, ...]:
+        found: tuple[JobRecord, ...] = self.backend.ask("jobs")
+        return found
+
+    def shown_by(self, job: int) -> tuple[Output, ...] | None:
+        found: tuple[Output, ...] | None = self.backend.ask("shown_by", job)
+        return found
+
+    def collect(self, job: int, name: str = "") -> CollectedJob | None:
+        found = self.backend.ask("collect", job, self.prefix, self.origin(), name)
+        if found is None:
+            return None
+        results: list[ObjectRef | None] = []
+        for task, end in zip(found.tasks, found.ends, strict=True):
+            results += self._collected(task.task, task.natives[1:], task.binds, end, name)
+        if not name and self.output is not None:
+            for output in found.outputs:
+                self._show(
+                    Message(
+                        output.task, output.kind, output.data, self.origin(), self.prefix,
+                        job, output.worker,
+                    )
+                )  # fmt: skip
+        return CollectedJob(found.record, results)
+
+    def _collected(
+        self, task: int, natives: Sequence[Native], binds: Sequence[str], end: TaskEnd | None,
+        name: str,
+    ) -> list[ObjectRef | None]:  # fmt: skip
+        refs: list[ObjectRef | None] = []
+        for number, native in enumerate(natives):
+            if name and (number == 0 or binds[number - 1 : number] != (name,)):
+                continue
+            ref, entry = self.entries.new(task + number, native, UNKNOWN)
+            entry.task, entry.job = task, task
+            if end is not None and number < len(end.failed):
+                about: About | None = end.abouts[number]
+                state = FAILED if end.failed[number] else READY
+                self.entries.settle(ref.id, state, about)
+            refs.append(ref)
+        return refs
+
+    # -- the session -----------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        state = "over" if self.ended is not None else f"{self.workers} workers"
+        return f"Session({self.session!r}, {state})"
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return self.mimebundle(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.leave()
+
+    def __getitem__(self, key: str) -> str:
+        return self.address_info[key]
+
+    @property
+    def address_info(self) -> dict[str, str]:
+        return {"address": self.backend.address, "node_id": platform.node()}
+
+    @property
+    def workers(self) -> int:
+        return self.backend.workers
+
+    @property
+    def capacity(self) -> int:
+        return self.looking.capacity()
+
+    @property
+    def ended(self) -> str | None:
+        return self.entries.ended or self.backend.ended
+
+    def keep(self, linger: float) -> None:
+        """It outlives its drivers by itself, until somebody leaves it with goodbye."""
+
+    def close(self, goodbye: bool = True) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        if self._late is not None:
+            self._late.set()
+        try:
+            self.backend.close(goodbye)
+        finally:
+            self.entries.end("The session was shut down.")
+            self._prints.close()
+
+    def abandon(self) -> None:
+        self._closed = True
+        self._prints.abandon()
+        self.entries.ended = "The session is the parent process's."
+
+
+if TYPE_CHECKING:
+
+    def _is_engine(engine: ClusterEngine) -> Engine:
+        return engine

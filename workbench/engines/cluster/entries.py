@@ -1,0 +1,243 @@
+"""Entries: the objects that this process of a cluster's session knows, and who waits for which.
+
+Any thread may call. What the system reports comes in its threads: `settle` is soon over.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any
+
+from workbench.core.events import About
+from workbench.engines.base import engine_of
+from workbench.engines.cluster.backend import Native, StoredValue
+from workbench.errors import ForeignRefError, SessionError, WorkbenchError
+from workbench.ref import ObjectRef
+
+Listener = Callable[[int], None]
+
+PENDING, READY, FAILED, FREED, UNKNOWN = "pending", "ready", "failed", "freed", "in the store"
+
+
+class KnownObject:
+    """One object. ``native`` is the system's; None while it isn't known. ``error``: why there is
+    none; ``task`` made it, or will, named ``name``; ``stored`` is its value, if only we have it."""
+
+    __slots__ = (
+        "about", "actor", "created", "error", "id", "is_watched", "job", "listeners", "name",
+        "native", "origin", "pinned", "state", "stored", "task",
+    )  # fmt: skip
+
+    def __init__(self, id: int, native: Native, state: str) -> None:
+        self.id = id
+        self.native = native
+        self.state = state
+        self.error: WorkbenchError | None = None
+        self.about: About | None = None
+        self.stored: StoredValue | None = None
+        self.task = 0
+        self.name = ""
+        self.origin = 0
+        self.job = 0
+        self.actor = ""
+        self.pinned = ""
+        self.created = time.monotonic()
+        self.listeners: list[Listener] = []
+        self.is_watched = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is there, or never will be."""
+        return self.state in (READY, FAILED, FREED)
+
+
+class Entries:
+    """See the module. ``watch`` is asked to have `settle` called for an entry nobody watches."""
+
+    def __init__(self, engine: Any, watch: Callable[[KnownObject], None]) -> None:
+        self._engine = engine
+        self._watch = watch
+        self._entries: dict[int, KnownObject] = {}
+        self._refs: dict[int, weakref.ref[ObjectRef]] = {}
+        self.lock = threading.RLock()
+        self.changed = threading.Condition(self.lock)
+        self.ended: str | None = None
+
+    def new(self, id: int, native: Native, state: str) -> tuple[ObjectRef, KnownObject]:
+        """The handle of an object, known from now on as long as that lives."""
+        with self.lock:
+            known = self.find(id)
+            if known is not None and (entry := self._entries.get(id)) is not None:
+                if entry.native is None:
+                    entry.native = native
+                return known, entry
+            ref = ObjectRef(id, self._engine)
+            entry = self._entries[id] = KnownObject(id, native, state)
+            self._refs[id] = weakref.ref(ref, lambda dead: self._dropped(id, dead))
+            return ref, entry
+
+    def _dropped(self, id: int, dead: weakref.ref[ObjectRef]) -> None:
+        # Without the lock: a finalizer may come anywhere. Each step is one.
+        if self._refs.get(id) is dead:
+            self._refs.pop(id, None)
+            self._entries.pop(id, None)
+
+    def find(self, id: int) -> ObjectRef | None:
+        """The handle of an object that has one here."""
+        held = self._refs.get(id)
+        return None if held is None else held()
+
+    def get(self, id: int) -> KnownObject | None:
+        """What is known of an object."""
+        return self._entries.get(id)
+
+    def of(self, ref: ObjectRef) -> KnownObject:
+        """The entry of a handle; ForeignRefError if it is another session's."""
+        entry = self._entries.get(ref.id)
+        if entry is None or engine_of(ref) is not self._engine:
+            if ref.session == self._engine.session and entry is not None:
+                return entry
+            raise ForeignRefError(
+                f"This ref belongs to session {ref.session!r}, and this is session "
+                f"{self._engine.session!r}. A ref is good only inside its own session."
+            )
+        return entry
+
+    def all(self) -> list[KnownObject]:
+        """Those that have handles here."""
+        return list(self._entries.values())
+
+    def settle(
+        self, id: int, state: str, about: About | None = None, error: WorkbenchError | None = None
+    ) -> None:
+        """The object is there, or never will be."""
+        with self.lock:
+            entry = self._entries.get(id)
+            if entry is None or entry.state == FREED:
+                return
+            entry.state, entry.error = state, error
+            entry.about = about or entry.about
+            listeners, entry.listeners = entry.listeners, []
+            self.changed.notify_all()
+        for listener in listeners:
+            listener(id)
+
+    def announce(self, refs: Iterable[ObjectRef], listener: Listener) -> None:
+        """Have it called with each once it is over: now, or then."""
+        for ref in refs:
+            entry = self.of(ref)
+            with self.lock:
+                if not entry.is_over:
+                    entry.listeners.append(listener)
+                    self.watch(entry)
+                    continue
+            listener(entry.id)
+
+    def watch(self, entry: KnownObject) -> None:
+        """Have it settled when the system says so."""
+        with self.lock:
+            if entry.state != UNKNOWN or entry.is_watched or entry.native is None:
+                return
+            entry.is_watched = True
+        self._watch(entry)
+
+    def wait(self, done: Callable[[], bool], timeout: float | None) -> bool:
+        """Until that is so: looked at whenever something has settled. SessionError at the end."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        with self.lock:
+            while not done():
+                if self.ended is not None:
+                    raise SessionError(self.ended)
+                left = None if deadline is None else deadline - time.monotonic()
+                if left is not None and left <= 0:
+                    return False
+                self.changed.wait(left)
+            return True
+
+    def end(self, reason: str) -> None:
+        """Nothing pending will ever come."""
+        with self.lock:
+            self.ended = reason
+            waiting = [(e.id, e.listeners) for e in self._entries.values() if e.listeners]
+            self.changed.notify_all()
+        for id, listeners in waiting:
+            for listener in listeners:
+                with suppress(Exception):
+                    listener(id)
+
+
+class ArrivalQueue:
+    """An `engines.base.Arrivals` over entries. ``wait(done, timeout, refs)`` waits for one."""
+
+    def __init__(
+        self, entries: Entries, wait: Callable[[Callable[[], bool], float | None, Any], bool]
+    ) -> None:
+        self._entries = entries
+        self._wait = wait
+        self._pending: dict[int, ObjectRef] = {}
+        self._came: deque[ObjectRef] = deque()
+        self._waiting: list[Future[None]] = []
+
+    def add(self, refs: Iterable[ObjectRef]) -> None:
+        new = [ref for ref in refs if ref.id not in self._pending]
+        self._pending.update((ref.id, ref) for ref in new)
+        self._entries.announce(new, self._arrived)
+
+    def _arrived(self, id: int) -> None:
+        ref = self._pending.pop(id, None)
+        if ref is None:
+            return
+        self._came.append(ref)
+        with self._entries.lock:
+            self._entries.changed.notify_all()
+        self._notify()
+
+    def _notify(self) -> None:
+        while self._waiting:
+            with suppress(IndexError):
+                future = self._waiting.pop()
+                if future.set_running_or_notify_cancel():
+                    future.set_result(None)
+
+    def take(self) -> ObjectRef | None:
+        return self._came.popleft() if self._came else None
+
+    def next(self, timeout: float | None = None) -> ObjectRef | None:
+        if not self._came:
+            self._wait(lambda: bool(self._came), timeout, lambda: list(self._pending.values()))
+        return self.take()
+
+    def soon(self) -> Future[None] | None:
+        future: Future[None] = Future()
+        self._waiting.append(future)
+        if self._came:
+            self._notify()
+            return None
+        return future
+
+    def close(self) -> None:
+        self._pending.clear()
+        self._came.clear()
+
+
+def first(
+    refs: Sequence[Any], is_ready: Callable[[Any], bool], count: int
+) -> tuple[list[Any], list[Any]]:
+    """The first ``count`` that are ready, or as many as are; and all others. In order both."""
+    ready: list[Any] = []
+    others: list[Any] = []
+    for place, ref in enumerate(refs):
+        if not is_ready(ref):
+            others.append(ref)
+            continue
+        ready.append(ref)
+        if len(ready) == count:
+            others += refs[place + 1 :]
+            break
+    return ready, others

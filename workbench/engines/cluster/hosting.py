@@ -1,0 +1,436 @@
+"""Hosting: runs heads in a process of a cluster's, on `host`, as our own workers run tasks.
+
+No client and no store of ours: what it shows and how it ends goes through a `ChannelLink`, its
+values through a `Packer`, and objects come from the system, by the engine of this process.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import msgspec
+
+from workbench.api.actors import CREATION, Blueprint
+from workbench.client.arguments import SLOTTED, fill_slots, parameters_of, slot_names
+from workbench.core.events import ID_BITS
+from workbench.engines.cluster.backend import BEGAN, ENDED, Native, StoredValue, TaskEnd
+from workbench.engines.cluster.channel import ChannelLink
+from workbench.engines.cluster.heads import Head
+from workbench.engines.cluster.parcels import Packer, refused
+from workbench.errors import ActorExit
+from workbench.host.actor_instance import made_on_loop, method_of, variables_of
+from workbench.host.environment import set_variables
+from workbench.host.interrupts import Interrupts
+from workbench.host.link import Failed
+from workbench.host.process_state import ProcessState
+from workbench.host.reloading import Reloader
+from workbench.host.results import (
+    STOPPED,
+    Types,
+    async_iterator,
+    counted,
+    iterable,
+    no_actor,
+    take,
+    take_async,
+    yields_results,
+)
+from workbench.host.tracebacks import let_go, task_failure
+from workbench.ref import ObjectRef
+from workbench.serialization import codec
+from workbench.serialization.class_states import building
+
+_encode = msgspec.msgpack.Encoder().encode
+
+Outcome = tuple[str, tuple[StoredValue, ...]]
+"""How the task ended, and its results."""
+
+
+class Opener(Protocol):
+    """What hosting needs of the engine of its process."""
+
+    packer: Packer
+
+    def learn(self, ids: Sequence[int], natives: Sequence[Native]) -> list[ObjectRef]:
+        """Handles of objects that came along."""
+
+    def stored(self, ref: ObjectRef) -> StoredValue:
+        """What the system has of an object; waits for it."""
+
+    def know_serializers(self, count: int) -> None:
+        """So many were registered by now."""
+
+
+class Hosting:
+    """See the module. Made in the main thread, once a process.
+
+    ``finish`` is `OutputQueue.finish`. ``begins`` and ``ends`` are told of each task, so that
+    others can find who runs it.
+    """
+
+    def __init__(
+        self,
+        opener: Opener,
+        link: ChannelLink,
+        finish: Callable[[int], None],
+        worker: int,
+        begins: Callable[[int], object] = bool,
+        ends: Callable[[int], object] = bool,
+    ) -> None:
+        self._opener = opener
+        self._link = link
+        self._finish = finish
+        self.worker = worker
+        self._begins = begins
+        self._ends = ends
+        self._reloader = Reloader(False)
+        self._state: ProcessState | None = ProcessState()
+        self._functions: dict[int, Any] = {}
+        self._instance: Any = None
+        self._cls: type = object
+        self.interrupts = Interrupts()
+        self.stopped: set[int] = set()  # by a person, not by their timeout
+        self.work = link.work
+        self.actor = 0
+        self.namespace = ""
+        self.is_restarted = False
+        self.leaves = False
+
+    @property
+    def variables(self) -> dict[str, Any]:
+        """What an actor keeps here."""
+        return variables_of(self._instance, self._cls) if self.actor else {}
+
+    # -- running ---------------------------------------------------------------------------------
+
+    def run(
+        self, head: Head, deps: Sequence[StoredValue], inside: Sequence[Native]
+    ) -> tuple[TaskEnd, tuple[StoredValue, ...]]:
+        """Run one task in this thread, and say how it ended: its end, and a value per result."""
+        found: list[tuple[TaskEnd, tuple[StoredValue, ...]]] = []
+
+        def run_it(head: Head) -> None:
+            found.append(self._run(head, deps, inside))
+
+        if head.method or self._state is None:
+            if self._state is not None:
+                self._state.close()
+                self._state = None
+            run_it(head)
+        else:
+            plain = head.spec is None
+            self._state.run(run_it, head, (head.function, head.origin) if plain else None)
+        return found[0]
+
+    def _run(self, head: Head, deps: Sequence[StoredValue], inside: Sequence[Native]) -> Any:
+        interrupts, task = self.interrupts, head.task
+        with self._running(head) as keep:
+            started = time.perf_counter()
+            tries = itertools.count()
+            while True:
+                retry_on: Types = ()
+                interrupts.begin(task)
+                try:
+                    if head.method == "":
+                        self._reloader.before_task()
+                    retry_on = _retry_on(head)
+                    function, args, kwargs = self._prepared(head, deps, inside, keep)
+                    started = time.perf_counter()
+                    interrupts.enter(task)
+                    with self._limited(head):
+                        result = function(*args, **kwargs)
+                        if inspect.isgenerator(result) and yields_results(head, function):
+                            result = take(head, result, retry_on)
+                    interrupts.inside = 0
+                    interrupts.end(task)
+                    outcome = self._results(head, result)
+                except BaseException as error:
+                    interrupts.inside = 0
+                    interrupts.end(task)
+                    if self._again(head, error, retry_on, next(tries)):
+                        continue
+                    outcome = self._failure(head, error)
+                break
+            if head.method == "":
+                self._reloader.after_task()
+            return self._ended(head, outcome, started)
+
+    async def run_async(
+        self, head: Head, deps: Sequence[StoredValue], inside: Sequence[Native]
+    ) -> tuple[TaskEnd, tuple[StoredValue, ...]]:
+        """The same on an actor's loop: what its method awaits lets others run."""
+        with self._running(head) as keep:
+            started = time.perf_counter()
+            tries = itertools.count()
+            while True:
+                retry_on: Types = ()
+                try:
+                    retry_on = _retry_on(head)
+                    function, args, kwargs = self._prepared(head, deps, inside, keep)
+                    if head.method == CREATION:
+                        result = self._instance = await made_on_loop(self._cls, args, kwargs)
+                    else:
+                        result = function(*args, **kwargs)
+                        if inspect.isawaitable(result):
+                            result = await result
+                        if inspect.isasyncgen(result) and yields_results(head, function):
+                            result = await take_async(head, result, retry_on)
+                        elif inspect.isgenerator(result) and yields_results(head, function):
+                            result = take(head, result, retry_on)
+                    outcome = self._results(head, result)
+                except BaseException as error:
+                    if self._again(head, error, retry_on, next(tries)):
+                        continue
+                    outcome = self._failure(head, error)
+                break
+            return self._ended(head, outcome, started)
+
+    def stream(
+        self, head: Head, deps: Sequence[StoredValue], inside: Sequence[Native]
+    ) -> Iterator[StoredValue | TaskEnd]:
+        """Its items as they are made; its end comes last. What it raises is the last item."""
+        interrupts, task, made = self.interrupts, head.task, 0
+        with self._running(head) as keep:
+            started = time.perf_counter()
+            outcome: Outcome = "done", ()
+            interrupts.begin(task)
+            try:
+                function, args, kwargs = self._prepared(head, deps, inside, keep)
+                interrupts.enter(task)
+                items = iter(iterable(head, function(*args, **kwargs)))
+                for item in items:
+                    interrupts.inside = 0
+                    stored = self._stored(item, f"an item of {head.name}", f"item of {head.name}")
+                    made += 1
+                    self._link.flush()
+                    yield stored
+                    interrupts.enter(task)
+            except BaseException as error:
+                interrupts.inside = 0
+                outcome = self._failure(head, error)
+            interrupts.inside = 0
+            interrupts.end(task)
+            end, _ = self._ended(head, outcome, started, made)
+            if outcome[1]:
+                yield outcome[1][0]
+            yield end
+
+    async def stream_async(
+        self, head: Head, deps: Sequence[StoredValue], inside: Sequence[Native]
+    ) -> AsyncIterator[StoredValue | TaskEnd]:
+        """The same on a loop."""
+        made = 0
+        with self._running(head) as keep:
+            started = time.perf_counter()
+            outcome: Outcome = "done", ()
+            try:
+                function, args, kwargs = self._prepared(head, deps, inside, keep)
+                async for item in async_iterator(head, function(*args, **kwargs)):
+                    made += 1
+                    yield self._stored(item, f"an item of {head.name}", f"item of {head.name}")
+            except Exception as error:
+                outcome = self._failure(head, error)
+            end, _ = self._ended(head, outcome, started, made)
+            if outcome[1]:
+                yield outcome[1][0]
+            yield end
+
+    @contextmanager
+    def _running(self, head: Head) -> Iterator[list[ObjectRef]]:
+        """Around one task; what it gives keeps the objects that came along."""
+        keep: list[ObjectRef] = []
+        self._opener.know_serializers(head.serializers)
+        self._link.begin(head)
+        if is_own(head):
+            self._link.say(head, BEGAN, b"")
+            self._link.flush()
+        self._begins(head.task)
+        with self.work.task(head):
+            yield keep
+
+    @contextmanager
+    def _limited(self, head: Head) -> Iterator[None]:
+        """Stop it when its time is up."""
+        seconds = 0.0 if head.spec is None else head.spec.timeout
+        if not seconds:
+            yield
+            return
+        timer = threading.Timer(seconds, self.interrupts.stop, [head.task])
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _again(self, head: Head, error: BaseException, retry_on: Types, tried: int) -> bool:
+        stopped = self.interrupts.is_stopping(head.task)
+        left = head.retries < 0 or tried < head.retries
+        return isinstance(error, retry_on) and left and not stopped
+
+    # -- what it is called with ------------------------------------------------------------------
+
+    def _prepared(
+        self, head: Head, deps: Sequence[StoredValue], inside: Sequence[Native],
+        keep: list[ObjectRef],
+    ) -> tuple[Callable[..., Any], Any, Any]:  # fmt: skip
+        keep += self._opener.learn(head.inside, inside)
+        for dep in deps:
+            if dep.failed:
+                raise _InheritedError(dep)
+            keep += self._opener.learn(dep.inside, dep.natives)
+        if head.spec is not None and head.spec.env:
+            set_variables(head.spec.env)
+        submitter = head.task >> ID_BITS
+        building.submitter, building.origin = submitter, (submitter, head.task)
+        if head.method == CREATION:
+            blueprint: Blueprint = self._function(head, keep)
+            self.actor, self._cls = head.actor, blueprint.cls
+            self.namespace = head.spec.namespace if head.spec is not None else ""
+            function: Any = self._make
+        elif head.method:
+            function = method_of(self._instance, head.method)
+        else:
+            function = self._function(head, keep)
+        return function, *self._arguments(head, deps, parameters_of(function))
+
+    def _make(self, /, *args: Any, **kwargs: Any) -> None:
+        self._instance = self._cls(*args, **kwargs)
+
+    def _function(self, head: Head, keep: list[ObjectRef]) -> Any:
+        function = self._functions.get(head.function)
+        if function is None:
+            if head.code:
+                stored = StoredValue(head.code)
+            else:
+                stored = self._opener.stored(keep[0])
+                keep += self._opener.learn(stored.inside, stored.natives)
+            function = self._opener.packer.open(head.function, stored, name=head.name)
+            self._functions[head.function] = function
+        return function
+
+    def _arguments(
+        self, head: Head, deps: Sequence[StoredValue], parameters: tuple[str, ...]
+    ) -> Any:
+        ids = list(head.deps)
+        opener = self._opener.packer
+        if not ids and not head.args:
+            return (), {}
+        if head.args == SLOTTED:
+            packed = opener.open(ids.pop(0), deps[0], name="arguments")
+            deps = deps[1:]
+        else:
+            packed = codec.deserialize_inline(head.args, where=_ARGUMENTS)
+        if not ids:
+            return packed
+        names = slot_names(packed, parameters)
+        values = [
+            opener.open(id, dep, name=names.get(n, ""))
+            for n, (id, dep) in enumerate(zip(ids, deps, strict=True))
+        ]
+        return fill_slots(packed, values)
+
+    # -- what comes of it ------------------------------------------------------------------------
+
+    def _stored(self, value: Any, name: str, site: str) -> StoredValue:
+        return self._opener.packer.pack(value, lambda: {name: value}, site=site)
+
+    def _results(self, head: Head, result: Any) -> Outcome:
+        if head.method == CREATION or head.returns == 0:
+            return "done", ()
+        results = (result,) if head.returns == 1 else counted(head, result)
+        binds = head.spec.binds if head.spec is not None else ()
+        names = ("", *binds) if binds else ("",) * len(results)
+        values = []
+        for part, name in zip(results, names, strict=True):
+            if type(part) is Failed:
+                values.append(self._error(part.error, head))
+                continue
+            try:
+                site = f"result of {head.name}"
+                values.append(self._stored(part, name or f"the result of {head.name}", site))
+            except Exception as error:
+                if head.returns == 1:
+                    raise
+                values.append(self._error(error, head))
+        return "failed" if values[0].failed else "done", tuple(values)
+
+    def _failure(self, head: Head, error: BaseException) -> Outcome:
+        owed = 1 if head.method == CREATION or head.returns == 0 else head.returns
+        if isinstance(error, _InheritedError):
+            return "failed", (error.stored,) * owed
+        if isinstance(error, ActorExit | SystemExit) and self.actor and head.method != CREATION:
+            self.leaves = True
+        if isinstance(error, STOPPED) and self.interrupts.is_stopping(head.task):
+            timeout = 0.0 if head.spec is None else head.spec.timeout
+            if timeout and head.task not in self.stopped:
+                text = f"`{head.name}` ran for longer than its timeout of {timeout:g} s."
+                return "stopped", (refused("timeout", text),) * owed
+            return "stopped", (refused("cancelled", f"`{head.name}` was stopped."),) * owed
+        shown = no_actor(error, head.actor) if head.method == CREATION else error
+        value = self._error(shown, head)
+        let_go(error)
+        return "failed", (value,) * owed
+
+    def _error(self, error: BaseException, head: Head) -> StoredValue:
+        packer = self._opener.packer
+        return packer.failure(task_failure(error, head.name, packer.reducers([])))
+
+    def _ended(
+        self, head: Head, outcome: Outcome, started: float, items: int = 0
+    ) -> tuple[TaskEnd, tuple[StoredValue, ...]]:
+        task = head.task
+        self.interrupts.forget(task)
+        self.stopped.discard(task)
+        self._ends(task)
+        self._finish(task)
+        how, values = outcome
+        end = TaskEnd(
+            task, how, time.perf_counter() - started, self._link.shown(task),
+            tuple(value.failed for value in values), tuple(value.about for value in values),
+            self.worker, self.work.leaves_threads(head), items,
+        )  # fmt: skip
+        if is_own(head):
+            self._link.say(head, ENDED, _encode(end))
+        self._link.flush()
+        return end, values
+
+    # -- stopping: any thread but the task's -----------------------------------------------------
+
+    def stop(self, task: int) -> bool:
+        """Interrupt a task that runs here; False if it doesn't."""
+        if not self.work.runs(task):
+            return False
+        self.stopped.add(task)
+        self.interrupts.stop(task)
+        return True
+
+
+class _InheritedError(Exception):
+    """An argument is a failure: the task's results are that, too."""
+
+    def __init__(self, stored: StoredValue) -> None:
+        super().__init__()
+        self.stored = stored
+
+
+_ARGUMENTS = codec.Where("arguments", "on the worker")
+_OPTIONS = codec.Where("retry_exceptions", "on the worker")
+
+
+def is_own(head: Head) -> bool:
+    """Whether it is one of a background cell's own tasks, and none that these submit."""
+    return head.spec is not None and bool(head.spec.job)
+
+
+def _retry_on(head: Head) -> Types:
+    if head.spec is None or not head.spec.retry_on:
+        return ()
+    types: Types = codec.deserialize_inline(head.spec.retry_on, where=_OPTIONS)
+    return types

@@ -1,0 +1,302 @@
+"""Keeper: what of a session outlives its kernel: names, background cells, what these showed, who is
+there. A pure record keeper: it runs in an actor, or in a scheduler, which tells it the time.
+
+Natives are opaque to it; whoever runs it sees to it that what it keeps lives on.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from workbench.core.events import PROGRESS, About, Output
+from workbench.core.logs import Log
+from workbench.core.snapshot import ClientRecord, JobRecord, WorkerRecord
+from workbench.engines.cluster.backend import BEGAN, ENDED, Message, Native, TaskEnd
+
+MOST_JOBS = 1000
+"""Jobs that are remembered after their end."""
+
+MOST_QUEUED = 100_000
+"""Messages for one driver that doesn't fetch them: it has gone, or will not come back in time."""
+
+batch_of = msgspec.msgpack.Decoder(list[Message]).decode
+end_of = msgspec.msgpack.Decoder(TaskEnd).decode
+encode = msgspec.msgpack.Encoder().encode
+
+
+class Named(NamedTuple):
+    """An object that has a name."""
+
+    id: int
+    native: Native
+    about: About | None
+
+
+class JobTask(NamedTuple):
+    """One task of a job, as it is announced: ``natives`` are those of its results."""
+
+    task: int
+    group: int
+    name: str
+    binds: tuple[str, ...]
+    size: int
+    audience: int
+    origin: int
+    natives: tuple[Native, ...]
+
+
+class _Driver:
+    """One driver: what waits for it."""
+
+    def __init__(self, record: ClientRecord) -> None:
+        self.record = record
+        self.queue: list[Message] = []
+
+
+class _Job:
+    """One background cell."""
+
+    def __init__(self, number: int, first: JobTask, now: float) -> None:
+        self.number = number
+        self.first = first
+        self.tasks: dict[int, JobTask] = {}
+        self.ends: dict[int, TaskEnd] = {}
+        self.audience: dict[int, int] = {}  # driver → its number for it
+        self.log = Log()
+        self.submitted = now
+        self.began: float | None = None
+        self.seconds = 0.0
+        self.worker = 0
+        self.kept = False
+        self.stopped = False
+
+    @property
+    def is_over(self) -> bool:
+        return len(self.ends) >= self.first.size
+
+    def record(self, now: float) -> JobRecord:
+        bad = [end.how for end in self.ends.values() if end.how != "done"]
+        state = "queued" if self.began is None else "running"
+        if self.is_over:
+            state = "stopped" if "stopped" in bad else "failed" if bad else "done"
+        seconds = self.seconds if self.is_over else now - (self.began or now)
+        first = self.first
+        return JobRecord(
+            first.task, self.number, first.name, state, max(seconds, 0.0), self.log.lines,
+            self.log.displays, first.binds, self.kept, len(self.ends), first.size, self.worker,
+            len(bad), first.binds if self.kept and self.is_over else (),
+        )  # fmt: skip
+
+
+class KeptJob(NamedTuple):
+    """A job for somebody who asked for it: what it showed, and each task's natives and end."""
+
+    record: JobRecord
+    outputs: tuple[Output, ...]
+    tasks: tuple[JobTask, ...]
+    ends: tuple[TaskEnd | None, ...]
+
+
+class Keeper:
+    """See the module. One thread at a time. ``clock`` is a monotonic one, in seconds.
+
+    ``wake`` is told of the drivers for whom something waits now: whoever runs this hands it on.
+    """
+
+    def __init__(self, clock: Callable[[], float], wake: Callable[[int], object]) -> None:
+        self._clock = clock
+        self._wake = wake
+        self._drivers: dict[int, _Driver] = {}
+        self._numbers = itertools.count(1)
+        self._workers: dict[str, WorkerRecord] = {}
+        self._names: dict[str, Named] = {}
+        self._serializers: list[tuple[int, bytes]] = []
+        self._jobs: dict[int, _Job] = {}  # by id
+        self._job_of: dict[int, int] = {}  # by task
+
+    # -- who is there -------------------------------------------------------------------------
+
+    def join(self, audience: int, pid: int, label: str) -> int:
+        """A driver comes; returns how many others there are."""
+        others = len(self._drivers)
+        record = ClientRecord(len(self._drivers) + 1, pid, "driver", label, audience)
+        self._drivers[audience] = _Driver(record)
+        return others
+
+    def leave(self, audience: int) -> int:
+        """It goes; returns how many are left. What its jobs show is kept from now on."""
+        self._drivers.pop(audience, None)
+        for job in self._jobs.values():
+            if job.audience.pop(audience, None) is not None and not job.audience:
+                job.kept = True
+        return len(self._drivers)
+
+    def drivers(self) -> tuple[ClientRecord, ...]:
+        """Those that are there."""
+        return tuple(driver.record for driver in self._drivers.values())
+
+    def enroll(self, key: str, pid: int, node: str) -> int:
+        """A worker's number, small and the same as long as it lives."""
+        if key not in self._workers:
+            self._workers[key] = WorkerRecord(len(self._workers) + 1, pid, "idle", ())
+        return self._workers[key].number
+
+    def workers(self) -> tuple[WorkerRecord, ...]:
+        """All that have come."""
+        return tuple(self._workers.values())
+
+    # -- the channel ---------------------------------------------------------------------------
+
+    def push(self, batch: bytes) -> None:
+        """What a worker sends."""
+        for message in batch_of(batch):
+            self._passed(message)
+
+    def _passed(self, message: Message) -> None:
+        job = self._jobs.get(message.job) if message.job else None
+        if job is None:
+            if not message.job:
+                self._send(message.audience, message)
+            return
+        if message.kind == BEGAN:
+            job.worker = message.worker
+            job.began = self._clock() if job.began is None else job.began
+        elif message.kind == ENDED:
+            self._ended(job, end_of(message.data))
+        elif message.kind != PROGRESS:
+            job.log.add(Output(message.task, message.kind, message.data, 0, message.worker))
+        for audience, origin in job.audience.items():
+            self._send(audience, msgspec.structs.replace(message, origin=origin))
+
+    def _send(self, audience: int, message: Message) -> None:
+        driver = self._drivers.get(audience)
+        if driver is not None and len(driver.queue) < MOST_QUEUED:
+            driver.queue.append(message)
+            self._wake(audience)
+
+    def take(self, audience: int) -> bytes:
+        """What waits for a driver; it is its from now on."""
+        driver = self._drivers.get(audience)
+        if driver is None or not driver.queue:
+            return b""
+        queue, driver.queue = driver.queue, []
+        return encode(queue)
+
+    def knows(self, audience: int) -> bool:
+        """Whether such a driver is there."""
+        return audience in self._drivers
+
+    # -- names -----------------------------------------------------------------------------------
+
+    def bind(self, name: str, id: int, native: Native, about: About | None) -> None:
+        """Give an object a name, and take that from what had it."""
+        self._names[name] = Named(id, native, about)
+
+    def rebind(self, id: int, native: Native) -> None:
+        """The object lies elsewhere now."""
+        for name, named in self._names.items():
+            if named.id == id:
+                self._names[name] = named._replace(native=native)
+
+    def unbind(self, name: str) -> None:
+        """Take a name away."""
+        self._names.pop(name, None)
+
+    def dropped(self, ids: Sequence[int]) -> None:
+        """These objects were freed: they have no names any more."""
+        self._names = {name: each for name, each in self._names.items() if each.id not in ids}
+
+    def find(self, name: str) -> Named | None:
+        """What has the name."""
+        return self._names.get(name)
+
+    def named(self, beginning: str = "") -> dict[str, tuple[int, About | None]]:
+        """All names that begin so."""
+        return {
+            name: (each.id, each.about)
+            for name, each in self._names.items()
+            if name.startswith(beginning)
+        }
+
+    def identify(self, ends: str) -> list[Named]:
+        """Named objects whose id in hex begins or ends so."""
+        hexes = {each.id: each for each in self._names.values()}
+        return [e for id, e in hexes.items() if f"{id:016x}".startswith(ends)
+                or f"{id:016x}".endswith(ends)]  # fmt: skip
+
+    # -- serializers -----------------------------------------------------------------------------
+
+    def register(self, number: int, payload: bytes) -> int:
+        """A custom serializer, or (no payload) its end; returns how many came by now."""
+        self._serializers.append((number, payload))
+        return len(self._serializers)
+
+    def serializers(self, since: int) -> list[tuple[int, bytes]]:
+        """Those that came after so many."""
+        return self._serializers[since:]
+
+    # -- background cells ------------------------------------------------------------------------
+
+    def job(self, task: JobTask) -> None:
+        """One more task of a job: submitted now."""
+        job = self._jobs.get(task.group or task.task)
+        if job is None:
+            job = _Job(next(self._numbers), task, self._clock())
+            job.audience[task.audience] = task.origin
+            self._jobs[task.group or task.task] = job
+            self._forget_old()
+        job.tasks[task.task] = task
+        self._job_of[task.task] = job.first.task
+
+    def ended(self, end: TaskEnd) -> None:
+        """A job's task is over, and said nothing itself: its process has died, or it never ran."""
+        job = self._jobs.get(self._job_of.get(end.task, 0))
+        if job is not None and end.task not in job.ends:
+            self._passed(Message(end.task, ENDED, encode(end), 0, 0, job.first.task, end.worker))
+
+    def _ended(self, job: _Job, end: TaskEnd) -> None:
+        job.ends[end.task] = end
+        if job.is_over and job.began is not None:
+            job.seconds = self._clock() - job.began
+
+    def _forget_old(self) -> None:
+        over = [id for id, job in self._jobs.items() if job.is_over and not job.audience]
+        for id in over[: max(len(self._jobs) - MOST_JOBS, 0)]:
+            for task in self._jobs.pop(id).tasks:
+                self._job_of.pop(task, None)
+
+    def jobs(self) -> tuple[JobRecord, ...]:
+        """All that are remembered."""
+        now = self._clock()
+        return tuple(job.record(now) for job in self._jobs.values())
+
+    def shown_by(self, id: int) -> tuple[Output, ...] | None:
+        """What a job has shown; None: there is none."""
+        job = self._jobs.get(id)
+        return None if job is None else tuple(job.log)
+
+    def collect(self, id: int, audience: int, origin: int, name: str) -> KeptJob | None:
+        """What there is of a job, and from now on all it shows goes to that driver, too.
+
+        With a ``name`` only what it assigned to that is wanted: its output stays where it is.
+        """
+        job = self._jobs.get(id)
+        if job is None:
+            return None
+        record = job.record(self._clock())
+        outputs: Iterable[Output] = ()
+        if not name:
+            job.audience[audience] = origin
+            job.kept = False
+            outputs = job.log
+        tasks = tuple(job.tasks.values())
+        ends = tuple(job.ends.get(each.task) for each in tasks)
+        return KeptJob(record, tuple(outputs), tasks, ends)
+
+    def ask(self, question: str, *args: Any) -> Any:
+        """Any of these methods, by name: see `Backend.ask`."""
+        return getattr(self, question)(*args)

@@ -1,0 +1,169 @@
+"""What is told of a session on a cluster: its records, as far as they are known here."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import time
+from typing import Any
+
+from workbench.core.events import About, Place
+from workbench.core.snapshot import (
+    A_RESULT,
+    Account,
+    Change,
+    ClientRecord,
+    ObjectDescription,
+    ObjectRecord,
+    PinRecord,
+    Snapshot,
+    TaskRecord,
+)
+from workbench.engines.cluster.backend import Backend, ClusterParts
+from workbench.engines.cluster.entries import FAILED, PENDING, UNKNOWN, Entries, KnownObject
+from workbench.engines.cluster.tasks import ClusterTasks
+from workbench.errors import SessionError
+from workbench.ref import ObjectRef
+
+SCOPE = "what this process holds, and what has a name"
+
+FRESH = 1.0
+"""Seconds for which what the system told of itself is used again."""
+
+
+class Looking:
+    """See the module. Any thread may ask."""
+
+    def __init__(
+        self, engine: Any, backend: Backend, entries: Entries, tasks: ClusterTasks
+    ) -> None:
+        self._engine = engine
+        self._backend = backend
+        self._entries = entries
+        self._tasks = tasks
+        self._parts: tuple[float, ClusterParts] | None = None
+
+    def _told(self) -> ClusterParts:
+        now = time.monotonic()
+        if self._parts is None or now - self._parts[0] > FRESH:
+            self._parts = now, self._backend.parts()
+        return self._parts[1]
+
+    def capacity(self) -> int:
+        """Bytes that all nodes' stores may hold; 0: not known here."""
+        return self._told().capacity or 0
+
+    def _named(self) -> dict[int, tuple[tuple[str, ...], About | None]]:
+        found: dict[int, tuple[tuple[str, ...], About | None]] = {}
+        for name, (id, about) in self._backend.ask("named", "").items():
+            names = found.get(id, ((), None))[0]
+            found[id] = (*names, *(() if name.startswith("\0") else (name,))), about
+        return found
+
+    def names_of(self, id: int) -> tuple[str, ...]:
+        """The names of one object."""
+        return self._named().get(id, ((), None))[0]
+
+    def summary(self) -> Snapshot:
+        return self.snapshot()
+
+    def snapshot(self) -> Snapshot:
+        if self._engine.ended is not None:
+            raise SessionError(self._engine.ended)
+        told, named = self._told(), self._named()
+        clients: tuple[ClientRecord, ...] = self._backend.ask("drivers")
+        me = next((c.client for c in clients if c.pid == os.getpid()), 0)
+        held = {entry.id: entry for entry in self._entries.all()}
+        objects = [self._record(entry, named, me) for entry in held.values()]
+        for id, (names, about) in named.items():
+            if id not in held and names:
+                objects.append(_named_record(id, names, about))
+        live = sum(r.size for r in objects if r.where == "memory")
+        running = told.running if told.running is not None else None
+        return Snapshot(
+            session=self._engine.session, capacity=told.capacity, live=live, granted=None,
+            queued=told.queued, running=running, objects=tuple(objects), workers=told.workers,
+            clients=clients, actors=told.actors, spilled=None, jobs=self._backend.ask("jobs"),
+            count=len(objects), segments=None, history=None, taken=time.time(),
+            engine=self._backend.engine, available=told.available, scope=SCOPE,
+            names=sum(len(names) for names, _ in named.values()),
+        )  # fmt: skip
+
+    def _record(self, entry: KnownObject, named: Any, me: int) -> ObjectRecord:
+        names, about = named.get(entry.id, ((), None))
+        about = entry.about or about
+        size = 0 if about is None else about.inband + about.outband
+        state = {FAILED: "failed", PENDING: "pending"}.get(entry.state, "ready")
+        where = "pending" if entry.state == PENDING else "memory" if size > 16 << 10 else "inline"
+        if entry.state == UNKNOWN and about is None:
+            where = ""
+        return ObjectRecord(
+            entry.id, state, names, size, where, about, (me,), None, 0, 0,
+            age=time.monotonic() - entry.created, job=str(entry.job) if entry.job else "",
+            type=None if about is None else about.type,
+        )  # fmt: skip
+
+    def describe(self, ref: ObjectRef) -> ObjectDescription | None:
+        """One object at a glance; never raises."""
+        entry = self._entries.get(ref.id)
+        if entry is None or self._engine.ended is not None:
+            return None
+        try:
+            named = self._named()
+        except (SessionError, TimeoutError):
+            return None
+        record = self._record(entry, named, 1)
+        clients = (ClientRecord(1, os.getpid(), "driver", "", self._engine.prefix),)
+        task = None
+        if entry.state == PENDING:
+            task = TaskRecord(entry.name or A_RESULT, "running")
+        return ObjectDescription(record, clients, task)
+
+    def search(self, pattern: str, order: str, most: int) -> Change:
+        """Of the objects that match, those that come first."""
+        now = self.snapshot()
+        found = [r for r in now.objects if _matches(r, pattern)]
+        if order == "size":
+            found.sort(key=lambda r: -r.size)
+        kept, others = found[:most], found[most:]
+        frame = now.replace(objects=())
+        size = sum(r.size for r in others)
+        return Change(frame, tuple(kept), others=len(others), others_size=size)
+
+    def why(self, what: int | str, deep: bool = False) -> Account | None:
+        """All that keeps an object, as far as it is known here."""
+        now = self.snapshot()
+        record = next((r for r in now.objects if r.id == what or what in r.names), None)
+        if record is None and isinstance(what, str):
+            ref = self._engine.identify(what)
+            record = next((r for r in now.objects if ref is not None and r.id == ref.id), None)
+        if record is None:
+            return None
+        pins = [PinRecord("name", detail=name) for name in record.names]
+        me = next((c.client for c in now.clients if c.pid == os.getpid()), 0)
+        places = self._engine.held().get(record.id, ())
+        if self._entries.find(record.id) is not None or places:
+            found = tuple(Place(kind, path) for path, kind in places)
+            kinds = {kind for _, kind in places} or {"ref"}
+            for kind in sorted(kinds):
+                mine = tuple(place for place in found if place.kind == kind)
+                pins.append(PinRecord(kind, me, places=mine, complete=bool(mine)))
+        if record.job:
+            pins.append(PinRecord("job", detail=record.job))
+        return Account(record, tuple(pins), now.clients, now.workers, now.actors)
+
+
+def _named_record(id: int, names: tuple[str, ...], about: About | None) -> ObjectRecord:
+    size = 0 if about is None else about.inband + about.outband
+    where = "memory" if size > 16 << 10 else "inline"
+    return ObjectRecord(
+        id, "ready", names, size, where, about, (), None, 0, 0, age=None,
+        type=None if about is None else about.type,
+    )  # fmt: skip
+
+
+def _matches(record: ObjectRecord, pattern: str) -> bool:
+    if not pattern:
+        return True
+    words = [*record.names, record.type or "", f"{record.id:016x}"]
+    return any(fnmatch.fnmatch(word, pattern) or pattern in word for word in words)

@@ -1,0 +1,427 @@
+"""What people do with objects in a session on a cluster: put, get, wait, free, name.
+
+Any thread may call.
+"""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from workbench import context, errors
+from workbench.call_site import call_site, name_of
+from workbench.core.events import About
+from workbench.engines.base import Copying, Waitable
+from workbench.engines.cluster.backend import Backend, Native, StoredValue
+from workbench.engines.cluster.entries import (
+    FAILED,
+    FREED,
+    PENDING,
+    READY,
+    UNKNOWN,
+    ArrivalQueue,
+    Entries,
+    KnownObject,
+    first,
+)
+from workbench.engines.cluster.parcels import Packer, contents, failure_of, inlined
+from workbench.errors import (
+    GetTimeoutError,
+    ObjectFreedError,
+    SerializationError,
+    SessionError,
+    TaskTimeoutError,
+    WorkbenchError,
+)
+from workbench.ref import ObjectRef
+from workbench.ref_generator import ObjectRefGenerator
+from workbench.serialization import codec
+from workbench.serialization.comparison import ChangeCheck, Comparison
+
+SLICE = 0.05
+"""Seconds for which a task that waits for several things looks at one kind of them."""
+
+
+class ClusterStore:
+    """See the module. ``next_id`` makes ids; ``task_name`` is that of the task that calls."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        entries: Entries,
+        packer: Packer,
+        next_id: Callable[[], int],
+        task_name: Callable[[], str],
+        show_prints: Callable[[], object],
+    ) -> None:
+        self._backend = backend
+        self._entries = entries
+        self._packer = packer
+        self._next_id = next_id
+        self._task_name = task_name
+        self._show_prints = show_prints
+        self._views: dict[int, tuple[weakref.ref[Any], int]] = {}  # by id() of the bytes shown
+
+    # -- putting ---------------------------------------------------------------------------------
+
+    def put(self, value: Any, name: str = "") -> tuple[ObjectRef, About]:
+        self.check_open()
+        if isinstance(value, ObjectRef):
+            raise SerializationError(
+                "This is an ObjectRef already: what it refers to is in the store. Pass the ref "
+                "on as it is, or put a list of refs."
+            )
+        stored = self._packer.pack(value, lambda: {name or name_of(value): value}, site=self.site())
+        return self.keep(stored, name)
+
+    def keep(self, stored: StoredValue, name: str = "") -> tuple[ObjectRef, About]:
+        """Store what is packed."""
+        started = time.perf_counter()
+        native = self._backend.put(stored, bool(name))
+        assert stored.about is not None
+        about = _copied(stored.about, time.perf_counter() - started)
+        ref, entry = self._entries.new(self._next_id(), native, READY)
+        entry.about = about
+        if name:
+            self._backend.ask("bind", name, ref.id, native, about)
+        return ref, about
+
+    def site(self) -> str:
+        """Where in a person's code the call stands."""
+        return call_site(self._task_name())
+
+    def check_open(self) -> None:
+        """SessionError if the session is over."""
+        ended = self._entries.ended or self._backend.ended
+        if ended is not None:
+            raise SessionError(ended)
+
+    # -- what came along -------------------------------------------------------------------------
+
+    def learn(self, ids: Sequence[int], natives: Sequence[Native]) -> list[ObjectRef]:
+        """Handles of objects that came along with something."""
+        new = self._entries.new
+        return [new(id, native, UNKNOWN)[0] for id, native in zip(ids, natives, strict=True)]
+
+    def native(self, ref: ObjectRef) -> Native:
+        """What the system knows an object by; raises if it is none of the session's, or freed."""
+        entry = self._entries.of(ref)
+        if entry.native is None and entry.stored is not None:
+            entry.native = self._backend.put(inlined(entry.stored), False)
+        if entry.native is None:
+            raise _freed(entry)
+        return entry.native
+
+    def stored(self, ref: ObjectRef) -> StoredValue:
+        """What the system has of an object; waits for it."""
+        return self._fetched([self._entries.of(ref)], None)[0]
+
+    def borrow(self, id: int) -> ObjectRef:
+        ref = self._entries.find(id)
+        if ref is not None:
+            return ref
+        for each in self._backend.ask("identify", f"{id:016x}"):
+            return self.learn([each.id], [each.native])[0]
+        raise errors.ObjectLostError(
+            f"Object {id:016x} isn't known here: a ref travels to another process inside what is "
+            "put, passed or returned, or by its object's name."
+        )
+
+    def escaped(self, ref: ObjectRef) -> tuple[Any, ...]:
+        with suppress(WorkbenchError):  # who makes it again finds it by its id
+            self._backend.tell("bind", f"\0{ref.id:016x}", ref.id, self.native(ref), None)
+        return context.restore, (ref.id, self._backend.session)
+
+    # -- reading and waiting ---------------------------------------------------------------------
+
+    def get(self, refs: Sequence[ObjectRef], timeout: float | None, copy: Copying) -> list[Any]:
+        entries = [self._entries.of(ref) for ref in refs]
+        if not all(entry.is_over for entry in entries):
+            self.check_open()
+        deadline = None if timeout is None else time.monotonic() + timeout
+        if any(entry.state == PENDING for entry in entries):
+
+            def done() -> bool:
+                states = {entry.state for entry in entries}
+                return PENDING not in states or FAILED in states or FREED in states
+
+            if not self.wait_until(done, timeout, lambda: refs, len(refs)):
+                raise self._late(entries, timeout)
+        for entry in entries:
+            if entry.error is not None:
+                raise entry.error
+        failed = [entry for entry in entries if entry.state in (FAILED, FREED)]
+        left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
+        try:
+            stored = self._fetched(failed[:1] or entries, left)
+        except TimeoutError as error:
+            if isinstance(error, TaskTimeoutError):
+                raise
+            raise self._late(entries, timeout) from None
+        self._show_prints()
+        return [
+            self._opened(entry, value, copy)
+            for entry, value in zip(failed[:1] or entries, stored, strict=True)
+        ]
+
+    def _late(self, entries: Sequence[KnownObject], timeout: float | None) -> GetTimeoutError:
+        left = sum(not entry.is_over for entry in entries)
+        return GetTimeoutError(
+            f"{left or 1} of {len(entries)} object(s) were not ready after {timeout} s. Their "
+            "tasks go on; get them again later, or wait longer."
+        )
+
+    def _fetched(self, entries: Sequence[KnownObject], timeout: float | None) -> list[StoredValue]:
+        wanted: dict[int, Native] = {}
+        for entry in entries:
+            if entry.error is not None:
+                raise entry.error
+            if entry.stored is None:
+                if entry.native is None:
+                    raise _freed(entry)
+                wanted[entry.id] = of_object(entry.native)
+        if wanted:
+            values = self._backend.get(list(wanted.values()), timeout)
+            found = dict(zip(wanted, values, strict=True))
+        return [entry.stored or found[entry.id] for entry in entries]
+
+    def _opened(self, entry: KnownObject, stored: StoredValue, copy: Copying) -> Any:
+        keep = self.learn(stored.inside, stored.natives)
+        if not entry.is_over:
+            self._entries.settle(entry.id, FAILED if stored.failed else READY, stored.about)
+        value = self._packer.open(entry.id, stored, copy)
+        if not copy and stored.buffers and stored.header[:1] == b"F":
+            shown = value.base
+            self._views[id(shown)] = weakref.ref(shown, self._unshown(id(shown))), entry.id
+        del keep
+        return value
+
+    def _unshown(self, key: int) -> Callable[[Any], None]:
+        return lambda _: self._views.pop(key, None) and None
+
+    def wait_until(
+        self,
+        done: Callable[[], bool],
+        timeout: float | None,
+        refs: Callable[[], Sequence[Any]],
+        enough: int,
+    ) -> bool:
+        """Until that is so; in a task so that others run meanwhile. ``refs``: waited for."""
+        if not self._backend.blocks:
+            return self._entries.wait(done, timeout)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not done():
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                return False
+            natives = []
+            for ref in refs():
+                entry = self._entries.get(ref.id)
+                if entry is not None and not entry.is_over and entry.native is not None:
+                    natives.append(of_object(entry.native))
+            if natives:
+                self._backend.wait(natives, min(enough, len(natives)), left)
+            self._entries.wait(done, SLICE if natives else left)
+        return True
+
+    def wait(
+        self, refs: Sequence[Waitable], num_returns: int, timeout: float | None
+    ) -> tuple[list[Waitable], list[Waitable]]:
+        entries = [self._entries.of(r if isinstance(r, ObjectRef) else r.completed()) for r in refs]
+        known = {id(ref): entry for ref, entry in zip(refs, entries, strict=True)}
+        for entry in entries:
+            self._entries.watch(entry)
+
+        def is_ready(ref: Waitable) -> bool:
+            return known[id(ref)].is_over or (
+                isinstance(ref, ObjectRefGenerator) and bool(ref.items)
+            )
+
+        for ref in refs:
+            if isinstance(ref, ObjectRefGenerator):
+                ref.tell()
+
+        def done() -> bool:
+            return sum(map(is_ready, refs)) >= num_returns
+
+        if not done():
+            self.check_open()
+            self.wait_until(done, timeout, lambda: refs, num_returns)
+        self._show_prints()
+        return first(refs, is_ready, num_returns)
+
+    def arrivals(self, refs: Iterable[ObjectRef]) -> ArrivalQueue:
+        def wait(done: Callable[[], bool], timeout: float | None, left: Any) -> bool:
+            return self.wait_until(done, timeout, left, 1)
+
+        found = ArrivalQueue(self._entries, wait)
+        found.add(refs)
+        return found
+
+    def future(self, ref: ObjectRef) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_running_or_notify_cancel()
+
+        def arrived(id: int, ref: ObjectRef = ref) -> None:
+            try:
+                (value,) = self.get([ref], None, False)
+            except BaseException as error:
+                future.set_exception(errors.for_future(error))
+            else:
+                future.set_result(value)
+
+        self._entries.announce([ref], arrived)
+        return future
+
+    def state(self, ref: ObjectRef) -> str:
+        entry = self._entries.get(ref.id)
+        if entry is None or (self._entries.ended is not None and not entry.is_over):
+            return "session over"
+        return {FREED: FAILED}.get(entry.state, entry.state)
+
+    def peek(self, ref: ObjectRef) -> Any:
+        entry = self._entries.of(ref)
+        if entry.state != READY:
+            raise LookupError("it isn't here")
+        stored = self._glanced(entry)
+        if stored.failed:
+            raise LookupError("it failed")
+        small = inlined(stored) if sum(map(len, stored.buffers)) <= codec.MOST_PEEKED else stored
+        if small.buffers:
+            extent = np.frombuffer(small.buffers[0], np.uint8)
+            if small.header[:1] != b"F":
+                raise LookupError("it is large")
+            return codec.peek(small.header, extent)
+        return codec.peek(small.header, None)
+
+    def _glanced(self, entry: KnownObject) -> StoredValue:
+        try:
+            return self._fetched([entry], 0.5)[0]
+        except (TimeoutError, WorkbenchError) as error:
+            raise LookupError("it isn't here") from error
+
+    def compare(self, ref: ObjectRef, value: Any, check: ChangeCheck, spent: float) -> Comparison:
+        entry = self._entries.of(ref)
+        if entry.state not in (READY, UNKNOWN):
+            raise LookupError("it isn't here")
+        found = contents(self._glanced(entry))
+        return check.run(value, found, self._packer.reducers([]), spent)
+
+    # -- views -----------------------------------------------------------------------------------
+
+    def shown_by(self, array: Any) -> int | None:
+        """The object whose bytes an array shows."""
+        thing = array
+        while isinstance(thing, np.ndarray | memoryview):
+            found = self._views.get(id(thing))
+            if found is not None and found[0]() is thing:
+                return found[1]
+            thing = thing.base if isinstance(thing, np.ndarray) else thing.obj
+        return None
+
+    def stored_as(self, value: Any) -> ObjectRef | None:
+        if type(value) is not np.ndarray or value.base is None:
+            return None
+        found = self._views.get(id(value.base))
+        whole = None if found is None else found[0]()
+        if found is None or whole is None or whole is not value.base:
+            return None
+        same = value.nbytes == whole.nbytes and value.ctypes.data == whole.ctypes.data
+        if not same or not (value.flags.c_contiguous or value.flags.f_contiguous):
+            return None
+        ref = self._entries.find(found[1])
+        entry = self._entries.get(found[1])
+        described = entry is not None and entry.about is not None
+        if not described or entry.about.type != codec.describe(value):  # type: ignore[union-attr]
+            return None
+        return ref
+
+    def held_by(self, thing: Any) -> tuple[int | None, str]:
+        """The object that a thing is a handle of (``ref``), or shows (``view``)."""
+        if isinstance(thing, ObjectRef):
+            return thing.id, "ref"
+        if isinstance(thing, np.ndarray | memoryview):
+            return self.shown_by(thing), "view"
+        return None, ""
+
+    # -- what keeps objects ----------------------------------------------------------------------
+
+    def free(self, refs: Sequence[ObjectRef]) -> None:
+        entries = [self._entries.of(ref) for ref in refs]
+        natives = [entry.native for entry in entries if entry.native is not None]
+        for entry in entries:
+            self._entries.settle(
+                entry.id, FREED,
+                error=ObjectFreedError("You freed it. Put it again if you need it."),
+            )  # fmt: skip
+            entry.native = entry.stored = None
+        self._backend.ask("dropped", [entry.id for entry in entries])
+        self._backend.free(natives)
+
+    def find(self, name: str) -> ObjectRef | None:
+        self.check_open()
+        found = self._backend.ask("find", name)
+        if found is None:
+            return None
+        ref, entry = self._entries.new(found.id, found.native, UNKNOWN)
+        entry.about = entry.about or found.about
+        return ref
+
+    def names(self, beginning: str = "") -> list[str]:
+        self.check_open()
+        named = self._backend.ask("named", beginning)
+        return sorted(name for name in named if not name.startswith("\0"))
+
+    def name(self, ref: ObjectRef, name: str) -> None:
+        self.check_open()
+        self._backend.ask("bind", name, ref.id, self.native(ref), self._entries.of(ref).about)
+
+    def unname(self, name: str) -> None:
+        self.check_open()
+        self._backend.ask("unbind", name)
+
+    def identify(self, text: str) -> ObjectRef | None:
+        digits = text.strip().removeprefix("ObjectRef(").partition(",")[0].rstrip(")")
+        if not 4 <= len(digits) <= 16 or not all(c in "0123456789abcdef" for c in digits):
+            return None
+        refs = {each.id: self.learn([each.id], [each.native])[0]
+                for each in self._backend.ask("identify", digits)}  # fmt: skip
+        for entry in self._entries.all():
+            known = f"{entry.id:016x}"
+            held = self._entries.find(entry.id)
+            if held is not None and (known.startswith(digits) or known.endswith(digits)):
+                refs[entry.id] = held
+        if len(refs) > 1:
+            one, two, *_ = refs
+            raise errors.ObjectLostError(
+                f"{len(refs)} objects have an id like {digits!r}, among them {one} and {two}: give "
+                "more digits."
+            )
+        return next(iter(refs.values()), None)
+
+
+def of_object(native: Native) -> Native:
+    """Of an actor's native, which is a pair, that of its description."""
+    return native[1] if type(native) is tuple else native
+
+
+def _copied(about: About, seconds: float) -> About:
+    return About(
+        about.type, about.inband, about.outband, about.buffers, about.pickle_seconds,
+        about.copy_seconds + seconds, about.site, about.repeats, about.cold,
+    )  # fmt: skip
+
+
+def _freed(entry: KnownObject) -> WorkbenchError:
+    return entry.error or ObjectFreedError(f"Object {entry.id:016x} was freed.")
+
+
+def error_of(stored: StoredValue) -> BaseException:
+    """What reading it raises."""
+    return failure_of(stored)

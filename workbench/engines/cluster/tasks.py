@@ -1,0 +1,421 @@
+"""Tasks and actors of a session on a cluster: calls become heads, results handles.
+
+Ids are chosen here before anything is submitted; the system's natives are noted beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from types import FunctionType
+from typing import Any, NamedTuple
+
+from workbench.client.arguments import SLOTTED, argument_names, pack_arguments, parameters_of
+from workbench.client.function_cache import Export
+from workbench.client.task_specs import spec_of
+from workbench.core.events import USUAL, TaskSpec
+from workbench.engines.base import Call, Exported, Submitted, engine_of
+from workbench.engines.cluster.backend import (
+    ActorLaunch,
+    Backend,
+    Launch,
+    Native,
+    Stream,
+    TaskEnd,
+)
+from workbench.engines.cluster.entries import FAILED, PENDING, READY, Entries
+from workbench.engines.cluster.heads import MOST_CODE, Head, encode
+from workbench.engines.cluster.hosting import Hosting
+from workbench.engines.cluster.keeper import JobTask
+from workbench.engines.cluster.outputs import Outputs
+from workbench.engines.cluster.parcels import Packer
+from workbench.engines.cluster.store import ClusterStore
+from workbench.engines.cluster.streams import StreamReader
+from workbench.errors import ActorDiedError, TaskCancelledError, WorkbenchError
+from workbench.options import (
+    DETACHED,
+    DYNAMIC,
+    STREAMING,
+    ActorOptions,
+    CallOptions,
+    CellOptions,
+    TaskOptions,
+)
+from workbench.ref import ObjectRef
+from workbench.ref_generator import ObjectRefGenerator
+
+
+class Sent(NamedTuple):
+    """A function as it was sent: in each head, or (no ``code``) as an object of its own."""
+
+    id: int
+    code: bytes
+    ref: ObjectRef | None
+    export: Export
+
+
+class RunningTask(NamedTuple):
+    """A task of ours that isn't over. ``ids`` are its results', ``parent`` submitted it."""
+
+    task: int
+    name: str
+    origin: int
+    job: int
+    ids: tuple[int, ...]
+    actor: int
+    parent: int
+
+
+class ClusterTasks:
+    """See the module. ``place`` says where what tasks show goes: (audience, origin)."""
+
+    def __init__(
+        self,
+        engine: Any,
+        backend: Backend,
+        entries: Entries,
+        packer: Packer,
+        store: ClusterStore,
+        outputs: Outputs,
+        hosting: Hosting | None,
+        place: Callable[[], tuple[int, int]],
+        serializers: Callable[[], int],
+        settle: Callable[[TaskEnd, Callable[[TaskEnd], None]], None],
+        namespace: str,
+    ) -> None:
+        self._engine = engine
+        self._backend = backend
+        self._entries = entries
+        self._packer = packer
+        self._store = store
+        self._outputs = outputs
+        self._hosting = hosting
+        self._place = place
+        self._serializers = serializers
+        self._settle = settle
+        self._namespace = namespace
+        self.running: dict[int, RunningTask] = {}
+
+    @property
+    def namespace(self) -> str:
+        """In which actors' names are given and looked up."""
+        return self._hosting.namespace if self._hosting is not None else self._namespace
+
+    # -- submitting ------------------------------------------------------------------------------
+
+    def submit(self, function: Exported, call: Call[TaskOptions]) -> Submitted:
+        self._store.check_open()
+        sent = self._sent(function)
+        return self._submit(
+            call, function.name, partial(parameters_of, function.function), sent=sent
+        )
+
+    def call(self, actor: ObjectRef, method: str, call: Call[TaskOptions]) -> Submitted:
+        self._store.check_open()
+        return self._submit(call, method, lambda: call.parameters, actor=actor, method=method)
+
+    def _submit(
+        self, call: Call[TaskOptions], name: str, parameters: Callable[[], Sequence[str]],
+        sent: Sent | None = None, actor: ObjectRef | None = None, method: str = "",
+    ) -> Submitted:  # fmt: skip
+        args, kwargs, options, _ = call
+        given = options.num_returns
+        returns = given if isinstance(given, int) else 1
+        ids = self._ids(max(returns, 1))
+        task, job = ids[0], self._job_of(options, ids[0])
+        keep = isinstance(options, CellOptions) and bool(options.job)
+        packed = self._pack(args, kwargs, parameters, keep)
+        audience, origin = self._place()
+        inside, more = packed.inside, packed.natives
+        if sent is not None and sent.ref is not None:
+            inside, more = (sent.id, *inside), (self._store.native(sent.ref), *more)
+        retries = options.max_retries
+        head = Head(
+            task, options.name or name, self._backend.session, audience, origin,
+            sent.id if sent is not None else 0, sent.code if sent is not None else b"",
+            packed.args, packed.deps, inside, returns, actor.id if actor is not None else 0, method,
+            self._spec(options), job, self._serializers(), self._task, retries,
+        )  # fmt: skip
+        launch = Launch(
+            task, head.name, returns, options.num_cpus, options.memory, retries, keep,
+            options.max_ahead if given == STREAMING else 0, options.max_calls,
+            options.concurrency_group if isinstance(options, CallOptions) else "",
+        )  # fmt: skip
+        if not returns:
+            ids = []
+        refs = self._expect(head, ids, task)
+        own = RunningTask(
+            task, head.name, origin, job if keep else 0, tuple(ids), head.actor, self._task
+        )
+        self.running[task] = own
+        self._outputs.expect(task) if self._hosting is None else None
+        try:
+            if actor is None:
+                made = self._backend.submit(encode(head), packed.dep_natives, more, launch)
+            else:
+                native = self._store.native(actor)
+                made = self._backend.call(native[0], encode(head), packed.dep_natives, more, launch)
+        except BaseException:
+            self._over(own, None)
+            raise
+        if not isinstance(made, list):
+            return self._stream(own, refs[0], made, options.max_ahead)
+        self._note(refs, made[1:])
+        if keep and isinstance(options, CellOptions):
+            self._announce(own, options, tuple(made))
+        self._backend.on_done(made[0], partial(self._done, own))
+        return (refs[0] if given in (1, DYNAMIC) else refs) if refs else None
+
+    def _announce(
+        self, own: RunningTask, options: CellOptions, natives: tuple[Native, ...]
+    ) -> None:
+        audience, origin = self._place()
+        self._backend.tell(
+            "job",
+            JobTask(
+                own.task, options.group, options.job, options.binds, options.size, audience, origin,
+                natives,
+            ),
+        )  # fmt: skip
+
+    def _expect(self, head: Head, ids: list[int], task: int) -> list[ObjectRef]:
+        refs = []
+        for id in ids:
+            ref, entry = self._entries.new(id, None, PENDING)
+            entry.task, entry.name, entry.origin, entry.job = task, head.name, head.origin, head.job
+            if len(ids) > 1 and id != task:
+                ref._task = task
+            refs.append(ref)
+        return refs
+
+    def _note(self, refs: Sequence[ObjectRef], natives: Sequence[Native]) -> None:
+        for ref, native in zip(refs, natives, strict=False):
+            entry = self._entries.get(ref.id)
+            if entry is not None:
+                entry.native = native
+
+    @property
+    def _task(self) -> int:
+        run = None if self._hosting is None else self._hosting.work.current
+        return 0 if run is None else run.task
+
+    def _job_of(self, options: TaskOptions, task: int) -> int:
+        """The job that it belongs to: its own, or that of the task that submits it."""
+        if isinstance(options, CellOptions) and options.job:
+            return options.group or task
+        run = None if self._hosting is None else self._hosting.work.current
+        return 0 if run is None else run.job
+
+    def _ids(self, count: int) -> list[int]:
+        while True:
+            ids = [self._engine.next_id() for _ in range(count)]
+            if ids[-1] - ids[0] == count - 1:
+                return ids
+
+    def _spec(self, options: TaskOptions) -> TaskSpec | None:
+        namespace = self.namespace
+        if options.is_usual and not namespace:
+            return None
+        types, retry_on = options.retry_exceptions, b""
+        if types:
+            retry_on = self._packer.inline(types)
+        cpus = round(options.num_cpus * USUAL.cpus)
+        return spec_of(options, cpus, namespace, retry_on)
+
+    class _Packed(NamedTuple):
+        args: bytes = b""
+        deps: tuple[int, ...] = ()
+        dep_natives: tuple[Native, ...] = ()
+        inside: tuple[int, ...] = ()
+        natives: tuple[Native, ...] = ()
+
+    def _pack(
+        self, args: Any, kwargs: Any, parameters: Callable[[], Sequence[str]], keep: bool
+    ) -> _Packed:
+        if not args and not kwargs:
+            return self._Packed()
+        packed, refs = pack_arguments(args, kwargs, self._store.stored_as)
+        deps = tuple(ref.id for ref in refs)
+        natives = tuple(self._dep(ref) for ref in refs)
+        stored = self._packer.pack(
+            packed, lambda: argument_names(args, kwargs, parameters()), "arguments"
+        )
+        if not stored.buffers:
+            return self._Packed(stored.header, deps, natives, stored.inside, stored.natives)
+        native = self._backend.put(stored, keep)
+        return self._Packed(
+            SLOTTED, (self._engine.next_id(), *deps), (native, *natives), stored.inside,
+            stored.natives,
+        )  # fmt: skip
+
+    def _dep(self, ref: ObjectRef) -> Native:
+        native = self._store.native(ref)
+        return native[1] if type(native) is tuple else native
+
+    def _sent(self, function: Exported) -> Sent:
+        """The function as it was sent; sent again if what it refers to is no longer the same."""
+        handle = function.handle
+        if handle is not None and handle[0] is self._engine:
+            known: Sent = handle[1]
+            if known.export.is_current() and not known.export.has_more:
+                return known
+        what = "" if type(function.function) is FunctionType else f"function {function.name}"
+        stored, done = self._packer.packed(
+            function.function, lambda: {function.name: function.function}, what
+        )
+        export_of = partial(Export, functions=done.functions)
+        reducers: Any = lambda: self._packer.reducers([])  # noqa: E731
+        if not stored.buffers and not stored.inside and len(stored.header) <= MOST_CODE:
+            id = self._engine.next_id()
+            export = export_of(ObjectRef(id, self._engine), reducers=reducers)
+            sent = Sent(id, stored.header, None, export)
+        else:
+            ref, _ = self._store.keep(stored)
+            sent = Sent(ref.id, b"", ref, export_of(ref, reducers=reducers))
+        function.handle = self._engine, sent
+        return sent
+
+    # -- what comes of it: in threads of the system's --------------------------------------------
+
+    def _done(self, own: RunningTask, end: TaskEnd | BaseException) -> None:
+        if isinstance(end, TaskEnd):
+            self._settle(end, partial(self._completed, own))
+            return
+        error = end if isinstance(end, WorkbenchError) else WorkbenchError(str(end))
+        if own.job:
+            how = "stopped" if isinstance(error, TaskCancelledError) else "failed"
+            self._backend.tell("ended", TaskEnd(own.task, how, 0.0))
+        self._outputs.forget(own.task)
+        self._over(own, error)
+
+    def _completed(self, own: RunningTask, end: TaskEnd) -> None:
+        self.running.pop(own.task, None)
+        self._backend.forget(own.task)
+        for id, failed, about in zip(own.ids, end.failed, end.abouts, strict=False):
+            self._entries.settle(id, FAILED if failed else READY, about)
+        if len(end.failed) < len(own.ids):
+            for id in own.ids[len(end.failed) :]:
+                self._entries.settle(id, READY)
+        self._woken()
+
+    def _over(self, own: RunningTask, error: WorkbenchError | None) -> None:
+        self.running.pop(own.task, None)
+        self._backend.forget(own.task)
+        for id in own.ids if error is not None else ():
+            self._entries.settle(id, FAILED, error=error)
+        self._woken()
+
+    def _woken(self) -> None:
+        with self._entries.lock:
+            self._entries.changed.notify_all()
+
+    # -- streams ---------------------------------------------------------------------------------
+
+    def _stream(
+        self, own: RunningTask, end: ObjectRef, stream: Stream, ahead: int
+    ) -> ObjectRefGenerator:
+        reader = ObjectRefGenerator(end, engine_of(end), ahead)
+        engine = self._engine
+        StreamReader(
+            self._entries, self._packer, reader, stream, engine.next_id, engine.item_futures,
+            self._settle, partial(self._over, own),
+        )  # fmt: skip
+        return reader
+
+    # -- stopping --------------------------------------------------------------------------------
+
+    def cancel(self, ref: ObjectRef, force: bool, recursive: bool) -> None:
+        entry = self._entries.of(ref)
+        if not entry.is_over:
+            self._backend.stop([entry.task or ref.id], force)
+
+    def withdraw(self, ref: ObjectRef) -> bool:
+        entry = self._entries.of(ref)
+        return not entry.is_over and self._backend.withdraw(entry.task or ref.id)
+
+    def has_begun(self, ref: ObjectRef) -> bool:
+        entry = self._entries.of(ref)
+        return entry.is_over or self._backend.has_begun(entry.task or ref.id)
+
+    def actor_of(self, ref: ObjectRef) -> str:
+        running = self.running.get(self._entries.of(ref).task)
+        actor = self._entries.get(running.actor) if running is not None and running.actor else None
+        return "" if actor is None else actor.actor
+
+    def interrupt(self, origin: int, jobs: Sequence[int], force: bool, timeout: float) -> bool:
+        """See `Cells.interrupt`."""
+        chosen = [
+            each.task
+            for each in list(self.running.values())
+            if (each.job in jobs if each.job else each.origin == origin)
+        ]
+        others = [job for job in jobs if job not in {r.job for r in self.running.values()}]
+        if not chosen and not others:
+            return True
+        self._backend.stop([*chosen, *others], force)
+        return self._entries.wait(lambda: not any(task in self.running for task in chosen), timeout)
+
+    # -- actors ----------------------------------------------------------------------------------
+
+    def create(
+        self, blueprint: Exported, description: Any, call: Call[ActorOptions]
+    ) -> tuple[ObjectRef, ObjectRef | None]:
+        self._store.check_open()
+        options = call.options
+        sent = self._sent(blueprint)
+        packed = self._pack(call.args, call.kwargs, lambda: call.parameters, False)
+        id, (audience, origin) = self._engine.next_id(), self._place()
+        spec = None
+        if options.runtime_env or self.namespace:
+            spec = TaskSpec(env=options.runtime_env, namespace=self.namespace)
+        inside, more = packed.inside, packed.natives
+        if sent.ref is not None:
+            inside, more = (sent.id, *inside), (self._store.native(sent.ref), *more)
+        head = Head(
+            id, blueprint.name, self._backend.session, audience, origin, sent.id, sent.code,
+            packed.args, packed.deps, inside, 1, id, "__init__", spec, 0, self._serializers(),
+            self._task,
+        )  # fmt: skip
+        made: Any = blueprint.function
+        launch = ActorLaunch(
+            id, blueprint.name, options.name, options.num_cpus, options.memory,
+            options.max_restarts, made.concurrency, made.groups, made.is_async,
+            not options.allow_out_of_order_execution, options.lifetime == DETACHED,
+        )  # fmt: skip
+        what = f"actor {blueprint.name}"
+        told = self._packer.pack(description, lambda: {options.name: description}, what)
+        try:
+            described = self._backend.put(told, options.lifetime == DETACHED)
+            actor, done = self._backend.create(
+                encode(head), described, packed.dep_natives, more, launch
+            )
+        except ValueError:
+            other = self.find_actor(options.name) if options.name else None
+            if other is None:
+                raise
+            return other, other
+        ref, entry = self._entries.new(id, (actor, described), READY)
+        entry.about, entry.actor = told.about, options.name or blueprint.name
+        own = RunningTask(id, blueprint.name, origin, 0, (), 0, self._task)
+        self.running[id] = own
+        if self._hosting is None:
+            self._outputs.expect(id)
+        self._backend.on_done(done, partial(self._done, own))
+        return ref, None
+
+    def find_actor(self, name: str) -> ObjectRef | None:
+        found = self._backend.find_actor(name)
+        if found is None:
+            return None
+        ref, entry = self._entries.new(found[0], found[1], READY)
+        entry.actor = name
+        return ref
+
+    def actor_names(self) -> list[str]:
+        return sorted(self._backend.actor_names())
+
+    def kill_actor(self, actor: ObjectRef, restart: bool) -> None:
+        native = self._store.native(actor)
+        if type(native) is not tuple:
+            raise ActorDiedError("It is no actor's handle.")
+        self._backend.kill_actor(native[0], restart)

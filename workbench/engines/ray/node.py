@@ -1,0 +1,140 @@
+"""On each node of a Ray cluster: who runs which task, and how it is stopped there. No notebook's.
+
+Ray's own cancelling can't end a `time.sleep`, and after it nothing is killed any more. So each
+worker process says in a file which task it runs (which C code that holds the interpreter can't keep
+from being read), and hears on a socket what to stop; an actor on its node tells it, or kills it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import mmap
+import os
+import shutil
+import signal
+import socket
+import struct
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+SLOTS = 64
+"""Calls of one process that are noted at a time. An actor may run more: they can't be found."""
+
+_ID = struct.Struct("=q")
+_SIZE = SLOTS * _ID.size
+
+
+def directory_of(session: str) -> Path:
+    """Where a session's processes on this node say what they run: in memory, ours alone."""
+    digest = hashlib.blake2b(session.encode(), digest_size=8).hexdigest()
+    base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
+    return Path(base) / f"workbench-ray-{os.getuid()}-{digest}"
+
+
+def _socket_of(directory: Path, pid: int) -> str:
+    return f"\0{directory.name}-{pid}"
+
+
+class RunningTasks:
+    """Of this process. ``stop`` is told what to stop, in a thread of ours."""
+
+    def __init__(self, session: str, stop: Callable[[int], object]) -> None:
+        directory = directory_of(session)
+        directory.mkdir(mode=0o700, exist_ok=True)
+        path = directory / str(os.getpid())
+        fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        os.ftruncate(fd, _SIZE)
+        self._table = mmap.mmap(fd, _SIZE)
+        os.close(fd)
+        self._slots: dict[int, int] = {}
+        self._stop = stop
+        self._lock = threading.Lock()
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        with contextlib.suppress(OSError):
+            self._socket.bind(_socket_of(directory, os.getpid()))
+        name = "workbench-stops"
+        threading.Thread(target=self._serve, name=name, daemon=True).start()
+
+    def begin(self, task: int) -> None:
+        """It runs from now on."""
+        with self._lock:
+            used = set(self._slots.values())
+            slot = next((n for n in range(SLOTS) if n not in used), None)
+            if slot is not None:
+                self._slots[task] = slot
+                _ID.pack_into(self._table, slot * _ID.size, task)
+
+    def end(self, task: int) -> None:
+        """It is over."""
+        with self._lock:
+            slot = self._slots.pop(task, None)
+            if slot is not None:
+                _ID.pack_into(self._table, slot * _ID.size, 0)
+
+    def _serve(self) -> None:
+        while True:
+            data = self._socket.recv(_ID.size)
+            if len(data) == _ID.size:
+                with contextlib.suppress(Exception):
+                    self._stop(_ID.unpack(data)[0])
+
+
+class NodeAgent:
+    """An actor, one a node."""
+
+    def __init__(self, session: str) -> None:
+        self._directory = directory_of(session)
+
+    async def running(self) -> dict[int, int]:
+        """The tasks that run here, with their processes."""
+        return self._running()
+
+    def _running(self) -> dict[int, int]:
+        found: dict[int, int] = {}
+        for file in self._directory.glob("*"):
+            pid = int(file.name)
+            if not _is_alive(pid):
+                file.unlink(missing_ok=True)
+                continue
+            with contextlib.suppress(OSError):
+                data = file.read_bytes()
+                found.update((id, pid) for (id,) in _ID.iter_unpack(data) if id)
+        return found
+
+    async def stop(self, tasks: Sequence[int], force: bool) -> list[int]:
+        """Stop those that run here; returns which."""
+        running = self._running()
+        mine = [task for task in tasks if task in running]
+        for task in mine:
+            pid = running[task]
+            if force:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                continue
+            with (
+                contextlib.suppress(OSError),
+                socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender,
+            ):
+                sender.sendto(_ID.pack(task), _socket_of(self._directory, pid))
+        return mine
+
+    async def close(self) -> None:
+        """Nothing of the session stays here."""
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    async def ready(self) -> bool:
+        """It is here."""
+        return True
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

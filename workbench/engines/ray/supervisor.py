@@ -1,0 +1,178 @@
+"""The supervisor of a session on Ray: a detached actor, found by the session's name.
+
+It keeps what outlives the kernel (objects die with their owner on Ray, so it submits and owns what
+has a name and what runs in the background), passes what tasks show to drivers that ask for it, and
+has an agent on each node.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from workbench.engines.cluster.backend import Launch, Native, StoredValue, TaskEnd
+from workbench.engines.cluster.keeper import Keeper
+from workbench.engines.ray import calls
+from workbench.engines.ray.node import NodeAgent
+
+POLL = 10.0
+"""Seconds after which a driver that waits for news is told that there is none."""
+
+AWAY = 30.0
+"""Seconds without asking after which a driver has gone: its kernel was killed."""
+
+NAMESPACE = "workbench"
+
+
+def name_of(session: str) -> str:
+    """Under which name Ray knows the supervisor of the session that people call so."""
+    return f"workbench:{session}"
+
+
+class Supervisor:
+    """See the module. All its methods run on one loop."""
+
+    def __init__(self, session: str) -> None:
+        self._session = session
+        self._keeper = Keeper(time.monotonic, self._woken)
+        self._news: dict[int, asyncio.Event] = {}
+        self._asked: dict[int, float] = {}
+        self._agents: dict[str, Any] = {}
+        self._owned: dict[int, Native] = {}  # first natives of tasks that it submitted
+        self._natives: dict[int, list[Native]] = {}
+        self._watches: set[asyncio.Task[None]] = set()
+        self._look_for_nodes()
+
+    async def session(self) -> str:
+        """Its unique name."""
+        return self._session
+
+    async def ask(self, question: str, args: Sequence[Any]) -> Any:
+        """A method of the keeper."""
+        return self._keeper.ask(question, *args)
+
+    async def tell(self, question: str, args: Sequence[Any]) -> None:
+        """The same; nobody waits."""
+        self._keeper.ask(question, *args)
+
+    # -- the channel ----------------------------------------------------------------------------
+
+    async def push(self, batch: bytes) -> None:
+        """What a worker sends."""
+        self._keeper.push(batch)
+
+    async def poll(self, audience: int) -> bytes:
+        """What is there for a driver, as soon as there is something."""
+        event = self._news.setdefault(audience, asyncio.Event())
+        self._asked[audience] = time.monotonic()
+        found = self._keeper.take(audience)
+        if not found:
+            event.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(event.wait(), POLL)
+            found = self._keeper.take(audience)
+        self._asked[audience] = time.monotonic()
+        self._drop_absent()
+        return found
+
+    def _woken(self, audience: int) -> None:
+        event = self._news.get(audience)
+        if event is not None:
+            event.set()
+
+    def _drop_absent(self) -> None:
+        for audience, asked in list(self._asked.items()):
+            if time.monotonic() - asked > AWAY:
+                self._forget(audience)
+
+    def _forget(self, audience: int) -> int:
+        self._asked.pop(audience, None)
+        event = self._news.pop(audience, None)
+        if event is not None:
+            event.set()
+        return self._keeper.leave(audience)
+
+    async def leave(self, audience: int) -> int:
+        """A driver goes; how many are left."""
+        return self._forget(audience)
+
+    # -- what it owns ---------------------------------------------------------------------------
+
+    async def put(self, stored: StoredValue) -> list[Native]:
+        """Store a value that outlives its maker."""
+        return [ray.put(stored)]
+
+    async def submit(
+        self, head: bytes, deps: Sequence[Native], inside: Sequence[Native], launch: Launch
+    ) -> list[Native]:
+        """Submit a task that outlives who asks for it."""
+        made = calls.submit(head, deps, inside, launch)
+        self._owned[launch.task] = made[0]
+        self._natives[launch.task] = made
+        watch = asyncio.ensure_future(self._watch(launch.task, made[0]))
+        self._watches.add(watch)
+        watch.add_done_callback(self._watches.discard)
+        return made
+
+    async def _watch(self, task: int, native: Native) -> None:
+        """Whoever runs it says how it ends, unless it dies."""
+        try:
+            await native
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            how = "stopped" if isinstance(error, ray.exceptions.TaskCancelledError) else "failed"
+            self._keeper.ended(TaskEnd(task, how, 0.0))
+        self._owned.pop(task, None)
+
+    # -- stopping -------------------------------------------------------------------------------
+
+    async def stop(self, tasks: Sequence[int], force: bool) -> list[int]:
+        """Stop tasks that run somewhere, or are its own; returns those that do neither."""
+        left = set(tasks)
+        self._look_for_nodes()
+        answers = [agent.stop.remote(list(tasks), force) for agent in self._agents.values()]
+        for answer in answers:
+            with contextlib.suppress(ray.exceptions.RayError):
+                left -= set(await answer)
+        for task in [task for task in left if task in self._owned]:
+            ray.cancel(self._owned[task], force=False)
+            left.discard(task)
+        return list(left)
+
+    async def running(self) -> dict[int, tuple[str, int]]:
+        """The tasks that run, with their nodes and processes."""
+        found: dict[int, tuple[str, int]] = {}
+        for node, agent in self._agents.items():
+            with contextlib.suppress(ray.exceptions.RayError):
+                found.update(
+                    (task, (node, pid)) for task, pid in (await agent.running.remote()).items()
+                )
+        return found
+
+    def _look_for_nodes(self) -> None:
+        alive = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
+        for node in alive - self._agents.keys():
+            place = NodeAffinitySchedulingStrategy(node, soft=False)
+            remote: Any = ray.remote(NodeAgent)
+            self._agents[node] = remote.options(num_cpus=0, scheduling_strategy=place).remote(
+                self._session
+            )
+        for node in self._agents.keys() - alive:
+            del self._agents[node]
+
+    async def close(self) -> None:
+        """The session ends: nothing of it stays."""
+        for native in self._owned.values():
+            with contextlib.suppress(Exception):
+                ray.cancel(native, force=True)
+        for agent in self._agents.values():
+            with contextlib.suppress(ray.exceptions.RayError):
+                await agent.close.remote()
+                ray.kill(agent)

@@ -1,0 +1,65 @@
+"""A process of Ray's that runs our tasks: set up by the first one, for a session."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+
+import ray
+
+from workbench import context, error_notes
+from workbench.engines.cluster.channel import ChannelLink
+from workbench.engines.cluster.engine import ClusterEngine
+from workbench.engines.cluster.hosting import Hosting
+from workbench.engines.ray.backend import RayBackend
+from workbench.engines.ray.node import RunningTasks
+from workbench.host.fd_capture import FdCapture
+from workbench.host.setup import set_up
+from workbench.interop.registration import register_when_imported
+
+_hostings: dict[str, Hosting] = {}
+_lock = threading.Lock()
+
+
+def hosting(session: str) -> Hosting:
+    """What runs that session's tasks in this process."""
+    found = _hostings.get(session)
+    if found is None:
+        with _lock:
+            found = _hostings.get(session)
+            if found is None:
+                found = _hostings[session] = _set_up(session)
+    return found
+
+
+def _set_up(session: str) -> Hosting:
+    captures = FdCapture(), FdCapture()
+    for number, capture in enumerate(captures, 1):
+        capture.divert(number)
+    backend = RayBackend.in_worker(session)
+    here = ray.get_runtime_context()
+    worker = backend.ask("enroll", here.get_worker_id(), os.getpid(), here.get_node_id())
+    engine = ClusterEngine(backend)
+    link = ChannelLink(worker, backend.push)
+    output = set_up(link, captures)
+    running = RunningTasks(session, lambda task: _stop(made, engine, task))
+    made = Hosting(engine, link, output.finish, worker, running.begin, running.end)
+    engine.host(made)
+    context.set(engine)
+    error_notes.install()
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, made.interrupts.handle)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])  # Ray blocks it
+    register_when_imported()
+    sys.argv = ["workbench-worker"]
+    return made
+
+
+def _stop(made: Hosting, engine: ClusterEngine, task: int) -> None:
+    """Somebody stops a task that runs here: and what it has submitted, and waits for."""
+    nested = [each.task for each in list(engine.tasks.running.values()) if each.parent == task]
+    made.stop(task)
+    if nested:
+        engine.backend.stop(nested, False)

@@ -1,0 +1,52 @@
+"""An actor's instance: how it is made on a loop, its methods, what it keeps."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NoReturn, cast
+
+from workbench.errors import ActorExit
+from workbench.host.cells import Namespace
+
+
+def _leave() -> NoReturn:
+    raise ActorExit
+
+
+def _call(instance: Any, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    return function(instance, *args, **kwargs)
+
+
+async def made_on_loop(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """So that it may start tasks there, and be ``async def __init__``."""
+    if inspect.iscoroutinefunction(cls.__init__):
+        instance = cls.__new__(cls, *args, **kwargs)
+        await cls.__init__(instance, *args, **kwargs)
+        return instance
+    return cls(*args, **kwargs)
+
+
+def variables_of(instance: Any, cls: type) -> dict[str, Any]:
+    """What it keeps, under a name that a person knows."""
+    if isinstance(instance, Namespace):
+        return dict(instance.variables)
+    return {cls.__name__: instance}
+
+
+def method_of(instance: Any, name: str) -> Callable[..., Any]:
+    """One of the instance's, or of those that every actor has (`api.actors.BUILT_IN`)."""
+    own: dict[str, Callable[..., Any]] = {
+        "__ray_ready__": lambda: True,
+        "__ray_call__": partial(_call, instance),
+        "__ray_terminate__": _leave,
+    }
+    if name in own:
+        return own[name]
+    found: Any = getattr(instance, name)
+    if name in getattr(instance, "__dict__", ()):  # hidden from Python only
+        found = inspect.getattr_static(type(instance), name, found)
+        if hasattr(found, "__get__"):
+            found = found.__get__(instance, type(instance))
+    return cast(Callable[..., Any], found)

@@ -1,0 +1,133 @@
+"""What a task's function has returned, or yielded, as the results it owes; and who failed how.
+
+The same in a worker of ours and in one of Ray's or Dask's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import sys
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
+from typing import Any, Protocol
+
+from workbench.errors import ActorDiedError
+from workbench.host.link import Failed
+from workbench.host.tracebacks import said_of
+
+Types = tuple[type[BaseException], ...]
+
+STOPPED = (KeyboardInterrupt, asyncio.CancelledError)
+"""What a task ends with that somebody stopped."""
+
+
+class Owing(Protocol):
+    """A task by what it owes: so many results."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def returns(self) -> int: ...
+
+
+def counted(run: Owing, result: Any) -> Sequence[Any]:
+    """The results of a task that owes several; ValueError if there are more or fewer."""
+    if not isinstance(result, tuple | list) or len(result) != run.returns:
+        size = f"{len(result)} value(s)" if isinstance(result, tuple | list) else "one value"
+        raise ValueError(
+            f"The task was submitted with num_returns={run.returns} and returned {size}. "
+            "Return a tuple of that length, or change num_returns."
+        )
+    return result
+
+
+def yields_results(run: Owing, function: Callable[..., Any]) -> bool:
+    """Whether what a generator yields are the task's results; else it is the result itself."""
+    if run.returns != 1:
+        return run.returns > 1
+    return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
+
+
+def no_actor(error: BaseException, actor: int) -> ActorDiedError:
+    """What the actor's calls raise if it could not be made."""
+    died = ActorDiedError(f"The actor could not be made: {said_of(error)}")
+    died.actor_id = f"{actor:016x}"
+    died.__cause__ = error
+    return died.with_traceback(error.__traceback__)
+
+
+def take(run: Owing, items: Generator[Any, Any, Any], retry_on: Types) -> Any:
+    """What a generator yields, as the results of a task that was submitted with their number."""
+    made: list[Any] = []
+    with contextlib.closing(items):
+        try:
+            for item in items:
+                made.append(item)
+                if len(made) > run.returns:
+                    break
+        except retry_on:
+            raise
+        except Exception as error:
+            return _results(run, made, error)
+    return _results(run, made)
+
+
+async def take_async(run: Owing, items: AsyncGenerator[Any, Any], retry_on: Types) -> Any:
+    made: list[Any] = []
+    async with contextlib.aclosing(items):
+        try:
+            async for item in items:
+                made.append(item)
+                if len(made) > run.returns:
+                    break
+        except retry_on:
+            raise
+        except Exception as error:
+            return _results(run, made, error)
+    return _results(run, made)
+
+
+def _results(run: Owing, made: list[Any], error: Exception | None = None) -> Any:
+    """As many as are owed. Those that are missing are its error; those too many are lost."""
+    if len(made) > run.returns:
+        text = f"`{run.name}` was submitted with num_returns={run.returns}, and yields more"
+        print(f"{text}: the rest is lost.", file=sys.stderr)
+        del made[run.returns :]
+    if error is None:
+        error = ValueError(
+            f"`{run.name}` was submitted with num_returns={run.returns} and yielded {len(made)}."
+        )
+    results = [*made, *(Failed(error) for _ in range(run.returns - len(made)))]
+    return results if run.returns > 1 else results[0]
+
+
+def yielded(run: Owing, items: Any) -> Any:
+    """What a function that yields has returned."""
+    if hasattr(items, "__next__") or hasattr(items, "__anext__"):
+        return items
+    raise TypeError(
+        f"`{run.name}` was submitted with num_returns='dynamic', so it has to yield; it returned "
+        f"{type(items).__name__}."
+    )
+
+
+def iterable(run: Owing, items: Any) -> Iterable[Any]:
+    if hasattr(items, "__iter__"):
+        return items  # type: ignore[no-any-return]
+    hint = ", in an actor with `async def` methods" if hasattr(items, "__aiter__") else ""
+    raise TypeError(
+        f"`{run.name}` was submitted with num_returns='streaming', so it has to yield{hint}; it "
+        f"returned {type(items).__name__}."
+    )
+
+
+async def async_iterator(run: Owing, items: Any) -> AsyncGenerator[Any, None]:
+    if hasattr(items, "__aiter__"):
+        closing: Any = contextlib.aclosing if hasattr(items, "aclose") else contextlib.nullcontext
+        async with closing(items):
+            async for item in items:
+                yield item
+    else:
+        for item in iterable(run, items):
+            yield item
