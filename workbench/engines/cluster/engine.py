@@ -267,7 +267,7 @@ class ClusterEngine:
         return future
 
     def took(self, stream: ObjectRefGenerator, taken: int, at_once: bool) -> None:
-        """The system holds the task back by itself."""
+        self.tasks.took(stream.id, taken)
 
     # -- looking ---------------------------------------------------------------------------------
 
