@@ -281,6 +281,8 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
         self._end(found)
         if not self.sessions:
             self._nodes.clear()
+            for key in list(self._inside):
+                release(self._scheduler, self._inside.pop(key), f"workbench-in-{key}")
             with contextlib.suppress(ValueError):
                 await self._scheduler.unregister_worker_plugin(None, WORKER_PLUGIN)
             if not self.sessions and NAME in self._scheduler.plugins:
@@ -302,6 +304,8 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
 
     def contains(self, key: str, inside: list[str], session: str = "", **_: Any) -> None:
         """The value of a key refers to these: they live as long as it."""
+        if key not in self._scheduler.tasks:
+            return
         self._inside.setdefault(key, []).extend(inside)
         want(self._scheduler, inside, f"workbench-in-{key}")
 
