@@ -176,9 +176,10 @@ class ClusterEngine:
     def _show(self, message: Message) -> None:
         if self.output is None:
             return
-        task = message.job or message.task
         try:
-            self.output(Output(task, message.kind, message.data, message.origin, message.worker))
+            self.output(
+                Output(message.task, message.kind, message.data, message.origin, message.worker)
+            )
         except Exception:  # what shows output must not be able to end the channel
             traceback.print_exc(file=sys.__stderr__)
 
