@@ -268,7 +268,7 @@ class ClusterEngine:
         return future
 
     def took(self, stream: ObjectRefGenerator, taken: int, at_once: bool) -> None:
-        """The system holds the task back by itself."""
+        self.tasks.took(stream.id, taken)
 
     # -- looking ---------------------------------------------------------------------------------
 
@@ -381,6 +381,10 @@ class ClusterEngine:
                 self.entries.settle(ref.id, state, about)
             refs.append(ref)
         return refs
+
+    def put_from(self, value: Any) -> ObjectRef | None:
+        """Nobody keeps that here: who asks stores the value."""
+        return None
 
     # -- the session -----------------------------------------------------------------------------
 

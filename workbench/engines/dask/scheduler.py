@@ -20,7 +20,7 @@ from workbench.core.snapshot import INCARNATION
 from workbench.engines.cluster.backend import TaskEnd
 from workbench.engines.cluster.keeper import Keeper
 from workbench.engines.dask.packed import DaskRef
-from workbench.engines.dask.topics import BATCHES, PREFIX, key_of, topic
+from workbench.engines.dask.topics import BATCHES, PREFIX, id_of, key_of, topic
 
 NAME = "workbench"
 
@@ -129,7 +129,7 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
     def __init__(self) -> None:
         self.sessions: dict[str, ClusterSession] = {}
         self._inside: dict[str, list[str]] = {}  # key → keys of refs in its value
-        self._owners: dict[str, ClusterSession] = {}  # of keys of tasks that run
+        self._places: dict[str, str] = {}  # of tasks that workers have: the worker's address
         self._nodes: dict[str, tuple[int, int, str]] = {}  # address → first number, pid, node
         self._numbers = 0
 
@@ -387,21 +387,35 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
                 scheduler.loop.add_callback(want, scheduler, waiting, session.client)
 
     def transition(self, key: Any, start: str, finish: str, *args: Any, **kwargs: Any) -> None:
-        if finish == "erred":
+        """Called for each change of any key there is."""
+        if finish == "forgotten":
+            self._forgotten(key)
+        if start != "processing" and finish not in ("processing", "erred"):
+            return
+        task = id_of(key)
+        if task is None:
+            return
+        if finish == "processing":
+            self._places[key] = self._scheduler.tasks[key].processing_on.address
+            return
+        address = self._places.pop(key, "")
+        if finish in ("released", "forgotten") and address in self._scheduler.stream_comms:
+            # Nobody wants it any more; its process would go on.
+            self._scheduler.worker_send(address, {"op": "workbench_abandon", "task": task})
+        elif finish == "erred":
             error = kwargs.get("exception_text") or "Dask could not run it."
             for session in self.sessions.values():
-                session.tell_all(["erred", str(key), str(error)])
-        elif finish == "forgotten":
-            if key in self._inside:
-                inside = self._inside.pop(key)
-                self._scheduler.loop.add_callback(
-                    release, self._scheduler, inside, f"workbench-in-{key}"
-                )
-            for session in self.sessions.values():
-                for actor, each in session.actors.items():
-                    if each[3] == key:  # nobody has a handle any more
-                        call = self.kill_actor
-                        self._scheduler.loop.add_callback(call, session.name, actor, False)
+                session.tell_all(["erred", key, str(error)])
+
+    def _forgotten(self, key: Any) -> None:
+        later = self._scheduler.loop.add_callback
+        inside = self._inside.pop(key, None)
+        if inside is not None:
+            later(release, self._scheduler, inside, f"workbench-in-{key}")
+        for session in self.sessions.values():
+            for actor, each in session.actors.items():
+                if each[3] == key:  # nobody has a handle any more
+                    later(self.kill_actor, session.name, actor, False)
 
     def remove_worker(self, scheduler: Any, worker: str, **_: Any) -> None:
         self._nodes.pop(worker, None)
@@ -438,13 +452,4 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
             self._scheduler.worker_send(address, message)
         if session.client in self._scheduler.clients:
             wanted = [each.key for each in self._scheduler.clients[session.client].wants_what]
-            for key in wanted:
-                task = self._scheduler.tasks.get(key)
-                if task is not None and task.state == "processing":
-                    self.stop("", [(key, _task_of(key), 0, 0, 0)], True)
             release(self._scheduler, wanted, session.client)
-
-
-def _task_of(key: str) -> int:
-    """The id of the task that has the key: its end, in hex."""
-    return int(key[-16:], 16)

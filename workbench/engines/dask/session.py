@@ -41,6 +41,8 @@ from workbench.errors import (
     WorkerCrashedError,
 )
 
+_UNKNOWN: tuple[str, DaskActor | None, int, KeyHold | None] = "", None, 0, None
+
 _decode_batch = msgspec.msgpack.Decoder(list[Message]).decode
 _decode_end = msgspec.msgpack.Decoder(TaskEnd).decode
 
@@ -76,7 +78,8 @@ class DaskBackend:
         self._sink: Sink = lambda messages: None
         self._holds = Holds(self._future_of)
         self._reader = RemoteReader(client)
-        self._keys: dict[int, tuple[str, DaskActor | None, int]] = {}  # of tasks that run
+        # Of tasks that run: they would not, if nobody held their keys.
+        self._keys: dict[int, tuple[str, DaskActor | None, int, KeyHold | None]] = {}
         self._streams: dict[str, ItemStream] = {}
         self._numbers: dict[int, itertools.count[int]] = {}  # of calls, by actor
         self._gone: set[str] = set()  # keys of actors that are gone
@@ -209,7 +212,7 @@ class DaskBackend:
         hold = self._holds.add(key, None)
         stream = None
         if launch.ahead:
-            stream = self._streams[key] = ItemStream(self, key, launch.task, launch.ahead)
+            stream = self._streams[key] = ItemStream(self, key, launch.task)
         where = {} if actor is None else {"workers": [actor.address], "allow_other_workers": False}
         try:
             hold.future = self._client.submit(
@@ -217,7 +220,7 @@ class DaskBackend:
             )
         except Exception as error:
             raise self._failed(error) from error
-        self._keys[launch.task] = key, actor, number
+        self._keys[launch.task] = key, actor, number, hold
         self._holds.on_ready(hold, lambda _: self._forget(launch.task))
         kept = [form_of(native)[0] for native in inside]
         if actor is not None:
@@ -242,7 +245,7 @@ class DaskBackend:
         """It forgets by itself."""
 
     def withdraw(self, task: int) -> bool:
-        key, actor, number = self._keys.get(task, ("", None, 0))
+        key, actor, number, _ = self._keys.get(task, _UNKNOWN)
         if not key or not self._asked("workbench_withdraw", key=key):
             return False
         self._skip(actor, number)
@@ -250,14 +253,14 @@ class DaskBackend:
         return True
 
     def has_begun(self, task: int) -> bool:
-        key = self._keys.get(task, ("",))[0]
+        key = self._keys.get(task, _UNKNOWN)[0]
         return not key or bool(self._asked("workbench_begun", key=key))
 
     def stop(self, tasks: Sequence[int], force: bool) -> None:
-        known = [self._keys.get(task, ("", None, 0)) for task in tasks]
+        known = [self._keys.get(task, _UNKNOWN) for task in tasks]
         told = [
             (key, task, *((actor.actor, self._number, number) if actor else (0, 0, 0)))
-            for (key, actor, number), task in zip(known, tasks, strict=True)
+            for (key, actor, number, _), task in zip(known, tasks, strict=True)
         ]
         self._send("stop", tasks=told, force=force)
 
@@ -371,7 +374,7 @@ class DaskBackend:
     def _actor_gone(self, key: str) -> None:
         self._gone.add(key)
         error = ActorDiedError("The actor's Dask worker is gone, and it with it.")
-        for task_key, actor, _ in list(self._keys.values()):
+        for task_key, actor, _, _ in list(self._keys.values()):
             if actor is not None and actor.key == key:
                 self._holds.failed(task_key, error)
                 self._send("drop", keys=[task_key])

@@ -124,6 +124,11 @@ class WorkerSide:
         if not self.actors.stop(task, force):
             self.slots.stop(task, force)
 
+    def abandon(self, task: int) -> None:
+        """Nobody wants its result any more."""
+        if not self.actors.stop(task, force=False):
+            self.slots.stop(task, force=True)
+
     def took(self, task: int, taken: int) -> None:
         self.slots.tell(task, TookItems(task, taken))
         self.actors.tell(task, TookItems(task, taken))
@@ -157,6 +162,7 @@ class WorkbenchWorker(WorkerPlugin):  # type: ignore[misc]
         worker.handlers[READ] = reader(store)
         worker.handlers["workbench_state"] = lambda: pickle.dumps(side.slots.pids())
         worker.stream_handlers["workbench_stop"] = side.stop
+        worker.stream_handlers["workbench_abandon"] = side.abandon
         worker.stream_handlers["workbench_took"] = side.took
         worker.stream_handlers["workbench_kill_actor"] = side.kill_actor
         worker.stream_handlers["workbench_skip"] = side.skip
