@@ -32,7 +32,7 @@ del film
 # What a person pastes: the code that `%why` shows.
 PASTED = """
 for reason in wb.why(moth).reasons:
-    exec(reason.code)
+    get_ipython().run_cell(reason.code)
 """
 
 ANSWERS = Answers(
@@ -48,7 +48,6 @@ ANSWERS = Answers(
         "output_let_go": [
             Wrong("import gc; gc.collect()", r"11\.1 MB are still .*arrays in this notebook"),
             Wrong("%free $moth", "still in the store"),
-            Wrong("%reset -f out", "a second time: .*user_ns_hidden", "almost"),
         ],
         "slice_let_go": [
             Wrong("import gc; gc.collect()", r"thumbnail\.__closure__"),
@@ -81,6 +80,6 @@ ANSWERS = Answers(
         "actor_let_go": ALBUM.format(".copy()", ""),
         "moved": "plain, shown, pinned = [wb.put(fade()) for _ in range(3)]\n"
         "%spill plain shown pinned",
-        "morning": "%free $films[2]",
+        "morning": "%free {films[2]}",
     },
 )

@@ -22,6 +22,7 @@ from tests.patience import THOROUGH, TIMEOUT
 from tests.process.gates import Gate
 from tests.process.scripts import Script
 from workbench.engines.base import Engine
+from workbench.interop import joblib as ours
 from workbench.interop.joblib import WorkbenchBackend
 from workbench.interop.shared_arguments import LARGE, size_of
 
@@ -157,26 +158,17 @@ def test_an_error_ends_it(session: Engine) -> None:
     assert Parallel()(delayed(square)(n) for n in range(3)) == [0, 1, 4]
 
 
-def test_short_calls_are_not_looked_at_every_ten_milliseconds(
+def test_short_calls_are_not_looked_at_again_and_again(
     session: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """joblib sleeps between two looks, which would be most of what short calls take."""
-    assert Parallel(batch_size=1)(delayed(square)(n) for n in range(3)) == [0, 1, 4]  # workers up
-    slept: list[float] = []
-
-    def sleep(seconds: float) -> None:
-        slept.append(seconds)
-        threading.Event().wait(seconds)
-
-    def looks(**how: Any) -> int:
-        slept.clear()
-        for _ in range(10):
-            list(Parallel(batch_size=1, **how)(delayed(square)(n) for n in range(20)))
-        return len(slept)
-
-    monkeypatch.setattr(joblib.parallel.time, "sleep", sleep)
-    most = looks(timeout=TIMEOUT)  # of calls with a time limit it looks
-    assert looks() < max(most, 1)
+    """joblib waits 10 ms between two looks, which would be most of what short calls take."""
+    looked: list[float] = []
+    monkeypatch.setattr(joblib.parallel.time, "sleep", looked.append)
+    monkeypatch.setattr(ours, "SHORT", TIMEOUT)
+    for how in ({}, {"batch_size": 1}, {"pre_dispatch": 1}):
+        expected = [n * n for n in range(20)]
+        assert Parallel(n_jobs=2, **how)(delayed(square)(n) for n in range(20)) == expected
+    assert not looked
 
 
 def test_who_waits_hears_of_an_error_while_others_run(session: Engine, gate: Gate) -> None:

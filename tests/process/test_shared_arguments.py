@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import workbench as wb
@@ -79,6 +80,58 @@ def test_one_that_was_freed_is_stored_again(session: Engine) -> None:
     value, arguments = KINDS["rows"](), SharedArguments()
     session.free([arguments.ref_of(session, value)])
     arguments.begin()
+    assert same(wb.get(arguments.ref_of(session, value)), value)
+
+
+PUT: dict[str, Callable[[], Any]] = {
+    **KINDS,
+    "table": lambda: pd.DataFrame({"a": np.arange(N), "b": np.arange(N) / 2}),
+}
+
+
+def changed(value: Any) -> None:
+    if isinstance(value, pd.DataFrame):
+        value.loc[7, "a"] = -1
+    else:
+        value[-1, -1] = value[0, 1]
+
+
+@pytest.mark.parametrize("kind", PUT)
+def test_one_that_was_put_is_not_stored_again(session: Engine, kind: str) -> None:
+    value, arguments = PUT[kind](), SharedArguments()
+    ref = wb.put(value)
+    assert arguments.ref_of(session, value) is ref
+    arguments.begin()
+    assert arguments.ref_of(session, value) is ref
+    changed(value)
+    arguments.begin()
+    again = arguments.ref_of(session, value)
+    assert again not in (None, ref)
+    assert np.array_equal(wb.get(again), value)
+
+
+@pytest.mark.parametrize("kind", PUT)
+def test_one_that_was_put_and_changed(session: Engine, kind: str) -> None:
+    value, arguments = PUT[kind](), SharedArguments()
+    ref = wb.put(value)
+    changed(value)
+    again = arguments.ref_of(session, value)
+    assert again not in (None, ref)
+    assert np.array_equal(wb.get(again), value)
+
+
+def test_one_that_was_put_in_another_shape(session: Engine) -> None:
+    value, arguments = KINDS["rows"](), SharedArguments()
+    ref = wb.put(value)
+    other = value.reshape(-1)  # of the same bytes
+    assert arguments.ref_of(session, other) not in (None, ref)
+
+
+def test_one_whose_object_is_gone_is_stored(session: Engine) -> None:
+    value, arguments = KINDS["rows"](), SharedArguments()
+    wb.put(value)  # nobody keeps it
+    ref = wb.put(value)
+    session.free([ref])
     assert same(wb.get(arguments.ref_of(session, value)), value)
 
 

@@ -109,7 +109,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         {"IPython", "tqdm"},
     ),
     "course": (
-        {"context", "core.snapshot", "engines.base", "errors", "ref", "report"},
+        {"context", "core.snapshot", "engines.base", "errors", "ref", "report"}
+        | {"engines.choice"},  # what a line that names an engine means
         {"IPython", "numpy"},
     ),
     "error_notes": (

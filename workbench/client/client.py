@@ -52,7 +52,7 @@ class Client:
 
         store = ObjectStore(base, role)
         self.put, self.get, self.wait, self.peek = store.put, store.get, store.wait, store.peek
-        self.compare = store.compare
+        self.compare, self.put_from = store.compare, store.put_from
         self.future, self.arrivals = store.future, store.arrivals
         self.pin, self.free, self.spill = store.pin, store.free, store.spill
         self.borrow, self.escaped = store.borrow, store.escaped

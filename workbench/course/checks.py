@@ -143,7 +143,9 @@ class Checks:
     def _ask(self, lesson: Lesson, exercise: Exercise) -> CheckResult:
         engine = context.get()
         if engine is None or engine.ended is not None:
-            sentence = say("No session runs: run the notebook's first cell, and then the others.")
+            sentence = say(
+                "No session runs. Start one by `%workbench start`, and run the cells again."
+            )
             return CheckResult(exercise.name, Outcome("untouched", sentence), self._words)
         asked = context.companion(FailedAsks).count
         outcome = exercise.ask(Live(_variables(), engine))

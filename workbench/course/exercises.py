@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from workbench.core.snapshot import ObjectRecord, Snapshot
+from workbench.core.snapshot import JobRecord, ObjectRecord, Snapshot
 from workbench.course.words import Said, say
 from workbench.engines.base import Engine
+from workbench.ref import ObjectRef
 from workbench.report.facts import is_internal
+
+ENDING = 3.0
+"""Seconds that a check waits at most for the processes of actors that end just now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +67,16 @@ class Live:
 
     @cached_property
     def snapshot(self) -> Snapshot:
-        """The session now: what was let go of before is gone."""
-        self.engine.settle()
-        return self.engine.snapshot()
+        """The session now: what was let go of before is gone, with actors that nobody has."""
+        deadline = time.monotonic() + ENDING
+        while True:
+            self.engine.settle()
+            found = self.engine.snapshot()
+            living = {0, *(actor.id for actor in found.actors if actor.state != "dead")}
+            ending = [worker for worker in found.workers if worker.actor not in living]
+            if not ending or time.monotonic() > deadline:
+                return found
+            time.sleep(0.02)
 
     @property
     def objects(self) -> list[ObjectRecord]:
@@ -75,13 +87,24 @@ class Live:
         """The object of that name in the store."""
         return next((each for each in self.objects if name in each.names), None)
 
+    def assigning(self, name: str) -> JobRecord | None:
+        """The last background cell that assigns a name, or will; also one with ``--wait``."""
+        jobs = reversed(self.engine.jobs())
+        return next((job for job in jobs if name in job.binds), None)
+
     def value(self, name: str) -> Any:
         """What the store has under a name; ``...`` if it has none, or that isn't ready."""
         ref = self.engine.find(name)
-        if ref is None:
+        return ... if ref is None else self.fetched(ref)
+
+    def fetched(self, value: Any) -> Any:
+        """What a ref refers to, ``...`` if that isn't ready; of anything else itself."""
+        if not isinstance(value, ObjectRef):
+            return value
+        found = self.engine.describe(value)
+        if found is not None and found.object.where == "pending":
             return ...
-        ready, _ = self.engine.wait([ref], 1, 0.0)
-        return self.engine.get([ref], 0.0, False)[0] if ready else ...
+        return self.engine.get([value], None, False)[0]
 
 
 Look = Callable[[Live], Outcome]

@@ -26,7 +26,7 @@ def _reasons(live: Live, record: ObjectRecord) -> str:
     """All that keeps it, in the words of `%why`."""
     account = _account(live, record)
     found = why(account, f"{record.id:016x}").reasons if account is not None else ()
-    return "; ".join(reason.text for reason in found) or "nothing"
+    return "; ".join(sorted(reason.text for reason in found)) or "nothing"
 
 
 def _still_here(live: Live, record: ObjectRecord) -> Outcome:
@@ -47,8 +47,8 @@ def _is_alive(live: Live, handle: object) -> bool:
     hints=(
         "The film has no variable any more, but it has an id, and `moth` is that id.",
         "`%why $moth` names what keeps it. Beside each reason stands code that lets go of it.",
-        "In the cell `output_let_go`, paste the code that `%why` shows under `to let go`: it"
-        " begins with `get_ipython()`. Run the cell.",
+        "In the cell `output_let_go`, paste the code that `%why $moth` shows under `to let"
+        " go`: it begins with `get_ipython()` or `%reset`. Run the cell.",
     ),
     docs=PAGE[0],
     page=PAGE[1],
@@ -58,13 +58,6 @@ def output_let_go(live: Live) -> Outcome:
     record = _record(live)
     if record is None:
         return right("The film is gone, and its memory is free: no output keeps it.")
-    account = _account(live, record)
-    paths = [place.path for pin in account.pins for place in pin.places] if account else []
-    if paths and all("user_ns_hidden" in path or "displayhook" in path for path in paths):
-        return almost(
-            "`Out` is empty, but Jupyter has noted the last outputs a second time: {reasons}.",
-            reasons=_reasons(live, record),
-        )
     return _still_here(live, record)
 
 
@@ -168,7 +161,8 @@ def actor_let_go(live: Live) -> Outcome:
 def moved(live: Live) -> Outcome:
     names = ("plain", "shown", "pinned")
     ids = {getattr(live[name], "id", 0): name for name in names}
-    found = {ids[each.id]: each for each in live.objects if each.id in ids}
+    found = {ids[each.id]: each for each in live.objects
+             if each.id in ids and each.state != "freed"}  # fmt: skip
     if len(found) < len(names):
         gone = ", ".join(name for name in names if name not in found)
         return wrong("The store has no film of {gone} any more: run the cells above again.",

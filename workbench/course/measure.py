@@ -14,12 +14,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from workbench import context
 from workbench.course.words import Said, say
 from workbench.report.format import human_bytes, human_seconds
 from workbench.report.reasons import chips
 
 Row = tuple[Said | str, ...]
+
+POINTER = 8
+"""Bytes: what an array of Python objects has of each."""
 
 NOTICED = 1_000_000
 """Bytes of memory that count as growth: less comes and goes by itself."""
@@ -99,7 +104,7 @@ class Location:
 
 
 def _overlap(first: int, length: int, second: int, other: int) -> bool:
-    return first < second + max(other, 1) and second < first + max(length, 1)
+    return first < second + other and second < first + length
 
 
 # -- where it lies ---------------------------------------------------------------------------------
@@ -164,8 +169,12 @@ def _bounds(value: Any) -> tuple[int, int]:
         raise TypeError("This is a place already: give it to `sharing` as it is.")
     if hasattr(value, "columns") and hasattr(value, "iloc"):
         raise TypeError("A table's columns lie apart from each other: give one of them.")
+    if any(base.__name__ == "ArrowExtensionArray" for base in _bases(value)):
+        value = value.array.__arrow_array__()  # as pandas keeps text, and what Arrow's types are of
     if hasattr(value, "chunk") and hasattr(value, "num_chunks"):
         value = value.chunk(0)
+    if isinstance(value, np.generic):  # a Python object, as any other number is
+        return id(value), value.__sizeof__()
     if callable(getattr(value, "buffers", None)):
         buffers = [each for each in value.buffers() if each is not None]
         largest = max(buffers, key=lambda each: each.size)
@@ -179,12 +188,17 @@ def _bounds(value: Any) -> tuple[int, int]:
         except TypeError:
             return id(value), value.__sizeof__()
     address, shape = interface["data"][0], interface["shape"]
-    item = int(interface["typestr"][2:])
+    item = int(interface["typestr"][2:] or POINTER)
     low = high = 0
     for length, stride in zip(shape, interface["strides"] or _strides(shape, item), strict=True):
         reach = (length - 1) * stride
         low, high = low + min(reach, 0), high + max(reach, 0)
     return address + low, (high - low + item) if 0 not in shape else 0
+
+
+def _bases(value: Any) -> tuple[type, ...]:
+    """Of what a pandas column has its values in."""
+    return type(getattr(value, "array", None)).__mro__
 
 
 def _strides(shape: tuple[int, ...], item: int) -> tuple[int, ...]:
@@ -196,8 +210,6 @@ def _strides(shape: tuple[int, ...], item: int) -> tuple[int, ...]:
 
 
 def _of_buffer(view: memoryview) -> tuple[int, int]:
-    import numpy as np  # who has buffers has numpy
-
     return int(np.frombuffer(view, np.uint8).__array_interface__["data"][0]), view.nbytes
 
 
@@ -358,6 +370,41 @@ def kept(id: str) -> Measurement:
 
 
 @contextmanager
+def bars() -> Iterator[Measurement]:
+    """Around a block: which part of the store's bar grew most.
+
+    Yields
+    ------
+    Measurement
+        ``live``, ``reusable`` or ``available``, when the block has ended.
+    """
+    found = Measurement("", BARS, head=("", say("before"), say("after")))
+    before = _bars()
+    yield found
+    after = _bars()
+    growth = [now - then for now, then in zip(after, before, strict=True)]
+    found.answer = BARS[growth.index(max(growth))]
+    found.rows = [
+        (say(bar), human_bytes(then), human_bytes(now))
+        for bar, then, now in zip(BARS, before, after, strict=True)
+    ]
+
+
+BARS = "live", "reusable", "available"
+
+
+def _bars() -> tuple[int, int, int]:
+    """Bytes of each part, as the view of the store shows them."""
+    engine = context.get()
+    if engine is None or engine.ended is not None:
+        return 0, 0, 0
+    engine.settle()
+    now = engine.summary()
+    live, reusable = now.live or 0, now.warm_free or 0
+    return live, reusable, max(0, (now.capacity or 0) - live - reusable)
+
+
+@contextmanager
 def seconds() -> Iterator[Measurement]:
     """Around a block: how long it takes.
 
@@ -389,4 +436,4 @@ def answer(value: Any, facts: Mapping[str, Any], choices: tuple[str, ...] = ()) 
     -------
     Measurement
     """
-    return Measurement(value, choices, [(label, str(each)) for label, each in facts.items()])
+    return Measurement(value, choices, [(say(label), str(each)) for label, each in facts.items()])

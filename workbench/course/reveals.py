@@ -34,13 +34,16 @@ class Reveal(Rich):
     words: Words
 
     def _text(self) -> str:
-        heading = f"{self._say(self.headline)} {self._say(self.state)}"
+        heading = self._say(self.headline)
+        if self.mood != "idle":
+            heading += f" {self._say(self.state)}"
         facts = [f"{label}: {text}" if label else text for label, text in self._facts()]
         table = self._table()
         return "\n".join([heading, *([table.text()] if table else []), *facts])
 
     def _repr_html_(self) -> str:
-        heading = title(self._say(self.headline), "", self._say(self.state), self.mood)
+        state = "" if self.mood == "idle" else self._say(self.state)
+        heading = title(self._say(self.headline), "", state, self.mood)
         table = self._table()
         return card(heading, self._facts(), table.html() if table else Html())
 
@@ -54,9 +57,9 @@ class Reveal(Rich):
         return Table(head, tuple(rows))
 
     def _facts(self) -> list[tuple[str, str]]:
-        """The figures, if they haven't, and the reason."""
+        """The figures, if they haven't, and the reason. Without a guess what to do for one."""
         if self.mood == "idle":
-            return []
+            return [("", self._say(self.state))]
         rows = [] if self.measured.head else self.measured.rows
         facts = [(self._say(label), self._say(value)) for label, value in rows]
         return [*facts, *([("", self.why)] if self.why else [])]
@@ -132,7 +135,8 @@ def _refusal(guess: Any, measured: Measurement) -> Said | None:
 def _agree(guess: Any, answer: Any) -> bool:
     if _is_number(answer):
         small, large = sorted((abs(guess), abs(answer)))
-        return bool(large <= AT_ONCE or large <= TOLERANCE * small)
+        alike = (guess < 0) == (answer < 0) and large <= TOLERANCE * small
+        return bool(alike or large <= AT_ONCE)
     return bool(_plain(guess) == _plain(answer))
 
 

@@ -14,7 +14,7 @@ ENGLISH: Words = {}
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A sentence: an English template, and what stands in its braces."""
+    """A sentence: an English template, and what stands in its braces (nothing: they are text)."""
 
     template: str
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -25,7 +25,8 @@ class Said:
             name: value.within(words) if isinstance(value, Said) else value
             for name, value in self.values.items()
         }
-        return words.get(self.template, self.template).format_map(values)
+        said = words.get(self.template, self.template)
+        return said.format_map(values) if values else said  # without values braces are braces
 
     def __str__(self) -> str:
         return self.within(ENGLISH)

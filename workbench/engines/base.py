@@ -230,6 +230,9 @@ class Store(Protocol):
         no handle lives in this process.
         """
 
+    def put_from(self, value: Any) -> ObjectRef | None:
+        """The object that `put` last made of this large value, which may have changed since."""
+
     def copying(self) -> tuple[int, int] | None:
         """Of a large put in this process, copying now: (bytes that are in the store, of how many).
 

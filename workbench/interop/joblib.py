@@ -206,7 +206,7 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
 
     def retrieve_result_callback(self, out: Future[Any]) -> Any:
         with _as_loky():
-            results, seconds = out.result()
+            results, seconds, _ = out.result()
         latest = seconds / len(results)
         self._each = max(latest, (self._each + latest) / 2)  # slow ones count at once
         self._measured += len(results)

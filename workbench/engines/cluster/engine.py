@@ -176,9 +176,10 @@ class ClusterEngine:
     def _show(self, message: Message) -> None:
         if self.output is None:
             return
-        task = message.job or message.task
         try:
-            self.output(Output(task, message.kind, message.data, message.origin, message.worker))
+            self.output(
+                Output(message.task, message.kind, message.data, message.origin, message.worker)
+            )
         except Exception:  # what shows output must not be able to end the channel
             traceback.print_exc(file=sys.__stderr__)
 
@@ -380,6 +381,10 @@ class ClusterEngine:
                 self.entries.settle(ref.id, state, about)
             refs.append(ref)
         return refs
+
+    def put_from(self, value: Any) -> ObjectRef | None:
+        """Nobody keeps that here: who asks stores the value."""
+        return None
 
     # -- the session -----------------------------------------------------------------------------
 

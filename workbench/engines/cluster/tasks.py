@@ -95,6 +95,7 @@ class ClusterTasks:
         self._settle = settle
         self._namespace = namespace
         self.running: dict[int, RunningTask] = {}
+        self._stopped: set[int] = set()  # of these
         self._streams: dict[int, Stream] = {}
 
     @property
@@ -283,6 +284,8 @@ class ClusterTasks:
             self._settle(end, partial(self._completed, own))
             return
         error = end if isinstance(end, WorkbenchError) else WorkbenchError(str(end))
+        if own.task in self._stopped or isinstance(error, TaskCancelledError):
+            error = TaskCancelledError(f"`{own.name}` was stopped.")
         if own.job:
             how = "stopped" if isinstance(error, TaskCancelledError) else "failed"
             self._backend.tell("ended", TaskEnd(own.task, how, 0.0))
@@ -291,6 +294,7 @@ class ClusterTasks:
 
     def _completed(self, own: RunningTask, end: TaskEnd) -> None:
         self.running.pop(own.task, None)
+        self._stopped.discard(own.task)
         self._backend.forget(own.task)
         for id, failed, about in zip(own.ids, end.failed, end.abouts, strict=False):
             self._entries.settle(id, FAILED if failed else READY, about)
@@ -301,6 +305,7 @@ class ClusterTasks:
 
     def _over(self, own: RunningTask, error: WorkbenchError | None) -> None:
         self.running.pop(own.task, None)
+        self._stopped.discard(own.task)
         self._streams.pop(own.task, None)
         self._backend.forget(own.task)
         for id in own.ids if error is not None else ():
@@ -336,7 +341,11 @@ class ClusterTasks:
     def cancel(self, ref: ObjectRef, force: bool, recursive: bool) -> None:
         entry = self._entries.of(ref)
         if not entry.is_over:
-            self._backend.stop([entry.task or ref.id], force)
+            self._stop([entry.task or ref.id], force)
+
+    def _stop(self, tasks: list[int], force: bool) -> None:
+        self._stopped.update(task for task in tasks if task in self.running)
+        self._backend.stop(tasks, force)
 
     def withdraw(self, ref: ObjectRef) -> bool:
         entry = self._entries.of(ref)
@@ -361,7 +370,7 @@ class ClusterTasks:
         others = [job for job in jobs if job not in {r.job for r in self.running.values()}]
         if not chosen and not others:
             return True
-        self._backend.stop([*chosen, *others], force)
+        self._stop([*chosen, *others], force)
         return self._entries.wait(lambda: not any(task in self.running for task in chosen), timeout)
 
     # -- actors ----------------------------------------------------------------------------------

@@ -47,10 +47,6 @@ CAN = Abilities(
         "An object can't be moved to disk by hand.", "Ray's store does it when it is full.",
         "Let go of what you don't need (`%free`).",
     ),
-    copy_on_write=Lack(
-        "Copies on write are whole copies.", "Ray's store can't be mapped by us.",
-        "Read without `--cow` what you don't change.",
-    ),
     edited=Lack(
         "Workers don't take up edited modules.", "They may be on other machines, without the file.",
         "Restart the session after editing one: `%workbench stop`, `%workbench start`.",

@@ -305,6 +305,8 @@ class StoringMagics(NotebookMagics):
         ref = engine.find(name)
         if ref is None:
             ref = self._assigned(engine, name)
+        if ref is None and (got := self._notebook.bindings.find(name, value)) and got[0] == name:
+            ref = got[1].ref  # a cell that gets it ran before
         if ref is None:
             raise missing([name], "the store", engine.names())
         return ref
