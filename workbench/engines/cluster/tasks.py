@@ -96,7 +96,6 @@ class ClusterTasks:
         self._namespace = namespace
         self.running: dict[int, RunningTask] = {}
         self._stopped: set[int] = set()  # of these
-        self._streams: dict[int, Stream] = {}
 
     @property
     def namespace(self) -> str:
@@ -150,7 +149,10 @@ class ClusterTasks:
             task, head.name, origin, job if keep else 0, tuple(ids), head.actor, self._task
         )
         self.running[task] = own
-        self._outputs.expect(task) if self._hosting is None else None
+        if self._hosting is None:
+            self._outputs.expect(task)
+        if keep and isinstance(options, CellOptions):
+            self._announce(own, options)  # before it can show anything
         try:
             if actor is None:
                 made = self._backend.submit(encode(head), packed.dep_natives, more, launch)
@@ -163,22 +165,17 @@ class ClusterTasks:
         if not isinstance(made, list):
             return self._stream(own, refs[0], made, options.max_ahead)
         self._note(refs, made[1:])
-        if keep and isinstance(options, CellOptions):
-            self._announce(own, options, tuple(made))
+        if keep:
+            self._backend.tell("made", task, tuple(made))
         self._backend.on_done(made[0], partial(self._done, own))
         return (refs[0] if given in (1, DYNAMIC) else refs) if refs else None
 
-    def _announce(
-        self, own: RunningTask, options: CellOptions, natives: tuple[Native, ...]
-    ) -> None:
+    def _announce(self, own: RunningTask, options: CellOptions) -> None:
         audience, origin = self._place()
-        self._backend.tell(
-            "job",
-            JobTask(
-                own.task, options.group, options.job, options.binds, options.size, audience, origin,
-                natives,
-            ),
-        )  # fmt: skip
+        job = JobTask(
+            own.task, options.group, options.job, options.binds, options.size, audience, origin
+        )
+        self._backend.tell("job", job)
 
     def _expect(self, head: Head, ids: list[int], task: int) -> list[ObjectRef]:
         refs = []
@@ -295,6 +292,7 @@ class ClusterTasks:
     def _completed(self, own: RunningTask, end: TaskEnd) -> None:
         self.running.pop(own.task, None)
         self._stopped.discard(own.task)
+        self._engine.streams.pop(own.task, None)
         self._backend.forget(own.task)
         for id, failed, about in zip(own.ids, end.failed, end.abouts, strict=False):
             self._entries.settle(id, FAILED if failed else READY, about)
@@ -306,7 +304,7 @@ class ClusterTasks:
     def _over(self, own: RunningTask, error: WorkbenchError | None) -> None:
         self.running.pop(own.task, None)
         self._stopped.discard(own.task)
-        self._streams.pop(own.task, None)
+        self._engine.streams.pop(own.task, None)
         self._backend.forget(own.task)
         for id in own.ids if error is not None else ():
             self._entries.settle(id, FAILED, error=error)
@@ -323,18 +321,11 @@ class ClusterTasks:
     ) -> ObjectRefGenerator:
         reader = ObjectRefGenerator(end, engine_of(end), ahead)
         engine = self._engine
-        self._streams[reader.id] = stream
-        StreamReader(
-            self._entries, self._packer, reader, stream, engine.next_id, engine.item_futures,
+        engine.streams[own.task] = StreamReader(
+            self._entries, self._packer, reader, stream, ahead, engine.next_id, engine.item_futures,
             self._settle, partial(self._over, own),
         )  # fmt: skip
         return reader
-
-    def took(self, task: int, taken: int) -> None:
-        """Of that stream so many items were taken."""
-        stream = self._streams.get(task)
-        if stream is not None:
-            stream.took(taken)
 
     # -- stopping --------------------------------------------------------------------------------
 

@@ -28,13 +28,6 @@ POLL = 10.0
 AWAY = 30.0
 """Seconds without asking after which a driver has gone: its kernel was killed."""
 
-NAMESPACE = "workbench"
-
-
-def name_of(session: str) -> str:
-    """Under which name Ray knows the supervisor of the session that people call so."""
-    return f"workbench:{session}"
-
 
 class Supervisor:
     """See the module. All its methods run on one loop."""
