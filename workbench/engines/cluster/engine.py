@@ -61,6 +61,8 @@ class ClusterEngine:
         self.can = backend.can
         self.session = backend.session
         self.joined = backend.joined
+        self.system = backend.engine
+        self.inherits = False  # its workers are wherever they are
         self.hosting: Hosting | None = None
         prefix = secrets.randbits(31) | 1 << 30
         self.prefix = prefix
