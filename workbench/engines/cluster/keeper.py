@@ -259,6 +259,14 @@ class Keeper:
         if job is not None and task in job.tasks:
             job.tasks[task] = job.tasks[task]._replace(natives=natives)
 
+    def unfinished(self, tasks: Iterable[int]) -> list[int]:
+        """These tasks; for a job's first one, which stands for all, those that aren't over."""
+        found: list[int] = []
+        for task in tasks:
+            job = self._jobs.get(task)
+            found += [task] if job is None else [each for each in job.tasks if each not in job.ends]
+        return list(dict.fromkeys(found))
+
     def ended(self, end: TaskEnd) -> None:
         """A job's task is over, and said nothing itself: its process has died, or it never ran."""
         job = self._jobs.get(self._job_of.get(end.task, 0))

@@ -332,7 +332,9 @@ class ClusterTasks:
     def cancel(self, ref: ObjectRef, force: bool, recursive: bool) -> None:
         entry = self._entries.of(ref)
         if not entry.is_over:
-            self._stop([entry.task or ref.id], force)
+            task = entry.task or ref.id
+            group = [each.task for each in list(self.running.values()) if each.job == task]
+            self._stop(group or [task], force)  # a job's first task stands for all
 
     def _stop(self, tasks: list[int], force: bool) -> None:
         self._stopped.update(task for task in tasks if task in self.running)
