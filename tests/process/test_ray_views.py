@@ -19,8 +19,8 @@ from tests.leaks import eventually
 from tests.process.pages import Page, Row
 from workbench import api
 from workbench.engines import observed
-from workbench.engines.ray import observed as ours
 from workbench.engines.observed import id_of
+from workbench.engines.ray import observed as ours
 from workbench.errors import SessionError
 from workbench.plots.pictures import picture
 from workbench.report.html import PARTS, Still
