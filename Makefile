@@ -9,6 +9,7 @@ TEST := $(VENV)/.installed-test
 SLOW := $(VENV)/.installed-slow
 CLUSTERS := .venv-cluster
 JOBS = auto
+NOTEBOOKS = $(wildcard notebooks/*.ipynb)
 PYTHONS = python3 python python3.14 python3.13 python3.12 python3.11
 
 .DEFAULT_GOAL := help
@@ -26,8 +27,9 @@ install: $(LAB) ## Install Workbench and JupyterLab into .venv
 demo: $(LAB) ## Run the first notebook, and leave the page it makes in build/demo
 	@$(VENV)/bin/python notebooks/demo.py $(ARGS)
 
-lab: $(LAB) ## Open JupyterLab on the notebooks
-	@$(RUN) jupyterlab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks $(ARGS)
+lab: $(LAB) ## Open JupyterLab on the first notebook
+	@$(RUN) jupyterlab $(if $(filter 0,$(shell id -u)),--allow-root) \
+	    --LabApp.default_url=/lab/tree/notebooks/01-first-steps.ipynb $(ARGS)
 
 test: $(TEST) browser ## Run all tests but the slow ones; style and types are among them
 	@$(RUN) pytest -n $(JOBS) $(ARGS)
@@ -38,10 +40,11 @@ quick: $(TEST) ## Run the tests that the difference from main touches; what fail
 pictures: $(TEST) browser ## Take the pictures in notebooks/images anew
 	@PICTURES=notebooks/images $(RUN) pytest tests/browser $(ARGS)
 
-stills: $(LAB) ## Renew the output with which notebooks 03 and 08 are kept
-	@WORKBENCH_MEMORY=256MB $(VENV)/bin/python notebooks/demo.py notebooks/03-what-you-see.ipynb
-	@$(VENV)/bin/python notebooks/demo.py notebooks/08-your-libraries.ipynb
-	@cp build/demo/03-what-you-see.ipynb build/demo/08-your-libraries.ipynb notebooks/
+stills: $(LAB) ## Renew the output with which the notebooks are kept; NOTEBOOKS=... says which
+	@for notebook in $(NOTEBOOKS); do \
+	    WORKBENCH_MEMORY=256MB $(VENV)/bin/python notebooks/demo.py $$notebook || exit; \
+	    cp build/demo/$$(basename $$notebook) notebooks/; \
+	done
 
 docs: $(TEST) ## Build the documentation; leaves it in build/docs. What is wrong in it is an error
 	@$(RUN) sphinx --quiet --fail-on-warning --keep-going -b html $(ARGS) docs build/docs

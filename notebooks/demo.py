@@ -138,12 +138,17 @@ def summary(notebook: NotebookNode) -> list[str]:
 def save(notebook: NotebookNode, stem: Path) -> None:
     """Write ``stem.ipynb``, and ``stem.html`` that needs nothing else to be read."""
     stem.parent.mkdir(parents=True, exist_ok=True)
-    nbformat.write(notebook, stem.with_suffix(".ipynb"))
+    nbformat.write(notebook, _file(stem, "ipynb"))
     # IPython's own lexer leaves a cell below a magic that it doesn't know without colours.
     colours = Highlight2HTML(pygments_lexer="python3")
     exporter = HTMLExporter(raw_template=PAGE, filters={"highlight_code": colours})
     page, _ = exporter.from_notebook_node(notebook, {"metadata": {"name": stem.name}})
-    stem.with_suffix(".html").write_text(page, encoding="utf-8")
+    _file(stem, "html").write_text(page, encoding="utf-8")
+
+
+def _file(stem: Path, kind: str) -> Path:
+    """With an ending; a translation's ``.zh`` is none."""
+    return stem.with_name(f"{stem.name}.{kind}")
 
 
 def main() -> int:
@@ -159,7 +164,7 @@ def main() -> int:
     done = run(options.notebook)
     stem = options.output / options.notebook.stem
     save(done.notebook, stem)
-    page = _short(stem.with_suffix(".html"))
+    page = _short(_file(stem, "html"))
     cells = _code(done.notebook)
     if done.problem:
         colourless = re.sub(r"\x1b\[[0-9;]*m", "", done.problem)
@@ -169,7 +174,7 @@ def main() -> int:
     print(f"All {len(cells)} code cells ran, in {done.seconds:.1f} s:\n")
     print(*(f"    {line}" for line in summary(done.notebook)), sep="\n")
     print(f"\nThe page with its output:  {page}")
-    print(f"The executed notebook:     {_short(stem.with_suffix('.ipynb'))}")
+    print(f"The executed notebook:     {_short(_file(stem, 'ipynb'))}")
     print("To run it yourself:        make lab")
     return 0
 

@@ -2,26 +2,32 @@
 
 Of calls that only read one large array, and of a grid search over it, for which scikit-learn copies
 the rows of each fold: once the data for every fit that runs. Each figure is what all processes
-together have, the data included, as a multiple of the data.
+together have, the data included, as a multiple of the data; and beside it, as a multiple of what
+the same work takes alone: in as many processes, which have the data without that anybody passes it.
 """
 
 from __future__ import annotations
 
+import mmap
+import multiprocessing
 import os
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 EVERY = 0.02
 """Seconds between two looks."""
 
 RUNS = {
+    "one": "the work alone, in one process",
+    "alone": "the work alone, in as many processes at once",
     "workbench": "Workbench, an array of the notebook's",
     "stored": "Workbench, a stored one (`%put --replace x`)",
     "loky": "loky",
@@ -50,8 +56,9 @@ def memory() -> int:
     own, shared = 0, dict[tuple[int, int], int]()
     for pid in processes():
         try:
-            for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-                if line.startswith("RssAnon:"):
+            # Of pages that forked processes share, each has a part.
+            for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+                if line.startswith("Pss_Anon:"):
                     own += int(line.split()[1]) * 1024
             for fd in Path(f"/proc/{pid}/fd").iterdir():
                 if os.readlink(fd).startswith(("/memfd:", "/dev/shm/")):
@@ -86,38 +93,69 @@ def searches(x: Any) -> None:
 WORK = {"reads": reads, "searches": searches}
 
 
+def shared(shape: tuple[int, int]) -> npt.NDArray[np.float64]:
+    """An array that forked processes have, too; `memory` finds it by its descriptor."""
+    file = os.memfd_create("data")
+    os.truncate(file, shape[0] * shape[1] * 8)
+    return np.frombuffer(mmap.mmap(file, 0)).reshape(shape)
+
+
+def alone(work: Callable[[Any], None], x: Any, workers: int) -> None:
+    """As many processes as there are workers do all of it, each by itself."""
+    context = multiprocessing.get_context("fork")
+    children = [context.Process(target=work, args=(x,)) for _ in range(workers)]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join()
+
+
+def peak_of(work: Callable[[], None]) -> int:
+    """Bytes of memory at most while it runs."""
+    peak = memory()
+    is_over = threading.Event()
+
+    def watch() -> None:
+        nonlocal peak
+        while not is_over.wait(EVERY):
+            peak = max(peak, memory())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    work()
+    is_over.set()
+    watcher.join()
+    return max(peak, memory())
+
+
 def run(name: str, what: str, megabytes: int, workers: int) -> None:
     """Print how much memory there was at most beyond what there is without the data, in bytes."""
     from joblib import parallel_config
 
-    backend = "loky" if name == "loky" else "workbench"
-    if backend == "workbench":
+    if name in ("workbench", "stored"):
         import workbench as wb
 
         wb.init(workers=workers, memory=f"{2 * megabytes + 200}MB")
         wb.register_joblib()
-    with parallel_config(backend, n_jobs=workers):
-        WORK[what](np.ones((1000, 100)))  # workers started, modules imported
-        before = memory()
-        x = np.random.default_rng(0).random((megabytes * 1250, 100))
-        if name == "stored":
-            ref = wb.put(x)
-            x = wb.get(ref)
-        peak = memory()
-        is_over = threading.Event()
 
-        def watch() -> None:
-            nonlocal peak
-            while not is_over.wait(EVERY):
-                peak = max(peak, memory())
+    def work(x: Any) -> None:
+        if name in ("one", "alone"):
+            alone(WORK[what], x, workers if name == "alone" else 1)
+        else:
+            with parallel_config("loky" if name == "loky" else "workbench", n_jobs=workers):
+                WORK[what](x)
 
-        watcher = threading.Thread(target=watch)
-        watcher.start()
-        began = time.perf_counter()
-        WORK[what](x)
-        seconds = time.perf_counter() - began
-        is_over.set()
-        watcher.join()
+    work(np.ones((1000, 100)))  # workers started, modules imported
+    before = memory()
+    shape = megabytes * 1250, 100
+    x = shared(shape) if name in ("one", "alone") else np.empty(shape)
+    np.random.default_rng(0).random(out=x)
+    if name == "stored":
+        ref = wb.put(x)
+        x = wb.get(ref)
+    began = time.perf_counter()
+    peak = peak_of(lambda: work(x))
+    seconds = time.perf_counter() - began
     print((peak - before) / x.nbytes, seconds)
 
 
@@ -126,11 +164,15 @@ def main() -> None:
     given = sys.argv[1:3]
     megabytes, workers = [*given, *["1000", "4"][len(given) :]]
     for what in WORK:
+        least = 0.0
         for name, text in RUNS.items():
             command = [sys.executable, __file__, "--run", name, what, megabytes, workers]
             out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
             times, seconds = map(float, out.split()[-2:])
-            print(f"{what:10} {text:46} {times:5.2f} x the data   {seconds:5.1f} s", flush=True)
+            least = times if name in ("one", "alone") else least
+            beside = f"{times / least:5.2f} x alone"
+            line = f"{what:10} {text:46} {times:5.2f} x the data  {beside}   {seconds:5.1f} s"
+            print(line, flush=True)
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ export const WORDS = {
     escaped: ["pickled ref", "pickled refs"],
     view: ["arrays", "arrays"],
   },
-  where: { inline: "too small for shared memory", memory: "in shared memory", disk: "on disk", pending: "pending" },
+  where: { inline: "too small for shared memory", memory: "in shared memory", worker: "in a worker's memory", disk: "on disk", pending: "pending" },
   movable: { no: "can't move to disk", yes: "can move to disk", freed: "freed, still shown" },
   ages: [[10, "under 10 s"], [60, "under 1 min"], [600, "under 10 min"], [3600, "under 1 h"], [null, "older"]],
   parts: {

@@ -206,3 +206,13 @@ def test_a_quick_one_shows_nothing(session: Kernel) -> None:
     cell = session.ok("import numpy as np\nx = np.ones(10**6)\n%put x\n%get x")
     assert not shown(cell)
     assert session.value(THREADS) == "[]"
+
+
+def test_a_cell_that_gets_what_a_cell_assigned_can_run_again(session: Kernel) -> None:
+    session.ok("%%remote -w\nn, rows = 6 * 7, [1, 2]")
+    session.ok("%%remote\nm, table = n + 1, [*rows, 3]")
+    for _ in range(2):
+        session.ok("%get m table")
+        assert session.value("(m, table)") == "(43, [1, 2, 3])"
+    session.ok("m = 5")
+    assert "'m' is not defined in the store" in session.run("%get m").failure

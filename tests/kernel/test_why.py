@@ -86,6 +86,38 @@ def test_what_ipython_keeps_in_secret_is_found(lab: Kernel) -> None:
     assert any(len(names(lab).splitlines()) == 3 for _ in range(100))  # the head, and two blocks
 
 
+def test_an_error_of_ours_keeps_nothing_of_what_it_was_about(lab: Kernel) -> None:
+    lab.ok("mine = wb.get(blocks[0])")
+    assert "SpillError" in lab.run("%spill blocks").failure
+    assert "kept by" not in names(lab)
+    lab.ok("del mine, blocks")
+    assert any(names(lab) == "No objects. %put makes one." for _ in range(100))
+
+
+def test_what_has_no_name_is_listed_with_the_id_to_ask_by(lab: Kernel) -> None:
+    lab.ok("import pickle\nkept = pickle.dumps(blocks[0])\ndel blocks")
+    (row,) = names(lab).splitlines()[1:]
+    id, _, place = row.partition(" from ")
+    assert place.startswith("Cell In[")
+    assert "ref pickled at" in lab.ok(f"%why {id}").results()[0]
+    lab.ok(f"%free {id}")
+    assert any(names(lab) == "No objects. %put makes one." for _ in range(100))
+
+
+def test_what_the_traceback_before_the_last_left_is_a_cycle_for_the_collector(
+    lab: Kernel,
+) -> None:
+    lab.ok("import gc\ngc.disable()\nid = blocks[-1].hex()")
+    lab.run("def f(kept): raise ValueError\nf(wb.get(blocks[-1]))")
+    lab.run("1 / 0")  # what Python and IPython keep of the last error is another's now
+    lab.ok("blocks.pop(); None")
+    asked = lab.ok("%why $id").results()[0]
+    assert "objects that refer to each other" in asked
+    assert "`import gc; gc.collect()`" in asked
+    lab.ok("gc.collect()\ngc.enable()")
+    assert any(len(names(lab).splitlines()) == 4 for _ in range(100))  # the head, and three blocks
+
+
 def test_what_a_namespace_of_remote_cells_has_is_let_go_of_in_such_a_cell(lab: Kernel) -> None:
     lab.ok("x = wb.get(blocks[0])\nid = blocks[0].hex()")
     lab.ok("%%remote --actor db --wait\nkept = [x]")

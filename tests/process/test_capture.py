@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from types import SimpleNamespace
 from typing import Any
 
@@ -250,6 +251,17 @@ def test_what_takes_long_to_pickle_is_shown_too_as_far_as_it_was_counted(
         r"This cell sends at least [\d.]+ .B by value, each time it runs:", lines[0]
     )
     assert re.match(r"objects  list \(300000\)  at least [\d.]+ .B  by value", lines[2])
+
+
+def test_what_cannot_travel_has_no_size_and_is_not_advised_to_be_stored(
+    session: Engine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    book = notebook(lock=threading.Lock())
+    (record,) = preview(book, session, reads("lock"))
+    assert (record.bytes, record.how) == (None, "can't travel")
+    assert record.advice == "`%inspect lock` says why"
+    capture(book, session, reads("lock"))
+    assert capsys.readouterr().out == ""  # the error says all
 
 
 def test_a_preview_is_a_table_and_sends_nothing(session: Engine) -> None:

@@ -24,7 +24,8 @@ from tests.patience import TIMEOUT
 from tests.process.conftest import Sessions
 from tests.process.pages import Page, Row
 from workbench import api, context
-from workbench.engines import dask, observed
+from workbench.engines import observed
+from workbench.engines.dask import observed as dask
 from workbench.engines.observed import id_of
 from workbench.errors import SessionError
 from workbench.plots.axes import plot_costs, plot_occupancy, plot_pins, plot_timeline

@@ -18,10 +18,12 @@ from joblib import Parallel, delayed, parallel_config
 
 import workbench as wb
 from tests.leaks import eventually
-from tests.patience import THOROUGH
+from tests.patience import THOROUGH, TIMEOUT
 from tests.process.gates import Gate
 from tests.process.scripts import Script
 from workbench.engines.base import Engine
+from workbench.interop import joblib as ours
+from workbench.interop.joblib import WorkbenchBackend
 from workbench.interop.shared_arguments import LARGE, size_of
 
 
@@ -154,6 +156,86 @@ def test_an_error_ends_it(session: Engine) -> None:
         Parallel()(delayed(not_three)(n) for n in range(1000))
     assert eventually(lambda: not session.snapshot().queued)
     assert Parallel()(delayed(square)(n) for n in range(3)) == [0, 1, 4]
+
+
+def test_short_calls_are_not_looked_at_again_and_again(
+    session: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """joblib waits 10 ms between two looks, which would be most of what short calls take."""
+    looked: list[float] = []
+    monkeypatch.setattr(joblib.parallel.time, "sleep", looked.append)
+    monkeypatch.setattr(ours, "SHORT", TIMEOUT)
+    for how in ({}, {"batch_size": 1}, {"pre_dispatch": 1}):
+        expected = [n * n for n in range(20)]
+        assert Parallel(n_jobs=2, **how)(delayed(square)(n) for n in range(20)) == expected
+    assert not looked
+
+
+def test_who_waits_hears_of_an_error_while_others_run(session: Engine, gate: Gate) -> None:
+    calls = [delayed(gate.stop)(), delayed(not_three)(3)]
+    with pytest.raises(LookupError, match="three"):
+        Parallel(batch_size=1)(calls)
+    assert eventually(lambda: not session.snapshot().running)
+
+
+def test_an_iterable_that_fails_while_calls_run(session: Engine, gate: Gate) -> None:
+    def calls() -> Iterator[Any]:
+        yield delayed(gate.stop)()
+        yield delayed(square)(2)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        Parallel(batch_size=1, pre_dispatch=2)(calls())
+    assert eventually(lambda: not session.snapshot().running)
+
+
+def test_a_call_that_interrupts_itself() -> None:
+    def interrupts(n: int) -> int:
+        if n == 3:
+            raise KeyboardInterrupt
+        return n
+
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            Parallel(n_jobs=2)(delayed(interrupts)(n) for n in range(10))
+        assert Parallel(n_jobs=2)(delayed(square)(n) for n in range(3)) == [0, 1, 4]
+
+
+def test_another_call_while_a_generator_is_read(gate: Gate) -> None:
+    """With loky it would end the generator's calls: there is one executor for all."""
+    calls = [delayed(square)(3), delayed(gate.stop)()]
+    found = Parallel(return_as="generator", batch_size=1)(calls)
+    assert next(found) == 9
+    visitor = gate.next()
+    assert Parallel(n_jobs=2)(delayed(square)(n) for n in range(20)) == [n * n for n in range(20)]
+    visitor.let_on("on")
+    assert list(found) == ["on"]
+
+
+def test_no_batch_is_larger_than_what_is_left_for_each_worker() -> None:
+    """joblib cuts what is left into crumbs if it doesn't fill a batch for each worker."""
+    backend = WorkbenchBackend()
+    backend._n_jobs = 2
+    backend._measured, backend._each, backend._submitted = 100, 1e-6, 100
+    sizes = []
+    for calls_before in (0, 101, 140, 10**6, 100):  # of this function: never, or how many
+        backend._expected = calls_before
+        sizes.append(backend.compute_batch_size())
+    assert sizes == [400, 1, 20, 400, 400]
+
+
+def test_it_knows_how_many_calls_there_were(session: Engine) -> None:
+    def one(n: int) -> int:
+        return n
+
+    backend = WorkbenchBackend()
+    for calls in (30, 20):
+        with parallel_config(backend):
+            assert Parallel(n_jobs=2)(delayed(one)(n) for n in range(calls)) == [*range(calls)]
+        backend.configure(2, Parallel(n_jobs=2))
+        backend._is_one((one,))
+        assert backend._expected == calls
+        backend.terminate()
 
 
 def test_a_time_limit(gate: Gate, session: Engine) -> None:

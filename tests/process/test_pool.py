@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import multiprocessing
 import operator
+import pickle
+import threading
 from collections.abc import Callable
-from multiprocessing.pool import ThreadPool
+from multiprocessing.pool import MaybeEncodingError, ThreadPool  # type: ignore[attr-defined]
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from tests.process.gates import Gate
 from tests.process.scripts import Script
 from workbench import Pool
 from workbench.engines.base import Engine
+from workbench.errors import SerializationError
 
 
 def double(x: Any) -> Any:
@@ -179,3 +182,34 @@ def test_proxies_of_a_manager_are_arguments(script: Callable[..., Script]) -> No
             say(sorted(seen), sorted(counts.items()))
     """)
     assert script_.line() == "[0, 1, 2, 3] [(0, 0), (1, 2), (2, 4), (3, 6)]"
+
+
+def locked(n: int) -> dict[str, Any]:
+    return {"n": n, "locks": [threading.Lock()]} if n else {}
+
+
+ENCODED: dict[str, Callable[[Any], Any]] = {
+    "apply": lambda pool: pool.apply(locked, (1,)),
+    "map": lambda pool: pool.map(locked, [0, 1], chunksize=2),
+    "starmap": lambda pool: pool.starmap(locked, [(0,), (1,)], chunksize=2),
+    "imap": lambda pool: [*pool.imap(locked, [0, 1], chunksize=2)],
+    "imap_unordered": lambda pool: [*pool.imap_unordered(locked, [0, 1], chunksize=2)],
+}
+
+
+@pytest.mark.parametrize("call", ENCODED)
+def test_a_result_that_cannot_be_pickled(session: Engine, call: str) -> None:
+    """multiprocessing's exception, with the path."""
+    with wb.Pool() as pool, pytest.raises(MaybeEncodingError) as found:
+        ENCODED[call](pool)
+    path = "the result of locked" if call == "apply" else "the results of locked[1]"
+    assert f"{path}['locks'][0] (_thread.lock)" in str(found.value)
+    assert "Error sending result: 'what locked returned'" in str(found.value)
+
+
+def test_an_argument_that_cannot_be_pickled(session: Engine) -> None:
+    with wb.Pool() as pool, pytest.raises(pickle.PicklingError, match=r"_thread\.lock"):
+        pool.map(double, [threading.Lock()])
+    with wb.Pool() as pool, pytest.raises(SerializationError) as found:
+        pool.apply(lambda: wb.put(threading.Lock()))  # a call's own failure is that
+    assert not isinstance(found.value, MaybeEncodingError)

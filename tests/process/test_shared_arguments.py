@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import workbench as wb
@@ -74,3 +81,122 @@ def test_one_that_was_freed_is_stored_again(session: Engine) -> None:
     session.free([arguments.ref_of(session, value)])
     arguments.begin()
     assert same(wb.get(arguments.ref_of(session, value)), value)
+
+
+PUT: dict[str, Callable[[], Any]] = {
+    **KINDS,
+    "table": lambda: pd.DataFrame({"a": np.arange(N), "b": np.arange(N) / 2}),
+}
+
+
+def changed(value: Any) -> None:
+    if isinstance(value, pd.DataFrame):
+        value.loc[7, "a"] = -1
+    else:
+        value[-1, -1] = value[0, 1]
+
+
+@pytest.mark.parametrize("kind", PUT)
+def test_one_that_was_put_is_not_stored_again(session: Engine, kind: str) -> None:
+    value, arguments = PUT[kind](), SharedArguments()
+    ref = wb.put(value)
+    assert arguments.ref_of(session, value) is ref
+    arguments.begin()
+    assert arguments.ref_of(session, value) is ref
+    changed(value)
+    arguments.begin()
+    again = arguments.ref_of(session, value)
+    assert again not in (None, ref)
+    assert np.array_equal(wb.get(again), value)
+
+
+@pytest.mark.parametrize("kind", PUT)
+def test_one_that_was_put_and_changed(session: Engine, kind: str) -> None:
+    value, arguments = PUT[kind](), SharedArguments()
+    ref = wb.put(value)
+    changed(value)
+    again = arguments.ref_of(session, value)
+    assert again not in (None, ref)
+    assert np.array_equal(wb.get(again), value)
+
+
+def test_one_that_was_put_in_another_shape(session: Engine) -> None:
+    value, arguments = KINDS["rows"](), SharedArguments()
+    ref = wb.put(value)
+    other = value.reshape(-1)  # of the same bytes
+    assert arguments.ref_of(session, other) not in (None, ref)
+
+
+def test_one_whose_object_is_gone_is_stored(session: Engine) -> None:
+    value, arguments = KINDS["rows"](), SharedArguments()
+    wb.put(value)  # nobody keeps it
+    ref = wb.put(value)
+    session.free([ref])
+    assert same(wb.get(arguments.ref_of(session, value)), value)
+
+
+# -- written by somebody else ----------------------------------------------------------------------
+
+
+def by_c(bytes: Any, at: int) -> None:
+    """As a library's C code does, which tells Python nothing."""
+    ctypes.memmove(bytes.ctypes.data + at, b"\7", 1)
+
+
+def by_the_kernel(bytes: Any, at: int) -> None:
+    """A file read into the array."""
+    read, write = os.pipe()
+    os.write(write, b"\7")
+    assert os.readv(read, [memoryview(bytes)[at : at + 1]]) == 1
+    os.close(read)
+    os.close(write)
+
+
+def by_its_process(bytes: Any, at: int) -> None:
+    """As a debugger does: past what Python and the C library know."""
+    with Path("/proc/self/mem").open("r+b", buffering=0) as memory:
+        memory.seek(bytes.ctypes.data + at)
+        memory.write(b"\7")
+
+
+@pytest.mark.parametrize("write", [by_c, by_the_kernel, by_its_process])
+@pytest.mark.parametrize("at", [0, 1, 4095, 4096, LARGE // 2 - 1, LARGE // 2, 2 * LARGE - 1])
+def test_one_byte_that_others_write(
+    session: Engine, write: Callable[[Any, int], None], at: int
+) -> None:
+    value, arguments = np.zeros(2 * LARGE, np.uint8), SharedArguments()
+    for _ in range(2):
+        first = arguments.ref_of(session, value)
+        arguments.begin()
+        assert arguments.ref_of(session, value) is first
+        write(value, at)
+        arguments.begin()
+        again = arguments.ref_of(session, value)
+        assert again is not first
+        assert same(wb.get(again), value)
+        value[at] = 0
+        arguments.begin()
+
+
+MAPS: dict[str, dict[str, int]] = {
+    "shared": {"flags": mmap.MAP_SHARED},
+    "private": {"flags": mmap.MAP_PRIVATE},  # pages that nobody here has written are the file's
+}
+
+
+@pytest.mark.parametrize("kind", MAPS)
+def test_memory_that_another_process_writes(session: Engine, kind: str) -> None:
+    file = os.memfd_create("of another")
+    os.truncate(file, 2 * LARGE)
+    value, arguments = np.frombuffer(mmap.mmap(file, 0, **MAPS[kind]), np.uint8), SharedArguments()
+    first = arguments.ref_of(session, value)
+    arguments.begin()
+    assert arguments.ref_of(session, value) is first
+    code = f"import os; os.pwrite({file}, b'\\7', {LARGE + 5})"
+    subprocess.run([sys.executable, "-c", code], pass_fds=[file], check=True)
+    os.close(file)
+    assert value[LARGE + 5] == 7
+    arguments.begin()
+    again = arguments.ref_of(session, value)
+    assert again is not first
+    assert same(wb.get(again), value)

@@ -75,6 +75,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "ipython": (
         NEUTRAL
         | {"api", "engines.base", "engines.tally", "core.events", "core.logs", "core.snapshot"}
+        | {"engines.choice"}  # what the process is connected to, which is offered
         | {"error_notes", "host.captured", "host.cells", "host.comms", "host.display"}
         | {"host.environment", "host.seeding", "report", "serialization"}
         | {"interop.registration", "widgets.lines", "widgets.page_model"}
@@ -111,6 +112,11 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         | {"core.snapshot", "engines", "error_notes", "ray_api.options", "report"}
         | {"serialization"},
         {"IPython", "tqdm"},
+    ),
+    "course": (
+        {"context", "core.snapshot", "engines.base", "errors", "ref", "report"}
+        | {"engines.choice"},  # what a line that names an engine means
+        {"IPython", "numpy"},
     ),
     "error_notes": (
         {"call_site", "context", "engines.base", "errors", "ref", "report.format"},

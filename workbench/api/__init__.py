@@ -21,7 +21,7 @@ from workbench.api.serializers import (
     register_serializer,
 )
 from workbench.core.snapshot import Snapshot
-from workbench.engines.base import Copying, Observed, Waitable, engine_of
+from workbench.engines.base import Copying, Observed, Waitable, acting_on, engine_of
 from workbench.errors import ObjectLostError, SpillError
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
@@ -124,7 +124,10 @@ def get(
         raise ValueError(
             "copy=True copies all at once, copy_on_write=True what is written. Say one."
         )
-    how: Copying = "on write" if copy_on_write else copy
+    how: Copying = copy
+    if copy_on_write:
+        acting_on(engine(), "copy_on_write")
+        how = "on write"
     if isinstance(refs, ObjectRef | str):
         return engine().get([_ref_of(refs)], timeout, how)[0]
     if isinstance(refs, ObjectRefGenerator):
@@ -211,7 +214,7 @@ def why(what: ObjectRef | str, *, deep: bool = False) -> Why:
     """
     from workbench.report import why as report
 
-    account = engine().why(what if isinstance(what, str) else what.id, deep)
+    account = acting_on(engine(), "why").why(what if isinstance(what, str) else what.id, deep)
     if account is None:
         call = what if isinstance(what, str) else what.hex()
         raise ObjectLostError(f"This session has no object {call!r}: nothing keeps it.")
@@ -231,7 +234,7 @@ def pin(what: ObjectRef | str) -> None:
     ObjectLostError
         If there is no such object.
     """
-    engine().pin(_ref_of(what), True)
+    acting_on(engine(), "pin").pin(_ref_of(what), True)
 
 
 def unpin(what: ObjectRef | str) -> None:
@@ -247,7 +250,7 @@ def unpin(what: ObjectRef | str) -> None:
     ObjectLostError
         If there is no such object.
     """
-    engine().pin(_ref_of(what), False)
+    acting_on(engine(), "pin").pin(_ref_of(what), False)
 
 
 def spill(what: ObjectRef | str) -> None:
@@ -268,7 +271,8 @@ def spill(what: ObjectRef | str) -> None:
     ObjectLostError
         If there is no such object.
     """
-    ref, target = _ref_of(what), engine()
+    target = acting_on(engine(), "spill")
+    ref = _ref_of(what)
     obstacle = target.spill(ref)
     if obstacle:
         from workbench.report.facts import title_of
@@ -342,7 +346,7 @@ def free(refs: ObjectRef | str | Sequence[ObjectRef | str]) -> None:
         If there is no such object. Nothing is freed then.
     """
     given = [refs] if isinstance(refs, ObjectRef | str) else refs
-    engine().free([_ref_of(each) for each in given])
+    acting_on(engine(), "free").free([_ref_of(each) for each in given])
 
 
 def snapshot(of: Any = None) -> Snapshot:
@@ -381,7 +385,7 @@ def observed(of: Any = None) -> Observed:
 
         return Ray(of)
     if any(cls.__module__.partition(".")[0] == "distributed" for cls in type(of).__mro__):
-        from workbench.engines.dask import Dask, is_client
+        from workbench.engines.dask.observed import Dask, is_client
 
         if is_client(of):
             return Dask(of)

@@ -161,6 +161,8 @@ def init(
         context.set(new)
         if new.joined:
             _tell_what_stays(new, config, {**given, "runtime_env": variables or None})
+        elif config.engine != "local" and (config.address or chosen.target is not None):
+            _tell_what_a_cluster_has(given)
         elif config.engine == "local" and (warning := config_module.too_large(config)):
             warnings.warn(warning, stacklevel=2)
         return new
@@ -201,7 +203,16 @@ def _tell_what_stays(engine: Engine, config: config_module.Config, given: dict[s
     if differences:
         from workbench.report import sessions
 
-        warnings.warn(sessions.stays_text(engine.session, differences), stacklevel=3)
+        warnings.warn(sessions.stays_text(engine.session, differences, engine.system), stacklevel=3)
+
+
+def _tell_what_a_cluster_has(given: dict[str, Any]) -> None:
+    """Say which of the options are the cluster's own affair."""
+    names = [n for n in ("workers", "memory", "spill_dir", "huge_pages") if given[n] is not None]
+    if names:
+        from workbench.report import sessions
+
+        warnings.warn(sessions.cluster_text(names), stacklevel=3)
 
 
 def shutdown() -> None:

@@ -37,6 +37,8 @@ class Client:
     """
 
     can = Abilities()
+    system = "local"
+    inherits = False  # of a driver that started the session it is True
 
     def __init__(self, base: ClientBase, role: Role) -> None:
         base.references.engine = cast(Engine, self)  # what is missing, only notebooks use
@@ -50,7 +52,7 @@ class Client:
 
         store = ObjectStore(base, role)
         self.put, self.get, self.wait, self.peek = store.put, store.get, store.wait, store.peek
-        self.compare = store.compare
+        self.compare, self.put_from = store.compare, store.put_from
         self.future, self.arrivals = store.future, store.arrivals
         self.pin, self.free, self.spill = store.pin, store.free, store.spill
         self.borrow, self.escaped = store.borrow, store.escaped

@@ -49,6 +49,7 @@ class Driver(Client):
     ) -> None:
         self._namespace = namespace
         self.joined = reap is None
+        self.inherits = not self.joined
         self.logs = logs
         self._prints = TaskPrints(base.objects.values.__contains__)
         self.output: OutputSink | None = self._prints.show if logs else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -26,6 +27,12 @@ from workbench.serialization import codec
 from workbench.serialization.comparison import ChangeCheck, Comparison
 from workbench.system.ki_protection import ki_protection
 
+LARGE = 1 << 20
+"""Bytes from which on it is remembered which value an object was made from."""
+
+MOST = 1_000
+"""Values remembered."""
+
 
 class ObjectStore:
     """Until the server knows of an extent, only the list of claims does."""
@@ -38,6 +45,8 @@ class ObjectStore:
         self._objects = base.objects
         self._generators = base.generators
         self._check_refs = base.check_refs
+        # Large ones, by their address. Nothing is done when one dies: another has its address.
+        self._put: dict[int, tuple[weakref.ref[Any], int]] = {}
 
     # -- putting ------------------------------------------------------------------------------
 
@@ -49,7 +58,23 @@ class ObjectStore:
                 "on as it is, or put a list of refs."
             )
         ref, _, about = self.store(value, name, lambda: {name or name_of(value): value})
+        if about.inband + about.outband >= LARGE:
+            self._note(value, ref)
         return ref, about
+
+    def _note(self, value: Any, ref: ObjectRef) -> None:
+        try:
+            self._put[id(value)] = weakref.ref(value), ref.id
+        except TypeError:  # nobody could tell its end
+            return
+        if len(self._put) > MOST:
+            del self._put[next(iter(self._put))]
+
+    def put_from(self, value: Any) -> ObjectRef | None:
+        found, id_ = self._put.get(id(value), (None, 0))
+        if found is None or found() is not value:
+            return None
+        return self._references.find(id_)
 
     def store(
         self, value: Any, name: str, parts: Parts, what: str = ""

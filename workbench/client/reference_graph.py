@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import types
 from collections import defaultdict, deque
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -226,8 +227,8 @@ class ReferenceGraph:
         for holder in map(self.nodes.__getitem__, holders):
             inside = referents(holder)
             for each in list(inside):
-                # Its attributes' dict, which it got only when we asked for them.
-                if type(each) is dict and id(each) not in holders and attributes_of(holder) is each:
+                # The dict of its attributes, or a frame's of locals: made only when we asked.
+                if type(each) is dict and id(each) not in holders and _made_dict(holder, each):
                     inside += gc.get_referents(each)
             found += sum(each is self.nodes[number] for each in inside)
         return found
@@ -249,6 +250,12 @@ class ReferenceGraph:
                 what = "" if number == target else type(self.nodes[number]).__qualname__
                 return [Place(kind, what, "outside")]
         return [Place(kind, "", "cycle", "", "import gc; gc.collect()")]
+
+
+def _made_dict(holder: Any, inside: dict[Any, Any]) -> bool:
+    if isinstance(holder, types.FrameType):
+        return inside is not holder.f_globals and inside is not holder.f_builtins
+    return attributes_of(holder) is inside
 
 
 def referents(thing: Any) -> list[Any]:

@@ -34,10 +34,8 @@ SECONDS, DEEP_SECONDS = 1.0, 120.0
 CHUNK = 1000  # objects whose referents are looked at in one go
 MOST_OBJECTS = 100  # through which a class is looked for that has no name
 LONG = 10_000  # things in a list of which it is worth while to look whether all are numbers
+FEW = 64  # objects that the collector itself looks for: its effort grows with each
 _LEAVES = {int, float, complex, bool, str, bytes, type(None)}
-
-FEW = 64
-"""So many objects the collector itself looks for: its effort grows with each."""
 
 NEAR = 20_000
 """Objects near a person's variables that are looked at first; not what is in longer containers."""
@@ -111,6 +109,7 @@ class _Search:
     # -- where it ends ----------------------------------------------------------------------------
 
     def _begin(self, roots: Mapping[str, Any]) -> None:
+        self._last_result = 0  # by id: IPython's of the last cell, which the next one replaces
         self._variables: dict[int, list[Root]] = defaultdict(list)  # by value, which ...
         self._values: list[Any] = []  # ... is kept, or another could have its id
         self._own.add(id(self._values))
@@ -128,6 +127,7 @@ class _Search:
                 self._name(value, Root(Name(name, keeper), f"del {name}"))
             if name == "get_ipython" and isinstance(value, types.MethodType):
                 self._name(value.__self__, Root(Name("get_ipython()")))
+                self._last_result = id(getattr(value.__self__, "last_execution_result", None))
         self._frames()
         figures = sys.modules.get("matplotlib._pylab_helpers")
         for number, manager in list(figures.Gcf.figs.items()) if figures else ():
@@ -360,15 +360,14 @@ class _Search:
 
     def _hold(self, holder: Any, wanted: dict[int, Any]) -> None:
         number, kind = id(holder), type(holder)
-        held = references.references_of(holder, wanted)
-        for reference in held:
+        for reference in references.references_of(holder, wanted):
             if reference.child == id(kind) and len(self._graph.holders[id(kind)]) > MOST_OBJECTS:
                 continue  # of a class that has no name, one object with a name is enough
             if reference.child in self._widget_ids and (
                 number == self._widgets or kind is types.MethodType
             ):
                 self._end_widget(reference.child)
-            elif is_ours(kind) or kind.__name__ == "ExecutionResult":  # IPython's, of the last cell
+            elif is_ours(kind) or number == self._last_result:
                 self._graph.ours.add(reference.child)
             else:
                 if number in self._closed:

@@ -105,7 +105,8 @@ class WorkerRecord(Record):
 
     ``actor`` is the id of the one it belongs to, 0 in the pool. ``memory`` is what its process has,
     if its engine says so: of the local one's `MemoryRecord` has it. Bytes. ``cpus`` are the
-    processors that its task or actor has of the session's now: none while a task waits.
+    processors that its task or actor has of the session's now: none while a task waits. ``host`` is
+    the machine that it is on, of which ``pid`` is; "" is this one.
     """
 
     number: int
@@ -115,6 +116,7 @@ class WorkerRecord(Record):
     actor: int = 0
     memory: int | None = None
     cpus: float = 0.0
+    host: str = ""
 
 
 class ActorRecord(Record):
@@ -169,13 +171,14 @@ class JobRecord(Record):
 
 class ClientRecord(Record):
     """One connected process: a driver, worker or admin. Pins' holders refer to ``client``; the ids
-    of what it made begin with ``prefix``, 0 if that isn't known."""
+    of what it made begin with ``prefix``, 0 if that isn't known. ``host``: see `WorkerRecord`."""
 
     client: int
     pid: int
     role: str
     label: str
     prefix: int = 0
+    host: str = ""
 
 
 class TaskRecord(Record):
@@ -334,6 +337,11 @@ class Snapshot(Record):
     available: int | None = None
     scope: str = ""
     names: int = 0
+
+    @property
+    def is_observed(self) -> bool:
+        """Whether it is another system's, and no session of ours on that."""
+        return self.engine != "local" and INCARNATION not in self.session
 
     @property
     def warm_free(self) -> int | None:

@@ -53,8 +53,6 @@ and its ``buffers`` in base64). ``origin`` is the number that the task was submi
 ROOT_NOTE = "\0"
 """In the name of a root: what follows stands behind the path from there, for a person."""
 
-# -- what it answers with ----------------------------------------------------------------------
-
 
 class Arrivals(Protocol):
     """Refs in the order in which they become ready, for one reader. Close it when you stop.
@@ -97,9 +95,6 @@ class Changes(Protocol):
 
     def close(self) -> None:
         """Follow the session no longer."""
-
-
-# -- what is asked --------------------------------------------------------------------------------
 
 
 class Observed(Protocol):
@@ -234,6 +229,9 @@ class Store(Protocol):
         change is recognised: arrays, not the tables and containers that hold them. None also if
         no handle lives in this process.
         """
+
+    def put_from(self, value: Any) -> ObjectRef | None:
+        """The object that `put` last made of this large value, which may have changed since."""
 
     def copying(self) -> tuple[int, int] | None:
         """Of a large put in this process, copying now: (bytes that are in the store, of how many).
@@ -383,6 +381,10 @@ class Engine(Observed, Store, Tasks, Actors, Cells, Protocol):
 
     joined: bool
     """Whether the session was there before this process came."""
+    system: str
+    """What runs it: ``local``, ``ray`` or ``dask``; words alone may depend on it."""
+    inherits: bool
+    """Whether its workers began with this process's directory, ``sys.path`` and environment."""
     leave: Callable[[], None]
     """What the end of ``with init():`` calls."""
 

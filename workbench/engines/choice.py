@@ -6,6 +6,7 @@ Neither Ray nor Dask is imported here before somebody has named it.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
@@ -127,6 +128,18 @@ def live() -> dict[str, Any]:
     with suppress(Exception):  # ValueError: there is none
         if distributed is not None:
             found["dask"] = distributed.Client.current()
+    return found
+
+
+def offered(variables: Mapping[str, Any]) -> dict[str, str]:
+    """By engine, what `init` takes for what this process is connected to: ``client``, ``ray``.
+
+    ``variables`` may have it under a name.
+    """
+    found = {}
+    for engine, target in live().items():
+        names = [n for n, value in variables.items() if value is target and n[:1] != "_"]
+        found[engine] = names[0] if names else repr(engine)
     return found
 
 

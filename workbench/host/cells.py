@@ -112,7 +112,7 @@ def evaluate(cell: Cell, packed: PackedValues | None = None, /, **names: Any) ->
 
 def _run_alone(cell: Cell, namespace: Names, take: Show | None = None) -> Ran:
     if cell.around is not None:
-        move(cell.around)
+        move(cell.around, cell.filename)
     with closing(asyncio.Runner()) as runner:
         ran = _run(cell, _parsed(cell), namespace, runner, take=take)
     linecache.cache.pop(cell.filename, None)  # after an error its lines are still asked for
@@ -149,7 +149,7 @@ class Namespace:
             if name in cell.given or name in self._captured or name not in self._names:
                 self._names[name] = self._captured[name] = value
         if cell.around is not None and cell.around != self._around:
-            move(cell.around)
+            move(cell.around, cell.filename)
         self._around = cell.around
         if cell.seed is not None:
             seed(cell.seed)

@@ -6,7 +6,9 @@ travels with each cell, and goes with it: see `process_state`.
 
 from __future__ import annotations
 
+import functools
 import os
+import platform
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -56,8 +58,9 @@ def surely(clean: Callable[[], object]) -> None:
         raise
 
 
-def move(around: Environment) -> None:
-    """Take them on."""
+def move(around: Environment, cell: str = "") -> None:
+    """Take them on. Where there is no such directory, the ``cell`` is told so, and stays: workers
+    may be on other machines than the notebook."""
     for name, value in around.environ:
         if value is None:
             os.environ.pop(name, None)
@@ -68,7 +71,21 @@ def move(around: Environment) -> None:
     sys.path[:0] = new[:known]  # those that the notebook has before all others
     sys.path += new[known:]
     if around.directory:
-        os.chdir(around.directory)
+        try:
+            os.chdir(around.directory)
+        except OSError as error:
+            _say_where(around.directory, working_directory(), error.strerror or "", cell)
+
+
+@functools.lru_cache(100)
+def _say_where(wanted: str, directory: str, why: str, cell: str) -> None:
+    """That a cell runs elsewhere than its notebook. If it runs for each item: once a worker."""
+    print(
+        f"The notebook is in {wanted}, and this worker, on {platform.node()}, can't go there "
+        f"({why}): the cell runs in {directory}. Files and modules beside the notebook aren't "
+        "here. Put what cells need into the store, or have all machines share that directory.",
+        file=sys.stderr,
+    )
 
 
 def set_variables(variables: Iterable[tuple[str, str]]) -> None:

@@ -74,6 +74,11 @@ class ChunkResult(NamedTuple):
     seconds: float
     error: TaskError | None = None
 
+    def _workbench_parts_(self, name: str) -> dict[str, Any]:
+        """What errors call the results. A name says whose they are."""
+        name = name.replace("the result of", "the results of", 1)
+        return {f"{name}[{n}]": result for n, result in enumerate(self.results)}
+
 
 Chunk = list[Any]
 """The arguments of several calls: of each its only one, or all of them in a tuple."""
@@ -154,12 +159,12 @@ def run_batch(
     nested: bytes,
     threads: int | None,
     *values: Any,
-) -> tuple[list[Any], float]:
+) -> ChunkResult:
     """Run several of joblib's calls, one after the other.
 
     ``kwargs`` are empty if no call has any. ``nested`` are the backend that joblib's calls inside
     shall have and its jobs, pickled; ``values`` are what placeholders among the arguments stand
-    for. Returns the results, and how long they took.
+    for.
     """
     from joblib.parallel import BatchedCalls
 
@@ -175,7 +180,7 @@ def run_batch(
     with _limited(threads):
         started = time.perf_counter()
         results = BatchedCalls(items, pickle.loads(nested))()
-        return results, time.perf_counter() - started
+        return ChunkResult(results, time.perf_counter() - started)
 
 
 class Batch:
@@ -185,7 +190,7 @@ class Batch:
         self._function = function
         self.__qualname__ = getattr(function, "__qualname__", type(function).__name__)
 
-    def __call__(self, *batch: Any) -> tuple[list[Any], float]:
+    def __call__(self, *batch: Any) -> ChunkResult:
         return run_batch(repeat(self._function), *batch)
 
 

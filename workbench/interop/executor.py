@@ -297,6 +297,24 @@ class Executor(futures.Executor):
         return max(min(self._most or engine.workers, engine.workers), 1)
 
     @property
+    def size(self) -> int | None:
+        """How many of its calls can run at a time, as far as that is known without a session.
+
+        Returns
+        -------
+        int or None
+        """
+        if self._engine is None or self.is_broken:
+            return self._most
+        return min(self._most or self._engine.workers, self._engine.workers)
+
+    def __repr__(self) -> str:
+        state = "broken" if self.is_broken else "shut down" if self._is_shut else "open"
+        left = 0 if self._settler is None else self._settler.pending
+        size = self.size or "all workers"
+        return f"<workbench.Executor state={state} max_workers={size} pending={left}>"
+
+    @property
     def is_broken(self) -> bool:
         """Whether it takes no more calls, because its initializer failed or its session ended.
 

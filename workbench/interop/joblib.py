@@ -6,14 +6,17 @@ joblib is imported when somebody registers the backend, or has imported joblib.
 from __future__ import annotations
 
 import pickle
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from functools import partial
 from itertools import repeat
 from operator import is_
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from joblib.externals.loky.process_executor import TerminatedWorkerError
@@ -40,10 +43,47 @@ MOST_CALLS = 2000
 GROWTH = 4
 """A batch has at most so many times the calls that were measured."""
 
+SHORT = 0.1
+"""Seconds for which we wait for the batches of a call, before joblib looks at them again and
+again."""
+
 _arguments = SharedArguments()
+
+_counts: WeakKeyDictionary[FunctionType, int] = WeakKeyDictionary()
+"""How many calls of a function there were when it was last called in parallel."""
 
 _SMALL = frozenset({int, float, complex, bool, str, bytes, type(None), slice, range, FunctionType})
 """Types of which no value is an argument that is stored."""
+
+
+class _Batches:
+    """The futures of one call of Parallel that aren't over."""
+
+    def __init__(self) -> None:
+        self.left: dict[Future[Any], None] = {}
+        self._has_failed = False
+        self._changed = threading.Condition()
+
+    def add(self, future: Future[Any], callback: Callable[[Future[Any]], object] | None) -> None:
+        self.left[future] = None
+        when_over(future, partial(self._over, callback))
+
+    def _over(self, callback: Callable[[Future[Any]], object] | None, future: Future[Any]) -> None:
+        """The executor's thread, or whoever cancels. ``callback`` submits the next one."""
+        try:
+            if callback is not None:
+                callback(future)
+        finally:
+            with self._changed:
+                del self.left[future]
+                if future.cancelled() or future.exception() is not None:
+                    self._has_failed = True
+                self._changed.notify_all()
+
+    def wait(self, seconds: float) -> None:
+        """Until all are over, one has failed, or time is up."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self.left or self._has_failed, seconds)
 
 
 class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
@@ -59,13 +99,17 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
     _executor: Executor
     _kind: tuple[Any, ...] = ()  # of executor
     _function: Any = None  # of the batch before
+    _submitted = 0  # calls of this call of Parallel, and how many there will be, perhaps
+    _expected = 0
     _measured = 0  # calls, and how long one of the last ones took
     _each = 0.0
 
     def effective_n_jobs(self, n_jobs: int | None) -> int:
         """How many run at a time: no more than the pool has workers."""
         if n_jobs == 0:
-            raise ValueError("n_jobs=0 has no meaning. -1 stands for all workers of the pool.")
+            raise ValueError(
+                "n_jobs == 0 in Parallel has no meaning: -1 stands for all workers of the pool."
+            )
         if n_jobs is None:
             return 1
         workers = _engine().workers
@@ -78,8 +122,7 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
         given = {**self.backend_kwargs, **options}
         self._nested = pickle.dumps(self.get_nested_backend())  # once, and not with each batch
         self.parallel = parallel
-        self._engine = _engine()
-        self._futures: dict[Future[Any], None] = {}
+        self._engine, self._n_jobs = _engine(), n_jobs
         initializer, initargs = given.get("initializer"), given.get("initargs", ())
         # Of several calls one executor, and one call of its initializer. Compared by identity:
         # arrays among the arguments can't be compared so.
@@ -92,11 +135,20 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
 
     def start_call(self) -> None:
         _arguments.begin()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Another call of Parallel may come."""
+        if self._submitted and isinstance(self._function, FunctionType):
+            _counts[self._function] = self._submitted
+        self._batches = _Batches()
+        self._function, self._submitted, self._expected = None, 0, 0
 
     def submit(
         self, func: BatchedCalls, callback: Callable[[Future[Any]], object] | None = None
     ) -> Future[Any]:
         functions, args, kwargs = zip(*func.items, strict=True)
+        self._submitted += len(functions)
         values: list[Any] = []  # that placeholders stand for
         if not all(map(_SMALL.issuperset, (map(type, each) for each in args))):
             args = tuple([tuple([self._slot(a, values) for a in each]) for each in args])
@@ -109,15 +161,14 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
             else:
                 call = functions, *batch
                 future = self._executor.submit_batch(len(functions), calls.run_batch, call)
-        self._futures[future] = None
-        when_over(future, lambda done: self._futures.pop(done, None))
-        if callback is not None:
-            when_over(future, callback)
+        self._batches.add(future, callback)
         return future  # type: ignore[no-any-return]
 
     def _is_one(self, functions: tuple[Any, ...]) -> bool:
         """Whether it is one function, and no new one for each batch: then it is sent but once."""
         first, before = functions[0], self._function
+        if before is None and type(first) is FunctionType:
+            self._expected = _counts.get(first, 0)
         self._function = first
         is_known = type(first) is FunctionType and (before is None or first is before)
         return is_known and all(map(is_, functions, repeat(first)))
@@ -142,13 +193,20 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
 
     @contextmanager
     def retrieval_context(self) -> Iterator[None]:
-        """In a task: what it waits for may need its place in the pool."""
+        """In a task: what it waits for may need its place in the pool.
+
+        joblib looks every 10 ms whether the next batch is over: where it makes a list of short
+        calls, that would be most of the time. What else it looks for, it finds a little later.
+        """
         with self._engine.waiting():
+            parallel: Any = self.parallel
+            if parallel.timeout is None and not parallel.return_generator:
+                self._batches.wait(SHORT)
             yield
 
     def retrieve_result_callback(self, out: Future[Any]) -> Any:
         with _as_loky():
-            results, seconds = out.result()
+            results, seconds, _ = out.result()
         latest = seconds / len(results)
         self._each = max(latest, (self._each + latest) / 2)  # slow ones count at once
         self._measured += len(results)
@@ -157,16 +215,22 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
     def compute_batch_size(self) -> int:
         """As many calls as take `BATCH_SECONDS`, by what the last ones took on the workers.
 
-        Not much more than were measured: the first ones may be short by chance.
+        Not much more than were measured: the first ones may be short by chance. And no more than
+        are left for each worker, if there are as many as last time: joblib cuts the last ones
+        into ten small batches for each worker if they don't fill one for each.
         """
         ideal = BATCH_SECONDS / max(self._each, BATCH_SECONDS / MOST_CALLS)
-        return max(1, min(GROWTH * self._measured, int(ideal)))
+        most = min(GROWTH * self._measured, int(ideal))
+        if self._expected > self._submitted:
+            most = min(most, (self._expected - self._submitted) // self._n_jobs)
+        return max(1, most)
 
     def abort_everything(self, ensure_ready: bool = True) -> None:
-        stop(self._futures)
+        stop(self._batches.left)
 
     def terminate(self) -> None:
-        self._function, self._measured, self._each = None, 0, 0.0
+        self._begin()
+        self._measured, self._each = 0, 0.0
 
 
 def _engine() -> Engine:

@@ -288,6 +288,11 @@ class Pool:
     def __exit__(self, *exc: object) -> None:
         self.terminate()
 
+    def __repr__(self) -> str:
+        state = "TERMINATE" if self._is_terminated else "CLOSE" if self._is_closed else "RUN"
+        size, left = self._executor.size, len(self._futures)
+        return f"<workbench.Pool state={state} pool_size={size or 'all workers'} pending={left}>"
+
     def __reduce__(self) -> NoReturn:  # raises what multiprocessing's raises
         raise NotImplementedError("A pool can't be sent to another process: make one there.")
 

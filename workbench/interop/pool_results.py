@@ -7,11 +7,14 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future, wait
 from multiprocessing import TimeoutError as PoolTimeoutError
+from multiprocessing import pool as processes
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from workbench.engines.lending_future import when_over
+from workbench.errors import SerializationError, TaskError
 from workbench.interop import calls
+from workbench.interop.person_frames import without_ours
 from workbench.interop.task_futures import waiting
 
 T = TypeVar("T")
@@ -82,10 +85,11 @@ class AsyncResult(Generic[T]):
         try:
             with waiting(self._futures):
                 return self._done.result(timeout)
-        except TimeoutError as error:
-            if self._done.done():  # it is the call's own
-                raise
-            raise PoolTimeoutError(f"The result wasn't there after {timeout} s.") from error
+        except BaseException as error:
+            if isinstance(error, TimeoutError) and not self._done.done():
+                raise PoolTimeoutError(f"The result wasn't there after {timeout} s.") from error
+            without_ours(error)  # it is the call's own, or an interrupt
+            raise
 
     def wait(self, timeout: float | None = None) -> None:
         """Wait for the end.
@@ -157,9 +161,6 @@ class Results(Generic[T]):
     def __iter__(self) -> Iterator[T]:
         return self
 
-    def __next__(self) -> T:
-        return self.next()
-
     def next(self, timeout: float | None = None) -> T:
         """The next result.
 
@@ -191,10 +192,14 @@ class Results(Generic[T]):
             future = self._next(timeout)
             self._waiting.remove(future)
             self._submit()
+            if future.cancelled() or future.exception() is not None:
+                raise _error_of(future) or CancelledError()
             ran = future.result()
             self._results.extend(ran.results)
             self._error = ran.error
         return self._results.popleft()
+
+    __next__ = next  # noqa: A003 - the method above, which is multiprocessing's
 
     def _next(self, timeout: float | None) -> Future[calls.ChunkResult]:
         late = PoolTimeoutError(f"The next result wasn't there after {timeout} s.")
@@ -216,7 +221,17 @@ def _error_of(future: Future[Any]) -> BaseException | None:
     error = future.exception()
     if error is None and isinstance(future.result(), calls.ChunkResult):
         error = future.result().error
+    if isinstance(error, TaskError) and isinstance(error, SerializationError) and not error.frames:
+        return _as_multiprocessing(error)
     return error
+
+
+def _as_multiprocessing(error: TaskError) -> Exception:
+    """A result couldn't be pickled, after the function had returned: none of its frames is told."""
+    kind: Any = processes.MaybeEncodingError  # type: ignore[attr-defined]
+    told: Exception = kind(error, f"what {error.task} returned")
+    vars(told).update(exc=str(error), value=f"what {error.task} returned")  # the text as it is
+    return told
 
 
 def _tell(

@@ -6,7 +6,7 @@ import os
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import xxhash
@@ -55,13 +55,19 @@ class SharedArguments:
         view = engine.stored_as(value)
         if view is not None:
             return view
+        put = None
         if not is_known:
             try:
                 finalizer = weakref.finalize(value, self._known.pop, id(value), None)
             except TypeError:
                 return None
             finalizer.atexit = False
-        stored = self._known[id(value)] = _Stored(engine, value, self._round)
+            put = engine.put_from(value)
+        if put is not None:
+            stored = self._known[id(value)] = _Stored(engine, value, put)
+            if stored.is_same(self._round):
+                return put
+        stored = self._known[id(value)] = _Stored.now(engine, value, self._round)
         return stored.ref
 
 
@@ -72,16 +78,24 @@ class _Stored:
     comparing it with those.
     """
 
-    def __init__(self, engine: Engine, value: Any, round: int) -> None:
-        self.ref, about = engine.put(value)
+    def __init__(self, engine: Engine, value: Any, ref: ObjectRef) -> None:
+        self.ref = ref
         self._engine = engine
         self._value: Callable[[], Any] = weakref.ref(value)
         self._check = ChangeCheck(False)
-        # To store it again takes longer than to look at all of it.
-        self._check.budget = max(BUDGET, 10 * (about.pickle_seconds + about.copy_seconds))
-        self._form = _form(value)
+        self._form: tuple[Any, ...] | None = None  # of what is stored, as this:
         self._digests: list[bytes] | None = None  # of the stored bytes, once they were asked for
-        self._round = round
+        self._round = -1  # the last one in which it was the same
+
+    @classmethod
+    def now(cls, engine: Engine, value: Any, round: int) -> Self:
+        """Stored now."""
+        ref, about = engine.put(value)
+        stored = cls(engine, value, ref)
+        # To store it again takes longer than to look at all of it.
+        stored._check.budget = max(BUDGET, 10 * (about.pickle_seconds + about.copy_seconds))
+        stored._form, stored._round = _form(value), round
+        return stored
 
     @property
     def is_lost(self) -> bool:
@@ -101,6 +115,11 @@ class _Stored:
 
     def _has_same_bytes(self, value: Any) -> bool:
         form = _form(value)
+        if form is not None and self._form is None:
+            try:
+                self._form = _form(self._engine.get([self.ref], None, False)[0])
+            except WorkbenchError:
+                return False
         if form is None or form != self._form:
             try:
                 found = self._engine.compare(self.ref, value, self._check, 0.0)

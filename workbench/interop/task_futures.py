@@ -22,6 +22,7 @@ from workbench.errors import (
     WorkerCrashedError,
 )
 from workbench.interop import calls
+from workbench.interop.person_frames import without_ours
 from workbench.ref import ObjectRef
 
 T = TypeVar("T")
@@ -99,7 +100,11 @@ class TaskFuture(LendingFuture[T]):
         object
         """
         self._check_process()
-        return super().result(timeout)
+        try:
+            return super().result(timeout)
+        except BaseException as error:
+            without_ours(error)
+            raise
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """What the call raised, or None.
@@ -152,7 +157,7 @@ class TaskFuture(LendingFuture[T]):
         """It has no value."""
         if self._begins_end():
             error.__cause__ = cause
-            self.set_exception(error)
+            self.set_exception(without_ours(error))
 
     def _begins_end(self) -> bool:
         """It has an outcome, which the caller is to set; False if somebody else settles it."""
@@ -219,6 +224,11 @@ class Settler:
         if wait and thread is not None and thread is not threading.current_thread():
             with self._engine.waiting():
                 thread.join()
+
+    @property
+    def pending(self) -> int:
+        """How many calls aren't over."""
+        return len(self._pending)
 
     def _break(self, reason: str) -> None:
         with self._changed:

@@ -66,7 +66,8 @@ def parse(magic: Any, line: str) -> argparse.Namespace:
         If the line has other options; the message ends with the magic's usage.
     """
     try:
-        parsed: argparse.Namespace = ipython.parse_argstring(magic, without_comment(line))
+        words = in_one_word(without_comment(line), "--map")
+        parsed: argparse.Namespace = ipython.parse_argstring(magic, words)
     except (UsageError, ValueError) as error:  # ValueError: an unclosed quote
         usage = " ".join(magic.parser.format_usage().replace("::", "").split())
         hint = of_arguments(magic.parser, line.split(), str(error))
@@ -78,6 +79,27 @@ def without_comment(line: str) -> str:
     """The line up to a ``#`` that stands alone, outside of quotes. (``#3`` is a job.)"""
     words = re.match(r"""(?:'[^']*'|"[^"]*"|\S#|#(?=\S)|[^#])*""", line)
     return line if words is None else words[0]
+
+
+def in_one_word(line: str, option: str) -> str:
+    """The line with the option's value in quotes, if that has spaces within brackets.
+
+    ``--map x=range(0, 9)`` is one expression, though it looks like two words.
+    """
+    given = re.search(rf"(?:^|\s){re.escape(option)}[\s=]+(?=[^\s'\"])", line)
+    if given is None:
+        return line
+    depth, end = 0, len(line)
+    for piece in re.finditer(r"""'[^']*'|"[^"]*"|.""", line[given.end() :]):
+        depth += (piece[0] in "([{") - (piece[0] in ")]}")
+        if piece[0].isspace() and depth <= 0:
+            end = given.end() + piece.start()
+            break
+    value = line[given.end() : end]
+    quote = next((each for each in "'\"" if each not in value), "")
+    if not quote or not re.search(r"\s", value):
+        return line
+    return f"{line[: given.end()]}{quote}{value}{quote}{line[end:]}"
 
 
 def unquoted(word: str) -> str:

@@ -38,6 +38,7 @@ _EACH = "<each>"  # in place of an owner: not a value, but what the cell runs on
 REFERENCE = "by reference"
 VALUE = "by value"
 IMPORT = "by import"
+NOT = "can't travel"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class InputRecord:
     name: str  # the variable; of a global that a function brings, also which function's
     type: str
     bytes: int | None  # about; None if nobody knows yet. By value, nothing counts twice
-    how: str  # by reference, by value or by import
+    how: str  # by reference, by value, by import, or not at all
     advice: str = ""  # what would avoid the copy
     at_least: bool = False  # whether there are more bytes: counting them was given up
 
@@ -157,7 +158,8 @@ class CellInputs:
             for each in self._items
         ]
         sizes = [i.size for i in self._items if i.size and not i.size.by_import]
-        if sum(s.bytes for s in sizes) > LARGE or any(s.at_least for s in sizes):
+        takes_long = any(s.at_least and s.can_be_pickled for s in sizes)
+        if sum(s.bytes for s in sizes) > LARGE or takes_long:
             display(self.preview(sent=True))
         return self._captured
 
@@ -260,6 +262,8 @@ class CellInputs:
         called = f"{name}, global of {owner}" if owner else name
         if size.by_import:
             return InputRecord(called, describe(value), None, IMPORT)
+        if not size.can_be_pickled:
+            return InputRecord(called, describe(value), None, NOT, f"`%inspect {name}` says why")
         advice = ""
         if size.bytes >= WORTH_A_WORD or size.at_least:
             less = f"{_size(size.bytes, size.at_least)} less per cell"

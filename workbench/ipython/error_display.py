@@ -6,13 +6,15 @@ opened. Each function takes a shell's method and returns the one to put in its p
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 import textwrap
 from collections.abc import Callable
+from types import TracebackType
 from typing import Any
 
-from workbench.errors import TaskError, failure_of
+from workbench.errors import TaskError, WorkbenchError, failure_of
 from workbench.report.format import printable
 from workbench.report.names import not_here_text
 
@@ -27,6 +29,8 @@ def rendered(shell: Any) -> Callable[..., None]:
     @functools.wraps(show)
     def shown(exc_tuple: Any = None, *args: Any, **options: Any) -> None:
         error = (exc_tuple or sys.exc_info())[1] or getattr(sys, "last_value", None)
+        if isinstance(error, WorkbenchError):
+            _forget(error.__traceback__)
         if isinstance(error, TaskError) and _is_not_asked(error):
             shell._get_exc_info(exc_tuple)  # which notes it for `%tb` and `%debug`
             shell._showtraceback(type(error), error, error._render_traceback_())
@@ -34,6 +38,15 @@ def rendered(shell: Any) -> Callable[..., None]:
             show(exc_tuple, *args, **options)
 
     return shown
+
+
+def _forget(traceback: TracebackType | None) -> None:
+    """Empty our own frames, which nobody is shown: what they hold would stay with the error."""
+    while traceback is not None:
+        if str(traceback.tb_frame.f_globals.get("__name__", "")).startswith("workbench."):
+            with contextlib.suppress(RuntimeError):  # it runs yet
+                traceback.tb_frame.clear()
+        traceback = traceback.tb_next
 
 
 def _is_not_asked(error: BaseException) -> bool:

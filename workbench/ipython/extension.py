@@ -8,6 +8,7 @@ from typing import Any
 
 from workbench import api, context, error_notes
 from workbench.engines.base import Engine
+from workbench.engines.choice import offered
 from workbench.errors import TaskError, WorkbenchError
 from workbench.host.display import figure_png
 from workbench.host.environment import Baseline
@@ -23,6 +24,7 @@ from workbench.ipython.magics.sessions import SessionMagics
 from workbench.ipython.magics.store import BarePut, StoringMagics
 from workbench.ipython.missing_names import note_missing_name
 from workbench.ipython.notebook import Notebook
+from workbench.report.sessions import offers_text
 from workbench.report.text import started_line
 
 MAGICS = SessionMagics, StoringMagics, RemoteMagics, KeepingMagics
@@ -82,7 +84,7 @@ class Extension:
 
     def _meet(self, engine: Engine) -> None:
         """Whoever starts the session, its output comes to the cells of this shell."""
-        self._notebook.baseline = Baseline(shared=not engine.joined)
+        self._notebook.baseline = Baseline(shared=engine.inherits)
         engine.output, self._router.logs = self._router.sink, engine.logs
         engine.began, engine.completed = self._notebook.began, self._notebook.completed
         engine.origin = self._router.origin
@@ -177,9 +179,12 @@ def load(shell: Any) -> None:
     if api.is_initialized():
         return
     try:
-        api.init()
+        started = api.init()
     except WorkbenchError as error:
         print(f"{type(error).__name__}: {error}\n`%workbench start` tries again.")
+    else:
+        if started.system == "local" and (offers := offers_text(offered(shell.user_ns))):
+            print(offers)
 
 
 def unload(shell: Any) -> None:

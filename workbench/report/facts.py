@@ -48,6 +48,7 @@ Held = Mapping[int, Sequence[Place]]
 WHERE = {
     "inline": "too small for shared memory",
     "memory": "in shared memory",
+    "worker": "in a worker's memory",
     "disk": "on disk",
     "pending": "pending",
 }
@@ -83,13 +84,12 @@ def is_internal(record: ObjectRecord) -> bool:
 
 
 def title_of(record: ObjectRecord, held: Held | None = None) -> str:
-    """What people know an object by: its names, else the variables that hold it, else the place
-    that it is from, else what its engine or we call it."""
+    """What people know an object by: its names, else the variables that hold it, else what its
+    engine calls it, else its id: that's what they ask for it by. The short one, with the place that
+    it is from, if that is known."""
     variables = ", ".join(dict((held or {}).get(record.id, ())))
-    site = site_of(record)
-    return (
-        names_of(record) or variables or record.key or (site and f"from {site}") or id_of(record.id)
-    )
+    site, id = site_of(record), id_of(record.id)
+    return names_of(record) or variables or record.key or (f"{id[-8:]} from {site}" if site else id)
 
 
 def id_of(id: int) -> str:
@@ -291,14 +291,19 @@ def task_text(task: TaskRecord, processes: Processes) -> str:
 
 
 def session_name(snapshot: Snapshot) -> str:
-    """The name without what makes it unique; elsewhere, the address."""
-    if snapshot.engine != "local":
+    """The name without what makes it unique, and what runs it; of what is observed, the address."""
+    if snapshot.is_observed:
         return f"{snapshot.engine.capitalize()} at {snapshot.session}"
-    return short_name(snapshot.session)
+    return short_name(snapshot.session) + on_engine(snapshot.engine)
+
+
+def on_engine(engine: str) -> str:
+    """`` on Ray``; nothing of a session of this machine."""
+    return "" if engine == "local" else f" on {engine.capitalize()}"
 
 
 def short_name(session: str) -> str:
-    """A local session's name without what makes it unique."""
+    """A session's name without what makes it unique."""
     return session.rpartition(INCARNATION)[0] or session
 
 
@@ -321,6 +326,8 @@ def workers_text(snapshot: Snapshot) -> str:
     states = worker_states(snapshot)
     if not states and snapshot.engine == "local":
         return "no workers until the next task"
+    if not states:
+        return f"workers {UNKNOWN}"
     parts = ", ".join(f"{n} {state}" for state, n in states.items())
     return count(sum(states.values()), "worker") + (f" ({parts})" if parts else "")
 
@@ -350,6 +357,11 @@ def session_facts(snapshot: Snapshot) -> list[tuple[str, str]]:
     return [(label, text) for label, text in found if text]
 
 
+def lacks_text(lacks: Iterable[str]) -> str:
+    """What the engine can't, in a line: the first sentence of each."""
+    return " ".join(dict.fromkeys(getattr(lack, "what", lack) for lack in lacks))
+
+
 def store_text(snapshot: Snapshot) -> str:
     """``265 MB of 10 GB in 12 objects, 30 MB reusable, 1 GB on disk``."""
     spilled = f", {human_bytes(snapshot.spilled)} on disk" if snapshot.spilled else ""
@@ -359,6 +371,8 @@ def store_text(snapshot: Snapshot) -> str:
 
 def room_text(snapshot: Snapshot) -> str:
     if not snapshot.capacity:
+        if snapshot.live is None:
+            return f"sizes and capacity {UNKNOWN}"
         return f"{human_bytes(snapshot.live)}, capacity {UNKNOWN}"
     return f"{human_bytes(snapshot.live)} of {human_bytes(snapshot.capacity)}"
 

@@ -417,3 +417,21 @@ def mount(key: str, still: Html) -> Html:
     """A static form, in an element that a page's script finds by its ``key`` and brings to life."""
     name = _escaped(key, quote=True)
     return Html(f'<div class="workbench-view" data-workbench="{name}">{still}</div>')
+
+
+def link(text: str, address: str) -> Html:
+    """A link to another page; ``address`` is ours, or relative to the notebook."""
+    return Html(f'<a href="{_escaped(address)}">{_escaped(text)}</a>')
+
+
+def dots(done: Sequence[bool], label: str) -> Html:
+    """A quiet row: which of several things are done. ``label`` says the same in words."""
+    row = "".join(DOTS[each] for each in done)
+    return Html(
+        f'<div style="{MUTED};margin-top:.3em"><span aria-hidden="true" '
+        f'style="letter-spacing:.15em;margin-right:.6em">{row}</span>{_escaped(label)}</div>'
+    )
+
+
+DOTS = "○●"
+"""For what is still to do, and for what is done."""

@@ -7,7 +7,6 @@ does. A fact that the session's engine doesn't know is None.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,7 +18,7 @@ from workbench.report import facts, view_texts
 from workbench.report.colors import AGES, STRENGTHS
 from workbench.report.facts import Held, Place
 from workbench.report.markup import unmarked
-from workbench.report.processes import DISK, SERVER, Processes, client_name
+from workbench.report.processes import DISK, SERVER, Processes, client_name, is_this_process
 from workbench.report.reasons import REASONS
 
 
@@ -313,8 +312,8 @@ def session_of(
     """Everything about a session but its objects and its past; from ``ended`` on it is what the
     snapshot doesn't tell: see `PageSession`. ``can``: what its engine can do.
     """
-    here = [client for client in session.clients if client.pid == os.getpid()]
-    is_local = session.engine == "local"  # only there nothing means that there is nothing
+    here = [client for client in session.clients if is_this_process(client)]
+    is_ours = not session.is_observed  # only there nothing means that there is nothing
     workers = [
         PageWorker(
             worker.number,
@@ -341,9 +340,9 @@ def session_of(
         segments=None if session.segments is None else segments,
         bins=bins,
         rest=rest,
-        workers=workers if workers or is_local else None,
+        workers=workers if workers or is_ours else None,
         jobs=[job_of(job, session.taken) for job in view_texts.jobs_in_order(session.jobs)]
-        if is_local
+        if is_ours
         else None,
         speed=speed,
         hues=hues,

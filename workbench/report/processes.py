@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 from collections.abc import Iterable
 
@@ -30,10 +31,19 @@ TellsOfProcesses = Snapshot | Account | ObjectDescription
 """What tells of processes: clients, and the workers and actors among them."""
 
 
+def is_on_this_machine(record: ClientRecord | WorkerRecord) -> bool:
+    """Whether its pid is one of this machine's."""
+    return record.host in ("", platform.node())
+
+
+def is_this_process(record: ClientRecord | WorkerRecord) -> bool:
+    return record.pid == os.getpid() and is_on_this_machine(record)
+
+
 class Processes:
     def __init__(self, seen: TellsOfProcesses) -> None:
         self._clients = {client.client: client for client in seen.clients}
-        self._workers = {worker.pid: worker for worker in seen.workers}
+        self._workers = {(worker.host, worker.pid): worker for worker in seen.workers}
         self._actors = {actor.id: actor for actor in seen.actors}
 
     def name(self, client: int) -> str:
@@ -41,10 +51,10 @@ class Processes:
         found = self._clients.get(client)
         if found is None:
             return LEFT
-        if found.pid == os.getpid():
+        if is_this_process(found):
             is_notebook = found.label.endswith(("notebook", ".ipynb"))
             return "this notebook" if is_notebook else "this process"
-        worker = self._workers.get(found.pid)
+        worker = self._worker_of(found)
         return client_name(found) if worker is None else self.worker(worker)
 
     def maker(self, id: int) -> str:
@@ -56,16 +66,19 @@ class Processes:
     def pool_worker(self, client: int) -> WorkerRecord | None:
         """The pool's worker that this process is, if it is one."""
         found = self._clients.get(client)
-        worker = None if found is None else self._workers.get(found.pid)
+        worker = None if found is None else self._worker_of(found)
         return None if worker is None or worker.actor else worker
 
     def namespace(self, client: int) -> str:
         """What `--actor` calls the namespace of cells that this process keeps; else nothing."""
         found = self._clients.get(client)
-        worker = None if found is None else self._workers.get(found.pid)
+        worker = None if found is None else self._worker_of(found)
         actor = None if worker is None else self._actors.get(worker.actor)
         is_one = actor is not None and actor.cls == "Namespace" and actor.names
         return actor.names[0].removeprefix(ACTOR_PREFIX) if actor is not None and is_one else ""
+
+    def _worker_of(self, client: ClientRecord) -> WorkerRecord | None:
+        return self._workers.get((client.host, client.pid))
 
     def worker(self, worker: WorkerRecord) -> str:
         return self.actor(worker) or f"worker {worker.number}"
@@ -81,7 +94,7 @@ class Processes:
 
     def is_here(self, client: int) -> bool:
         found = self._clients.get(client)
-        return found is not None and found.pid == os.getpid()
+        return found is not None and is_this_process(found)
 
     def several(self, clients: Iterable[int]) -> str:
         """This process first, then others by name, then workers, counted if they are several."""
@@ -110,7 +123,8 @@ def owners_of(snapshot: Snapshot) -> dict[int, str]:
 
 def client_name(client: ClientRecord) -> str:
     """A process but for this one. A notebook's path is no business of whoever is sent this."""
-    return client.label.rpartition("/")[2] or f"process {client.pid}"
+    where = "" if is_on_this_machine(client) else f" on {client.host}"
+    return client.label.rpartition("/")[2] or f"process {client.pid}{where}"
 
 
 def open_in(snapshot: Snapshot) -> list[str]:

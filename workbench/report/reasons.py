@@ -40,7 +40,7 @@ class Reason(NamedTuple):
     let_go: str
 
 
-FREE = "`free({call})` deletes it for everybody"
+FREE = "`%free {name}` or `free({call})` deletes it for everybody"
 
 REASONS: Mapping[str, Reason] = MappingProxyType(
     {

@@ -3,14 +3,13 @@ can't take."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from workbench.core.snapshot import ObjectRecord, Snapshot
 from workbench.engines.base import Engine
 from workbench.report import facts
 from workbench.report.format import count, human_bytes, human_seconds, joined, listed
-from workbench.report.processes import actor_text
+from workbench.report.processes import actor_text, is_this_process
 
 MOST_WORDS = 5
 """Names that a sentence lists; the rest are counted."""
@@ -31,7 +30,7 @@ def lost_text(now: Snapshot) -> str:
 
     What tasks run doesn't count: functions and classes are sent again.
     """
-    ours = {client.client for client in now.clients if client.pid == os.getpid()}
+    ours = {client.client for client in now.clients if is_this_process(client)}
     others = any(c.role == "driver" and c.client not in ours for c in now.clients)
     actors = {actor.id for actor in now.actors}
     told = [r for r in now.objects if r.id not in actors and not facts.is_internal(r)]
@@ -91,7 +90,7 @@ def _stays(record: ObjectRecord, ours: set[int]) -> bool:
     return bool(kept) or not ours.issuperset(record.holders)
 
 
-def stays_text(session: str, differences: dict[str, tuple[str, str]]) -> str:
+def stays_text(session: str, differences: dict[str, tuple[str, str]], engine: str = "local") -> str:
     """That a session which was joined keeps what it was started with.
 
     ``differences``: by option, what it has ('' if nobody knows) and what was asked for.
@@ -101,8 +100,31 @@ def stays_text(session: str, differences: dict[str, tuple[str, str]]) -> str:
         for name, (there, wished) in differences.items()
     ]
     name = facts.short_name(session)
+    ends = f"`workbench stop {name}` in a shell ends it for everybody"
+    if engine != "local":
+        ends = "`%workbench stop` in each of its notebooks ends it"
     return (
         f"Session {name!r} was there already and keeps what it was started with: "
-        f"{joined(parts)}. `workbench stop {name}` in a shell ends it for everybody; then it can "
-        "be started anew."
+        f"{joined(parts)}. {ends}; then it can be started anew."
     )
+
+
+def cluster_text(options: Sequence[str]) -> str:
+    """That these options change nothing in a cluster that runs already."""
+    return (
+        f"{joined(list(options))}: a cluster that runs already has its own, so this changes "
+        "nothing. Whoever starts the cluster says so there."
+    )
+
+
+def offers_text(live: Mapping[str, str]) -> str:
+    """That this process is connected to other systems, and how to run cells there.
+
+    ``live``: by engine, what `init` takes for it.
+    """
+    offers = [
+        f"This notebook is connected to {engine.capitalize()}: `%workbench start --engine "
+        f"{engine}` runs cells there (in Python, `wb.init({what})`)."
+        for engine, what in live.items()
+    ]
+    return "\n".join(offers)

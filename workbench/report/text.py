@@ -189,10 +189,12 @@ def put_line(label: str, about: About) -> str:
 
 
 def started_line(engine: Engine) -> str:
+    """What was started or joined. How large a cluster's store is, `%workbench` asks."""
+    store = f", store of {human_bytes(engine.capacity)}" if engine.system == "local" else ""
     line = (
         f"Workbench {'joined' if engine.joined else 'started'} session "
-        f"{facts.short_name(engine.session)}: {count(engine.workers, 'worker')}, "
-        f"store of {human_bytes(engine.capacity)}."
+        f"{facts.short_name(engine.session)}{facts.on_engine(engine.system)}: "
+        f"{count(engine.workers, 'worker')}{store}."
     )
     return printable(line + _found(engine.summary())) if engine.joined else line
 

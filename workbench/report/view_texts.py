@@ -31,7 +31,7 @@ from workbench.report.format import (
     human_count,
     human_share,
 )
-from workbench.report.processes import Processes
+from workbench.report.processes import Processes, is_on_this_machine
 
 LEAST_COPY = 1 << 20
 """Bytes: below it, a copy's time says nothing about speed."""
@@ -66,10 +66,13 @@ def shown(snapshot: Snapshot) -> Snapshot:
 
 def nothing(snapshot: Snapshot) -> dict[str, str]:
     """What stands in place of objects, jobs and so on, where there are none."""
-    if snapshot.engine == "local":
+    if not snapshot.is_observed:
+        is_local = snapshot.engine == "local"
         return {
             "objects": facts.NO_OBJECTS,
-            "segments": "Nothing in shared memory yet.",
+            "segments": "Nothing in shared memory yet."
+            if is_local
+            else f"Where objects lie is {UNKNOWN}.",
             "costs": "Nothing has been serialized yet.",
             "jobs": facts.NO_JOBS,
             "workers": "No workers yet.",
@@ -200,14 +203,18 @@ def processes_memory(snapshot: Snapshot, workers: bool) -> int | None:
     if workers:
         known = [worker_memory(worker, snapshot) for worker in snapshot.workers]
     else:
-        pids = {client.pid for client in snapshot.clients if client.role != "worker"}
+        pids = {
+            client.pid
+            for client in snapshot.clients
+            if client.role != "worker" and is_on_this_machine(client)
+        }
         known = [sizes.get(pid) for pid in pids]
     found = [size for size in known if size is not None]
     return sum(found) if found or sizes else None
 
 
 def worker_memory(worker: WorkerRecord, snapshot: Snapshot) -> int | None:
-    if worker.memory is not None or snapshot.memory is None:
+    if worker.memory is not None or snapshot.memory is None or not is_on_this_machine(worker):
         return worker.memory
     return dict(snapshot.memory.processes).get(worker.pid)
 

@@ -112,7 +112,9 @@ def _places(pin: PinRecord, processes: Processes, asked: Asked) -> Iterator[Reas
         text = reasons.phrase(pin.reason, f"{where}: {_keeper(place)}")
         action = _action(place, pin, processes, asked)
         worker = processes.pool_worker(pin.client)
-        code = _ended(worker) if worker is not None and place.cut else place.cut
+        code = place.cut
+        if worker is not None and place.cut:
+            code = "" if worker.host else _ended(worker)
         yield ReasonText(text, action, code)
     free = reasons.let_go(pin, *asked[:2])
     if not pin.complete and not pin.seen:
@@ -189,6 +191,8 @@ def _action(place: Place, pin: PinRecord, processes: Processes, asked: Asked) ->
         return f"`{place.cut}` in a cell of `%%remote --actor {namespace}`{other}"
     if worker := processes.pool_worker(pin.client):  # a cell can't be sent to one of them
         name = processes.name(pin.client)
+        if worker.host:  # its pid is another machine's, or the cluster minds it itself
+            return f"end {name}, process {worker.pid} on {worker.host}{other}"
         return f"`{_ended(worker)}` ends {name}, and another takes its place{other}"
     return f"{_at(pin, processes)}: `{place.cut}`{other}"
 

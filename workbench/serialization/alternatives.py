@@ -355,7 +355,9 @@ def _bytes(value: Any, name: str) -> Iterator[Idea]:
 
 
 def _captured(value: Any, name: str) -> Iterator[Idea]:
-    """What a function takes along wherever it goes."""
+    """What a function takes along wherever it goes; also one that something wraps."""
+    if not isinstance(value, FunctionType) and callable(value):
+        value = vars(value).get("__wrapped__")  # a remote function
     if not isinstance(value, FunctionType):
         return
     captured = []
@@ -368,7 +370,7 @@ def _captured(value: Any, name: str) -> Iterator[Idea]:
         if isinstance(held, ModuleType | FunctionType | BuiltinFunctionType | type):
             continue
         yield Idea(
-            f"{name} {how} `{variable}` ({describe(held)}), which travels each time it is exported",
+            f"{name} {how} `{variable}` ({describe(held)}), which travels each time it is sent",
             value, "without it",
             f"pass it as an argument, or `ref = put({variable})` and pass `ref`",
             functools.partial(_without, variable=variable),

@@ -435,6 +435,8 @@ def describe(value: Any) -> str:
     if isinstance(dtype, np.dtype):
         name = f"{name} {dtype}"
     is_shape = type(shape) is tuple and all(type(length) is int for length in shape)
+    if not is_shape and kind.__module__ == "workbench.course.progress":
+        return f"{OWN}{name}"
     return f"{name} {shape}" if is_shape else name
 
 

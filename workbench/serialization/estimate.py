@@ -45,6 +45,9 @@ class Estimate(NamedTuple):
     brings: dict[str, Any]
     """Globals that go along with the functions in it, as cloudpickle takes them."""
 
+    can_be_pickled: bool = True
+    """False: it was counted up to what can't be."""
+
 
 class Estimator:
     """Counts values that travel in one pickle: what several share counts for the first of them.
@@ -66,13 +69,16 @@ class Estimator:
         brings: dict[str, Any] = {}
         self._pickler.brings = brings
         self._count.until = started + max(self._left, LEAST_SECONDS)
-        at_least = False
+        at_least, can_be_pickled = False, True
         try:
             self._pickler.dump(value)
-        except Exception:  # out of time; or it can't be pickled, as the put or submit will say
+        except TimeoutError:
             at_least = True
+        except Exception:  # the put or submit will say why
+            at_least, can_be_pickled = True, False
         self._left -= time.thread_time() - started
-        return Estimate(self._count.bytes - before, at_least, False, brings)
+        size = self._count.bytes - before
+        return Estimate(size, at_least, False, brings, can_be_pickled)
 
     def _is_imported(self, value: Any) -> bool:
         """Whether pickle takes it by its name: what can be found under it in a module."""

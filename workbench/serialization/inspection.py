@@ -119,15 +119,15 @@ class Inspection(Rich, _Answer):
     def _repr_html_(self) -> str:
         if self.ok:
             return page(str(self))
-        head = (f"can't be stored{self._limit()}", "type", "why, and what to do")
+        head = (f"can't be stored{self._limit()}", "type", "why", "what to do")
         groups = alike(self.failures)
-        rows: list[tuple[Any, str, str]] = [
-            (code(f.path), f.type, " ".join([f.why, f.advice, *_others(f, *more)]))
+        rows: list[tuple[Any, str, str, str]] = [
+            (code(f.path), f.type, f.why, " ".join([f.advice, *_others(f, *more)]))
             for f, *more in groups[:MOST_LISTED]
         ]
         left = sum(map(len, groups[MOST_LISTED:]))
         if left:
-            rows.append((f"… and {left} more", "", "all are in the answer's `failures`"))
+            rows.append((f"… and {left} more", "", "", "all are in the answer's `failures`"))
         return page(Table(head, tuple(rows)).html())
 
 
@@ -395,6 +395,11 @@ def _advice_to_rebuild(broken: Broken) -> str:
         )
     if "__setstate__" in dir(kind):
         return f"Correct `{name}.__setstate__`: it gets what `__getstate__` returned."
+    if any("__reduce__" in vars(cls) for cls in kind.__mro__[:-1]) and not is_of_library(kind):
+        return (
+            f"Correct `{name}.__reduce__`: it returns the class, and a tuple of the arguments to "
+            "make it with."
+        )
     return (
         f"Give {name} a `__reduce__` that returns the class and the arguments to make it with, or "
         f"say how: {_register(kind)}"

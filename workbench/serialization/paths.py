@@ -138,7 +138,7 @@ class Step:
             return Step(child, "", "members" if n == 3 else "value", self.owner)
         if isinstance(self.owner, enum.Enum):
             return Step(child, ".__class__" if child is type(self.owner) else ".value")
-        return Step(child, _argument(self.owner, n))
+        return Step(child, _argument(self.owner, n, child))
 
     def _item(self, n: int, child: Any) -> Step:
         if self.role == "cells":
@@ -199,7 +199,7 @@ def _part_of(table: Columns, child: Any) -> Step:
 _ROLES = {"__closure__": "closure", "__globals__": "globals"}
 
 
-def _argument(owner: Any, n: int) -> str:
+def _argument(owner: Any, n: int, child: Any) -> str:
     """What the n-th argument of an object's reduction is to the object."""
     if isinstance(owner, BaseException):
         return f".args[{n}]"
@@ -207,7 +207,22 @@ def _argument(owner: Any, n: int) -> str:
         labels = _ARGUMENTS.get(cls)
         if labels is not None:
             return labels[n] if n < len(labels) else ""
-    return "" if type(owner).__module__ in _OPAQUE else f".__reduce__()[1][{n}]"
+    if type(owner).__module__ in _OPAQUE:
+        return ""
+    attribute = _attribute(owner, child)
+    return f".__reduce__()[1][{n}]" if attribute is None else attribute
+
+
+def _attribute(owner: Any, child: Any) -> str | None:
+    """``.name`` if that one attribute of the owner is the child; empty if the owner wraps it."""
+    try:
+        attributes = vars(owner)
+        if attributes.get("__wrapped__") is child:
+            return ""
+        (name,) = (name for name, value in attributes.items() if value is child)
+    except Exception:  # it has none, none or several are the child; or a mind of its own
+        return None
+    return f".{name}"
 
 
 _ARGUMENTS: dict[type, tuple[str, ...]] = {

@@ -24,8 +24,9 @@ from workbench.core.instructions import Fork, Kill
 from workbench.core.loop_events import WorkerExited, WorkerForked
 from workbench.host.fd_capture import FdCapture
 from workbench.server.settings import OWN_PYTHONPATH, Settings, settings_of
+from workbench.system.parent_death import die_with_parent
 from workbench.wire.buffers import Inbox, Outbox
-from workbench.worker.process import die_with_parent, run_worker
+from workbench.worker.process import run_worker
 
 LAST_WORDS = 2000
 """Bytes of what a worker writes to stderr past Python that the error tells, should it die."""

@@ -6,7 +6,6 @@ import atexit
 import contextlib
 import gc
 import io
-import os
 import signal
 import socket
 import sys
@@ -19,6 +18,7 @@ from workbench.errors import SessionError
 from workbench.host.fd_capture import FdCapture
 from workbench.host.task_context import TaskContext
 from workbench.server.settings import Settings
+from workbench.system.parent_death import die_with_parent
 
 
 class WorkerLink(NamedTuple):
@@ -27,25 +27,6 @@ class WorkerLink(NamedTuple):
     work: TaskContext[Any]
     put: Callable[[object], None]
     flush: Callable[[], None]
-
-
-_SET_DEATH_SIGNAL, _SET_SUBREAPER = 1, 36  # prctl(2)
-
-
-def die_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when its parent dies, whatever it is doing then.
-
-    ``parent`` was that before the call: if it is gone already, we go too. Processes whose parent,
-    started here, ends before them become our children: so they are found when we end.
-    """
-    import ctypes
-
-    prctl = getattr(ctypes.CDLL(None), "prctl", None)
-    if prctl is not None:
-        prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
-        prctl(_SET_SUBREAPER, 1)
-    if os.getppid() != parent:
-        os._exit(1)
 
 
 def run_worker(

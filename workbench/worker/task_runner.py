@@ -289,7 +289,7 @@ class TaskRunner:
     def _encode(self, result: Any, task: str, claims: Claims, name: str) -> Result:
         """``name`` is the variable that a cell assigned it to."""
         name = name or f"the result of {task}"
-        encoded = self._marshal.encode(result, claims, lambda: {name: result})
+        encoded = self._marshal.encode(result, claims, lambda: _named(name, result))
         return encoded.stored, encoded.about_large(result, f"result of {task}")
 
     def _failure(
@@ -358,6 +358,12 @@ def _retry_on(run: do.Run) -> Types:
         return ()
     types: Types = codec.deserialize_inline(run.spec.retry_on, where=_OPTIONS)
     return types
+
+
+def _named(name: str, result: Any) -> dict[str, Any]:
+    """What errors call a result, or the results of several calls that were sent as one."""
+    parts = getattr(type(result), "_workbench_parts_", None)
+    return {name: result} if parts is None else dict(parts(result, name))
 
 
 def _owed(run: do.Run) -> int:

@@ -59,5 +59,18 @@ def test_variables_come_and_go(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     move(Environment(str(tmp_path), (), (("GOES", None), ("COMES", "2"), ("NEVER", None))))
     assert os.getcwd() == str(tmp_path)
     assert (os.environ.get("GOES"), os.environ["COMES"]) == (None, "2")
-    with pytest.raises(FileNotFoundError):
-        move(Environment(str(tmp_path / "gone")))
+
+
+def test_a_directory_that_is_not_there_is_said_once_a_cell(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The worker may be on another machine: it stays where it is."""
+    monkeypatch.chdir(tmp_path)
+    gone = str(tmp_path / "gone")
+    for cell in ("one", "one", "two"):
+        move(Environment(gone), f"{tmp_path} cell {cell}")
+    assert os.getcwd() == str(tmp_path)
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 2
+    assert f"The notebook is in {gone}, and this worker, on " in said[0]
+    assert f"the cell runs in {tmp_path}" in said[0]

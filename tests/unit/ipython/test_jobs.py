@@ -64,6 +64,7 @@ class Engine:
     session: str = "lab~1a2b"
     workers: int = 2
     capacity: int = 10**9
+    system: str = "local"
 
     @property
     def joined(self) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import workbench as wb
 from tests.unit.serialization.samples import (
     Holder,
     Point,
@@ -291,6 +292,12 @@ def test_an_adviser_that_raises_gives_no_advice_and_harms_no_other(
 def test_it_is_said_where_a_person_can_write_it(path: str, written: str | None) -> None:
     given = advice_on([i / 7 for i in range(9000)], path)
     assert [text.rpartition(": ")[2] for text in given] == ([] if written is None else [written])
+
+
+def test_what_a_remote_function_takes_along_is_said_as_of_the_function() -> None:
+    rows = np.zeros(100_000)
+    cost = explain(wb.remote(lambda: rows), {}, "search", measure=by_size)
+    assert any(text.startswith("search closes over `rows`") for text in cost.all_advice())
 
 
 def test_a_variable_of_a_function_is_written_as_there() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import threading
 import time
 import types
 from collections import OrderedDict, deque
@@ -75,6 +76,13 @@ def test_after_some_time_it_is_at_least_so_much() -> None:
     assert not after.at_least
 
 
+def test_what_cannot_be_pickled_is_told_from_what_takes_long() -> None:
+    estimator = Estimator({}, 0.2)
+    assert not estimator.estimate([threading.Lock()]).can_be_pickled
+    assert estimator.estimate([1]).can_be_pickled
+    assert estimator.estimate(points(300_000)).can_be_pickled
+
+
 def namespace(source: str) -> dict[str, Any]:
     """What a notebook has after a cell."""
     variables: dict[str, Any] = {"__name__": "__main__"}
@@ -107,7 +115,7 @@ def test_a_notebooks_function_brings_the_globals_that_it_reads() -> None:
 
 @pytest.mark.parametrize("thing", [np, np.linalg.norm, np.add, len, io.StringIO, types, pd.concat])
 def test_what_is_imported_travels_as_a_name(thing: Any) -> None:
-    assert Estimator({}).estimate(thing) == (SMALL, False, True, {})
+    assert Estimator({}).estimate(thing) == (SMALL, False, True, {}, True)
 
 
 def test_a_custom_reducer_is_not_called() -> None:

@@ -39,6 +39,27 @@ class Listed(Holder):
         return [*self.__dict__.values()]
 
 
+class Remade:
+    """Says by which arguments it is made again."""
+
+    def __init__(self, rows: int, held: Any, columns: int) -> None:
+        self.rows, self.held, self.columns = rows, held, columns
+
+    def __reduce__(self) -> Any:
+        return Remade, (self.rows, self.held, self.columns)
+
+
+class Wraps:
+    """Wraps a function, and keeps it under a name of its own too."""
+
+    def __init__(self, function: Any) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+
+    def __reduce__(self) -> Any:
+        return Wraps, (self._function,)
+
+
 FOUND = [
     ([1, [LOCK]], "obj[1][0]"),
     ({"a": {3: LOCK}}, "obj['a'][3]"),
@@ -48,6 +69,9 @@ FOUND = [
     (Slotted(1, LOCK), "obj.b"),
     (Frozen(1, LOCK), "obj.b"),
     (Listed(LOCK), "obj.__getstate__()[0]"),
+    (Remade(1, LOCK, 1), "obj.held"),
+    (Remade(1, [LOCK], 1), "obj.held[0]"),
+    (Wraps(by_value("def test(): return lock", lock=LOCK)), "global of obj → lock"),
     (closing_over(LOCK), "closure of obj → value"),
     (by_value("def test(): return lock", lock=LOCK), "global of obj → lock"),
     (
@@ -82,6 +106,11 @@ def test_the_path_leads_to_what_fails(value: Any, path: str) -> None:
     assert failures[0].type == "_thread.lock"
     assert "cannot pickle '_thread.lock' object" in failures[0].why
     assert "__getstate__" in failures[0].advice
+
+
+def test_what_two_attributes_are_is_called_by_none_of_them() -> None:
+    _, failures = inspect(Remade(1, LOCK, LOCK), {}, "obj")
+    assert [f.path for f in failures] == ["obj.__reduce__()[1][1]", "obj.__reduce__()[1][2]"]
 
 
 def test_all_failures_are_found() -> None:

@@ -453,7 +453,7 @@ NOT_REBUILT: dict[str, tuple[Any, str, str]] = {
     ),
     "state": (BadState(), "ValueError: not this state", "Correct `BadState.__setstate__`"),
     "new": (BadNew(1), "missing 1 required positional argument", "Give BadNew a `__reduce__`"),
-    "reduce": (BadReduce(), "invalid literal for int()", "Give BadReduce a `__reduce__`"),
+    "reduce": (BadReduce(), "invalid literal for int()", "Correct `BadReduce.__reduce__`"),
     "writes": (WritesInPlace(), "read-only", "Correct `WritesInPlace.__setstate__`"),
     "items": (fragile(), "KeyError: 'a'", "Give Fragile a `__reduce__`"),
 }

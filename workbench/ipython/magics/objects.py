@@ -8,6 +8,7 @@ from IPython.core.magic import line_magic, magics_class
 from IPython.core.magic_arguments import argument
 
 from workbench import api
+from workbench.engines.base import acting_on
 from workbench.errors import ObjectLostError
 from workbench.ipython.arguments import as_written, magic_arguments, parse
 from workbench.ipython.freshness import compared
@@ -94,10 +95,11 @@ class KeepingMagics(NotebookMagics):
 
 def _why(what: Meant, deep: bool, label: str) -> Why:
     name, asked = (what, what) if isinstance(what, str) else ("", what.id)
-    account = api.engine().why(asked)
+    engine = acting_on(api.engine(), "why")
+    account = engine.why(asked)
     if account is not None and deep and not (why := in_words(account, name, label)).complete:
         print(f"{why}\n\nLooking at all there is ...", flush=True)  # it may take a while
-        account = api.engine().why(asked, deep=True)
+        account = engine.why(asked, deep=True)
     if account is None:
         raise ObjectLostError(f"{label!r} has just gone: nothing keeps it any more.")
     return in_words(account, name, label)

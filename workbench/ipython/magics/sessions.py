@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.magic import line_magic, magics_class
 from IPython.core.magic_arguments import argument
 
-from workbench import api, config
+from workbench import api, config, context
 from workbench.core.snapshot import JobRecord
+from workbench.engines.base import Engine, acting_on
 from workbench.errors import MagicError, SessionError
 from workbench.ipython.arguments import magic_arguments, parse, unquoted
 from workbench.ipython.job import Job, choose
@@ -31,11 +32,24 @@ ACTIONS = ("status", "dashboard", "start", "stop", "jobs", "job")
 NONE = "No session is running. `%workbench start` starts one."
 
 
+class _Start:
+    """The settings with which the current session was started here by `%workbench start`."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.settings: dict[str, Any] | None = None
+
+
 @magics_class
 class SessionMagics(NotebookMagics):
     @magic_arguments()
     @argument("action", nargs="?", default="status", help=", ".join(ACTIONS))
     @argument("what", nargs="*", help="a background cell: its name, or #number")
+    @argument("--engine", type=unquoted, help="what runs it: local (this machine), ray or dask")
+    @argument(
+        "--address",
+        type=unquoted,
+        help="where that is: auto, local, host:6379 or ray://host:10001; tcp://host:8786",
+    )
     @argument("--workers", help="worker processes")
     @argument("--memory", help="size of the store, like 2GB")
     @argument(
@@ -78,9 +92,10 @@ class SessionMagics(NotebookMagics):
             raise MagicError(f"These options go with `%workbench start`: {', '.join(settings)}.")
         match action:
             case "start" if settings.keys() == {"linger"} and api.is_initialized():
-                api.engine().keep(config.load(settings).linger)
-                now = api.engine().summary()
-                print(printable(f"Session {facts.session_name(now)}: {facts.users_text(now)}."))
+                acting_on(api.engine(), "keep").keep(config.load(settings).linger)
+                self._tell()
+            case "start" if api.is_initialized() and settings == context.companion(_Start).settings:
+                self._tell()  # the cell is run again
             case "start":
                 self._start(settings)
             case "stop":
@@ -101,7 +116,10 @@ class SessionMagics(NotebookMagics):
                     print(NONE)
                     return None
                 engine = api.engine()
-                more = [("huge pages", engine.huge_pages())]
+                more = [
+                    ("huge pages", "" if engine.can.huge_pages else engine.huge_pages()),
+                    ("can't", facts.lacks_text(engine.can.lacking().values())),
+                ]
                 print(cards.of_snapshot(engine.summary(), more).text())
         return None
 
@@ -110,8 +128,14 @@ class SessionMagics(NotebookMagics):
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always", UserWarning)
             api.init(**settings)  # the extension says what it started
+        context.companion(_Start).settings = settings
         for each in said:
             print(each.message)
+
+    @staticmethod
+    def _tell() -> None:
+        now = api.engine().summary()
+        print(printable(f"Session {facts.session_name(now)}: {facts.users_text(now)}."))
 
     def _jobs(self, wanted: str) -> JobTable | None:
         """List the background cells; or show here what one shows, and bind what it assigned."""

@@ -15,7 +15,7 @@ from IPython.display import display
 
 from workbench import api
 from workbench.core.events import About
-from workbench.engines.base import Copying, Engine
+from workbench.engines.base import Copying, Engine, acting_on
 from workbench.errors import MagicError
 from workbench.ipython import write_back
 from workbench.ipython.arguments import as_written, magic_arguments, parse, unquoted
@@ -88,7 +88,7 @@ class StoringMagics(NotebookMagics):
         ``values``, by their names in the store, are emptied; ``variables`` has the variable of each
         that is one.
         """
-        engine = api.engine()
+        engine = acting_on(api.engine(), "pin") if args.pin else api.engine()
         stored: list[tuple[ObjectRef, About]] = []
         names = list(values)
         with watch_put(self._notebook.router, engine, values, stored) as end:
@@ -153,6 +153,8 @@ class StoringMagics(NotebookMagics):
         if args.copy and args.cow:
             raise MagicError("--copy copies all at once, --cow what is written. Give one of them.")
         copy: Copying = "on write" if args.cow else args.copy
+        if args.cow and api.is_initialized():
+            acting_on(api.engine(), "copy_on_write")
         if args.jobs:
             if args.names or args.target:
                 raise MagicError("%get --jobs takes no names: it gets what the cells assigned.")
@@ -303,6 +305,8 @@ class StoringMagics(NotebookMagics):
         ref = engine.find(name)
         if ref is None:
             ref = self._assigned(engine, name)
+        if ref is None and (got := self._notebook.bindings.find(name, value)) and got[0] == name:
+            ref = got[1].ref  # a cell that gets it ran before
         if ref is None:
             raise missing([name], "the store", engine.names())
         return ref

@@ -1,0 +1,49 @@
+"""Answers to the exercises of notebook 2."""
+
+from __future__ import annotations
+
+from tests.course.answers import Answers, Wrong
+
+WORTH = "mean_worth = 10_000 * mine.prod(axis=0).mean()"
+
+ANSWERS = Answers(
+    guesses={
+        "put": 'guess = "store"',
+        "read": 'guess = "shared"',
+        "same": 'guess = "another object"',
+        "view": 'guess = "shared"',
+        "cow": "guess = 1",
+        "later": "guess = 12",
+        "list": 'guess = "copy"',
+    },
+    right={
+        "one_copy": "%get futures",
+        "own_copy": f"%%remote --wait\nmine = futures.copy()\nmine[0] = mine[0] / 2\n{WORTH}",
+        "put_again": "%put plan",
+        "shareable": "months = np.array(months)\n%put months",
+    },
+    wrong={
+        "one_copy": [
+            Wrong("futures = wb.get('futures', copy=True)", "19.2 MB of its own"),
+            Wrong("whole = futures\nfutures = wb.put(whole, name='futures')", "is a ref", "almost"),
+            Wrong("futures = whole\n%free futures", "has no `futures`"),
+            Wrong("%put whole --name futures\ndel futures, whole", "no variable `futures`"),
+        ],
+        "own_copy": [
+            Wrong("mean_worth = 10_000 * futures.prod(axis=0).mean() / 2", "no cell on a worker"),
+            Wrong(f"%%remote --wait\nmine = futures\n{WORTH}", "wasn't bad", "almost"),
+            Wrong(f"%%remote --wait\nmine = futures / 2\n{WORTH}", "was to come out", "almost"),
+        ],
+        "put_again": [
+            Wrong("plan = {**plan, 'months': 12}", "the old one"),
+            Wrong(
+                "plan = {'share': 'MSFT', 'months': 24}\n%put --name plans plan", "has 12 months"
+            ),
+        ],
+        "shareable": [
+            Wrong("%put --name months tuple(months)", "no byte in common"),
+            Wrong("%put --name months np.zeros(200_000)", "numbers are others", "almost"),
+            Wrong("%free months", "has no `months`"),
+        ],
+    },
+)

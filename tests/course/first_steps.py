@@ -1,0 +1,49 @@
+"""Answers to the first notebook's exercises."""
+
+from __future__ import annotations
+
+from tests.course.answers import Answers, Wrong
+
+DAY = "day = sum(sunlit(land, hour) for hour in quarters) / 4\n"
+
+ANSWERS = Answers(
+    guesses={
+        "drawer": 'guess = "worker"',
+        "submit": "guess = measured.answer",  # below a tenth of a second, on a quiet machine
+        "shared": 'guess = " Shared"',
+    },
+    right={
+        "in_background": f"%%remote\n{DAY}",
+        "bring_back": "%get day\nmost_sun = day.max()",
+        "each_hour": "%%remote --map hour=range(7, 18)\nshare = sunlit(land, hour).mean()",
+        "mend": "%%remote --wait\nright = land[:, 1:]\nsteepest = (right - land[:, :-1]).max()",
+    },
+    wrong={
+        "in_background": [
+            Wrong("del day", "No background cell has assigned"),
+            Wrong(f"%%remote\n{DAY}raise ValueError", "it failed", "almost"),
+        ],
+        "bring_back": [
+            Wrong("most_sun = day", "still a ref"),
+            Wrong("kept, day, most_sun = day, None, 10", "is no array"),
+            Wrong("day = kept\n%get day\nmost_sun = day.mean()", "differs from that"),
+        ],
+        "each_hour": [
+            Wrong("share = [sunlit(land, 12).mean()] * 11", "one hour only"),
+            Wrong(
+                "%%remote --map hour=range(7, 17)\nshare = sunlit(land, hour).mean()",
+                "ran 10 times",
+                "almost",
+            ),
+            Wrong("%%remote --map hour=range(7, 18)\nshare = hour / 0", "failed"),
+        ],
+        "mend": [
+            Wrong("steepest = 100", "no background cell made it|failed"),
+            Wrong(
+                "%%remote --wait\nsteepest = (land[1:] - land[:-1]).max()",
+                "wrong figure",
+                "almost",
+            ),
+        ],
+    },
+)

@@ -1,0 +1,85 @@
+"""Answers to notebook 06."""
+
+from __future__ import annotations
+
+from tests.course.answers import Answers, Wrong
+
+ALBUM = """
+@wb.remote
+class Album:
+    def add(self, film):
+        self.cover = film[0]{}
+
+    def size(self):
+        return self.cover.nbytes
+
+
+album = Album.remote()
+film = wb.put(fade())
+moth = film.hex()
+wb.get(album.add.remote(film))
+del film
+{}
+"""
+
+THUMBNAIL = """
+film = wb.put(fade())
+moth = film.hex()
+thumbnail = {}
+del film
+"""
+
+# What a person pastes: the code that `%why` shows.
+PASTED = """
+for reason in wb.why(moth).reasons:
+    get_ipython().run_cell(reason.code)
+"""
+
+ANSWERS = Answers(
+    guesses={
+        "output": "guess = 11",
+        "slice": "guess = 11",
+        "pickled": "guess = 11",
+        "traceback": "guess = 11",
+        "actor": "guess = 11",
+        "spill": "guess = 1",
+    },
+    wrong={
+        "output_let_go": [
+            Wrong("import gc; gc.collect()", r"11\.1 MB are still .*arrays in this notebook"),
+            Wrong("%free $moth", "still in the store"),
+        ],
+        "slice_let_go": [
+            Wrong("import gc; gc.collect()", r"thumbnail\.__closure__"),
+            Wrong(THUMBNAIL.format("lambda: None"), "no picture", "almost"),
+        ],
+        "pickled_let_go": [Wrong("import gc; gc.collect()", "ref pickled at Cell In")],
+        "traceback_let_go": [
+            Wrong("import gc; gc.collect()", r"`pictures` in brightest\(\), kept by"),
+            Wrong("gc.disable()\n1 / 0", "refers only to itself", "almost"),
+        ],
+        "actor_let_go": [
+            Wrong("import gc; gc.collect()", "arrays in Album: `Album.cover`"),
+            Wrong(ALBUM.format("", "wb.kill(album)"), "so is the album", "almost"),
+        ],
+        "moved": [
+            Wrong("%spill plain", "On disk: 1 of 3 films. Still in memory: shown, pinned"),
+            Wrong("del picture\n%spill shown", "On disk: 2 of 3.*: pinned", "almost"),
+            Wrong("%unpin pinned\n%free plain", "no film of plain any more"),
+        ],
+        "morning": [
+            Wrong("del notes", r"4 of 5 films are still here, 44"),
+            Wrong("%free title\ndel poster, drawer", "One is left, .*ref pickled at", "almost"),
+        ],
+    },
+    right={
+        "output_let_go": PASTED,
+        "slice_let_go": THUMBNAIL.format("thumbnail_of(wb.get(film)[-1].copy())"),
+        "pickled_let_go": "%free $moth",
+        "traceback_let_go": "import gc\ngc.enable()\ngc.collect()",
+        "actor_let_go": ALBUM.format(".copy()", ""),
+        "moved": "plain, shown, pinned = [wb.put(fade()) for _ in range(3)]\n"
+        "%spill plain shown pinned",
+        "morning": "%free {films[2]}",
+    },
+)

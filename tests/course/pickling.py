@@ -1,0 +1,129 @@
+"""The answers to the exercises of notebook 05."""
+
+from __future__ import annotations
+
+from tests.course.answers import Answers, Wrong
+
+LOGBOOK = """
+class Logbook:
+    def __init__(self, notes=()):
+        self.notes = list(notes)
+        {lock}
+
+    def __reduce__(self):
+        return {made}
+
+
+logbook = Logbook(["saw a SNOWMAN", "saw an UMBRELLA"])
+%put logbook
+"""
+LOCK = "self.lock = threading.Lock()"
+
+SIGNS = """
+wb.register_serializer(
+    sqlite3.Connection, serializer=lambda connection: {packed}, deserializer=lambda data: {unpacked}
+)
+%put signs
+"""
+
+PARCEL = """
+class Parcel:
+    def __init__(self, recorder):
+        self.recorder = recorder
+
+    def __reduce__(self):
+        return {made}
+
+
+parcel = Parcel(recorder)
+%put parcel
+"""
+
+HOME = """
+@wb.remote
+class Home:
+    def __init__(self):
+        self.connect()
+
+    def connect(self):
+        self.connection = sqlite3.connect(":memory:")
+        self.connection.execute("CREATE TABLE seen (name TEXT)")
+
+    def add(self, name):
+        {add}
+        self.connection.execute("INSERT INTO seen VALUES (?)", (name,))
+
+    def count(self, name):
+        query = "SELECT count(*) FROM seen WHERE name = ?"
+        return self.connection.execute(query, (name,)).fetchone()[0]
+
+
+home = {home}
+"""
+
+ANSWERS = Answers(
+    guesses={
+        "parts": 'guess = "three"',
+        "lock": 'guess = "a lock of its own"',
+        "registry": 'guess = "every worker"',
+        "helper": 'guess = "Stopwatch"',
+        "home": 'guess = "two signs"',
+    },
+    right={
+        "find_it": "culprit = wb.inspect_serializability(shelf, 'shelf').failures[0].path",
+        "lock_in_a_class": LOGBOOK.format(lock=LOCK, made="Logbook, (self.notes,)"),
+        "connection": SIGNS.format(packed="str(database)", unpacked="sqlite3.connect(data)"),
+        "in_its_place": "wb.deregister_serializer(Recorder)\n"
+        + PARCEL.format(made="Recorder, (self.recorder.notes,)"),
+        "a_home": HOME.format(add="pass", home="Home.remote()"),
+    },
+    wrong={
+        "find_it": [
+            Wrong("culprit = \"shelf['SNOWMAN']\"", "can be pickled, or isn't there"),
+            Wrong(
+                "culprit = wb.inspect_serializability(shelf, 'shelf').failures[0].path\n"
+                "culprit = culprit.removesuffix(\"['file']\")",
+                "more than the one part",
+                "almost",
+            ),
+        ],
+        "lock_in_a_class": [
+            Wrong("%put logbook", "`logbook.lock` can't be pickled"),
+            Wrong(
+                LOGBOOK.format(lock=LOCK, made="Logbook, (self.notes,)").replace("%put", "# %put"),
+                "isn't in the store yet",
+                "almost",
+            ),
+            Wrong(LOGBOOK.format(lock=LOCK, made="Logbook, ()"), "has 0 notes", "almost"),
+            Wrong(LOGBOOK.format(lock="", made="Logbook, (self.notes,)"), "no lock", "almost"),
+            Wrong(LOGBOOK.format(lock=LOCK, made="Logbook, (1, 2, 3)"), "can't be built again"),
+        ],
+        "connection": [
+            Wrong(SIGNS.format(packed="str(database)", unpacked="data"), "no connection"),
+            Wrong(
+                SIGNS.format(packed="':memory:'", unpacked="sqlite3.connect(data)"),
+                "no such table",
+                "almost",
+            ),
+        ],
+        "in_its_place": [
+            Wrong("parcel = recorder.notes\n%put parcel", "of type list"),
+            Wrong(PARCEL.format(made="Recorder, ([],)"), "other notes", "almost"),
+            Wrong(
+                "wb.register_serializer(Recorder, serializer=lambda one: one.notes,"
+                " deserializer=lambda notes: Recorder(notes))\nparcel = recorder\n%put parcel\n",
+                "about one object",
+                "almost",
+            ),
+        ],
+        "a_home": [
+            Wrong(
+                HOME.format(add="pass", home="Home()").replace("@wb.remote", ""),
+                "no worker can call it",
+            ),
+            Wrong(HOME.format(add="pass", home="Home"), "No actor runs yet", "almost"),
+            Wrong(HOME.format(add="self.connect()", home="Home.remote()"), "counts 1 more",
+                  "almost"),
+        ],
+    },
+)  # fmt: skip

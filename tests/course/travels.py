@@ -1,0 +1,128 @@
+"""The answers to the exercises of notebook 04."""
+
+from __future__ import annotations
+
+from tests.course.answers import Answers, Wrong
+
+WINDOWS = """
+windows = {windows}
+
+
+def window(windows, number):
+    return {window}
+
+
+%put windows
+"""
+
+SEARCH = """
+{stored}
+
+
+@wb.remote
+def search({arguments}):
+    return nearest(query, letters)
+
+
+found = search.remote({given})
+wb.get(found)
+"""
+
+LOOK_UP = """
+stored_names = wb.put(names)
+
+
+@wb.remote
+def look_up({arguments}):
+    return names.index(query)
+
+
+found_rows = wb.get([look_up.remote({given}) for query in queries])
+"""
+
+ANSWERS = Answers(
+    guesses={
+        "stream": 'guess = "about 100"',
+        "ninety-nine": 'guess = "1 MB"',
+        "view": 'guess = "copy"',
+        "lists": 'guess = "same object"',
+        "function": "guess = 21",
+        "slice": 'guess = "the slice"',
+        "prices": 'guess = ["array", "list of numbers", "list of texts", "list of dicts"]',
+    },
+    right={
+        "lean_parcel": 'parcel = {"codes": codes, "unicode": "15"}\n%put parcel',
+        "windows_once": WINDOWS.format(
+            windows="codes", window="windows[1000 * number : 1000 * number + 100_000]"
+        ),
+        "light_function": SEARCH.format(
+            stored="stored = wb.put(letters)",
+            arguments="query, letters",
+            given='"CAT FACE", stored',
+        ),
+        "one_function": LOOK_UP.format(arguments="query, names", given="query, stored_names"),
+        "cheap_table": (
+            'texts = {"sign": "string[pyarrow]", "name": "string[pyarrow]", "kind": "category"}\n'
+            "signs = signs.astype(texts)\n%put signs"
+        ),
+    },
+    wrong={
+        "lean_parcel": [
+            Wrong('parcel = {"codes": tuple(codes.tolist())}\n%put parcel', "are pickled"),
+            Wrong('parcel = {"codes": codes[:10]}\n%put parcel', "not all numbers", "almost"),
+            Wrong(
+                'parcel = {"codes": codes.tolist()}\n%put parcel\nparcel = {"codes": codes}',
+                "still the old",
+                "almost",
+            ),
+            Wrong("%free parcel", "no dict called"),
+        ],
+        "windows_once": [
+            Wrong(
+                WINDOWS.format(
+                    windows="np.lib.stride_tricks.sliding_window_view(codes, 100_000)[:20000:1000]",
+                    window="windows[number]",
+                ),
+                r"have 16 MB",
+            ),
+            Wrong(
+                WINDOWS.format(windows="codes", window="windows[number : number + 100_000]"),
+                "gives other numbers",
+                "almost",
+            ),
+        ],
+        "light_function": [
+            Wrong(SEARCH.format(stored="%put letters", arguments="query", given='"CAT FACE"'),
+                  r"2\d(\.\d)? MB were sent"),
+            Wrong(
+                "%free letters\n"
+                + SEARCH.format(
+                    stored="", arguments="query, letters", given='"CAT FACE", letters'
+                ),
+                "each call stores it again",
+                "almost",
+            ),
+            Wrong(
+                SEARCH.format(stored="stored = wb.put(letters)", arguments="query, letters",
+                              given='"CAT", stored'),
+                "not the row",
+                "almost",
+            ),
+        ],
+        "one_function": [
+            Wrong(LOOK_UP.format(arguments="query", given="query"), "went along", "almost"),
+            Wrong(
+                LOOK_UP.format(arguments="query, names", given="query, stored_names")
+                + "found_rows = found_rows[:1]",
+                "aren't the rows",
+                "almost",
+            ),
+            Wrong("del look_up, look_ups", "none can be called"),
+        ],
+        "cheap_table": [
+            Wrong('less = signs.drop(columns="name")\n%put --name signs less', "lost the column"),
+            Wrong('signs["name"] = signs["name"].astype("string[pyarrow]")\n%put signs',
+                  "`sign` is still", "almost"),
+        ],
+    },
+)  # fmt: skip

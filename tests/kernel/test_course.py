@@ -1,0 +1,227 @@
+"""The course's notebooks, run whole with answers: as they came, wrong ones, right ones.
+
+One kernel and one run a notebook. The answers are in `tests/course`, a file a lesson; it has the
+name of the lesson's module in `workbench.course`. Cells are found by their tags and ids: see
+CONTRIBUTING.md.
+"""
+
+from __future__ import annotations
+
+import ast
+import pkgutil
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import workbench.course
+from tests import notebooks
+from tests.course.answers import RESTART, Answers
+from tests.kernel.conftest import Cell, Kernel
+from workbench.course.checks import STATES
+from workbench.course.exercises import Lesson
+from workbench.course.words import ENGLISH, Words, say
+
+ROOT = Path(__file__).parents[2]
+NOTEBOOKS = ROOT / "notebooks"
+
+MODULES = {
+    found.name: module.LESSON
+    for found in pkgutil.iter_modules(workbench.course.__path__)
+    if hasattr(module := import_module(f"workbench.course.{found.name}"), "LESSON")
+}
+
+
+def editions() -> Iterator[tuple[str, Path]]:
+    """(module, notebook): a lesson's notebook, and its translations."""
+    for name, lesson in MODULES.items():
+        for path in sorted(NOTEBOOKS.glob(f"{lesson.file}*.ipynb")):
+            yield name, path
+
+
+EDITIONS = {path.stem: (name, path) for name, path in editions()}
+
+
+def answers_of(module: str) -> Answers:
+    found: Answers = import_module(f"tests.course.{module}").ANSWERS
+    return found
+
+
+def words_of(path: Path) -> Words:
+    """The language of an edition: ``02-is-it-a-copy.zh`` is Chinese."""
+    _, _, language = path.stem.partition(".")
+    if not language:
+        return ENGLISH
+    found: Words = import_module(f"workbench.course.{language}").WORDS
+    return found
+
+
+def code_cells(path: Path) -> list[notebooks.Node]:
+    return [cell for cell in notebooks.read(path).cells if cell.cell_type == "code"]
+
+
+def tagged(path: Path, tag: str) -> dict[str, str]:
+    """The sources of the cells with a tag, by id."""
+    cells = code_cells(path)
+    return {cell.id: cell.source for cell in cells if tag in cell.metadata.get("tags", ())}
+
+
+# -- how a notebook is made ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("edition", EDITIONS)
+def test_each_exercise_has_its_cells_and_its_answers(edition: str) -> None:
+    module, path = EDITIONS[edition]
+    lesson, answers = MODULES[module], answers_of(module)
+    names = [each.name for each in lesson.exercises]
+    assert list(tagged(path, "exercise")) == names
+    assert tagged(path, "check") == {f"check-{name}": f"check.{name}()" for name in names}
+    assert set(answers.right) == set(names)
+    assert set(answers.wrong) == set(names), "each exercise has a wrong answer that is refused"
+    guesses = [id.removeprefix("guess-") for id in tagged(path, "predict")]
+    assert all(source.endswith("guess = ...") for source in tagged(path, "predict").values())
+    assert [id.removeprefix("reveal-") for id in tagged(path, "reveal")] == guesses
+    assert set(answers.guesses) == set(guesses)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_hints_come_in_three_steps_and_the_pages_are_there(module: str) -> None:
+    lesson: Lesson = MODULES[module]
+    for exercise in lesson.exercises:
+        assert len(set(exercise.hints)) == 3, exercise.name
+        page, _, heading = exercise.docs.partition("#")
+        text = (ROOT / "docs" / page).read_text()
+        slugs = [slug(line) for line in text.splitlines() if line.startswith("#")]
+        assert not heading or heading in slugs, f"{exercise.name}: {exercise.docs}; {slugs}"
+
+
+def slug(line: str) -> str:
+    """How a heading is linked to, as on GitHub and in our docs."""
+    return re.sub(r"[^\w\- ]", "", line.lstrip("# ").lower()).replace(" ", "-")
+
+
+# -- translations ------------------------------------------------------------------------------
+
+TRANSLATED = [edition for edition, (_, path) in EDITIONS.items() if "." in path.stem]
+SAYS = {"say", "right", "almost", "wrong", "untouched"}
+"""What takes a template."""
+
+
+def templates(module: str) -> set[str]:
+    """All that a module of the course may say."""
+    source = Path(workbench.course.__path__[0], f"{module}.py").read_text()
+    calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    found = {
+        call.args[0].value
+        for call in calls
+        if isinstance(call.func, ast.Name) and call.func.id in SAYS
+        if call.args and isinstance(call.args[0], ast.Constant)
+    }
+    for exercise in MODULES[module].exercises if module in MODULES else ():
+        found |= {*exercise.hints, exercise.page, MODULES[module].title}
+    return found
+
+
+@pytest.mark.parametrize("edition", TRANSLATED)
+def test_all_that_is_said_is_translated(edition: str) -> None:
+    module, path = EDITIONS[edition]
+    words = words_of(path)
+    said = [templates(each) for each in ("exercises", "checks", "measure", "reveals", module)]
+    missing = set().union(*said) - words.keys()
+    assert not missing, f"{path.stem}: {sorted(missing)}"
+    for template, translated in words.items():
+        places = re.findall(r"\{\w*[^}]*\}", template)
+        assert sorted(places) == sorted(re.findall(r"\{\w*[^}]*\}", translated)), template
+
+
+@pytest.mark.parametrize("edition", TRANSLATED)
+def test_a_translation_has_the_same_cells(edition: str) -> None:
+    _, path = EDITIONS[edition]
+    original = path.with_name(f"{path.stem.partition('.')[0]}.ipynb")
+    ours, theirs = (notebooks.read(each).cells for each in (path, original))
+    assert [cell.id for cell in ours] == [cell.id for cell in theirs]
+    for cell, other in zip(ours, theirs, strict=True):
+        assert cell.metadata == other.metadata, cell.id
+        if cell.cell_type == "code":
+            assert _untold(cell.source) == _untold(other.source), cell.id
+        else:
+            assert cell.source != other.source, f"{cell.id} isn't translated"
+
+
+def _untold(source: str) -> str:
+    """Code without what a translation may say otherwise: comments, the reason, its own import."""
+    source = re.sub(r"(?m)^# .*$", "#", re.sub(r'why="[^"\n]*"', "why", source))
+    return re.sub(r"from workbench\.course(\.\w+)? import", "from workbench.course import", source)
+
+
+# -- as answered -----------------------------------------------------------------------------------
+
+
+def said(cell: Cell) -> str:
+    """What a check or reveal shows, as text."""
+    assert cell.error is None, cell.failure
+    assert cell.results("text/html"), cell
+    (text,) = cell.results()
+    return str(text)
+
+
+def answer(kernel: Kernel, source: str) -> Cell:
+    """Run it; its last cell."""
+    first, *more = source.split(RESTART)
+    if not more:
+        return kernel.run(source, headless=True)
+    if first:
+        kernel.ok(first)
+    for part in more:
+        kernel.restart(now=False)
+        last = kernel.run(part)
+    return last
+
+
+@pytest.mark.parametrize("edition", EDITIONS)
+def test_answers_are_told_from_each_other(edition: str, kernel: Kernel) -> None:
+    """The cell as it came and wrong answers are refused, the right one is accepted."""
+    module, path = EDITIONS[edition]
+    answers, words = answers_of(module), words_of(path)
+    states = {name: sentence.within(words) for name, (sentence, _) in STATES.items()}
+    exercise = guess = ""
+    try:
+        for cell in code_cells(path):
+            tags = cell.metadata.get("tags", ())
+            done = kernel.run(cell.source, headless=True)
+            assert (done.error is None) or "raises-exception" in tags, done.failure
+            if "exercise" in tags:
+                exercise = cell.id
+            elif "predict" in tags:
+                guess = cell.id.removeprefix("guess-")
+            elif "check" in tags:
+                began = said(done)
+                assert began.startswith(f"{exercise}: "), began
+                assert states["right"] not in began.splitlines()[0], began
+                for wrong in answers.wrong[exercise]:
+                    tried = kernel.run(wrong.source, headless=True)
+                    refused = said(kernel.run(cell.source, headless=True)) + tried.failure
+                    assert refused.startswith(f"{exercise}: {states[wrong.state]}"), refused
+                    if words is ENGLISH:
+                        assert re.search(wrong.says, refused), refused
+                solved = answer(kernel, answers.right[exercise])
+                assert solved.error is None, solved.failure
+                accepted = said(kernel.run(cell.source, headless=True))
+                assert accepted.startswith(f"{exercise}: {states['right']}"), accepted
+            elif "reveal" in tags:
+                first = say("Make a guess first.").within(words)
+                assert said(done).startswith(first), done
+                kernel.ok(answers.guesses[guess])
+                revealed = said(kernel.ok(cell.source)).splitlines()[0]
+                template = "Measured: {answer}. Right."
+                agreed = words.get(template, template).rpartition("}")[2]
+                assert revealed.endswith(agreed), revealed
+        count = len(MODULES[module].exercises)
+        row = say("{lesson}: {done} of {all} exercises done",
+                  lesson=say(MODULES[module].title), done=count, all=count)  # fmt: skip
+        assert row.within(words) in accepted
+    finally:
+        kernel.run("%workbench stop\n%unload_ext workbench")  # so that loading it starts another
+        kernel.run("%reset -f")

@@ -1,0 +1,99 @@
+"""`check` in a kernel: hints in steps, what is mistyped, progress that outlives the kernel."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kernel.conftest import Kernel
+
+IMPORT = "from workbench.course import check"
+
+
+@pytest.fixture
+def course(session: Kernel) -> Kernel:
+    session.ok(IMPORT)
+    return session
+
+
+def asked(kernel: Kernel, name: str = "put_again") -> list[str]:
+    """What a check answers, line by line."""
+    (text,) = kernel.ok(f"check.{name}()").results()
+    return str(text).splitlines()
+
+
+def test_hints_come_one_by_one_and_begin_anew_once_it_is_right(course: Kernel) -> None:
+    course.ok("plan = {'months': 12}\n%put plan\nplan['months'] = 24")
+    for hints in (0, 1, 2, 3, 3):
+        lines = asked(course)
+        assert lines[:2] == [
+            "put_again: Not yet.", "The store's `plan` has 12 months, and yours has 24."
+        ]  # fmt: skip
+        found = [line.partition(":")[0] for line in lines if line.startswith("hint")]
+        assert found == [f"hint {number}" for number in range(1, hints + 1)]
+        assert "read: Share data between notebooks" in lines
+    course.ok("%put plan")
+    lines = asked(course)
+    assert lines[:2] == ["put_again: Right.", "The store's `plan` has 24 months, as yours."]
+    assert lines[2:] == ["○○●○ Is it a copy?: 1 of 4 exercises done"]
+    course.ok("plan['months'] = 36")
+    assert not [line for line in asked(course) if line.startswith("hint")]
+
+
+def test_the_page_has_a_link_and_the_dots_have_words(course: Kernel) -> None:
+    (html,) = course.ok("check.one_copy()").results("text/html")
+    assert '<a href="../docs/memory.md#where-an-object-lies">' in html
+    assert '<span aria-hidden="true"' in html
+    assert "0 of 4 exercises done" in html
+    assert "<script" not in html
+
+
+def test_done_stays_done_and_no_list_has_it(course: Kernel) -> None:
+    course.ok("plan = {'months': 12}\n%put plan")
+    assert asked(course)[0] == "put_again: Right."
+    course.ok("%free plan\ndel plan")
+    assert asked(course)[0] == "put_again: Not yet."
+    assert "○○●○ Is it a copy?: 1 of 4 exercises done" in asked(course)
+    assert course.ok("%objects").results() == ["No objects. %put makes one."]
+    assert "0 objects" in course.ok("%workbench").text()
+    assert course.value("wb.snapshot().count") == "0"
+    course.ok("share = 1\n%put share")
+    assert course.value("len(wb.objects())") == "1"
+
+
+def test_what_the_check_cant_read_is_no_error(course: Kernel) -> None:
+    course.ok("plan = 7\nwb.put([1], name='plan')")
+    assert asked(course)[0] == "put_again: Not yet."
+    assert "This can't be checked: TypeError" in asked(course)[1]
+
+
+def test_a_mistyped_exercise_is_named(course: Kernel) -> None:
+    failure = course.run("check.put_agian()").failure
+    assert "There is no exercise 'put_agian'. Did you mean 'put_again'?" in failure
+    names = course.value("dir(check)")
+    assert "'in_background'" in names
+    assert "'put_again'" in names
+    reply = course.client.complete("check.one_c", reply=True, timeout=60)
+    assert "one_copy" in str(reply["content"]["matches"])
+
+
+def test_without_a_session_none_is_started(kernel: Kernel) -> None:
+    kernel.ok(f"%reset -f\n{IMPORT}\nimport workbench as wb\nwb.shutdown()")
+    assert asked(kernel)[:2] == [
+        "put_again: Not begun.",
+        "No session runs. Start one by `%workbench start`, and run the cells again.",
+    ]
+    assert kernel.value("wb.is_initialized()") == "False"
+
+
+def test_progress_outlives_the_kernel(runtime_dir: str) -> None:
+    kernel = Kernel({"WORKBENCH_RUNTIME_DIR": runtime_dir, "JPY_SESSION_NAME": "/at/course.ipynb"})
+    try:
+        kernel.ok(f"%load_ext workbench\n{IMPORT}\nplan = dict(months=1)\n%put plan")
+        assert asked(kernel)[0] == "put_again: Right."
+        kernel.restart(now=True)
+        said = kernel.ok(f"%load_ext workbench\n{IMPORT}").text()
+        assert "It has plan." in said
+        assert "○○●○ Is it a copy?: 1 of 4 exercises done" in asked(kernel)
+        kernel.ok("%workbench stop")
+    finally:
+        kernel.stop()

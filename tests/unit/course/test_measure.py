@@ -1,0 +1,118 @@
+"""What is measured: where bytes lie, and whether two places are the same memory."""
+
+from __future__ import annotations
+
+import array
+import mmap
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from workbench.course import measure
+from workbench.course.measure import Location
+
+
+@pytest.fixture
+def mapped(tmp_path: Path) -> tuple[Path, np.ndarray]:
+    """A file of three pages, and an array that shows it."""
+    path = tmp_path / "bytes"
+    path.write_bytes(bytes(3 * mmap.PAGESIZE))
+    return path, np.memmap(path, np.uint8, "r")
+
+
+X = np.arange(100_000.0)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "answer"),
+    [
+        (X, X, "shared"),
+        (X, X[10:20], "shared"),
+        (X, X[::-1], "shared"),
+        (X[:10], X[10:], "copy"),
+        (X[10:], X[:10], "copy"),
+        (X, X.copy(), "copy"),
+        (X, memoryview(X), "shared"),
+        (X, pd.Series(X, copy=False), "shared"),
+        (X, pa.array(X), "shared"),
+        (X, pa.chunked_array([pa.array(X)]), "shared"),
+        (X[:0], X[5:5], "copy"),
+        ([1, 2], [1, 2], "copy"),
+        (X[0], X[0], "copy"),
+        (array.array("d", [1.0]), array.array("d", [1.0]), "copy"),
+        (np.array([None, "a"]), np.array([None, "a"]), "copy"),
+    ],
+)
+def test_what_is_the_same_memory_in_one_process(first: object, second: object, answer: str) -> None:
+    assert measure.sharing(first, second).answer == answer
+
+
+def test_a_column_of_text_is_where_arrow_has_it() -> None:
+    text = pa.chunked_array([pa.array(["one", "two"] * 1000)])
+    column = pd.Series(text, dtype=pd.ArrowDtype(pa.string()))
+    assert measure.sharing(column, text).answer == "shared"
+    assert measure.sharing(column, pd.Series(["one"] * 2000)).answer == "copy"
+
+
+def test_a_table_is_asked_for_a_column() -> None:
+    with pytest.raises(TypeError, match="give one of them"):
+        measure.where(pd.DataFrame({"a": [1]}))
+
+
+def test_two_processes_that_map_a_file_share_it(mapped: tuple[Path, np.ndarray]) -> None:
+    path, here = mapped
+    code = (
+        "import sys, numpy as np; from workbench.course import measure\n"
+        f"x = np.memmap({str(path)!r}, np.uint8, 'r')\n"
+        "print(repr(measure.where(x)), repr(measure.where(x.copy())), sep='\\n')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    there, copied = (eval(line, {"Location": Location}) for line in done.stdout.splitlines())
+    assert there.pid != os.getpid()
+    measured = measure.sharing(here, there)
+    assert measured.answer == "shared"
+    assert [str(row[0]) for row in measured.rows][1:] == [
+        "address", "shared file (inode)", "offset in that file"
+    ]  # fmt: skip
+    assert measure.sharing(here[:10], there).answer == "shared"
+    assert measure.sharing(here, copied).answer == "copy"
+
+
+def test_a_page_that_was_written_to_is_a_copy(mapped: tuple[Path, np.ndarray]) -> None:
+    path, here = mapped
+    private = np.memmap(path, np.uint8, "c")
+    assert measure.sharing(private, here).answer == "shared"
+    private[mmap.PAGESIZE] = 1
+    place = measure.where(private)
+    assert (place.own_pages, place.pages) == (1, 3)
+    assert measure.sharing(private, here).answer == "shared"  # the other two
+    page = slice(mmap.PAGESIZE, 2 * mmap.PAGESIZE)
+    assert measure.sharing(private[page], here[page]).answer == "copy"
+
+
+def test_whose_memory_grew() -> None:
+    with measure.memory() as measured:
+        kept = np.ones(1_000_000)
+    assert measured.answer == "kernel"
+    assert kept.nbytes / 2 < measured.kernel < kept.nbytes * 2
+    with measure.memory() as measured:
+        pass
+    assert measured.answer == "neither"
+
+
+def test_how_long_it_took() -> None:
+    with measure.seconds() as measured:
+        pass
+    assert 0 < measured.answer < 60
+    assert measured.unit == "s"
+
+
+def test_which_object_it_is() -> None:
+    assert measure.identity(X, X).answer == "same object"
+    assert measure.identity(X, X[:]).answer == "another object"

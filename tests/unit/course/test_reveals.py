@@ -1,0 +1,70 @@
+"""`reveal`: what agrees, what isn't a guess, and how that is said."""
+
+from __future__ import annotations
+
+import pytest
+
+from workbench.course import measure, reveal
+from workbench.course.measure import Measurement
+from workbench.course.words import say
+
+SHARED = Measurement("shared", ("shared", "copy"), [("inode", "5", "5")], ("", "one", "two"))
+ORDER = Measurement(("list", "array"), ("array", "list"))
+
+
+@pytest.mark.parametrize(
+    ("guess", "measured", "says"),
+    [
+        ("shared", SHARED, "You guessed: shared. Measured: shared. Right."),
+        (" Shared ", SHARED, "Measured: shared. Right."),
+        ("copy", SHARED, "You guessed: copy. Measured: shared.\n"),
+        (..., SHARED, "Make a guess first.\nReplace the three dots"),
+        ("coppy", SHARED, 'one of these: `"shared"`, `"copy"`. Did you mean \'copy\'?'),
+        (7, SHARED, 'one of these: `"shared"`, `"copy"`.'),
+        (["list", "array"], ORDER, "You guessed: list, array. Measured: list, array. Right."),
+        (("array", "list"), ORDER, "Measured: list, array."),
+        (["list"], ORDER, 'Put these in an order: `"array"`, `"list"`.'),
+        (["list", "list"], ORDER, "Put these in an order"),
+        ("list", ORDER, "Put these in an order"),
+        (5, Measurement(6.02, unit="s"), "You guessed: 5 s. Measured: 6.02 s. Right."),
+        (2, Measurement(6.02, unit="s"), "You guessed: 2 s. Measured: 6.02 s."),
+        (0, Measurement(0.02, unit="s"), "You guessed: 0 s. Measured: 20 ms. Right."),
+        (1, Measurement(0.02, unit="s"), "You guessed: 1 s. Measured: 20 ms."),
+        (-6, Measurement(6), "You guessed: -6. Measured: 6."),
+        ("six", Measurement(6.02, unit="s"), "The guess is a number"),
+        (True, Measurement(6.02, unit="s"), "The guess is a number"),
+        (True, Measurement(True), "You guessed: True. Measured: True. Right."),
+        ("yes", Measurement(True), "The guess is True or False."),
+    ],
+)
+def test_what_is_said(guess: object, measured: Measurement, says: str) -> None:
+    shown = reveal(guess, measured, why="Because.")
+    text = str(shown)
+    assert says in f"{text}\n"
+    assert ("Right." in text) == says.endswith("Right.")
+    assert ("Because." in text) == ("Measured" in text)  # before a guess nothing is given away
+    assert ("inode" in text) == ("Measured" in text and measured is SHARED)
+
+
+def test_a_page_has_the_same_words() -> None:
+    html = reveal("copy", SHARED, why="One `file`.")._repr_html_()
+    for part in ("You guessed: copy.", "Measured: shared.", "inode", "One <code", "file</code>"):
+        assert part in html
+    untouched = reveal(..., SHARED)._repr_html_()
+    assert "Make a guess first." in untouched
+    assert "shared" not in untouched
+
+
+def test_facts_of_a_cells_own_stand_below() -> None:
+    measured = measure.answer(3, {"pages": 3, "a {brace}": "{x}"})
+    assert "pages: 3\na {brace}: {x}" in str(reveal(3, measured))
+
+
+def test_braces_without_values_are_text() -> None:
+    assert str(say('Write `{"a": 1}`.')) == 'Write `{"a": 1}`.'
+    assert str(say("{n} of {all}", n=1, all=say("{x}", x="{y}"))) == "1 of {y}"
+
+
+def test_what_was_not_measured_is_refused() -> None:
+    with pytest.raises(TypeError, match="what `measure` found"):
+        reveal("copy", "shared")  # type: ignore[arg-type]

@@ -1,0 +1,176 @@
+"""A session on a cluster, in words: names, unknown figures, machines, what can't be done there."""
+
+from __future__ import annotations
+
+import os
+import platform
+from types import SimpleNamespace
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from tests.unit.widgets import snapshots
+from workbench.core.snapshot import (
+    Account,
+    ClientRecord,
+    ObjectRecord,
+    PinRecord,
+    Snapshot,
+    WorkerRecord,
+)
+from workbench.engines.base import Abilities, Lack
+from workbench.report import cards, facts, html, json, page, sessions, text, view_texts, why
+from workbench.report.format import UNKNOWN
+from workbench.report.processes import Processes
+
+LACK = Lack("Dask has no streams.", "Its tasks have one result.", "Submit a task for each item.")
+
+OBJECT = ObjectRecord(
+    7, "ready", ("df",), 8_000_000, "worker", None, (), None, 0, 0, age=None, type=None
+)
+
+
+def on_a_cluster(**more: Any) -> Snapshot:
+    """A session of ours there, of which next to nothing is known."""
+    usual = Snapshot(
+        "my.analysis-1.2~1a2b", None, None, None, None, None, (OBJECT,), (), (), count=1,
+        spilled=None, segments=None, history=None, engine="dask",
+    )  # fmt: skip
+    return usual.replace(**more)
+
+
+def test_a_session_has_its_name_and_what_runs_it() -> None:
+    assert facts.session_name(on_a_cluster()) == "my.analysis-1.2 on Dask"
+    assert facts.session_name(on_a_cluster(session="lab.v2~9", engine="local")) == "lab.v2"
+    observed = on_a_cluster(session="tcp://10.0.0.1:8786")
+    assert observed.is_observed
+    assert facts.session_name(observed) == "Dask at tcp://10.0.0.1:8786"
+    assert facts.short_name("plain.name") == "plain.name"
+
+
+def test_what_is_not_known_is_said_and_is_no_zero() -> None:
+    now = on_a_cluster()
+    told = "\n".join(
+        [
+            cards.of_snapshot(now).text(),
+            cards.of_snapshot(now).html(),
+            str(text.objects(now.objects)),
+            facts.tasks_text(now),
+            facts.store_text(now),
+        ]
+    )
+    assert "None" not in told
+    assert facts.workers_text(now) == f"workers {UNKNOWN}"
+    assert facts.tasks_text(now) == f"tasks {UNKNOWN} running, {UNKNOWN} queued"
+    assert facts.store_text(now) == f"sizes and capacity {UNKNOWN} in 1 object"
+    for part in html.PARTS:
+        assert "None" not in str(html.Still((part,), now))
+    said = json.of_session(now)
+    assert said["tasks"] == {"running": None, "queued": None}
+
+
+def test_an_object_without_an_account_of_its_making_is_listed() -> None:
+    assert facts.type_of(OBJECT) == UNKNOWN
+    assert facts.where_text(OBJECT) == "in a worker's memory"
+    shown = str(text.objects([OBJECT]))
+    assert "df" in shown
+    assert "8 MB" in shown
+    assert why.why(Account(OBJECT, (), ()), "df").what.startswith(f"{UNKNOWN} 'df', 8 MB")
+
+
+def test_its_jobs_and_workers_are_told_and_an_observed_ones_are_unknown() -> None:
+    def told(snapshot: Snapshot) -> page.PageSession:
+        processes = Processes(snapshot)
+        return page.session_of(
+            snapshot, processes, {}, None, None, {}, [], {"types": {}, "owners": {}}, Abilities()
+        )
+
+    ours, theirs = told(on_a_cluster()), told(on_a_cluster(session="tcp://10.0.0.1:8786"))
+    assert (ours.jobs, ours.workers) == ([], [])
+    assert (theirs.jobs, theirs.workers) == (None, None)
+    assert view_texts.nothing(on_a_cluster())["jobs"] == facts.NO_JOBS
+    assert UNKNOWN in view_texts.nothing(on_a_cluster())["segments"]
+
+
+# -- machines --------------------------------------------------------------------------------------
+
+
+def client(number: int, pid: int, host: str, role: str = "driver", label: str = "") -> ClientRecord:
+    return ClientRecord(number, pid, role, label, host=host)
+
+
+def test_the_same_pid_on_another_machine_is_another_process() -> None:
+    me = client(1, os.getpid(), platform.node(), label="a.ipynb")
+    there = client(2, os.getpid(), "node7")
+    worker = client(3, 40, "node7", "worker")
+    twin = client(4, 40, "node8", "worker")
+    workers = tuple(WorkerRecord(n, 40, "idle", (), host=f"node{n + 6}") for n in (1, 2))
+    now = on_a_cluster(clients=(me, there, worker, twin), workers=workers)
+    processes = Processes(now)
+    assert [processes.is_here(n) for n in (1, 2)] == [True, False]
+    assert processes.name(1) == "this notebook"
+    assert processes.name(2) == f"process {os.getpid()} on node7"
+    assert [processes.name(n) for n in (3, 4)] == ["worker 1", "worker 2"]
+    held = msgspec.structs.replace(OBJECT, names=(), holders=(2,))
+    assert sessions.lost_text(now.replace(objects=(held,), count=1)) == ""
+    mine = msgspec.structs.replace(held, holders=(1,))
+    assert "1 object" in sessions.lost_text(now.replace(objects=(mine,), count=1))
+
+
+def test_nobody_is_told_to_kill_another_machines_process() -> None:
+    worker = WorkerRecord(1, 40, "idle", (), host="node7")
+    pin = PinRecord("ref", 3, places=(snapshots_place("x = None"),))
+    record = msgspec.structs.replace(OBJECT, holders=(3,))
+    for host in ("node7", platform.node()):
+        there = msgspec.structs.replace(worker, host=host)
+        account = Account(record, (pin,), (client(3, 40, host, "worker"),), (there,))
+        (reason,) = why.why(account, "df").reasons
+        assert "kill" not in reason.action + reason.code
+        assert f"process 40 on {host}" in reason.action
+
+
+def snapshots_place(cut: str) -> Any:
+    from workbench.core.events import Place
+
+    return Place("ref", "cache[3]", cut=cut)
+
+
+def test_memory_of_this_machine_is_nobody_elses() -> None:
+    usual = snapshots.usual()
+    memory = msgspec.structs.replace(usual.memory, processes=((40, 1000),))
+    here = WorkerRecord(1, 40, "idle", ())
+    there = WorkerRecord(2, 40, "idle", (), host="node7")
+    now = usual.replace(memory=memory, workers=(here, there))
+    assert view_texts.worker_memory(here, now) == 1000
+    assert view_texts.worker_memory(there, now) is None
+
+
+# -- what it can't ---------------------------------------------------------------------------------
+
+
+def test_what_it_can_t_is_listed_in_a_line() -> None:
+    lacks = Abilities(streams=LACK, spill="Read-only.").lacking()
+    assert facts.lacks_text(lacks.values()) == "Read-only. Dask has no streams."
+    assert facts.lacks_text(Abilities().lacking().values()) == ""
+
+
+@pytest.mark.parametrize(
+    ("system", "line"),
+    [
+        ("local", "Workbench started session a.b: 2 workers, store of 64 MB."),
+        ("ray", "Workbench started session a.b on Ray: 2 workers."),
+    ],
+)
+def test_the_line_that_says_what_was_started(system: str, line: str) -> None:
+    engine = SimpleNamespace(
+        system=system, joined=False, session="a.b~1", workers=2, capacity=64_000_000
+    )
+    assert text.started_line(cast(Any, engine)) == line
+
+
+def test_what_a_joined_session_keeps_says_how_it_ends_there() -> None:
+    stays = {"workers": ("2", "4")}
+    assert "`workbench stop lab` in a shell" in sessions.stays_text("lab~1", stays)
+    assert "`%workbench stop` in each" in sessions.stays_text("lab~1", stays, "ray")
+    assert sessions.cluster_text(["workers", "memory"]).startswith("workers and memory: a cluster")

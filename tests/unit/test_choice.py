@@ -1,0 +1,198 @@
+"""Which engine a person means, what a cluster's workers may have, and what is said of both."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from workbench import config
+from workbench.engines import choice, probe
+from workbench.engines.choice import Choice, read
+from workbench.engines.probe import NodeVersions, compare
+from workbench.errors import ConfigError, SessionError
+from workbench.report import sessions
+
+Client = type("Client", (), {"__module__": "distributed.client"})
+"""As distributed's is told from others: it isn't imported for that."""
+
+
+def ray_module(connected: bool = True) -> ModuleType:
+    """As the module ray looks."""
+    module = ModuleType("ray")
+    module.is_initialized = lambda: connected  # type: ignore[attr-defined]
+    return module
+
+
+@pytest.fixture(autouse=True)
+def nothing_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ray", "distributed"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("where", "engine", "address", "meant"),
+    [
+        (None, None, None, Choice()),
+        ("ray", None, None, Choice("ray", "")),
+        (None, "dask", None, Choice("dask", "")),
+        (None, "ray", "auto", Choice("ray", "auto")),
+        ("ray", None, "local", Choice("ray", "local")),
+        (None, "ray", "10.0.0.1:6379", Choice("ray", "10.0.0.1:6379")),
+        ("ray://head:10001", None, None, Choice("ray", "ray://head:10001")),
+        ("tcp://s:8786", None, None, Choice("dask", "tcp://s:8786")),
+        ("tls://s:8786", "dask", None, Choice("dask", "tls://s:8786")),
+        (None, None, "tcp://s:8786", Choice("dask", "tcp://s:8786")),
+        ("local", None, None, Choice("local", "")),
+    ],
+)
+def test_what_is_meant(where: Any, engine: Any, address: Any, meant: Choice) -> None:
+    assert read(where, engine, address) == meant
+
+
+def test_a_client_and_the_module_ray_are_taken_as_they_are() -> None:
+    client, ray = Client(), ray_module()
+    assert read(client, None, None) == Choice("dask", None, client)
+    assert read(ray, None, None) == Choice("ray", None, ray)
+    assert read(type("Mine", (Client,), {})(), "dask", None).engine == "dask"
+    with pytest.raises(SessionError, match=r"ray\.init"):
+        read(ray_module(connected=False), None, None)
+
+
+@pytest.mark.parametrize(
+    ("where", "engine", "address", "error", "message"),
+    [
+        ("spark", None, None, ConfigError, r"neither an engine \(local, ray, dask\) nor an addr"),
+        ("auto", None, None, ConfigError, r'engine="ray", address=\'auto\''),
+        (None, "spark", None, ConfigError, "no engine 'spark'"),
+        ("ray", "dask", None, ConfigError, "in two ways, and they differ: dask and ray"),
+        ("ray", None, "tcp://s:8786", ConfigError, "they differ"),
+        ("tcp://s:1", None, "tcp://s:2", ConfigError, "Say one"),
+        (7, None, None, TypeError, "not int"),
+        (sys, None, None, TypeError, "not module"),
+        (None, "ray", 7, TypeError, "address= is text"),
+    ],
+)
+def test_what_can_t_be_meant(
+    where: Any, engine: Any, address: Any, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        read(where, engine, address)
+
+
+def test_what_this_process_is_connected_to_is_taken_if_it_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And is no default: nothing is imported to find it."""
+    assert choice.live() == {}
+    client = Client()
+    distributed = ModuleType("distributed")
+    distributed.Client = type("Client", (), {"current": lambda: client})  # type: ignore[attr-defined]
+    ray = ray_module()
+    monkeypatch.setitem(sys.modules, "distributed", distributed)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    assert choice.live() == {"ray": ray, "dask": client}
+    assert read(None, None, None) == Choice()
+    assert read("dask", None, None) == Choice("dask", "", client)
+    assert read(None, "ray", None) == Choice("ray", "", ray)
+    assert read(None, "ray", "auto") == Choice("ray", "auto")
+    assert choice.offered({"_": client, "cluster": client}) == {
+        "ray": "'ray'",
+        "dask": "cluster",
+    }
+    said = sessions.offers_text(choice.offered({"cluster": client}))
+    assert "`%workbench start --engine dask`" in said
+    assert "`wb.init(cluster)`" in said
+    monkeypatch.setitem(sys.modules, "distributed", ModuleType("distributed"))  # half imported
+    monkeypatch.setitem(sys.modules, "ray", ray_module(connected=False))
+    assert choice.live() == {}
+    assert sessions.offers_text(choice.offered({})) == ""
+
+
+@pytest.mark.parametrize(("engine", "extra"), [("ray", "[ray]"), ("dask", "[dask]")])
+def test_what_is_not_installed_is_said_with_the_line_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch, engine: str, extra: str
+) -> None:
+    monkeypatch.setattr(choice, "find_spec", lambda name: None)
+    settings = config.load({"engine": engine})
+    with pytest.raises(SessionError) as error:
+        choice.connect(Choice(engine), settings)
+    assert f"pip install 'ipyworkbench{extra}'" in str(error.value)
+
+
+def test_settings_may_name_the_engine_and_the_call_comes_first() -> None:
+    environ = {"WORKBENCH_ENGINE": "ray", "WORKBENCH_ADDRESS": "auto"}
+    assert config.load({}, environ=environ).engine == "ray"
+    assert config.load({}, environ=environ).address == "auto"
+    asked = read("dask", None, None)
+    both = config.load({"engine": asked.engine, "address": asked.address}, environ=environ)
+    assert (both.engine, both.address) == ("dask", "")
+    with pytest.raises(ConfigError, match="there are local, ray, dask"):
+        config.load({}, environ={"WORKBENCH_ENGINE": "spark"})
+    with pytest.raises(ConfigError, match="ray://host:10001"):
+        config.load({"address": "two words"})
+
+
+# -- the probe -------------------------------------------------------------------------------------
+
+OURS = NodeVersions(
+    "3.12.4", "laptop", "/home/me", "abc", dict.fromkeys(probe.NEEDED, "1.2") | {"numpy": "2.1.0"}
+)
+
+
+def theirs(**other: Any) -> NodeVersions:
+    packages = OURS.packages | other.pop("packages", {})
+    return OURS._replace(node="node7", packages=packages, **other)
+
+
+def test_the_same_is_fine() -> None:
+    assert compare(OURS, [theirs(), theirs()]) == ("", False, ())
+    assert compare(OURS, []) == ("", False, ())
+
+
+def test_another_minor_version_of_python_is_refused_with_both() -> None:
+    verdict = compare(OURS, [theirs(), theirs(python="3.11.9")])
+    assert "3.12.4" in verdict.refusal
+    assert "3.11.9" in verdict.refusal
+    assert "node7" in verdict.refusal
+    assert compare(OURS, [theirs(python="3.12.9")]).refusal == ""
+
+
+@pytest.mark.parametrize("digest", ["", "another"])
+def test_a_workbench_that_is_missing_or_differs_is_sent(digest: str) -> None:
+    assert compare(OURS, [theirs(), theirs(workbench=digest)]) == ("", True, ())
+
+
+def test_what_is_missing_is_named_with_the_line_that_installs_it() -> None:
+    verdict = compare(OURS, [theirs(packages={"msgspec": "", "xxhash": ""})])
+    assert "`pip install msgspec==1.2 xxhash==1.2`" in verdict.refusal
+    assert "node7" in verdict.refusal
+
+
+def test_another_numpy_or_cloudpickle_is_said_once() -> None:
+    other = theirs(packages={"numpy": "1.26.4"})
+    (said,) = compare(OURS, [other, other]).warnings
+    assert "numpy 2.1.0" in said
+    assert "1.26.4" in said
+    assert compare(OURS, [theirs(packages={"numpy": "2.4.0"})]).warnings == ()
+
+
+def test_the_probe_needs_nothing_but_python() -> None:
+    """Evaluated in a Python that has no packages, it says so."""
+    import json
+    import subprocess
+
+    code = f"import json; print(json.dumps({probe.EXPRESSION}))"
+    run = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True
+    )
+    found = probe.found(json.loads(run.stdout))
+    assert found.workbench == ""
+    assert set(found.packages.values()) == {""}
+    here = probe.here()
+    assert (here.python, here.node) == (found.python, found.node)
+    assert here.workbench
+    assert all(here.packages.values())
+    assert compare(here, [found]).refusal

@@ -1,0 +1,135 @@
+"""The exercises of notebook 2: one memory for all, a copy of one's own, a later change."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from workbench.course import measure
+from workbench.course.exercises import Lesson, Live, Outcome, almost, exercise, right, wrong
+from workbench.ref import ObjectRef
+from workbench.report.format import human_bytes
+
+
+@exercise(
+    hints=(
+        "Where does `measure.where(futures)` say that it lies? An inode of 0 is private memory.",
+        "`%put --replace x` has the variable show what is stored, and so has `%get x`.",
+        "In the cell right above this check, write `%put --replace futures`.",
+    ),
+    docs="memory.md#where-an-object-lies",
+    page="Memory: where an object lies",
+)
+def one_copy(live: Live) -> Outcome:
+    """Whether the variable ``futures`` shows the stored object."""
+    futures, stored = live["futures"], live.value("futures")
+    if stored is ...:
+        return wrong("The store has no `futures` any more; only your kernel may have.")
+    if futures is ...:
+        return wrong("Your kernel has no variable `futures` any more.")
+    if isinstance(futures, ObjectRef):
+        return almost("`futures` is a ref: it takes no memory, but it isn't the numbers either.")
+    mine = measure.where(futures)
+    size = human_bytes(mine.nbytes)
+    if not mine.shares(measure.where(stored)):
+        return wrong("`futures` has {size} of its own, and the store has as much.", size=size)
+    return right(
+        "`futures` shows the store's {size}: inode {inode}, offset {offset}.",
+        size=size,
+        inode=mine.inode,
+        offset=mine.offset,
+    )
+
+
+@exercise(
+    hints=(
+        "Read the note below the error: it says what can be done where the line failed.",
+        "`.copy()` makes an array of the worker's own. Which name has it, and which is changed?",
+        "In the cell right above this check, write `mine = futures.copy()` first, and then `mine` "
+        "in place of `futures` in all lines below it.",
+    ),
+    docs="reference/values.md",
+    page="What is read where it lies",
+    needs=("mean_worth",),
+)
+def own_copy(live: Live) -> Outcome:
+    """Whether a worker halved a copy, and the stored array is as it was."""
+    found, stored = live.fetched(live["mean_worth"]), live.value("futures")
+    job = live.assigning("mean_worth")
+    if job is None or job.state != "done":
+        return wrong("`mean_worth` is there, but no cell on a worker has made it.")
+    if stored[0].mean() < 0.75:
+        return wrong("The first row of the store's `futures` is halved. Run the notebook's second "
+                     "cell and `%put futures` to have it back.")  # fmt: skip
+    whole = 10_000 * float(stored.prod(axis=0).mean())
+    if math.isclose(found, whole, rel_tol=1e-9):
+        return almost("`mean_worth` is {found:.0f}, as if the first month wasn't bad.", found=found)
+    if not math.isclose(found, whole / 2, rel_tol=1e-9):
+        return almost("`mean_worth` is {found:.0f}; half of {whole:.0f} was to come out.",
+                      found=found, whole=whole)  # fmt: skip
+    return right(
+        "The worker found {found:.0f} dollars, and the store's first row is as it was.", found=found
+    )
+
+
+@exercise(
+    hints=(
+        "`wb.get` only reads. What stored `plan` the first time?",
+        "The same name can be stored again; from then on it means the new object.",
+        "In the cell right above this check, write `%put plan`.",
+    ),
+    docs="howto/share-between-notebooks.md",
+    page="Share data between notebooks",
+)
+def put_again(live: Live) -> Outcome:
+    """Whether the store has ``plan`` as the kernel has it."""
+    plan, stored = live["plan"], live.value("plan")
+    if stored is ...:
+        return wrong("The store has no `plan`.")
+    if plan == {"share": "MSFT", "months": 12}:
+        return wrong("Your own `plan` is the old one again.")
+    if stored != plan:
+        return wrong(
+            "The store's `plan` has {stored} months, and yours has {months}.",
+            stored=stored["months"],
+            months=plan["months"],
+        )
+    return right("The store's `plan` has {months} months, as yours.", months=stored["months"])
+
+
+def _column(value: Any) -> Any:
+    return value.iloc[:, 0] if hasattr(value, "columns") else value
+
+
+@exercise(
+    hints=(
+        "Which of the kinds above were shared? Which of them has numbers only?",
+        "`np.array(months)` makes an array of the list, and `%put months` stores that.",
+        "In the cell right above this check, put `months = np.array(months)` above `%put months`.",
+    ),
+    docs="reference/values.md",
+    page="What is read where it lies",
+)
+def shareable(live: Live) -> Outcome:
+    """Whether two readings of ``months`` show the same memory, and the numbers are right."""
+    one, two = _column(live.value("months")), _column(live.value("months"))
+    if one is ...:
+        return wrong("The store has no `months`.")
+    if isinstance(one, list):
+        return wrong("The store's `months` is a list: each reading builds {count} new objects.",
+                     count=len(one))  # fmt: skip
+    if measure.sharing(one, two).answer != "shared":
+        return wrong("Two readings of `months` have no byte in common.")
+    expected = live.value("futures")[0]
+    if len(one) != len(expected) or not math.isclose(sum(one), sum(expected), rel_tol=1e-9):
+        return almost("Two readings of `months` share memory, but the numbers are others.")
+    place = measure.where(one)
+    return right(
+        "Two readings of `months` show the same {size}: inode {inode}, offset {offset}.",
+        size=human_bytes(place.nbytes),
+        inode=place.inode,
+        offset=place.offset,
+    )
+
+
+LESSON = Lesson("02-is-it-a-copy", "Is it a copy?", (one_copy, own_copy, put_again, shareable))

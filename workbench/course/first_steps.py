@@ -1,0 +1,116 @@
+"""The exercises of the first notebook: a cell in the background, its results, its errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workbench.course.exercises import Lesson, Live, Outcome, almost, exercise, right, wrong
+from workbench.ref import ObjectRef
+
+HOURS = 11
+"""From 7 to 17."""
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "shape") and hasattr(value, "max")
+
+
+@exercise(
+    hints=(
+        "The picture above was drawn in the background. What is the first line of its cell?",
+        "`%%remote` as the first line sends a cell to a worker.",
+        "Write `%%remote` above `day = ...`, in the cell right above this check, and run it.",
+    ),
+    docs="reference/remote.md",
+    page="Cells in the background",
+)
+def in_background(live: Live) -> Outcome:
+    """Whether a background cell made ``day``."""
+    job = live.assigning("day")
+    if job is None:
+        if _is_array(live["day"]):
+            return wrong("`day` is there, and no background cell made it: your kernel did.")
+        return wrong("No background cell has assigned `day`.")
+    if job.state in ("failed", "stopped"):
+        return almost("A background cell began to make `day`, but it {state}.", state=job.state)
+    return right("Background cell {number} makes `day`, and not your kernel.", number=job.number)
+
+
+@exercise(
+    hints=(
+        "The cell prints what `day` is. Is that an array?",
+        "`%get day` on a line of its own makes `day` the array; `day.max()` is its largest value.",
+        "In the cell right above this check, write `%get day` as the first line, and "
+        "`most_sun = day.max()` as the last.",
+    ),
+    docs="reference/magics.md",
+    page="The magics: %get",
+    needs=("most_sun",),
+)
+def bring_back(live: Live) -> Outcome:
+    """Whether ``day`` was fetched, and ``most_sun`` is its maximum."""
+    day, most = live["day"], live["most_sun"]
+    if isinstance(day, ObjectRef):
+        return wrong("`day` is still a ref, a handle to the value in the store.")
+    if not _is_array(day):
+        return wrong("`day` is no array: run the cell of the exercise before this one again.")
+    if isinstance(most, ObjectRef):
+        return almost("`most_sun` is a ref to the answer, and not the answer itself.")
+    if float(most) != float(day.max()):
+        return wrong("`most_sun` is {most}; some point of `day` differs from that.", most=most)
+    return right("The sunniest point of `day` gets {most} hours.", most=most)
+
+
+@exercise(
+    hints=(
+        "What stands behind `--map hour=` says how often the cell runs, and with which hours.",
+        "It can be any Python expression that gives a list: `range(7, 18)`, for one.",
+        "In the cell right above this check, make the first line "
+        "`%%remote --map hour=range(7, 18)`.",
+    ),
+    docs="reference/remote.md",
+    page="Cells in the background: once for each item",
+)
+def each_hour(live: Live) -> Outcome:
+    """Whether a background cell ran once for each hour, and assigned ``share``."""
+    job = live.assigning("share")
+    if job is None:
+        return wrong("No background cell has assigned `share`.")
+    if job.state in ("failed", "stopped"):
+        return wrong("The last background cell that makes `share` {state}.", state=job.state)
+    if job.size == 1:
+        return wrong("The cell that makes `share` ran for one hour only.")
+    if job.size != HOURS:
+        return almost(
+            "The cell that makes `share` ran {size} times; from 7 to 17 there are {hours} hours.",
+            size=job.size,
+            hours=HOURS,
+        )
+    return right("Background cell {number} is {size} tasks: one for each hour.",
+                 number=job.number, size=job.size)  # fmt: skip
+
+
+@exercise(
+    hints=(
+        "The arrow in the error points to the line that subtracts. Which shapes does it name?",
+        "`right` has one column less than `land`. What it is compared with must have as many.",
+        "In the cell right above this check, write `(right - land[:, :-1]).max()`.",
+    ),
+    docs="reference/errors.md",
+    page="Errors",
+    needs=("steepest",),
+)
+def mend(live: Live) -> Outcome:
+    """Whether ``steepest`` is the largest difference between neighbours in a row."""
+    job, land, steepest = live.assigning("steepest"), live["land"], live.fetched(live["steepest"])
+    if job is None:
+        return wrong("`steepest` is there, but no background cell made it.")
+    if job.state != "done":
+        return wrong("The last background cell that makes `steepest` {state}.", state=job.state)
+    expected = float((land[:, 1:] - land[:, :-1]).max())
+    if float(steepest) != expected:
+        return almost("{found} m is the wrong figure for steps to the right.", found=steepest)
+    return right("A worker found it: {found} m higher within one step.", found=steepest)
+
+
+LESSON = Lesson("01-first-steps", "First steps", (in_background, bring_back, each_hour, mend))

@@ -1,0 +1,214 @@
+"""Exercises of notebook 06: what keeps an object in the store, found and let go of."""
+
+from __future__ import annotations
+
+from workbench.core.snapshot import Account, ObjectRecord
+from workbench.course.exercises import Lesson, Live, Outcome, almost, exercise, right, wrong
+from workbench.report.format import human_bytes
+from workbench.report.why import why
+
+PAGE = "howto/find-what-keeps-memory.md", "Find what keeps memory"
+
+SMALL = 1_000_000
+"""Bytes: what is smaller isn't looked for."""
+
+
+def _record(live: Live, variable: str = "moth") -> ObjectRecord | None:
+    """The object whose id the variable has; None if it is gone."""
+    return next((each for each in live.objects if f"{each.id:016x}" == live[variable]), None)
+
+
+def _account(live: Live, record: ObjectRecord) -> Account | None:
+    return live.engine.why(record.id)
+
+
+def _reasons(live: Live, record: ObjectRecord) -> str:
+    """All that keeps it, in the words of `%why`."""
+    account = _account(live, record)
+    found = why(account, f"{record.id:016x}").reasons if account is not None else ()
+    return "; ".join(sorted(reason.text for reason in found)) or "nothing"
+
+
+def _still_here(live: Live, record: ObjectRecord) -> Outcome:
+    return wrong(
+        "{size} are still in the store. What keeps them: {reasons}.",
+        size=human_bytes(record.size),
+        reasons=_reasons(live, record),
+    )
+
+
+def _is_alive(live: Live, handle: object) -> bool:
+    """Whether it is the handle of an actor that lives."""
+    number = getattr(getattr(handle, "_ref", None), "id", None)
+    return any(each.id == number and each.state != "dead" for each in live.snapshot.actors)
+
+
+@exercise(
+    hints=(
+        "The film has no variable any more, but it has an id, and `moth` is that id.",
+        "`%why $moth` names what keeps it. Beside each reason stands code that lets go of it.",
+        "In the cell `output_let_go`, paste the code that `%why $moth` shows under `to let"
+        " go`: it begins with `get_ipython()` or `%reset`. Run the cell.",
+    ),
+    docs=PAGE[0],
+    page=PAGE[1],
+    needs=("moth",),
+)
+def output_let_go(live: Live) -> Outcome:
+    record = _record(live)
+    if record is None:
+        return right("The film is gone, and its memory is free: no output keeps it.")
+    return _still_here(live, record)
+
+
+@exercise(
+    hints=(
+        "`thumbnail` remembers one picture. Where do the bytes of that picture lie?",
+        "One picture is a view: it keeps all bytes of the film. A copy has bytes of its own.",
+        "In the cell `slice_let_go`, write `thumbnail_of(wb.get(film)[-1].copy())`, and run it.",
+    ),
+    docs=PAGE[0],
+    page=PAGE[1],
+    needs=("moth", "thumbnail"),
+)
+def slice_let_go(live: Live) -> Outcome:
+    record = _record(live)
+    if record is not None:
+        return _still_here(live, record)
+    shape = getattr(live["thumbnail"](), "shape", None)
+    if not shape or shape[-1] != 3:
+        return almost("The film is gone, but `thumbnail()` gives no picture any more.")
+    return right("The film is gone, and `thumbnail()` still works: it has its own small copy.")
+
+
+@exercise(
+    hints=(
+        "No variable has the ref. Ask for the object by its id.",
+        "`%why $moth` says where the ref was pickled. Workbench can't know whether somebody has"
+        " a copy of that file, so you have to decide.",
+        "In the cell `pickled_let_go`, write `%free $moth`, and run it.",
+    ),
+    docs="memory.md#when-an-object-goes",
+    page="Memory: when an object goes",
+    needs=("moth",),
+)
+def pickled_let_go(live: Live) -> Outcome:
+    record = _record(live)
+    if record is None:
+        return right("The film is gone: you have said that nobody will load the ref again.")
+    return _still_here(live, record)
+
+
+@exercise(
+    hints=(
+        "The error is shown, and then it is kept: its traceback has the function's variables.",
+        "`%why $moth` names the variable, the function, and code that empties its frame.",
+        "In the cell `traceback_let_go`, paste the code that `%why` shows under `to let go`: it"
+        " begins with `import sys`. Run the cell.",
+    ),
+    docs=PAGE[0],
+    page=PAGE[1],
+    needs=("moth",),
+)
+def traceback_let_go(live: Live) -> Outcome:
+    record = _record(live)
+    if record is None:
+        return right("The film is gone: the traceback doesn't keep it any more.")
+    account = _account(live, record)
+    keepers = {place.keeper for pin in account.pins for place in pin.places} if account else set()
+    if keepers == {"cycle"}:
+        return almost(
+            "A newer error has taken the place of this one. What is left refers only to itself:"
+            " `import gc; gc.collect()` frees it now, Python itself does so later."
+        )
+    return _still_here(live, record)
+
+
+@exercise(
+    hints=(
+        "`%why $moth` says in which process the film is kept, and by which attribute.",
+        "The album needs one picture. It can keep a copy of that, as `thumbnail` did.",
+        "In the cell `actor_let_go`, write `self.cover = film[0].copy()`, and run it.",
+    ),
+    docs=PAGE[0],
+    page=PAGE[1],
+    needs=("moth", "album"),
+)
+def actor_let_go(live: Live) -> Outcome:
+    record = _record(live)
+    alive = _is_alive(live, live["album"])
+    if record is not None:
+        return _still_here(live, record)
+    if not alive:
+        return almost(
+            "The film is gone, but so is the album: an actor that has ended keeps nothing."
+            " Can the album live, and the film go?"
+        )
+    return right("The film is gone, and the album lives: it has a copy of the cover alone.")
+
+
+@exercise(
+    hints=(
+        "`%spill` says why an object can't move: read what stands behind the refused ones.",
+        "`shown` has an array in this notebook, and `pinned` was pinned: let go of both reasons.",
+        "In the cell `moved`, write `del picture`, `%unpin pinned` and `%spill plain shown pinned`,"
+        " a line each.",
+    ),
+    docs="memory.md#when-the-store-is-full",
+    page="Memory: when the store is full",
+    needs=("plain", "shown", "pinned"),
+)
+def moved(live: Live) -> Outcome:
+    names = ("plain", "shown", "pinned")
+    ids = {getattr(live[name], "id", 0): name for name in names}
+    found = {ids[each.id]: each for each in live.objects
+             if each.id in ids and each.state != "freed"}  # fmt: skip
+    if len(found) < len(names):
+        gone = ", ".join(name for name in names if name not in found)
+        return wrong("The store has no film of {gone} any more: run the cells above again.",
+                     gone=gone)  # fmt: skip
+    left = [name for name in names if found[name].where != "disk"]
+    if not left:
+        return right("All three films are on disk. They can be read as before.")
+    sentence = "On disk: {count} of 3 films. Still in memory: {left}."
+    state = almost if len(left) == 1 else wrong
+    return state(sentence, count=len(names) - len(left), left=", ".join(left))
+
+
+@exercise(
+    hints=(
+        "`%objects` lists what is left, and in its fifth column why. What has no name has an id.",
+        "Ask `%why` for each. A named one and a pickled one go with `%free`; the others go with"
+        " the variable that keeps them.",
+        "In the cell `morning`, write `%free title`, `del notes, poster, drawer`, and `%free` with"
+        " the id that `%objects` shows for the pickled one; a line each.",
+    ),
+    docs=PAGE[0],
+    page=PAGE[1],
+    needs=("films",),
+)
+def morning(live: Live) -> Outcome:
+    ids = set(live["films"])
+    left = [each for each in live.objects if f"{each.id:016x}" in ids]
+    total = human_bytes(sum(each.size for each in left))
+    if not left:
+        return right("All five films are gone, and the kernel was not restarted.")
+    if len(left) == 1:
+        return almost("One is left, {size}: {reasons}.", size=total,
+                      reasons=_reasons(live, left[0]))  # fmt: skip
+    return wrong("{count} of 5 films are still here, {size}.", count=len(left), size=total)
+
+
+LESSON = Lesson(
+    "06-why-is-it-still-here",
+    "Why is it still here?",
+    (
+        output_let_go,
+        slice_let_go,
+        pickled_let_go,
+        traceback_let_go,
+        actor_let_go,
+        moved,
+        morning,
+    ),
+)

@@ -1,0 +1,202 @@
+"""The exercises of what can't be pickled: find it, three repairs, and a home for the rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workbench.course.exercises import Lesson, Live, Outcome, almost, exercise, right, wrong
+from workbench.errors import SerializationError
+
+PAGE = "Find what can't be pickled"
+DOCS = "howto/what-cant-be-pickled.md"
+
+SECONDS = 60.0
+"""An actor has answered by then, also on a busy machine."""
+
+
+def _refused(live: Live, value: Any) -> SerializationError | None:
+    """The error of storing a value, which nobody keeps; None if it can be stored."""
+    try:
+        live.engine.put(value)
+    except SerializationError as error:
+        return error
+    return None
+
+
+def _in_it(path: str) -> str:
+    """A path from its first bracket or dot on, with one kind of quotes."""
+    path = path.strip().replace('"', "'")
+    return path[min((path.find(mark) for mark in "[." if mark in path), default=len(path)) :]
+
+
+@exercise(
+    hints=(
+        "Nobody has to search. Which magic finds all that can't be pickled?",
+        "`%inspect shelf` says the path first, from `shelf` to the part.",
+        'In the cell right above this check, write `culprit = "..."`: between the quotes the whole '
+        "path that `%inspect shelf` shows, to its last bracket.",
+    ),
+    docs=DOCS,
+    page=PAGE,
+    needs=("culprit",),
+)
+def find_it(live: Live) -> Outcome:
+    """Whether the path leads to what can't be pickled."""
+    error = _refused(live, live["shelf"])
+    if error is None:
+        return almost("`shelf` can be stored now: run the cell that makes it again, and say which "
+                      "part could not.")  # fmt: skip
+    given, (failure, *_) = _in_it(str(live["culprit"])), error.failures
+    found = _in_it(failure.path)
+    if given == found:
+        return right("Yes: there is a {type} at `shelf{path}`, and all else can be pickled.",
+                     type=failure.type, path=found)  # fmt: skip
+    if given and found.startswith(given):
+        return almost("It is in `shelf{path}`, but that is more than the one part.", path=given)
+    return wrong("What is at `shelf{path}` can be pickled, or isn't there.", path=given)
+
+
+@exercise(
+    hints=(
+        "Which part of `logbook` fails? What has to come back, and what can be made anew?",
+        "`__reduce__` returns two things: the class, and a tuple of the arguments to make it with. "
+        "Then `%put logbook`.",
+        "In the cell right above this check, give the class `def __reduce__(self):` with `return "
+        "Logbook, (self.notes,)`, and write `%put logbook` as the last line.",
+    ),
+    docs=DOCS,
+    page=PAGE,
+    needs=("logbook",),
+)
+def lock_in_a_class(live: Live) -> Outcome:
+    """Whether the stored logbook has its notes, and a lock of its own."""
+    logbook, record = live["logbook"], live.stored("logbook")
+    if record is None:
+        error = _refused(live, logbook)
+        if error is None:
+            return almost("`logbook` can be pickled now, but isn't in the store yet.")
+        return wrong("`{path}` can't be pickled.",
+                     path="logbook" + _in_it(error.failures[0].path))  # fmt: skip
+    try:
+        copy = live.value("logbook")
+    except SerializationError as error:
+        return wrong("`logbook` is in the store, but can't be built again: {error}", error=error)
+    notes = list(getattr(copy, "notes", ()))
+    if notes != list(logbook.notes):
+        return almost("The logbook that comes back has {count} notes; yours has {all}.",
+                      count=len(notes), all=len(logbook.notes))  # fmt: skip
+    if not hasattr(getattr(copy, "lock", None), "acquire"):
+        return almost("The logbook that comes back has all notes, but no lock.")
+    return right("The logbook that comes back has all {count} notes, and a lock of its own.",
+                 count=len(notes))  # fmt: skip
+
+
+@exercise(
+    hints=(
+        "What does another process need to open the same database?",
+        "`packed` can return the address of the file, and `unpacked` a new connection to it: "
+        "`sqlite3.connect(data)`.",
+        "In the cell right above this check, write `return str(database)` in `packed`, and `return "
+        "sqlite3.connect(data)` in `unpacked`.",
+    ),
+    docs=DOCS,
+    page=PAGE,
+    needs=("signs",),
+)
+def connection(live: Live) -> Outcome:
+    """Whether the stored connection comes back as one to the same database."""
+    import sqlite3
+
+    here = live["signs"]
+    if live.stored("signs") is None:
+        return wrong("The store has no `signs`: `%put signs`.")
+    back = live.value("signs")
+    if not isinstance(back, sqlite3.Connection):
+        return wrong("What comes back is {value}, no connection.", value=repr(back)[:80])
+    if back is here:
+        return almost("What comes back is the notebook's own connection; a worker has none.")
+    query = "SELECT count(*) FROM signs"
+    (expected,) = here.execute(query).fetchone()
+    try:
+        (rows,) = back.execute(query).fetchone()
+    except sqlite3.OperationalError as error:
+        return almost("A connection comes back, but to another database: {error}.", error=error)
+    finally:
+        back.close()
+    if rows != expected:
+        return almost("A connection comes back, but to another database, with {rows} signs.",
+                      rows=rows)  # fmt: skip
+    return right("A new connection comes back, and finds all {rows} signs.", rows=rows)
+
+
+@exercise(
+    hints=(
+        "The class `Recorder` stays as it is. What can you store in place of `recorder`?",
+        "A small class of yours has `recorder` inside. Its `__reduce__` says how to make a "
+        "`Recorder`: `Recorder, (self.recorder.notes,)`.",
+        "In the cell right above this check, write a class `Parcel` whose `__init__` keeps "
+        "`recorder`, and whose `__reduce__` returns `Recorder, (self.recorder.notes,)`; then "
+        "`parcel = Parcel(recorder)`, above `%put parcel`.",
+    ),
+    docs=DOCS,
+    page=PAGE,
+    needs=("parcel", "recorder"),
+)
+def in_its_place(live: Live) -> Outcome:
+    """Whether a helper travels in place of one recorder, whose class is as it was."""
+    recorder, parcel = live["recorder"], live["parcel"]
+    kind = type(recorder).__name__
+    if live.stored("parcel") is None:
+        return wrong("The store has no `parcel`: `%put parcel`.")
+    back = live.value("parcel")
+    if type(back).__name__ != kind:
+        return wrong("What comes back is of type {type}, and not a {kind}.",
+                     type=type(back).__name__, kind=kind)  # fmt: skip
+    if list(back.notes) != list(recorder.notes):
+        return almost("A {kind} comes back, but with other notes.", kind=kind)
+    if _refused(live, recorder) is None:
+        return almost("A {kind} comes back. But now every {kind} can be stored: you changed the "
+                      "class, or registered it (`wb.deregister_serializer({kind})` undoes that). "
+                      "This was about one object.", kind=kind)  # fmt: skip
+    return right("A {type} went in, a {kind} comes back, with its notes.",
+                 type=type(parcel).__name__, kind=kind)  # fmt: skip
+
+
+@exercise(
+    hints=(
+        "Where does `home` live now? Who else could call it?",
+        "`@wb.remote` above the class makes it an actor's; `Home.remote()` starts one.",
+        "In the cell right above this check, write `@wb.remote` above `class Home:`, and `home = "
+        "Home.remote()` as the last line.",
+    ),
+    docs="reference/python.md#tasks-and-actors",
+    page="Tasks and actors",
+    needs=("home",),
+)
+def a_home(live: Live) -> Outcome:
+    """Whether an actor keeps one database for all calls."""
+    home = live["home"]
+    if not hasattr(getattr(home, "count", None), "remote"):
+        if hasattr(home, "remote"):
+            return almost("`home` is the class. No actor runs yet: who starts one?")
+        return wrong("`home` is of type {type}, in your kernel: no worker can call it.",
+                     type=type(home).__name__)  # fmt: skip
+
+    def call(method: Any) -> Any:
+        return live.engine.get([method.remote("TEST SIGN")], SECONDS, False)[0]
+
+    before = call(home.count)
+    call(home.add)
+    call(home.add)
+    added = call(home.count) - before
+    if added != 2:
+        return almost("`home` is an actor, but after two calls of `add` it counts {added} more: "
+                      "is there a new database in each call?", added=added)  # fmt: skip
+    return right("`home` is an actor: its one database has counted both calls of `add`.")
+
+
+LESSON = Lesson(
+    "05-when-it-cant-be-pickled",
+    "When it can't be pickled",
+    (find_it, lock_in_a_class, connection, in_its_place, a_home),
+)

@@ -1,0 +1,163 @@
+"""`reveal`: a guess beside what was measured. Decides whether they agree, and shows both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.course.measure import Measurement
+from workbench.course.words import Said, Words, say
+from workbench.report.format import human_seconds
+from workbench.report.markup import Html, Rich, Table, card, title
+from workbench.report.mistyped import did_you_mean
+
+TOLERANCE = 2.0
+"""A guessed number agrees if it is no more than so many times too large or too small,"""
+
+AT_ONCE = 0.1
+"""or if both numbers are this small: a tenth of a second, or of any other unit."""
+
+
+@dataclass(frozen=True, repr=False)
+class Reveal(Rich):
+    """A guess, what was measured, and why. Prints as text, shows as a card.
+
+    ``mood`` is ``good`` if they agree, ``busy`` if not, ``idle`` if there is no guess to compare.
+    """
+
+    headline: Said
+    state: Said
+    mood: str
+    measured: Measurement
+    why: str
+    words: Words
+
+    def _text(self) -> str:
+        heading = self._say(self.headline)
+        if self.mood != "idle":
+            heading += f" {self._say(self.state)}"
+        facts = [f"{label}: {text}" if label else text for label, text in self._facts()]
+        table = self._table()
+        return "\n".join([heading, *([table.text()] if table else []), *facts])
+
+    def _repr_html_(self) -> str:
+        state = "" if self.mood == "idle" else self._say(self.state)
+        heading = title(self._say(self.headline), "", state, self.mood)
+        table = self._table()
+        return card(heading, self._facts(), table.html() if table else Html())
+
+    def _table(self) -> Table | None:
+        """The figures in columns, if they have heads."""
+        if self.mood == "idle" or not self.measured.head:
+            return None
+        head, *rows = (
+            tuple(map(self._say, row)) for row in (self.measured.head, *self.measured.rows)
+        )
+        return Table(head, tuple(rows))
+
+    def _facts(self) -> list[tuple[str, str]]:
+        """The figures, if they haven't, and the reason. Without a guess what to do for one."""
+        if self.mood == "idle":
+            return [("", self._say(self.state))]
+        rows = [] if self.measured.head else self.measured.rows
+        facts = [(self._say(label), self._say(value)) for label, value in rows]
+        return [*facts, *([("", self.why)] if self.why else [])]
+
+    def _say(self, what: Said | str) -> str:
+        return what.within(self.words) if isinstance(what, Said) else what
+
+
+def revealing(words: Words) -> Callable[..., Reveal]:
+    """`reveal`, in the language of these words."""
+
+    def reveal(guess: Any, measured: Measurement, why: str = "") -> Reveal:
+        """Show a guess beside what was measured.
+
+        Parameters
+        ----------
+        guess : object
+            A word, a number, or an order of words; ``...`` is no guess yet.
+        measured : Measurement
+            From `measure`: the answer, and the figures it was made from.
+        why : str, optional
+            One sentence that explains it.
+
+        Returns
+        -------
+        Reveal
+            Shown under the cell, if it is the last thing there.
+        """
+        return _reveal(guess, measured, why, words)
+
+    return reveal
+
+
+def _reveal(guess: Any, measured: Measurement, why: str, words: Words) -> Reveal:
+    if not isinstance(measured, Measurement):
+        raise TypeError("reveal takes a guess and what `measure` found: reveal(guess, measured).")
+    if guess is ...:
+        state = say("Replace the three dots after `guess =`, and run both cells again.")
+        return Reveal(say("Make a guess first."), state, "idle", measured, why, words)
+    if refusal := _refusal(guess, measured):
+        return Reveal(say("That is no guess yet."), refusal, "idle", measured, why, words)
+    headline = say("You guessed: {guess}.", guess=_worded(guess, measured.unit))
+    if _agree(guess, measured.answer):
+        state, mood = say("Measured: {answer}. Right."), "good"
+    else:
+        state, mood = say("Measured: {answer}."), "busy"
+    state = say(state.template, answer=_worded(measured.answer, measured.unit))
+    return Reveal(headline, state, mood, measured, why, words)
+
+
+def _refusal(guess: Any, measured: Measurement) -> Said | None:
+    """What is wrong with a guess of another kind than the answer; None if nothing is."""
+    if measured.choices:
+        words = {_plain(choice) for choice in measured.choices}
+        if isinstance(measured.answer, tuple):
+            given = {_plain(each) for each in guess} if isinstance(guess, list | tuple) else None
+            if given != words or len(guess) != len(words):
+                return say("Put these in an order: {choices}.", choices=_quoted(measured.choices))
+        elif _plain(guess) not in words:
+            meant = did_you_mean(str(guess), measured.choices)
+            return say(
+                "The guess is one of these: {choices}.{meant}",
+                choices=_quoted(measured.choices),
+                meant=meant,
+            )
+    elif _is_number(measured.answer) and not _is_number(guess):
+        return say("The guess is a number, as 2.5 is.")
+    elif isinstance(measured.answer, bool) and not isinstance(guess, bool):
+        return say("The guess is True or False.")
+    return None
+
+
+def _agree(guess: Any, answer: Any) -> bool:
+    if _is_number(answer):
+        small, large = sorted((abs(guess), abs(answer)))
+        alike = (guess < 0) == (answer < 0) and large <= TOLERANCE * small
+        return bool(alike or large <= AT_ONCE)
+    return bool(_plain(guess) == _plain(answer))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _plain(value: Any) -> Any:
+    """Without what makes no difference: capitals and spaces around."""
+    if isinstance(value, list | tuple):
+        return tuple(map(_plain, value))
+    return value.strip().lower() if isinstance(value, str) else value
+
+
+def _quoted(choices: tuple[str, ...]) -> str:
+    return ", ".join(f'`"{choice}"`' for choice in choices)
+
+
+def _worded(value: Any, unit: str) -> Said | str:
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    if _is_number(value):
+        return human_seconds(value) if unit == "s" else f"{value:.3g} {unit}".strip()
+    return say(value) if isinstance(value, str) and "{" not in value else str(value)

@@ -1,0 +1,217 @@
+"""The exercises of what travels: which bytes of an object, how often, and what goes along."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workbench.core.snapshot import ObjectRecord
+from workbench.course.exercises import Lesson, Live, Outcome, almost, exercise, right, wrong
+from workbench.ref import ObjectRef
+from workbench.report.format import human_bytes
+
+LEAN = 1000
+"""Bytes of pickle that an array with a few words around it stays below."""
+
+SMALL = 16_384
+"""Bytes up to which an object needs no shared memory: a function without data is far smaller."""
+
+LENGTH, STEP, WINDOWS = 100_000, 1000, 20
+"""Of the windows: how long each is, how far from the one before, and how many there are."""
+
+
+def _pickled(record: ObjectRecord) -> int:
+    return record.about.inband if record.about is not None else 0
+
+
+def _type(record: ObjectRecord) -> str:
+    return record.about.type if record.about is not None else ""
+
+
+def _site(record: ObjectRecord) -> str:
+    return record.about.site if record.about is not None else ""
+
+
+def _functions(live: Live, name: str) -> list[ObjectRecord]:
+    """The function as it was sent, each time anew; those that nobody can call any more left out."""
+    called = f"function {name}"
+    found = [each for each in live.objects if _type(each) == called and each.state != "freed"]
+    return sorted(found, key=lambda record: record.id)
+
+
+def _value(live: Live, name: str) -> Any:
+    """What a variable is, or the ref in it refers to."""
+    found = live[name]
+    return live.engine.get([found], None, False)[0] if isinstance(found, ObjectRef) else found
+
+
+@exercise(
+    hints=(
+        "`%cost parcel` says which part of it is pickled number by number.",
+        "Pickle writes a list number by number, and an array as one block beside the pickle.",
+        "In the cell right above this check, write `codes` in place of `codes.tolist()`, and run "
+        "the cell again.",
+    ),
+    docs="reference/values.md",
+    page="What is read where it lies",
+    needs=("parcel",),
+)
+def lean_parcel(live: Live) -> Outcome:
+    """Whether the stored parcel has all numbers and next to nothing pickled."""
+    import numpy as np
+
+    record, stored = live.stored("parcel"), live.value("parcel")
+    if record is None or not isinstance(stored, dict):
+        return wrong("The store has no dict called `parcel`.")
+    pickled = human_bytes(_pickled(record))
+    if _pickled(record) >= LEAN:
+        here = live["parcel"]
+        if isinstance(here, dict) and isinstance(here.get("codes"), np.ndarray):
+            return almost("The notebook's `parcel` has an array. The stored one is still the old "
+                          "one: `%put parcel` again.")  # fmt: skip
+        return wrong("Of the stored `parcel`, {pickled} are pickled.", pickled=pickled)
+    if not np.array_equal(stored.get("codes", ()), live["codes"]):
+        return almost("Only {pickled} are pickled, but not all numbers of `codes` are in it.",
+                      pickled=pickled)  # fmt: skip
+    return right("Of the stored `parcel`, {pickled} are pickled; {size} were copied as one block.",
+                 pickled=pickled, size=human_bytes(record.size))  # fmt: skip
+
+
+@exercise(
+    hints=(
+        "How many numbers are in `codes`, and how many in all windows together?",
+        "Twenty views are twenty objects, so their numbers are stored twenty times. One array, and "
+        "where each window begins, say as much.",
+        "In the cell right above this check, write `windows = codes`, and in `window` "
+        "`return windows[1000 * number : 1000 * number + 100_000]`.",
+    ),
+    docs="reference/values.md",
+    page="What is read where it lies",
+    needs=("windows", "window"),
+)
+def windows_once(live: Live) -> Outcome:
+    """Whether what is stored is small, and ``window`` cuts each window out of it."""
+    import numpy as np
+
+    record, stored, window, codes = (
+        live.stored("windows"), live.value("windows"), live["window"], live["codes"]
+    )  # fmt: skip
+    if record is None:
+        return wrong("The store has nothing called `windows`.")
+    size = human_bytes(record.size)
+    if record.size > 2 * codes.nbytes:
+        return wrong("The stored `windows` have {size}; `codes` alone has {once}.",
+                     size=size, once=human_bytes(codes.nbytes))  # fmt: skip
+    for number in (0, 7, WINDOWS - 1):
+        begin = STEP * number
+        if not np.array_equal(window(stored, number), codes[begin : begin + LENGTH]):
+            return almost("The stored `windows` have only {size}, but `window(windows, {number})` "
+                          "gives other numbers than before.", size=size, number=number)  # fmt: skip
+    return right("The stored `windows` have {size}, and every window can be cut out of them.",
+                 size=size)  # fmt: skip
+
+
+@exercise(
+    hints=(
+        "`%cost search` says which variable goes along with the function.",
+        "Arguments don't go along with the function. `stored = wb.put(letters)` stores the array "
+        "once, and `stored` can be given to every call.",
+        "In the cell right above this check, write `stored = wb.put(letters)`, then "
+        "`def search(query, letters):`, and call `search.remote('CAT FACE', stored)`.",
+    ),
+    docs="reference/remote.md#functions-and-what-they-refer-to",
+    page="Functions, and what they refer to",
+    needs=("found",),
+)
+def light_function(live: Live) -> Outcome:
+    """Whether ``search`` went without ``letters``, which is stored once."""
+    sent, letters = _functions(live, "search"), live["letters"]
+    if not sent:
+        return wrong("No function `search` was sent to a worker.")
+    size = human_bytes(sent[-1].size)
+    if sent[-1].size > SMALL:
+        return wrong("{size} were sent with the function `search`.", size=size)
+    row = _value(live, "found")
+    if row != live["names"].index("CAT FACE"):
+        return almost("Only {size} were sent with `search`, but `found` is not the row of "
+                      "CAT FACE.", size=size)  # fmt: skip
+    kept = [
+        each
+        for each in live.objects
+        if each.state != "freed" and each.size >= letters.nbytes and "ndarray" in _type(each)
+    ]
+    if not kept:
+        return almost("Only {size} were sent with `search`, but `letters` isn't in the store: "
+                      "each call stores it again. Put it once, and pass the ref.",
+                      size=size)  # fmt: skip
+    return right("{size} were sent with `search`, and `letters` is in the store once: "
+                 "{data}, for all calls.", size=size, data=human_bytes(kept[0].size))  # fmt: skip
+
+
+@exercise(
+    hints=(
+        "How often does the loop run the line `@wb.remote`? Each time makes a new function.",
+        "Define the function once, above the loop, with the query as an argument; and give it "
+        "`names` as a ref, too.",
+        "In the cell right above this check: `stored_names = wb.put(names)`; then, without a loop, "
+        "`@wb.remote`, `def look_up(query, names):`, `return names.index(query)`; and last "
+        "`found_rows = wb.get([look_up.remote(query, stored_names) for query in queries])`.",
+    ),
+    docs="reference/remote.md#functions-and-what-they-refer-to",
+    page="Functions, and what they refer to",
+    needs=("found_rows", "queries"),
+)
+def one_function(live: Live) -> Outcome:
+    """Whether one light function ``look_up`` has answered all queries."""
+    sent = _functions(live, "look_up")
+    sent = [each for each in sent if _site(each) == _site(sent[-1])]  # of the cell's last run
+    total = human_bytes(sum(record.size for record in sent))
+    if not sent:
+        return wrong("No function `look_up` was sent to a worker, or none can be called any more.")
+    if len(sent) > 1:
+        return wrong("{count} functions `look_up` were sent, {total} together.",
+                     count=len(sent), total=total)  # fmt: skip
+    if list(live["found_rows"]) != [live["names"].index(query) for query in live["queries"]]:
+        return almost("One function was sent, but `found_rows` aren't the rows of all three "
+                      "queries.")  # fmt: skip
+    if sent[0].size > SMALL:
+        return almost("One function was sent, but {total} went along with it.", total=total)
+    return right("One function of {total} has answered all three queries.", total=total)
+
+
+@exercise(
+    hints=(
+        "`%cost signs` lists its columns. Which of them are pickled text by text?",
+        "A column of Python texts becomes Arrow's with `.astype('string[pyarrow]')`, or a category "
+        "if few texts come again and again.",
+        "In the cell right above this check, write `signs = signs.astype({'sign': "
+        "'string[pyarrow]', 'name': 'string[pyarrow]', 'kind': 'category'})` before `%put signs`.",
+    ),
+    docs="reference/values.md",
+    page="What is read where it lies",
+)
+def cheap_table(live: Live) -> Outcome:
+    """Whether less than 1 MB of the stored table is pickled, with all its texts."""
+    record, stored, names = live.stored("signs"), live.value("signs"), live["names"]
+    if record is None:
+        return wrong("The store has no `signs`: `%put signs`.")
+    pickled = human_bytes(_pickled(record))
+    missing = {"sign", "name", "kind", "code"} - set(stored)
+    if missing:
+        return wrong("The stored `signs` lost the column `{name}`.", name=min(missing))
+    if len(stored) != len(names) or list(stored["name"].iloc[:9]) != names[:9]:
+        return wrong("The stored `signs` haven't all rows and names any more.")
+    if _pickled(record) >= 1_000_000:
+        objects = [name for name in stored if stored[name].dtype == object]
+        if 0 < len(objects) < 3:
+            return almost("{pickled} are still pickled: `{name}` is still a column of Python "
+                          "objects.", pickled=pickled, name=objects[0])  # fmt: skip
+        return wrong("Of the stored `signs`, {pickled} are pickled.", pickled=pickled)
+    return right("Of the stored `signs`, {pickled} are pickled, and no text is missing.",
+                 pickled=pickled)  # fmt: skip
+
+
+LESSON = Lesson(
+    "04-what-travels",
+    "What travels",
+    (lean_parcel, windows_once, light_function, one_function, cheap_table),
+)

@@ -1,0 +1,64 @@
+"""Chinese for what reveals, checks and measurements say in every lesson."""
+
+from __future__ import annotations
+
+from workbench.course.words import Words
+
+WORDS: Words = {
+    # reveals
+    "Make a guess first.": "请先猜一猜。",
+    "Replace the three dots after `guess =`, and run both cells again.": (
+        "请把 `guess =` 后面的三个点换成你的答案，然后重新运行这两个单元格。"
+    ),
+    "That is no guess yet.": "这还不是一个有效的猜测。",
+    "You guessed: {guess}.": "你猜的是：{guess}。",
+    "Measured: {answer}. Right.": "实测：{answer}。猜对了。",
+    "Measured: {answer}.": "实测：{answer}。",
+    "Put these in an order: {choices}.": "请把这几项排好顺序：{choices}。",
+    "The guess is one of these: {choices}.{meant}": "请从这些词里选一个：{choices}。{meant}",
+    "The guess is a number, as 2.5 is.": "请猜一个数，例如 2.5。",
+    "The guess is True or False.": "请猜 True 或 False。",
+    "shared": "shared（共享）",
+    "copy": "copy（副本）",
+    "same object": "same object（同一个对象）",
+    "another object": "another object（另一个对象）",
+    "store": "store（存储）",
+    "kernel": "kernel（内核）",
+    "both": "both（两者都是）",
+    "neither": "neither（两者都不是）",
+    # measurements
+    "process": "进程号",
+    "address": "地址",
+    "shared file (inode)": "共享文件（inode）",
+    "offset in that file": "文件内的偏移量",
+    "pages copied on write": "因写入而复制的内存页",
+    "first": "第一个",
+    "second": "第二个",
+    "none: private memory": "无：私有内存",
+    "{own} of {all}": "{all} 页中的 {own} 页",
+    "id": "id",
+    "before": "之前",
+    "after": "之后",
+    "this process's own memory": "本进程的私有内存",
+    "objects in the store": "存储中的对象",
+    "time": "用时",
+    "in the store": "存储中占用",
+    "nothing of it": "已经没有了",
+    "kept by": "保留它的是",
+    # checks
+    "Right.": "正确。",
+    "Almost.": "差一点。",
+    "Not yet.": "还没有完成。",
+    "Not begun.": "尚未开始。",
+    "hint {number}": "提示 {number}",
+    "read": "参阅",
+    "{lesson}: {done} of {all} exercises done": "{lesson}：已完成 {done}/{all} 道练习",
+    "No session runs. Start one by `%workbench start`, and run the cells again.": (
+        "没有正在运行的会话。`%workbench start` 会启动一个，然后请重新运行本笔记本的单元格。"
+    ),
+    "The cell above waits for you.": "上面的单元格等你来填写。",
+    "`{name}` has no value yet: its cell waits for you.": (
+        "`{name}` 还没有值：对应的单元格等你来填写。"
+    ),
+    "This can't be checked: {kind}: {error}": "无法检查：{kind}: {error}",
+}

@@ -1,0 +1,33 @@
+"""What Dask can't do for a session, in words: what, why, and what to do instead."""
+
+from __future__ import annotations
+
+from workbench.engines.records import Abilities, Lack
+
+CAN = Abilities(
+    pin=Lack(
+        "An object can't be pinned.",
+        "Dask's workers decide themselves what they move to disk.",
+        "Give it a name: it lives as long as the session then.",
+    ),
+    spill=Lack(
+        "An object can't be moved to disk by hand.",
+        "Dask's workers do it when their memory runs short.",
+        "Let go of what you don't need (`%free`).",
+    ),
+    edited=Lack(
+        "Workers don't take up edited modules.",
+        "They may be on other machines, without the file.",
+        "Restart the session after editing one: `%workbench stop`, `%workbench start`.",
+    ),
+    keep=Lack(
+        "A session on Dask isn't kept for a time.",
+        "It stays until somebody ends it.",
+        "`%workbench stop` ends it.",
+    ),
+    huge_pages=Lack(
+        "Huge pages can't be asked for.",
+        "Values lie in the memory of Dask's workers.",
+        "Use a session of this machine, or leave them out.",
+    ),
+)

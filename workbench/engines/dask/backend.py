@@ -1,0 +1,73 @@
+"""Connecting to a Dask cluster: a client of Dask's, our plugins there, and an engine over both."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from typing import Any
+
+from workbench.config import Config
+from workbench.engines.cluster.engine import ClusterEngine
+from workbench.engines.dask.abilities import CAN as CAN
+from workbench.engines.dask.session import DaskBackend
+from workbench.errors import SessionError
+from workbench.options import Variables
+
+PATIENCE = 10.0
+"""Seconds for which an address is tried."""
+
+
+def connect(
+    target: Any, config: Config, variables: Variables = (), namespace: str = ""
+) -> ClusterEngine:
+    """Join a session on the cluster of a client (``target``), or at an address, or start it.
+
+    SessionError if nobody answers there, or the workers can't have us.
+    """
+    client = target if target is not None else _client(config.address)
+    try:
+        backend = joined(client, config.session, close_client=target is None)
+        engine = ClusterEngine(backend, logs=config.log_to_driver, namespace=namespace)
+        engine.join()
+    except BaseException:
+        if target is None:
+            client.close()
+        raise
+    return engine
+
+
+def _client(address: str) -> Any:
+    from distributed import Client
+
+    if not address or address == "local":
+        return Client(set_as_default=False, dashboard_address=None)
+    try:
+        return Client(address, timeout=PATIENCE, set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise SessionError(
+            f"No Dask scheduler answers at {address!r} ({type(error).__name__}: {error}). Start "
+            "one with `dask scheduler`, or correct the address."
+        ) from None
+
+
+def joined(client: Any, session: str, close_client: bool) -> DaskBackend:
+    """The session of that name on a client's cluster; started if there is none."""
+    from workbench.engines.dask.scheduler import WorkbenchScheduler
+    from workbench.engines.dask.worker_plugin import WorkbenchWorker
+
+    if client.asynchronous:
+        raise SessionError(
+            "This client belongs to an event loop, which can't be waited for here: give one that "
+            "was made without asynchronous=True."
+        )
+    client.register_plugin(WorkbenchScheduler())
+    client.register_plugin(WorkbenchWorker())
+    name = session or f"{os.getpid()}-{secrets.token_hex(3)}"
+
+    async def open_session() -> Any:
+        return await client.scheduler.workbench_open(
+            session=name, number=0, client=client.id, audience=0, only=False
+        )
+
+    unique, was_there, _ = client.sync(open_session)
+    return DaskBackend(client, unique, was_there, close_client=close_client)

@@ -1,0 +1,119 @@
+"""How a worker of Dask's comes by segments of other nodes, and reads out its own to theirs.
+
+All of it runs on the worker's event loop. Drivers that share no memory with any worker read
+through `READ` too, by way of the scheduler.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import mmap
+import os
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from workbench.engines.dask.node_store import NodeSegment, NodeStore
+from workbench.errors import ObjectLostError
+from workbench.memory import segment as seg
+from workbench.memory.copying import write_cold
+
+READ = "workbench_read"
+"""The worker's handler that reads from a segment."""
+
+PIECE = 32 << 20
+"""Bytes that are asked for at a time."""
+
+
+class Fetcher:
+    """For one worker. ``fetch`` may be called in any thread."""
+
+    def __init__(self, worker: Any, store: NodeStore) -> None:
+        self._worker = worker
+        self._store = store
+        self._coming: dict[str, Future[NodeSegment]] = {}
+
+    def fetch(self, token: str, key: str, size: int, places: Sequence[str]) -> Future[NodeSegment]:
+        """A future of the segment: on its way from now on."""
+        coming = self._coming.get(token)
+        if coming is None:
+            coming = self._coming[token] = Future()
+            coming.add_done_callback(lambda _: self._coming.pop(token, None))
+            self._worker.loop.add_callback(self._obtain, coming, token, key, size, places)
+        return coming
+
+    async def _obtain(
+        self, coming: Future[NodeSegment], token: str, key: str, size: int, places: Sequence[str]
+    ) -> None:
+        try:
+            coming.set_result(await self._obtained(token, key, size, places))
+        except BaseException as error:
+            coming.set_exception(error)
+
+    async def _obtained(
+        self, token: str, key: str, size: int, places: Sequence[str]
+    ) -> NodeSegment:
+        store, loop = self._store, asyncio.get_running_loop()
+        while True:
+            listener = store.claim(token)
+            if listener is None:  # somebody of this node has it, or fetches it now
+                found = await loop.run_in_executor(None, store.ask, token)
+                if found is not None:
+                    return found
+                continue
+            try:
+                fd = await self._read(token, key, size, places)
+            except BaseException:
+                listener.close()
+                raise
+            store.fetched += size
+            return store.add(token, fd, listener)
+
+    async def _read(self, token: str, key: str, size: int, places: Sequence[str]) -> int:
+        """The descriptor of a segment of ours with those bytes."""
+        for place in places:
+            fd = await self._read_from(place, token, size)
+            if fd is not None:
+                return fd
+        found = await self._worker.scheduler.who_has(keys=[key])
+        for place in found.get(key, ()):
+            if place not in places and place != self._worker.address:
+                fd = await self._read_from(place, token, size)
+                if fd is not None:
+                    return fd
+        raise ObjectLostError(f"The bytes of {key!r} are gone with the Dask workers that had them.")
+
+    async def _read_from(self, place: str, token: str, size: int) -> int | None:
+        descriptors = seg.create(size)
+        try:
+            for offset in range(0, size, PIECE):
+                data = await self._worker.rpc(place).workbench_read(
+                    token=token, offset=offset, length=min(PIECE, size - offset)
+                )
+                if not data:
+                    os.close(descriptors.readonly)
+                    return None
+                write_cold(descriptors.writable, memoryview(data), offset)
+        except OSError:  # nobody is there any more
+            os.close(descriptors.readonly)
+            return None
+        finally:
+            os.close(descriptors.writable)
+        return descriptors.readonly
+
+
+def reader(store: NodeStore) -> Any:
+    """The handler `READ`."""
+    from distributed.protocol import to_serialize
+
+    def read(token: str, offset: int, length: int) -> Any:
+        segment = store.get(token)
+        if segment is None:
+            return b""
+        start = offset % mmap.ALLOCATIONGRANULARITY
+        mapping = mmap.mmap(
+            segment.fd, start + length, mmap.MAP_SHARED, mmap.PROT_READ, offset=offset - start
+        )
+        return to_serialize(memoryview(mapping)[start:])
+
+    return read

@@ -1,0 +1,66 @@
+"""A backend that connects to the scheduler when it is first needed: most tasks ask it nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from workbench.engines.cluster.backend import StoredValue
+from workbench.engines.dask.abilities import CAN
+from workbench.engines.dask.packed import DaskRef
+
+PATIENCE = 30.0
+"""Seconds for which a task tries to connect."""
+
+
+class LateBackend:
+    """A `cluster.backend.Backend` in a child. ``preloaded`` are values that came with the task."""
+
+    engine = "dask"
+    can = CAN
+    joined = True
+    blocks = True
+
+    def __init__(
+        self, session: str, address: str, lends: Callable[[], AbstractContextManager[None]]
+    ) -> None:
+        self.session = session
+        self.address = address
+        self.preloaded: dict[str, StoredValue] = {}
+        self.lending = lends
+        self.of: Any = None
+        """The engine over it."""
+        self._lock = threading.Lock()
+        self._backend: Any = None
+
+    @property
+    def ended(self) -> str | None:
+        return None if self._backend is None else self._backend.ended
+
+    def get(self, natives: Sequence[DaskRef], timeout: float | None) -> list[StoredValue]:
+        if all(native.key in self.preloaded for native in natives):
+            return [self.preloaded[native.key] for native in natives]
+        found: list[StoredValue] = self._connected().get(natives, timeout)
+        return found
+
+    def close(self, goodbye: bool) -> None:
+        if self._backend is not None:
+            self._backend.close(goodbye)
+
+    def _connected(self) -> Any:
+        with self._lock:
+            if self._backend is None:
+                from distributed import Client
+
+                from workbench.engines.dask.session import DaskBackend
+
+                client = Client(self.address, timeout=PATIENCE, set_as_default=False)
+                self._backend = DaskBackend(
+                    client, self.session, True, lends=self.lending, close_client=True
+                )
+            return self._backend
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connected(), name)

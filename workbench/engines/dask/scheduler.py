@@ -1,0 +1,455 @@
+"""What Dask's scheduler gets for our sessions: a keeper each, so that names, background cells and
+what these showed outlive the kernel, and are found by the session's name; and the ways of messages
+between drivers and workers. All of it runs on the scheduler's event loop."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import pickle
+import secrets
+import time
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from distributed.diagnostics.plugin import SchedulerPlugin
+
+from workbench.core.snapshot import INCARNATION
+from workbench.engines.cluster.backend import TaskEnd
+from workbench.engines.cluster.keeper import Keeper
+from workbench.engines.dask.packed import DaskRef
+from workbench.engines.dask.topics import BATCHES, PREFIX, id_of, key_of, topic
+
+NAME = "workbench"
+
+WORKER_PLUGIN = "workbench"
+
+NUMBERS = 1000
+"""Numbers of processes that a worker has."""
+
+QUEUED = ("waiting", "queued", "no-worker")
+"""States of Dask's tasks that no worker has."""
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class KeptKey:
+    """While it lives, its session wants the key."""
+
+    __slots__ = ("__weakref__", "key")
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+
+
+class ClusterSession:
+    """One session: its keeper, its drivers, and the keys that it keeps."""
+
+    def __init__(self, name: str, scheduler: Any) -> None:
+        self.name = name
+        self.client = f"workbench-{name}"
+        """As whom it wants keys."""
+        self.keeper = Keeper(time.monotonic, self._woken)
+        self.processes: dict[int, tuple[str, int]] = {}
+        """Those that submit tasks: Dask's client, and which driver it is (0: a task)."""
+        self.actors: dict[int, tuple[str, str, str, str]] = {}
+        """Of each: its full name, its key, the worker's address, its description's key."""
+        self.detached: dict[int, KeptKey] = {}
+        """The descriptions of actors that need no handle."""
+        self._scheduler = scheduler
+        self._kept: weakref.WeakValueDictionary[str, KeptKey] = weakref.WeakValueDictionary()
+
+    def keep(self, key: str) -> KeptKey:
+        """Want a key, until nobody here refers to what this returns."""
+        kept = self._kept.get(key)
+        if kept is None:
+            kept = self._kept[key] = KeptKey(key)
+            want(self._scheduler, [key], self.client)
+            weakref.finalize(kept, self._scheduler.loop.add_callback, self._release, key)
+        return kept
+
+    def _release(self, key: str) -> None:
+        if key not in self._kept:
+            release(self._scheduler, [key], self.client)
+
+    def call(self, call: bytes) -> Any:
+        """A method of the keeper's, by what `pickle` made of its name and arguments."""
+        question, args = _Unpickler(call, self).load()
+        return self.keeper.ask(question, *args)
+
+    def _woken(self, audience: int) -> None:
+        batch = self.keeper.take(audience)
+        if batch:
+            self.tell(audience, batch)
+
+    def tell(self, audience: int, message: Any) -> None:
+        """Send something to a driver: what the keeper has for it goes before."""
+        self._scheduler.log_event(topic(self.name, audience), message)
+
+    def tell_all(self, message: Any) -> None:
+        for number in list(self.processes):
+            self.tell(number, message)
+
+
+class _Unpickler(pickle.Unpickler):
+    """Has each native keep its key."""
+
+    def __init__(self, data: bytes, session: ClusterSession) -> None:
+        super().__init__(io.BytesIO(data))
+        self._session = session
+
+    def find_class(self, module: str, name: str) -> Any:
+        if name == "DaskRef":
+            return lambda key, index: DaskRef(key, index, self._session.keep(key))
+        return super().find_class(module, name)
+
+
+def want(scheduler: Any, keys: Sequence[str], client: str) -> None:
+    """Want keys that the scheduler knows."""
+    known = [key for key in keys if key in scheduler.tasks]
+    if known:
+        scheduler.client_desires_keys(known, client)
+
+
+def release(scheduler: Any, keys: Sequence[str], client: str) -> None:
+    if client in scheduler.clients:
+        scheduler.client_releases_keys(list(keys), client)
+        if not scheduler.clients[client].wants_what:
+            del scheduler.clients[client]
+
+
+class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
+    """See the module."""
+
+    name = NAME
+    idempotent = True
+
+    def __init__(self) -> None:
+        self.sessions: dict[str, ClusterSession] = {}
+        self._inside: dict[str, list[str]] = {}  # key → keys of refs in its value
+        self._places: dict[str, str] = {}  # of tasks that workers have: the worker's address
+        self._nodes: dict[str, tuple[int, int, str]] = {}  # address → first number, pid, node
+        self._numbers = 0
+
+    async def start(self, scheduler: Any) -> None:
+        self._scheduler = scheduler
+        scheduler.handlers |= {
+            "workbench_open": self.open,
+            "workbench_ask": self.ask,
+            "workbench_enroll": self.enroll,
+            "workbench_item": self.item,
+            "workbench_withdraw": self.withdraw,
+            "workbench_begun": self.begun,
+            "workbench_parts": self.parts,
+            "workbench_place": self.place,
+            "workbench_actors": self.actors,
+            "workbench_leave": self.leave,
+        }
+        scheduler.stream_handlers |= {
+            "workbench_tell": self.tell,
+            "workbench_want": self.want,
+            "workbench_contains": self.contains,
+            "workbench_stop": self.stop,
+            "workbench_took": self.took,
+            "workbench_drop": self.drop,
+            "workbench_kill_actor": self.kill_actor,
+            "workbench_skip": self.skip,
+        }
+
+    # -- questions: somebody waits for the answer --------------------------------------------------
+
+    def open(self, session: str, number: int, client: str, audience: int, only: bool) -> list[Any]:
+        """A process comes: (the session's unique name, whether it was there, nodes of workers).
+
+        With ``only`` it has to be there: else the name is ''.
+        """
+        found = self.sessions.get(session)
+        if found is None and INCARNATION not in session:
+            begin = session + INCARNATION
+            found = next((s for n, s in self.sessions.items() if n.startswith(begin)), None)
+        joined = found is not None
+        nodes = {address: node for address, (_, _, node) in self._nodes.items()}
+        if found is None:
+            if only:
+                return ["", False, nodes]
+            unique = f"{session}{INCARNATION}{secrets.token_hex(4)}"
+            found = self.sessions[unique] = ClusterSession(unique, self._scheduler)
+        if number:
+            found.processes[number] = client, audience
+        return [found.name, joined, nodes]
+
+    def ask(self, session: str, call: bytes) -> bytes:
+        """What a method of the keeper's gives, pickled; or the exception that it raised."""
+        found = self.sessions.get(session)
+        try:
+            if found is None:
+                raise LookupError(f"the scheduler knows no session {session!r}")
+            return pickle.dumps((True, found.call(call)))
+        except Exception as error:
+            return pickle.dumps((False, error))
+
+    def enroll(self, address: str, pid: int, node: str) -> int:
+        """A worker has our plugin now; the first number of its processes."""
+        if address not in self._nodes:
+            self._nodes[address] = self._numbers + 1, pid, node
+            self._numbers += min(self._scheduler.workers[address].nthreads, NUMBERS)
+        return self._nodes[address][0]
+
+    def item(
+        self, session: str, reply_to: int, stream: str, key: str, address: str, nbytes: int,
+        failed: bool,
+    ) -> None:  # fmt: skip
+        """A worker has one more item of a stream, for who submitted that."""
+        found = self.sessions.get(session)
+        client, _ = found.processes.get(reply_to, ("", 0)) if found is not None else ("", 0)
+        if found is None or client not in self._scheduler.clients:
+            return
+        self._scheduler.update_data(who_has={key: [address]}, nbytes={key: nbytes}, client=client)
+        found.tell(reply_to, ["item", stream, key, failed])
+
+    def withdraw(self, key: str) -> bool:
+        """Drop a task that no worker has; whether that was so."""
+        task = self._scheduler.tasks.get(key)
+        if task is None or task.state not in QUEUED:
+            return False
+        self._dropped(key)
+        return True
+
+    def begun(self, key: str) -> bool:
+        task = self._scheduler.tasks.get(key)
+        return task is None or task.state not in QUEUED
+
+    def parts(self) -> dict[str, Any]:
+        """What it has, of all sessions."""
+        scheduler = self._scheduler
+        workers = [
+            {
+                "address": ws.address,
+                "name": str(ws.name),
+                "number": self._nodes.get(ws.address, (0, ws.pid, ""))[0],
+                "pid": ws.pid,
+                "host": ws.host,
+                "node": self._nodes.get(ws.address, (0, 0, ws.host))[2],
+                "threads": ws.nthreads,
+                "limit": ws.memory_limit or 0,
+                "memory": ws.metrics.get("memory", 0),
+                "tasks": [task.prefix.name for task in list(ws.processing)[:10]],
+            }
+            for ws in scheduler.workers.values()
+        ]
+        running = sum(len(ws.processing) for ws in scheduler.workers.values())
+        queued = len(scheduler.queued) + len(scheduler.unrunnable)
+        return {"workers": workers, "running": running, "queued": queued}
+
+    def place(
+        self, session: str, actor: int, name: str, key: str, described: str, detached: bool
+    ) -> str:
+        """Where a new actor goes: the worker with the fewest. '' if another has its name.
+
+        LookupError if there is no worker.
+        """
+        found = self.sessions[session]
+        if name and any(each[0] == name for each in found.actors.values()):
+            return ""
+        counts = {address: 0 for address in self._nodes if address in self._scheduler.workers}
+        if not counts:
+            raise LookupError("the cluster has no workers")
+        for each in self.sessions.values():
+            for _, _, address, _ in each.actors.values():
+                counts[address] = counts.get(address, 0) + 1
+        address = min(counts, key=lambda address: (counts[address], address))
+        found.actors[actor] = name, key, address, described
+        if detached:
+            found.detached[actor] = found.keep(described)
+        return address
+
+    def actors(self, session: str) -> list[Any]:
+        """(id, full name, key, address, description's key) of each actor that lives."""
+        return [[id, *each] for id, each in self.sessions[session].actors.items()]
+
+    async def leave(self, session: str, number: int, audience: int, goodbye: bool) -> None:
+        """A process goes. With the last driver's goodbye nothing of the session stays; with the
+        last session nothing of us."""
+        found = self.sessions.get(session)
+        if found is None:
+            return
+        found.processes.pop(number, None)
+        if not audience or found.keeper.leave(audience) or not goodbye:
+            return
+        self._end(found)
+        if not self.sessions:
+            self._nodes.clear()
+            with contextlib.suppress(ValueError):
+                await self._scheduler.unregister_worker_plugin(None, WORKER_PLUGIN)
+            if not self.sessions and NAME in self._scheduler.plugins:
+                await self._scheduler.unregister_scheduler_plugin(NAME)
+
+    # -- messages: nobody waits, and nothing may be raised -----------------------------------------
+
+    def tell(self, session: str, call: bytes, **_: Any) -> None:
+        found = self.sessions.get(session)
+        if found is not None:
+            found.call(call)
+
+    def want(self, session: str, key: str, desirer: str, number: int, **_: Any) -> None:
+        """A process has come by a key, and holds it from now on."""
+        if key in self._scheduler.tasks and desirer in self._scheduler.clients:
+            self._scheduler.client_desires_keys([key], desirer)
+        elif session in self.sessions:
+            self.sessions[session].tell(number, ["lost", key])
+
+    def contains(self, key: str, inside: list[str], session: str = "", **_: Any) -> None:
+        """The value of a key refers to these: they live as long as it."""
+        self._inside.setdefault(key, []).extend(inside)
+        want(self._scheduler, inside, f"workbench-in-{key}")
+
+    def stop(
+        self, session: str, tasks: list[tuple[str, int, int, int, int]], force: bool, **_: Any
+    ) -> None:
+        """Stop tasks, wherever they are: of each its key ('' if who asks doesn't know that) and
+        id; of a call of an actor that, its submitter, and its number."""
+        for key, task, actor, submitter, number in tasks:
+            known = self._scheduler.tasks.get(key or self._key_of(session, task))
+            if known is None:
+                continue
+            if known.state == "processing":
+                message = {"op": "workbench_stop", "task": task, "force": force}
+                self._scheduler.worker_send(known.processing_on.address, message)
+            elif known.state in QUEUED:
+                found = self.sessions.get(session)
+                if found is not None:
+                    found.keeper.ended(TaskEnd(task, "stopped", 0.0, 0, (True,), (None,)))
+                    found.tell_all(["cancelled", key])
+                    if number and actor in found.actors:
+                        self.skip(actor, found.actors[actor][2], submitter, number)
+                self._dropped(known.key)
+
+    def _key_of(self, session: str, task: int) -> str:
+        end = key_of(session, "", task).rpartition("-")[2]
+        return next((key for key in self._scheduler.tasks if str(key).endswith(end)), "")
+
+    def skip(self, actor: int, address: str, submitter: int, number: int, **_: Any) -> None:
+        """That call of an actor won't come."""
+        message = {
+            "op": "workbench_skip", "actor": actor, "submitter": submitter, "number": number
+        }  # fmt: skip
+        if address in self._scheduler.workers:
+            self._scheduler.worker_send(address, message)
+
+    def took(self, key: str, task: int, taken: int, **_: Any) -> None:
+        """A stream's reader has taken so many items."""
+        known = self._scheduler.tasks.get(key)
+        if known is not None and known.processing_on is not None:
+            message = {"op": "workbench_took", "task": task, "taken": taken}
+            self._scheduler.worker_send(known.processing_on.address, message)
+
+    def drop(self, keys: list[str], **_: Any) -> None:
+        """Nobody shall have these any more."""
+        for key in keys:
+            self._dropped(key)
+
+    def kill_actor(self, session: str, actor: int, restart: bool, **_: Any) -> None:
+        found = self.sessions.get(session)
+        entry = None if found is None else found.actors.get(actor)
+        if found is None or entry is None:
+            return
+        if not restart:
+            del found.actors[actor]
+            found.detached.pop(actor, None)
+        message = {"op": "workbench_kill_actor", "actor": actor, "restart": restart}
+        self._scheduler.worker_send(entry[2], message)
+
+    # -- what the scheduler tells ------------------------------------------------------------------
+
+    def log_event(self, topic: str, msg: Any) -> None:
+        """What workers publish. The scheduler would keep the last of it; nobody reads that."""
+        if not topic.startswith(PREFIX):
+            return
+        self._scheduler._broker.truncate(topic)
+        if not topic.endswith(BATCHES):
+            return
+        found = self.sessions.get(topic[len(PREFIX) : -len(BATCHES)])
+        if found is None:
+            return
+        if isinstance(msg, bytes):
+            found.keeper.push(msg)
+        else:
+            reply_to, *end = msg
+            found.tell(reply_to, end)
+
+    def update_graph(self, scheduler: Any, *, client: str, keys: Any = (), **_: Any) -> None:
+        """Keys that somebody wanted before they were known."""
+        for session in self.sessions.values():
+            waiting = [key for key in keys if key in session._kept]
+            if waiting:
+                scheduler.loop.add_callback(want, scheduler, waiting, session.client)
+
+    def transition(self, key: Any, start: str, finish: str, *args: Any, **kwargs: Any) -> None:
+        """Called for each change of any key there is."""
+        if finish == "forgotten":
+            self._forgotten(key)
+        if start != "processing" and finish not in ("processing", "erred"):
+            return
+        task = id_of(key)
+        if task is None:
+            return
+        if finish == "processing":
+            self._places[key] = self._scheduler.tasks[key].processing_on.address
+            return
+        address = self._places.pop(key, "")
+        if finish in ("released", "forgotten") and address in self._scheduler.stream_comms:
+            # Nobody wants it any more; its process would go on.
+            self._scheduler.worker_send(address, {"op": "workbench_abandon", "task": task})
+        elif finish == "erred":
+            error = kwargs.get("exception_text") or "Dask could not run it."
+            for session in self.sessions.values():
+                session.tell_all(["erred", key, str(error)])
+
+    def _forgotten(self, key: Any) -> None:
+        later = self._scheduler.loop.add_callback
+        inside = self._inside.pop(key, None)
+        if inside is not None:
+            later(release, self._scheduler, inside, f"workbench-in-{key}")
+        for session in self.sessions.values():
+            for actor, each in session.actors.items():
+                if each[3] == key:  # nobody has a handle any more
+                    later(self.kill_actor, session.name, actor, False)
+
+    def remove_worker(self, scheduler: Any, worker: str, **_: Any) -> None:
+        self._nodes.pop(worker, None)
+        for session in self.sessions.values():
+            gone = [id for id, each in session.actors.items() if each[2] == worker]
+            for actor in gone:
+                key = session.actors.pop(actor)[1]
+                session.detached.pop(actor, None)
+                session.tell_all(["actor", key])
+
+    def remove_client(self, scheduler: Any, client: str) -> None:
+        """A process has gone, perhaps without a word: what it left behind is kept."""
+        for session in self.sessions.values():
+            for number, (name, audience) in list(session.processes.items()):
+                if name == client:
+                    del session.processes[number]
+                    if audience and session.keeper.knows(audience):
+                        session.keeper.leave(audience)
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    def _dropped(self, key: str) -> None:
+        task = self._scheduler.tasks.get(key)
+        if task is not None and task.who_wants:
+            client = next(iter(task.who_wants)).client_key
+            self._scheduler.stimulus_cancel(
+                [key], client=client, force=True, reason="stopped", msg="It was stopped."
+            )
+
+    def _end(self, session: ClusterSession) -> None:
+        del self.sessions[session.name]
+        for actor, (_, _, address, _) in session.actors.items():
+            message = {"op": "workbench_kill_actor", "actor": actor, "restart": False}
+            self._scheduler.worker_send(address, message)
+        if session.client in self._scheduler.clients:
+            wanted = [each.key for each in self._scheduler.clients[session.client].wants_what]
+            release(self._scheduler, wanted, session.client)

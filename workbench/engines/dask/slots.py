@@ -1,0 +1,289 @@
+"""The slots of a worker of Dask's: each task runs in a child process, so that it can be stopped, or
+killed without the data that the worker keeps. This is the worker's side; the child's is `child`.
+
+Dask's threads lease a child for a task, and read what it says until that is over. A child that has
+died is replaced, and what it was doing is a `ChildDied`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from workbench.engines.dask.channel import Channel, ChildReady, HeadDone, RunHead, StopTask
+
+GRACE = 2.0
+"""Seconds that a child has to end by itself."""
+
+LAST_WORDS = 2000
+"""Bytes of what a child wrote to stderr past Python that the error tells."""
+
+Heard = Callable[[Any, list[int]], None]
+"""Told of what a child says while its task runs, with descriptors that are the callee's."""
+
+
+class ChildDied(Exception):  # noqa: N818 - it is told to people in other words
+    """A child has ended in the middle of its task: with this exit code (negative: a signal)."""
+
+    def __init__(self, code: int, words: str, killed: bool) -> None:
+        super().__init__(code, words, killed)
+        self.code, self.words, self.killed = code, words, killed
+
+
+class SlotChild:
+    """One child process. One thread at a time runs tasks in it; any thread may stop them."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.task = 0
+        """What runs in it; 0: nothing."""
+        self.killed = False
+        """Whether a person wanted it to end."""
+        self._position = 0
+        self._capture = -1
+        ours, theirs = zip(*(socket.socketpair() for _ in range(2)), strict=True)
+        numbers = [str(each.fileno()) for each in theirs]
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "workbench.engines.dask.child", *numbers, str(os.getpid()),
+             str(number)],
+            pass_fds=[each.fileno() for each in theirs],
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,  # its own programs are found by that, and Ctrl-C isn't ours
+        )  # fmt: skip
+        for each in theirs:
+            each.close()
+        self._work, self._control = Channel(ours[0]), Channel(ours[1])
+        self.pid = self._process.pid
+
+    def wait_ready(self) -> None:
+        """Until it can take tasks. EOFError if it never will."""
+        message, fds = self._work.receive()
+        assert type(message) is ChildReady
+        (self._capture,) = fds
+
+    def run(self, message: RunHead, fds: Sequence[int], heard: Heard) -> tuple[HeadDone, list[int]]:
+        """Run a task to its end; ChildDied if it kills its process."""
+        self.task = message.task
+        try:
+            with contextlib.suppress(OSError):  # `hear` says it better
+                self.begin(message, fds)
+            while True:
+                said, beside = self.hear()
+                if type(said) is HeadDone:
+                    return said, beside
+                heard(said, beside)
+        finally:
+            self.task = 0
+
+    def begin(self, message: RunHead, fds: Sequence[int]) -> None:
+        """Send a task. OSError if nobody is there."""
+        self._work.send(message, fds)
+
+    def hear(self) -> tuple[Any, list[int]]:
+        """What it says next, and the descriptors beside that. ChildDied if it has ended."""
+        try:
+            said, beside = self._work.receive()
+        except (EOFError, OSError):
+            raise self._died() from None
+        if type(said) is HeadDone:
+            self._position = said.position
+        return said, beside
+
+    def stop(self, task: int, force: bool) -> None:
+        if force:
+            self.kill()
+        else:
+            self.tell(StopTask(task))
+
+    def say(self, message: Any) -> None:
+        """To the task that runs, while `run` hears it."""
+        self._work.send(message)
+
+    def tell(self, message: Any) -> None:
+        """To the child's second thread: any thread."""
+        with contextlib.suppress(OSError):
+            self._control.send(message)
+
+    def kill(self) -> None:
+        self.killed = True
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+    def _died(self) -> ChildDied:
+        words = self._words()
+        self.close(0.0)
+        return ChildDied(self._process.returncode, words, self.killed)
+
+    def _words(self) -> str:
+        if self._capture < 0:
+            return ""
+        size = os.fstat(self._capture).st_size
+        start = max(self._position if self._position <= size else 0, size - LAST_WORDS)
+        data = os.pread(self._capture, size - start, start).lstrip(b"\0")
+        return data.decode(errors="backslashreplace").strip()
+
+    def close(self, grace: float = GRACE) -> None:
+        """End it, and what it has started. Idempotent."""
+        self._work.close()  # it hears that, and ends in order
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(grace or 0.01)
+        self._control.close()
+        self._signal(signal.SIGKILL)
+        self._process.wait()
+        if self._capture >= 0:
+            os.close(self._capture)
+            self._capture = -1
+
+
+class Slots:
+    """The children of one worker. Any thread."""
+
+    def __init__(self, count: int, first_number: int = 1) -> None:
+        self._lock = threading.Lock()
+        self._idle: deque[SlotChild] = deque()
+        self._used: set[SlotChild] = set()
+        self._numbers = deque(range(first_number, first_number + count))
+        self._next = first_number + count
+        self._stopping: dict[int, None] = {}  # tasks to be stopped when they begin
+        self._closed = False
+        # Children live as long as the thread that made them: this one.
+        self._maker = ThreadPoolExecutor(1, "workbench-slots")
+        self._coming = [self._maker.submit(self._make) for _ in range(count)]
+
+    def lease(self) -> SlotChild:
+        """A child with nothing to do; waits for a new one if there is none."""
+        while True:
+            coming: Future[SlotChild | None] | None = None
+            with self._lock:
+                if self._idle:
+                    child = self._idle.pop()
+                    self._used.add(child)
+                    return child
+                coming = self._coming.pop(0) if self._coming else self._maker.submit(self._make)
+            made = coming.result()
+            if made is None:
+                raise RuntimeError("the worker is closing")
+            try:
+                made.wait_ready()
+            except (EOFError, OSError):
+                made.close(0.0)
+                self._give_back(made.number)
+                raise RuntimeError(
+                    "A process for tasks could not be started; the worker's log says why."
+                ) from None
+            with self._lock:
+                self._used.add(made)
+            return made
+
+    def release(self, child: SlotChild, alive: bool = True) -> None:
+        """Its task is over; not ``alive``: another takes its place."""
+        with self._lock:
+            self._used.discard(child)
+            if alive and not self._closed:
+                self._idle.append(child)
+                return
+            self._numbers.appendleft(child.number)
+            if not self._closed:
+                self._coming.append(self._maker.submit(self._make))
+        child.close(0.0 if not alive else GRACE)
+
+    def run(
+        self,
+        message: RunHead,
+        fds: Sequence[int],
+        heard: Callable[[SlotChild, Any, list[int]], None],
+    ) -> tuple[HeadDone, list[int]]:
+        """Run a task in a child of ours. ChildDied if it kills it."""
+        child, alive = self.lease(), False
+        try:
+            if message.task in self._stopping:
+                del self._stopping[message.task]
+                child.tell(StopTask(message.task))
+            done, beside = child.run(message, fds, lambda said, fds: heard(child, said, fds))
+            alive = not done.leaves
+            return done, beside
+        finally:
+            self.release(child, alive)
+
+    def stop(self, task: int, force: bool) -> bool:
+        """Interrupt a task, or kill its process; whether it runs here.
+
+        One that is yet to begin here is stopped when it does.
+        """
+        with self._lock:
+            children = [child for child in self._used if child.task == task]
+            if not children:
+                self._stopping[task] = None
+                while len(self._stopping) > 10_000:
+                    del self._stopping[next(iter(self._stopping))]
+                return False
+        for child in children:
+            child.stop(task, force)
+        return True
+
+    def tell(self, task: int, message: Any) -> None:
+        """To the child that runs that task, if one does."""
+        with self._lock:
+            children = [child for child in self._used if child.task == task]
+        for child in children:
+            child.tell(message)
+
+    def own(self, child: SlotChild) -> None:
+        """It is somebody's for good, who closes it, and then gives back its number: there will be
+        another one for tasks."""
+        with self._lock:
+            self._used.discard(child)
+            if not self._closed:
+                self._coming.append(self._maker.submit(self._make))
+
+    def free_number(self, child: SlotChild) -> None:
+        with self._lock:
+            self._numbers.appendleft(child.number)
+
+    def pids(self) -> list[tuple[int, int, int]]:
+        """(number, pid, task) of each child that is at work or waits for some."""
+        with self._lock:
+            return sorted((c.number, c.pid, c.task) for c in (*self._used, *self._idle))
+
+    def _make(self) -> SlotChild | None:
+        with self._lock:
+            if self._closed:
+                return None
+            if self._numbers:
+                number = self._numbers.popleft()
+            else:
+                number, self._next = self._next, self._next + 1
+        return SlotChild(number)
+
+    def _give_back(self, number: int) -> None:
+        with self._lock:
+            self._numbers.appendleft(number)
+
+    def close(self) -> None:
+        """End all children, and what they run."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = list(self._idle), deque()
+            coming, self._coming = self._coming, []
+            used = list(self._used)
+        for child in used:
+            child.kill()  # the thread that reads it sees its end
+        for each in coming:
+            made = each.result()
+            if made is not None:
+                idle.append(made)
+        for child in idle:
+            child.close(GRACE)
+        self._maker.shutdown()

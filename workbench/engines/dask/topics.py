@@ -1,0 +1,37 @@
+"""What our messages over Dask are called: topics of its events, and keys. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+PREFIX = "workbench-"
+BATCHES = "-batches"
+"""The end of the topic to which workers send; what stands between is the session's name."""
+
+
+def batches(session: str) -> str:
+    """The topic to which a session's workers send what tasks show, and how they end."""
+    return f"{PREFIX}{session}{BATCHES}"
+
+
+def topic(session: str, audience: int) -> str:
+    """The topic to which the scheduler sends what is for one driver."""
+    return f"{PREFIX}{session}-{audience:x}"
+
+
+def key_of(session: str, name: str, id: int) -> str:
+    """Dask's key of a task or an object. What stands before the last ``-`` is its group's name
+    on Dask's pages; the end is the id."""
+    prefix = re.sub(r"\W+", "_", name).strip("_")[:40] or "task"
+    digest = hashlib.blake2b(session.encode(), digest_size=6).hexdigest()
+    return f"{prefix}-{digest}{id:016x}"
+
+
+def id_of(key: object) -> int | None:
+    """The id of what has the key; None if that is none of ours."""
+    found = _OURS.search(key) if type(key) is str else None
+    return None if found is None else int(found[1], 16)
+
+
+_OURS = re.compile(r"-[0-9a-f]{12}([0-9a-f]{16})$")

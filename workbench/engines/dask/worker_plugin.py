@@ -1,0 +1,174 @@
+"""What a Dask worker gets for our tasks: slots with children, its part in its node's store, and the
+handlers by which tasks are stopped."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from distributed.diagnostics.plugin import WorkerPlugin
+
+from workbench.engines.dask.actors import ActorProcesses
+from workbench.engines.dask.channel import (
+    HeadDone,
+    MadeItem,
+    RunHead,
+    SlotBack,
+    TookItems,
+)
+from workbench.engines.dask.fetching import READ, Fetcher, reader
+from workbench.engines.dask.node_store import this_process
+from workbench.engines.dask.packed import Bundle
+from workbench.engines.dask.slots import SlotChild, Slots
+
+NAME = "workbench"
+
+NUMBERS = 1000
+"""Numbers that a worker has for its processes, at most."""
+
+Heard = Callable[[SlotChild, Any, list[int]], None]
+
+
+class HeadCalled(Protocol):
+    """What is needed of a `calls.HeadCall` here."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def session(self) -> str: ...
+    @property
+    def reply_to(self) -> int: ...
+    @property
+    def task(self) -> int: ...
+    @property
+    def actor(self) -> int: ...
+    @property
+    def number(self) -> int: ...
+
+
+class WorkerSide:
+    """What our code in a worker's threads has to do with the worker. Any thread."""
+
+    def __init__(self, worker: Any, first_number: int) -> None:
+        self._worker = worker
+        self.scheduler: str = worker.scheduler.address
+        self.slots = Slots(worker.state.nthreads, first_number)
+        self.actors = ActorProcesses(self.slots)
+
+    @staticmethod
+    def here() -> WorkerSide:
+        """Of the worker whose task this thread runs."""
+        from distributed import get_worker
+
+        side = get_worker().plugins[NAME].side
+        assert isinstance(side, WorkerSide)
+        return side
+
+    def run(
+        self, call: HeadCalled, message: RunHead, fds: Sequence[int], heard: Heard
+    ) -> tuple[HeadDone, list[int]]:
+        """Run a task in a child: in one of the slots, or in its actor's."""
+        if call.actor:
+            from distributed import secede
+
+            secede()  # an actor has no slot, and its calls wait for each other
+            return self.actors.run(call, message, fds, heard)
+        return self.slots.run(message, fds, heard)
+
+    def lend(self, child: SlotChild, on: bool) -> None:
+        """The task that this thread runs waits, or wants to go on: others run meanwhile."""
+        from distributed import rejoin, secede
+        from distributed.threadpoolexecutor import thread_state
+
+        if on:
+            if getattr(thread_state, "proceed", False):
+                secede()
+        else:
+            if not getattr(thread_state, "proceed", True):
+                rejoin()
+            child.say(SlotBack())
+
+    def log(self, topic: str, message: Any) -> None:
+        """Publish it: in order with all else that this thread publishes, and with its result."""
+        self._worker.log_event(topic, message)
+
+    def contains(self, key: str, inside: Sequence[str]) -> None:
+        """An object of the worker's refers to these: they live as long as it."""
+        message = {"op": "workbench_contains", "key": key, "inside": list(inside)}
+        self._worker.loop.add_callback(self._worker.batched_send, message)
+
+    def store_item(self, call: HeadCalled, item: MadeItem, fds: list[int]) -> None:
+        """Keep an item of a stream under a key of its own, and tell its reader."""
+        from distributed.utils import sync
+
+        key = f"{call.key}-item-{item.number}"
+        bundle = Bundle.of(key, b"", [item.value], fds)
+        sync(self._worker.loop, self._stored, call, key, bundle)
+        if item.value.natives:
+            self.contains(key, [native[0] for native in item.value.natives])
+
+    async def _stored(self, call: HeadCalled, key: str, bundle: Bundle) -> None:
+        self._worker.update_data(data={key: bundle})
+        await self._worker.scheduler.workbench_item(
+            session=call.session, reply_to=call.reply_to, stream=call.key, key=key,
+            address=self._worker.address, nbytes=bundle.__sizeof__(),
+            failed=bundle.values[0].failed,
+        )  # fmt: skip
+
+    # -- on the event loop -------------------------------------------------------------------------
+
+    def stop(self, task: int, force: bool) -> None:
+        """Stop a task that was sent here."""
+        if not self.actors.stop(task, force):
+            self.slots.stop(task, force)
+
+    def abandon(self, task: int) -> None:
+        """Nobody wants its result any more."""
+        if not self.actors.stop(task, force=False):
+            self.slots.stop(task, force=True)
+
+    def took(self, task: int, taken: int) -> None:
+        self.slots.tell(task, TookItems(task, taken))
+        self.actors.tell(task, TookItems(task, taken))
+
+    def kill_actor(self, actor: int, restart: bool) -> None:
+        self.actors.kill(actor, restart)
+
+    def skip(self, actor: int, submitter: int, number: int) -> None:
+        self.actors.skip(actor, submitter, number)
+
+    def close(self) -> None:
+        self.actors.close()
+        self.slots.close()
+
+
+class WorkbenchWorker(WorkerPlugin):  # type: ignore[misc]
+    """Registered by each driver; the first one's stays."""
+
+    name = NAME
+    idempotent = True
+    side: WorkerSide
+
+    async def setup(self, worker: Any) -> None:
+        store = this_process()
+        store.address, store.lends = worker.address, True
+        store.fetch = Fetcher(worker, store).fetch
+        number = await worker.scheduler.workbench_enroll(
+            address=worker.address, pid=os.getpid(), node=store.node
+        )
+        self.side = side = WorkerSide(worker, number)
+        worker.handlers[READ] = reader(store)
+        worker.handlers["workbench_state"] = lambda: pickle.dumps(side.slots.pids())
+        worker.stream_handlers["workbench_stop"] = side.stop
+        worker.stream_handlers["workbench_abandon"] = side.abandon
+        worker.stream_handlers["workbench_took"] = side.took
+        worker.stream_handlers["workbench_kill_actor"] = side.kill_actor
+        worker.stream_handlers["workbench_skip"] = side.skip
+
+    async def teardown(self, worker: Any) -> None:
+        import asyncio
+
+        if hasattr(self, "side"):
+            await asyncio.get_running_loop().run_in_executor(None, self.side.close)

@@ -1,0 +1,39 @@
+"""What a traceback shows of ours where an executor or a pool raises: one line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from concurrent import futures
+from types import TracebackType
+from typing import TypeVar
+
+E = TypeVar("E", bound=BaseException)
+
+_PACKAGE = sys.modules[__name__.partition(".")[0]].__path__[0]
+_OURS = (os.path.join(_PACKAGE, ""), os.path.join(os.path.dirname(futures.__file__), ""))
+"""Where the files are that a person hasn't called."""
+
+
+def without_ours(error: E) -> E:
+    """The error, and what it came from, without our frames: a person's stay, as of a class that
+    couldn't be built again."""
+    seen: set[int] = set()
+    each: BaseException | None = error
+    while each is not None and id(each) not in seen:
+        seen.add(id(each))
+        each.__traceback__ = _of_others(each.__traceback__)
+        each = each.__cause__ or each.__context__
+    return error
+
+
+def _of_others(tb: TracebackType | None) -> TracebackType | None:
+    kept = []
+    while tb is not None:
+        if not tb.tb_frame.f_code.co_filename.startswith(_OURS):
+            kept.append(tb)
+        tb = tb.tb_next
+    after = None
+    for each in reversed(kept):
+        after = TracebackType(after, each.tb_frame, each.tb_lasti, each.tb_lineno)
+    return after
