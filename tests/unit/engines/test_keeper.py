@@ -127,6 +127,12 @@ def test_a_task_whose_process_died_ends_too(world: World) -> None:
     assert len(world.keeper.jobs()) == 1
 
 
+def test_a_jobs_first_task_stands_for_all(world: World) -> None:
+    world.job(3)
+    world.ends("done", JOB + 1)
+    assert world.keeper.unfinished([JOB, 7, JOB + 2]) == [JOB, JOB + 2, 7]
+
+
 def test_names(world: World) -> None:
     keeper = world.keeper
     keeper.bind("a", 1, "one", None)

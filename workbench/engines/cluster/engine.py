@@ -36,7 +36,6 @@ from workbench.engines.cluster.outputs import MISSING, Outputs
 from workbench.engines.cluster.parcels import Packer
 from workbench.engines.cluster.serializers import SharedSerializers
 from workbench.engines.cluster.store import ClusterStore, of_object
-from workbench.engines.cluster.streams import StreamReader
 from workbench.engines.cluster.tasks import ClusterTasks
 from workbench.engines.lending_future import Lending
 from workbench.engines.tally import CallTally
@@ -59,16 +58,15 @@ class ClusterEngine:
     ) -> None:
         self.backend = backend
         self.can = backend.can
-        self.session = backend.session
-        self.joined = backend.joined
         self.system = backend.engine
         self.inherits = False  # its workers are wherever they are
+        self.session = backend.session
+        self.joined = backend.joined
         self.hosting: Hosting | None = None
         prefix = secrets.randbits(31) | 1 << 30
         self.prefix = prefix
         self.next_id = itertools.count((prefix << ID_BITS) + 1).__next__
         self.item_futures: dict[int, list[Future[None]]] = {}
-        self.streams: dict[int, StreamReader] = {}
         self._namespace = namespace
         self._label = label
         side = "on the worker" if backend.blocks else "in this process"
@@ -242,9 +240,7 @@ class ClusterEngine:
         return future
 
     def took(self, stream: ObjectRefGenerator, taken: int, at_once: bool) -> None:
-        reader = self.streams.get(stream.id)
-        if reader is not None:
-            reader.took(taken)
+        self.tasks.took(stream.id, taken)
 
     # -- looking ---------------------------------------------------------------------------------
 
@@ -287,6 +283,10 @@ class ClusterEngine:
 
     def refresh(self) -> None:
         """Tasks look for edited modules when they are told so in their heads."""
+
+    def put_from(self, value: Any) -> ObjectRef | None:
+        """Nobody keeps that here: who asks stores the value."""
+        return None
 
     # -- the session -----------------------------------------------------------------------------
 

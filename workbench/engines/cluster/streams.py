@@ -13,14 +13,15 @@ from workbench.engines.cluster.parcels import Packer
 from workbench.errors import WorkbenchError
 from workbench.ref_generator import ObjectRefGenerator
 
+EVERYTHING = 1 << 62
+
 Settle = Callable[[TaskEnd, Callable[[TaskEnd], None]], None]
 
 
 class StreamReader:
     """See the module. ``over`` is told of the end of the task, or why there is none.
 
-    Of the items that its task may be ahead (``ahead``) half are fetched, the others wait where they
-    were made. The reader isn't kept: once nobody has it any more, the task is stopped.
+    The reader isn't kept: once nobody has it any more, the task is stopped.
     """
 
     def __init__(
@@ -29,7 +30,6 @@ class StreamReader:
         packer: Packer,
         reader: ObjectRefGenerator,
         stream: Stream,
-        ahead: int,
         next_id: Callable[[], int],
         futures: dict[int, list[Future[None]]],
         settle: Settle,
@@ -44,28 +44,14 @@ class StreamReader:
         self._over = over
         self._task = reader.id
         self._reader = weakref.ref(reader)
+        # Nobody reads on: what waits for that is fetched, and the next item ends it.
+        weakref.finalize(reader, stream.took, EVERYTHING).atexit = False
         self._made = 0
-        self._ahead = max(ahead // 2, 1)
-        self._taken = 0
-        self._took = threading.Event()
-        weakref.finalize(reader, self._took.set)
         name = "workbench-stream"
         threading.Thread(target=self._serve, name=name, daemon=True).start()
 
-    def took(self, taken: int) -> None:
-        """So many were taken by now."""
-        self._taken = taken
-        self._took.set()
-
     def _serve(self) -> None:
         while True:
-            self._took.clear()
-            while self._made - self._taken >= self._ahead and self._reader() is not None:
-                self._took.wait()
-                self._took.clear()
-            if self._reader() is None:
-                self._stream.close()
-                return self._over(None)
             try:
                 item = self._stream.next()
             except WorkbenchError as error:

@@ -96,6 +96,7 @@ class ClusterTasks:
         self._namespace = namespace
         self.running: dict[int, RunningTask] = {}
         self._stopped: set[int] = set()  # of these
+        self._streams: dict[int, Stream] = {}
 
     @property
     def namespace(self) -> str:
@@ -292,7 +293,7 @@ class ClusterTasks:
     def _completed(self, own: RunningTask, end: TaskEnd) -> None:
         self.running.pop(own.task, None)
         self._stopped.discard(own.task)
-        self._engine.streams.pop(own.task, None)
+        self._streams.pop(own.task, None)
         self._backend.forget(own.task)
         for id, failed, about in zip(own.ids, end.failed, end.abouts, strict=False):
             self._entries.settle(id, FAILED if failed else READY, about)
@@ -304,7 +305,7 @@ class ClusterTasks:
     def _over(self, own: RunningTask, error: WorkbenchError | None) -> None:
         self.running.pop(own.task, None)
         self._stopped.discard(own.task)
-        self._engine.streams.pop(own.task, None)
+        self._streams.pop(own.task, None)
         self._backend.forget(own.task)
         for id in own.ids if error is not None else ():
             self._entries.settle(id, FAILED, error=error)
@@ -321,18 +322,27 @@ class ClusterTasks:
     ) -> ObjectRefGenerator:
         reader = ObjectRefGenerator(end, engine_of(end), ahead)
         engine = self._engine
-        engine.streams[own.task] = StreamReader(
-            self._entries, self._packer, reader, stream, ahead, engine.next_id, engine.item_futures,
+        self._streams[own.task] = stream
+        StreamReader(
+            self._entries, self._packer, reader, stream, engine.next_id, engine.item_futures,
             self._settle, partial(self._over, own),
         )  # fmt: skip
         return reader
+
+    def took(self, task: int, taken: int) -> None:
+        """Of that stream so many items were taken."""
+        stream = self._streams.get(task)
+        if stream is not None:
+            stream.took(taken)
 
     # -- stopping --------------------------------------------------------------------------------
 
     def cancel(self, ref: ObjectRef, force: bool, recursive: bool) -> None:
         entry = self._entries.of(ref)
         if not entry.is_over:
-            self._stop([entry.task or ref.id], force)
+            task = entry.task or ref.id
+            group = [each.task for each in list(self.running.values()) if each.job == task]
+            self._stop(group or [task], force)  # a job's first task stands for all
 
     def _stop(self, tasks: list[int], force: bool) -> None:
         self._stopped.update(task for task in tasks if task in self.running)

@@ -206,7 +206,7 @@ class DaskBackend:
             key, self.session, self._link.number, launch.task, launch.name, head,
             [ref.index for ref in args], [form_of(native) for native in inside],
             launch.results, launch.retries, actor.actor if actor else 0, number, shape,
-            launch.group, launch.ahead and max(launch.ahead - launch.ahead // 2, 1), has_function,
+            launch.group, launch.ahead, has_function,
         )  # fmt: skip
         futures = [self._holds.of(ref).future for ref in args]
         hold = self._holds.add(key, None)

@@ -23,7 +23,6 @@ class ItemStream:
         self._taker = taker
         self._key = key
         self._task = task
-        self._taken = 0
         self._queue: queue.SimpleQueue[tuple[DaskRef, bool] | None] = queue.SimpleQueue()
         self.hold: KeyHold | None = None
 
@@ -43,9 +42,10 @@ class ItemStream:
             if self.hold.error is not None:
                 raise self.hold.error
             return self.hold.end or TaskEnd(self._task, "failed", 0.0)
-        self._taken += 1
-        self._taker.took(self._key, self._task, self._taken)
         return StreamItem(came[0], None, came[1])
+
+    def took(self, taken: int) -> None:
+        self._taker.took(self._key, self._task, taken)
 
     def close(self) -> None:
         self._taker.took(self._key, self._task, -1)

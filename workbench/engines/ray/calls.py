@@ -78,7 +78,7 @@ def submit_stream(
     head: bytes, deps: Sequence[Native], inside: Sequence[Native], launch: Launch
 ) -> Any:
     """Submit a stream: Ray's generator."""
-    ahead = 2 * max(launch.ahead - launch.ahead // 2, 1)
+    ahead = max(2 * launch.ahead - 2, 2)
     return _stream.options(
         num_returns="streaming", name=launch.name, _generator_backpressure_num_objects=ahead,
         **_options(launch),
@@ -230,7 +230,7 @@ def call(
     if launch.group:
         options["concurrency_group"] = launch.group
     if launch.ahead:
-        ahead = 2 * max(launch.ahead - launch.ahead // 2, 1)
+        ahead = max(2 * launch.ahead - 2, 2)
         return actor.stream.options(
             num_returns="streaming", _generator_backpressure_num_objects=ahead, **options
         ).remote(head, list(inside), *deps)

@@ -70,8 +70,18 @@ class RayStream:
 
     def __init__(self, generator: Any) -> None:
         self._generator = generator
+        self._came = self._taken = 0
+        self._moved = threading.Condition()
+
+    def took(self, taken: int) -> None:
+        with self._moved:
+            self._taken = taken
+            self._moved.notify_all()
 
     def next(self) -> StreamItem | TaskEnd:
+        with self._moved:  # Ray holds the task back by what was fetched: one, before it is wanted
+            self._moved.wait_for(lambda: self._came <= self._taken)
+            self._came += 1
         try:
             first = ray.get(next(self._generator))
             if isinstance(first, bytes):
@@ -84,6 +94,7 @@ class RayStream:
             raise translated(error) from None
 
     def close(self) -> None:
+        self.took(self._came)
         with contextlib.suppress(Exception):
             ray.cancel(self._generator)
 
@@ -299,7 +310,10 @@ class RayBackend:
         total, left = ray.cluster_resources(), ray.available_resources()
         store = total.get("object_store_memory")
         free = left.get("object_store_memory", 0)
-        workers: tuple[WorkerRecord, ...] = self.ask("workers")
+        try:
+            workers: tuple[WorkerRecord, ...] = ray.get(self._supervisor.workers.remote())
+        except ray.exceptions.RayActorError as error:
+            raise SessionError(self._lost()) from error
         nodes = tuple(node["NodeManagerHostname"] for node in ray.nodes() if node["Alive"])
         return ClusterParts(
             workers, (), None if store is None else int(store), int(free),
