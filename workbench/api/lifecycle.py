@@ -163,6 +163,8 @@ def init(
             _tell_what_stays(new, config, {**given, "runtime_env": variables or None})
         elif config.engine != "local" and (config.address or chosen.target is not None):
             _tell_what_a_cluster_has(given)
+        if huge_pages and new.can.huge_pages:
+            warnings.warn(new.can.huge_pages, stacklevel=2)
         elif config.engine == "local" and (warning := config_module.too_large(config)):
             warnings.warn(warning, stacklevel=2)
         return new
@@ -208,7 +210,7 @@ def _tell_what_stays(engine: Engine, config: config_module.Config, given: dict[s
 
 def _tell_what_a_cluster_has(given: dict[str, Any]) -> None:
     """Say which of the options are the cluster's own affair."""
-    names = [n for n in ("workers", "memory", "spill_dir", "huge_pages") if given[n] is not None]
+    names = [n for n in ("workers", "memory", "spill_dir") if given[n] is not None]
     if names:
         from workbench.report import sessions
 
