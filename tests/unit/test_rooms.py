@@ -64,7 +64,12 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         | {"core.events", "core.logs", "core.snapshot", "client", "server.settings"}
         | {"serialization"}  # values as they travel to a cluster, and what the protocol's
         # `compare` and `pack` take and give
-        | {"host", "api.actors", "interop.registration"},  # tasks in a cluster's own processes
+        | {
+            "host",
+            "error_notes",
+            "api.actors",
+            "interop.registration",
+        },  # tasks in a cluster's own processes
         {"msgspec", "numpy", "distributed", "ray"},
     ),
     "ipython": (

@@ -28,13 +28,6 @@ POLL = 10.0
 AWAY = 30.0
 """Seconds without asking after which a driver has gone: its kernel was killed."""
 
-NAMESPACE = "workbench"
-
-
-def name_of(session: str) -> str:
-    """Under which name Ray knows the supervisor of the session that people call so."""
-    return f"workbench:{session}"
-
 
 class Supervisor:
     """See the module. All its methods run on one loop."""
@@ -138,9 +131,10 @@ class Supervisor:
     async def stop(self, tasks: Sequence[int], force: bool) -> list[int]:
         """Stop tasks that run somewhere, or are its own; returns those that their submitters have
         to withdraw: they are queued, or would be tried again."""
+        tasks = self._keeper.unfinished(tasks)
         left = set(tasks)
         self._look_for_nodes()
-        answers = [agent.stop.remote(list(tasks), force) for agent in self._agents.values()]
+        answers = [agent.stop.remote(tasks, force) for agent in self._agents.values()]
         for answer in answers:
             with contextlib.suppress(ray.exceptions.RayError):
                 left -= set(await answer)
@@ -149,7 +143,7 @@ class Supervisor:
             if force or task in left:  # queued, or it would be tried again
                 ray.cancel(self._owned[task], force=False)
             left.discard(task)
-        return list(tasks if force else left)
+        return tasks if force else list(left)
 
     async def running(self) -> dict[int, tuple[str, int]]:
         """The tasks that run, with their nodes and processes."""
