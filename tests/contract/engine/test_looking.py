@@ -106,10 +106,12 @@ def test_workers_take_up_an_edited_module(book: Book, tmp_path: Path) -> None:
     edit("def f(): return 1", 1_700_000_001)
     book.ok(f"%workbench stop\nimport sys\nsys.path.insert(0, {str(tmp_path)!r})")
     book.ok(f"%load_ext autoreload\n%autoreload 2\n%workbench start {book.system.start}")
-    book.ok(asks)
+    for _ in range(3):  # whichever worker it is, it has the module
+        book.ok(asks)
     edit("def f(): return 22", 1_700_000_002)
-    book.ok(asks)
-    assert book.value("found") == "22"
+    for _ in range(3):
+        book.ok(asks)
+        assert book.value("found") == "22"
     book.ok(f"%autoreload 0\n%workbench stop\nimport sys\nsys.path.remove({str(tmp_path)!r})")
     book.ok(f"%workbench start {book.system.start}")
 
