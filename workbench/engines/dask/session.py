@@ -124,7 +124,14 @@ class DaskBackend:
                 raise hold.error
             assert hold.bundle is not None
             found.append(self._stored(hold.bundle, native.index - 1))
+        self._hold_inner(found)
         return found
+
+    def _hold_inner(self, values: Sequence[StoredValue]) -> None:
+        """Hold what these refer to, before they are let go."""
+        for value in values:
+            for native in value.natives:
+                self._holds.of(native[1] if type(native) is tuple else native)
 
     def _bring(self, holds: Sequence[KeyHold]) -> None:
         """Have the bundles of these here."""
@@ -224,6 +231,8 @@ class DaskBackend:
         self._holds.on_ready(hold, lambda _: self._forget(launch.task))
         kept = [form_of(native)[0] for native in inside]
         if actor is not None:
+            if kept:  # it may keep them for good
+                self._link.send("contains", key=actor.described, inside=kept)
             kept.append(actor.described)
         if kept:
             self._link.send("contains", key=key, inside=kept)
