@@ -15,10 +15,10 @@ sys.path.insert(0, str(HERE))
 # Sphinx takes pages from below its folder only, and follows links to where they lead.
 shutil.rmtree(HERE / "notebooks", ignore_errors=True)
 shutil.copytree(HERE.parent / "notebooks", HERE / "notebooks")
-# What a check says links to a page as it is found beside the notebook; here pages are HTML.
+# Notebooks and what their checks say link to pages as they are found beside them.
 for notebook in (HERE / "notebooks").glob("*.ipynb"):
     pages = re.sub(r'(href=\\"\.\.)/docs(/[\w/-]+)\.md\b', r"\1\2.html", notebook.read_text())
-    notebook.write_text(pages)
+    notebook.write_text(pages.replace("](../docs/", "](../"))
 
 project = "Workbench"
 author = copyright = "The Workbench developers"
@@ -32,7 +32,11 @@ extensions = [
     "sphinx_copybutton",
 ]
 exclude_patterns = ["**/.ipynb_checkpoints"]
-suppress_warnings = ["myst.header", "mystnb.unknown_mime_type"]  # a view's: it has a still form too
+suppress_warnings = [
+    "myst.header",
+    "mystnb.unknown_mime_type",  # a view's: it has a still form too
+    "misc.highlighting_failure",  # what magics take and what errors say is no Python
+]
 nitpicky = True
 nitpick_ignore_regex = [("py:.*", ".*")]  # types in docstrings are words for people
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+RESTART = "# The kernel is restarted.\n"
+"""A line of an answer at which that happens. What stands before and after it are cells that are run
+as a person does: a background cell goes on meanwhile."""
+
 
 @dataclass(frozen=True)
 class Wrong:

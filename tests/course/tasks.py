@@ -90,7 +90,7 @@ ANSWERS = Answers(
     wrong={
         "at_once": [
             Wrong("cups = [Cup.remote(1), Cup.remote(1)]", "Not all cups were stirred"),
-            Wrong("cups = []", "There are 0 cups"),
+            Wrong("cups = []", "`cups` has 0 cups"),
         ],
         "counter": [
             Wrong("bar, bill = None, list(range(1, 11))", "no actor that lives"),

@@ -80,7 +80,7 @@ def test_without_a_session_none_is_started(kernel: Kernel) -> None:
     kernel.ok(f"%reset -f\n{IMPORT}\nimport workbench as wb\nwb.shutdown()")
     assert asked(kernel)[:2] == [
         "put_again: Not begun.",
-        "No session runs. `%workbench start` starts one; then run the notebook's cells again.",
+        "No session runs. Start one by `%workbench start`, and run the cells again.",
     ]
     assert kernel.value("wb.is_initialized()") == "False"
 

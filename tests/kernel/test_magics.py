@@ -37,6 +37,16 @@ def test_start_takes_options_and_status_shows_them(kernel: Kernel) -> None:
     kernel.ok("%workbench stop")
 
 
+def test_the_same_start_again_changes_nothing_and_says_who_uses_it(kernel: Kernel) -> None:
+    start = "%load_ext workbench\n%workbench start --workers 2 --session desk"
+    kernel.ok(start)
+    kernel.ok("x = [1]\n%put x")
+    assert "Session desk: a notebook" in kernel.ok(start).text()
+    assert "x" in kernel.ok("%objects").results()[0]
+    assert "would lose 1 object" in kernel.run("%workbench start --workers 3").failure
+    kernel.ok("%workbench stop")
+
+
 def test_a_second_start_is_refused_and_changes_nothing(session: Kernel) -> None:
     name = session.value("wb.api.engine().session")
     session.ok("ref = wb.put([1])")

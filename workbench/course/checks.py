@@ -144,7 +144,7 @@ class Checks:
         engine = context.get()
         if engine is None or engine.ended is not None:
             sentence = say(
-                "No session runs. `%workbench start` starts one; then run the notebook's cells again."
+                "No session runs. Start one by `%workbench start`, and run the cells again."
             )
             return CheckResult(exercise.name, Outcome("untouched", sentence), self._words)
         asked = context.companion(FailedAsks).count

@@ -26,7 +26,7 @@ def _reasons(live: Live, record: ObjectRecord) -> str:
     """All that keeps it, in the words of `%why`."""
     account = _account(live, record)
     found = why(account, f"{record.id:016x}").reasons if account is not None else ()
-    return "; ".join(reason.text for reason in found) or "nothing"
+    return "; ".join(sorted(reason.text for reason in found)) or "nothing"
 
 
 def _still_here(live: Live, record: ObjectRecord) -> Outcome:

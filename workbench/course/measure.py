@@ -370,6 +370,41 @@ def kept(id: str) -> Measurement:
 
 
 @contextmanager
+def bars() -> Iterator[Measurement]:
+    """Around a block: which part of the store's bar grew most.
+
+    Yields
+    ------
+    Measurement
+        ``live``, ``reusable`` or ``available``, when the block has ended.
+    """
+    found = Measurement("", BARS, head=("", say("before"), say("after")))
+    before = _bars()
+    yield found
+    after = _bars()
+    growth = [now - then for now, then in zip(after, before, strict=True)]
+    found.answer = BARS[growth.index(max(growth))]
+    found.rows = [
+        (say(bar), human_bytes(then), human_bytes(now))
+        for bar, then, now in zip(BARS, before, after, strict=True)
+    ]
+
+
+BARS = "live", "reusable", "available"
+
+
+def _bars() -> tuple[int, int, int]:
+    """Bytes of each part, as the view of the store shows them."""
+    engine = context.get()
+    if engine is None or engine.ended is not None:
+        return 0, 0, 0
+    engine.settle()
+    now = engine.summary()
+    live, reusable = now.live or 0, now.warm_free or 0
+    return live, reusable, max(0, (now.capacity or 0) - live - reusable)
+
+
+@contextmanager
 def seconds() -> Iterator[Measurement]:
     """Around a block: how long it takes.
 

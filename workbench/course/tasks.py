@@ -7,6 +7,7 @@ from typing import Any
 from workbench.course.exercises import Lesson, Live, Outcome, almost, exercise, right, wrong
 from workbench.errors import GetTimeoutError
 from workbench.ref import ObjectRef
+from workbench.report.format import count
 
 SECONDS = 20.0
 """How long a check waits at most for what it calls."""
@@ -54,7 +55,7 @@ def at_once(live: Live) -> Outcome:
             return wrong("Not all cups were stirred.")
         times.append(found)
     if len(times) < 2:
-        return wrong("There are {count} cups: stir two.", count=len(times))
+        return wrong("`cups` has {cups}: stir two.", cups=count(len(times), "cup"))
     (_, first), (second, _) = sorted(times)[:2]
     if second >= first:
         return wrong("One cup was stirred after the other: the spoons never moved together.")
@@ -150,7 +151,7 @@ def comes_back(live: Live) -> Outcome:
 def defined_once(live: Live) -> Outcome:
     refs = [each for each in live["tasted"] if isinstance(each, ObjectRef)]
     if len(refs) < 20:
-        return wrong("`tasted` has {count} refs. It should have 20.", count=len(refs))
+        return wrong("`tasted` has {refs}. It should have 20.", refs=count(len(refs), "ref"))
     stored = [
         each.id for each in live.objects if each.about and each.about.type == "function taste"
     ]

@@ -83,8 +83,7 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             return _reduce_cached
         if kind is MethodType:
             return _reduce_method
-        known = libraries.find(kind) or cloudpickle.Pickler.dispatch_table.get(kind)
-        return known or interchange.find(kind)
+        return libraries.find(kind) or _registered(kind) or interchange.find(kind)
 
     def class_state(self, cls: type) -> Any:
         """What a class that travels by value would bring: as `set_class_state` gets it."""
@@ -100,6 +99,19 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             note_own(obj)
             return (*_with_slots(obj, *reduced[:-1]), set_class_state)
         return reduced
+
+
+def _registered(kind: type) -> Reducer | None:
+    """What cloudpickle, or anybody for all picklers of the process, has registered for a type.
+
+    But not tblib's: importing distributed installs that, for every exception there is then. It
+    drags tracebacks along, with the code of their frames; an exception shall travel as it does
+    where nobody has imported it.
+    """
+    found: Reducer | None = cloudpickle.Pickler.dispatch_table.get(kind)
+    home = getattr(found, "func", found)  # of a partial
+    is_tblibs = getattr(home, "__module__", "") == "tblib.pickling_support"
+    return None if is_tblibs else found
 
 
 def _with_slots(cls: type, make: Any, arguments: Any, state: Any, *rest: Any) -> Any:

@@ -5,6 +5,8 @@ python -m tests.contract.engine.ray_cluster DIRECTORY
 
 from __future__ import annotations
 
+import socket
+
 from tests.contract.engine.serving import serve
 from tests.contract.engine.systems import NODES, SLOTS
 
@@ -14,11 +16,19 @@ STORE = 200_000_000
 NODE = {"num_cpus": SLOTS, "object_store_memory": STORE}
 
 
+def _free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
 class RayCluster:
     def __init__(self, directory: str) -> None:
         from ray.cluster_utils import Cluster
 
-        self._cluster = Cluster(initialize_head=True, head_node_args=NODE)
+        head = {**NODE, "dashboard_port": _free_port()}  # what tells of actors and tasks
+        self._cluster = Cluster(initialize_head=True, head_node_args=head)
         self._others = [self._cluster.add_node(**NODE) for _ in range(NODES - 1)]
         self._cluster.wait_for_nodes()
         self.address: str = self._cluster.address

@@ -53,7 +53,7 @@ WORDS: Words = {
     "hint {number}": "提示 {number}",
     "read": "参阅",
     "{lesson}: {done} of {all} exercises done": "{lesson}：已完成 {done}/{all} 道练习",
-    "No session runs. `%workbench start` starts one; then run the notebook's cells again.": (
+    "No session runs. Start one by `%workbench start`, and run the cells again.": (
         "没有正在运行的会话。`%workbench start` 会启动一个，然后请重新运行本笔记本的单元格。"
     ),
     "The cell above waits for you.": "上面的单元格等你来填写。",

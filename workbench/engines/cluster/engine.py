@@ -62,6 +62,8 @@ class ClusterEngine:
     ) -> None:
         self.backend = backend
         self.can = backend.can
+        self.system = backend.engine
+        self.inherits = False  # its workers are wherever they are
         self.session = backend.session
         self.joined = backend.joined
         self.hosting: Hosting | None = None

@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
-from workbench.engines.records import Abilities
+from workbench.engines.records import Abilities, Lack
 
 CAN = Abilities(
-    pin="Objects can't be pinned on Dask. Its workers decide themselves what they keep in memory. "
-    "Give the object a name: then it lives as long as the session.",
-    spill="Objects can't be moved to disk on demand on Dask. Its workers do that by themselves "
-    "when their memory runs short. Free what is not needed.",
+    pin=Lack(
+        "An object can't be pinned.",
+        "Dask's workers decide themselves what they move to disk.",
+        "Give it a name: it lives as long as the session then.",
+    ),
+    spill=Lack(
+        "An object can't be moved to disk by hand.",
+        "Dask's workers do it when their memory runs short.",
+        "Let go of what you don't need (`%free`).",
+    ),
+    edited=Lack(
+        "Workers don't take up edited modules.",
+        "They may be on other machines, without the file.",
+        "Restart the session after editing one: `%workbench stop`, `%workbench start`.",
+    ),
+    keep=Lack(
+        "A session on Dask isn't kept for a time.",
+        "It stays until somebody ends it.",
+        "`%workbench stop` ends it.",
+    ),
+    huge_pages=Lack(
+        "Huge pages can't be asked for.",
+        "Values lie in the memory of Dask's workers.",
+        "Use a session of this machine, or leave them out.",
+    ),
 )

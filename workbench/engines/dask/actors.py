@@ -13,11 +13,14 @@ from typing import Any, Protocol
 import msgspec
 
 from workbench.engines.dask.channel import HeadDone, RunHead
-from workbench.engines.dask.packed import close_all
+from workbench.engines.dask.packed import PackedValue, close_all
 from workbench.engines.dask.slots import ChildDied, SlotChild, Slots
 
 TURN = 60.0
 """Seconds after which a call no longer waits for those submitted before it: they were lost."""
+
+MOST_ENDED = 10_000
+"""Actors that are over, of which is known why."""
 
 Outcome = tuple[HeadDone, list[int]]
 Heard = Callable[[SlotChild, Any, list[int]], None]
@@ -37,7 +40,11 @@ class ActorCalled(Protocol):
 
 
 class ActorGone(Exception):  # noqa: N818 - it is told to people in other words
-    """The actor has ended, or died for good."""
+    """The actor has ended, or died for good. ``value``: what its calls give, if that is known."""
+
+    def __init__(self, why: str, value: PackedValue | None = None) -> None:
+        super().__init__(why)
+        self.why, self.value = why, value
 
 
 class ActorProcess:
@@ -67,7 +74,7 @@ class ActorProcess:
         name = f"workbench-actor-{self._creation.task:x}"
         threading.Thread(target=self._read, args=(child,), name=name, daemon=True).start()
         done = future.result()
-        self.made = not self._gone
+        self.made = not self._gone and not any(value.failed for value in done[0].values)
         return done
 
     def call(
@@ -200,20 +207,48 @@ class ActorProcesses:
     def __init__(self, slots: Slots) -> None:
         self._slots = slots
         self._actors: dict[int, ActorProcess] = {}
+        self._ended: dict[int, ActorGone] = {}
+        self._changed = threading.Condition()  # a lock that its own thread may take again
 
     def run(self, call: ActorCalled, message: RunHead, fds: Sequence[int], heard: Heard) -> Outcome:
         """Make an actor, or call one. ActorGone, ChildDied."""
         if message.shape is not None:
-            actor = self._actors[call.actor] = ActorProcess(self._slots, message, fds)
-            try:
-                return actor.create(heard)
-            finally:
-                if not actor.made:
-                    self._actors.pop(call.actor, None)
+            return self._create(call.actor, message, fds, heard)
+        with self._changed:  # its calls may be here before it is made
+            self._changed.wait_for(
+                lambda: call.actor in self._actors or call.actor in self._ended, TURN
+            )
         found = self._actors.get(call.actor)
         if found is None:
-            raise ActorGone("It has ended.")
+            raise self._ended.get(call.actor) or ActorGone("It has ended.")
         return found.call(call.reply_to, call.number, message, fds, heard)
+
+    def _create(self, id: int, message: RunHead, fds: Sequence[int], heard: Heard) -> Outcome:
+        if id in self._ended:
+            raise self._ended[id]
+        actor = ActorProcess(self._slots, message, fds)
+        gone = ActorGone("Its process died while it was made.")
+        try:
+            done = actor.create(heard)
+            if not actor.made:
+                gone = ActorGone("It could not be made.", *done[0].values[:1])
+            return done
+        finally:
+            with self._changed:
+                if actor.made and id not in self._ended:
+                    self._actors[id] = actor
+                    self._changed.notify_all()
+                else:
+                    self._over(id, gone)
+                    actor.kill(restart=False)
+
+    def _over(self, id: int, gone: ActorGone) -> None:
+        with self._changed:
+            self._actors.pop(id, None)
+            self._ended.setdefault(id, gone)
+            while len(self._ended) > MOST_ENDED:
+                del self._ended[next(iter(self._ended))]
+            self._changed.notify_all()
 
     def skip(self, actor: int, submitter: int, number: int) -> None:
         found = self._actors.get(actor)
@@ -230,12 +265,14 @@ class ActorProcesses:
 
     def kill(self, actor: int, restart: bool) -> None:
         found = self._actors.get(actor)
+        if not restart:
+            self._over(actor, ActorGone("It was killed."))
         if found is not None:
             found.kill(restart)
-            if not restart:
-                del self._actors[actor]
 
     def close(self) -> None:
         for actor in list(self._actors.values()):
             actor.kill(restart=False, why="Its worker has ended.")
-        self._actors.clear()
+        with self._changed:
+            self._actors.clear()
+            self._changed.notify_all()

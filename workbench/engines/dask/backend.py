@@ -8,6 +8,7 @@ from typing import Any
 
 from workbench.config import Config
 from workbench.engines.cluster.engine import ClusterEngine
+from workbench.engines.dask.abilities import CAN as CAN
 from workbench.engines.dask.session import DaskBackend
 from workbench.errors import SessionError
 from workbench.options import Variables

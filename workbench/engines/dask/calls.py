@@ -85,7 +85,8 @@ class Attempt:
                     return self._failed("failed", code, self._said(died))
                 left -= 1
             except ActorGone as gone:
-                return self._failed("failed", "actor", f"The actor is gone. {gone}")
+                value = gone.value or pack(refused("actor", f"The actor is gone. {gone.why}"))[0]
+                return self._failed_as("failed", value)
             except BaseException as error:  # of the worker, or Dask's: never a task's own
                 said = f"{type(error).__name__}: {error}"
                 return self._failed("failed", "crashed", f"`{call.name}` did not run: {said}")
@@ -114,9 +115,12 @@ class Attempt:
             self._side.store_item(self._call, said, fds)
 
     def _failed(self, how: str, code: str, text: str) -> Bundle:
+        return self._failed_as(how, pack(refused(code, text))[0])
+
+    def _failed_as(self, how: str, value: PackedValue) -> Bundle:
         call = self._call
-        value, _ = pack(refused(code, text))
-        end = TaskEnd(call.task, how, 0.0, 0, (True,) * call.results, worker=0)
+        none: tuple[None, ...] = (None,) * call.results
+        end = TaskEnd(call.task, how, 0.0, 0, (True,) * call.results, none)
         return self._over(_encode_end(end), [value] * call.results, [])
 
     def _over(self, end: bytes, values: list[PackedValue], fds: list[int]) -> Bundle:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import secrets
 from collections.abc import Sequence
@@ -48,15 +47,13 @@ class DaskRef:
 class DaskActor:
     """An actor's native: who it is, the worker it lives on, and the key of its description."""
 
-    __slots__ = ("actor", "address", "described", "key", "numbers")
+    __slots__ = ("actor", "address", "described", "key")
 
     def __init__(self, actor: int, key: str, address: str, described: str) -> None:
         self.actor = actor
         self.key = key
         self.address = address
         self.described = described
-        self.numbers = itertools.count(1)
-        """Of its calls from here."""
 
     def __reduce__(self) -> Any:
         return DaskActor, (self.actor, self.key, self.address, self.described)

@@ -4,6 +4,7 @@ between drivers and workers. All of it runs on the scheduler's event loop."""
 
 from __future__ import annotations
 
+import contextlib
 import io
 import pickle
 import secrets
@@ -22,6 +23,8 @@ from workbench.engines.dask.packed import DaskRef
 from workbench.engines.dask.topics import BATCHES, PREFIX, key_of, topic
 
 NAME = "workbench"
+
+WORKER_PLUGIN = "workbench"
 
 NUMBERS = 1000
 """Numbers of processes that a worker has."""
@@ -146,6 +149,7 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
         }
         scheduler.stream_handlers |= {
             "workbench_tell": self.tell,
+            "workbench_want": self.want,
             "workbench_contains": self.contains,
             "workbench_stop": self.stop,
             "workbench_took": self.took,
@@ -265,19 +269,22 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
         """(id, full name, key, address, description's key) of each actor that lives."""
         return [[id, *each] for id, each in self.sessions[session].actors.items()]
 
-    def leave(self, session: str, number: int, audience: int, goodbye: bool) -> bool:
-        """A process goes; whether nothing of the session stays."""
+    async def leave(self, session: str, number: int, audience: int, goodbye: bool) -> None:
+        """A process goes. With the last driver's goodbye nothing of the session stays; with the
+        last session nothing of us."""
         found = self.sessions.get(session)
         if found is None:
-            return True
+            return
         found.processes.pop(number, None)
-        if not audience:
-            return False
-        left = found.keeper.leave(audience)
-        if left or not goodbye:
-            return False
+        if not audience or found.keeper.leave(audience) or not goodbye:
+            return
         self._end(found)
-        return True
+        if not self.sessions:
+            self._nodes.clear()
+            with contextlib.suppress(ValueError):
+                await self._scheduler.unregister_worker_plugin(None, WORKER_PLUGIN)
+            if not self.sessions and NAME in self._scheduler.plugins:
+                await self._scheduler.unregister_scheduler_plugin(NAME)
 
     # -- messages: nobody waits, and nothing may be raised -----------------------------------------
 
@@ -285,6 +292,13 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
         found = self.sessions.get(session)
         if found is not None:
             found.call(call)
+
+    def want(self, session: str, key: str, desirer: str, number: int, **_: Any) -> None:
+        """A process has come by a key, and holds it from now on."""
+        if key in self._scheduler.tasks and desirer in self._scheduler.clients:
+            self._scheduler.client_desires_keys([key], desirer)
+        elif session in self.sessions:
+            self.sessions[session].tell(number, ["lost", key])
 
     def contains(self, key: str, inside: list[str], session: str = "", **_: Any) -> None:
         """The value of a key refers to these: they live as long as it."""
@@ -306,7 +320,7 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
             elif known.state in QUEUED:
                 found = self.sessions.get(session)
                 if found is not None:
-                    found.keeper.ended(TaskEnd(task, "stopped", 0.0, 0, (True,)))
+                    found.keeper.ended(TaskEnd(task, "stopped", 0.0, 0, (True,), (None,)))
                     found.tell_all(["cancelled", key])
                     if number and actor in found.actors:
                         self.skip(actor, found.actors[actor][2], submitter, number)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import pickle
 import secrets
 from collections.abc import Callable, Iterator, Sequence
@@ -33,6 +34,7 @@ from workbench.engines.dask.streams import ItemStream
 from workbench.engines.dask.topics import key_of, topic
 from workbench.errors import (
     ActorDiedError,
+    ObjectLostError,
     SessionError,
     TaskCancelledError,
     WorkbenchError,
@@ -76,6 +78,7 @@ class DaskBackend:
         self._reader = RemoteReader(client)
         self._keys: dict[int, tuple[str, DaskActor | None, int]] = {}  # of tasks that run
         self._streams: dict[str, ItemStream] = {}
+        self._numbers: dict[int, itertools.count[int]] = {}  # of calls, by actor
         self._gone: set[str] = set()  # keys of actors that are gone
         store = this_process()
         nodes = self._open(0)
@@ -192,7 +195,10 @@ class DaskBackend:
         has_function = bool(decoded.function and not decoded.code)
         if has_function:
             args.append(inside[0])
-        number = next(actor.numbers) if actor is not None and shape is None else 0
+        number = 0
+        if actor is not None and shape is None:
+            numbers = self._numbers.setdefault(actor.actor, itertools.count(1))
+            number = next(numbers)
         call = HeadCall(
             key, self.session, self._number, launch.task, launch.name, head,
             [ref.index for ref in args], [form_of(native) for native in inside],
@@ -231,6 +237,9 @@ class DaskBackend:
         hold = self._holds.add(key, None)
         self._holds.settle(hold, ActorDiedError("The actor's Dask worker is gone, and it with it."))
         return refs(hold, launch.results)
+
+    def forget(self, task: int) -> None:
+        """It forgets by itself."""
 
     def withdraw(self, task: int) -> bool:
         key, actor, number = self._keys.get(task, ("", None, 0))
@@ -354,6 +363,8 @@ class DaskBackend:
             self._holds.failed(key, TaskCancelledError("The task was stopped before it began."))
         elif kind == "erred":
             self._holds.failed(key, WorkerCrashedError(f"Dask gave the task up: {rest[0]}"))
+        elif kind == "lost":
+            self._holds.failed(key, ObjectLostError(f"Nobody keeps {key!r} any more."))
         elif kind == "actor":
             self._actor_gone(key)
 
@@ -443,7 +454,9 @@ class DaskBackend:
     def _future_of(self, key: str) -> Any:
         from distributed import Future
 
-        return Future(key, self._client)
+        future = Future(key, self._client)
+        self._send("want", key=key, desirer=self._client.id, number=self._number)
+        return future
 
     def _failed(self, error: Exception) -> WorkbenchError:
         """What a call of Dask's raised, as one of ours."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 from typing import Protocol
 
-from workbench.engines.cluster.backend import Item, TaskEnd
+from workbench.engines.cluster.backend import StreamItem, TaskEnd
 from workbench.engines.dask.holds import KeyHold
 from workbench.engines.dask.packed import DaskRef
 
@@ -36,7 +36,7 @@ class ItemStream:
         """There are no more."""
         self._queue.put(None)
 
-    def next(self) -> Item | TaskEnd:
+    def next(self) -> StreamItem | TaskEnd:
         came = self._queue.get()
         if came is None:
             self._queue.put(None)  # for who asks again
@@ -48,7 +48,7 @@ class ItemStream:
         if self._taken - self._told > self._ahead // 2:
             self._told = self._taken
             self._taker.took(self._key, self._task, self._taken)
-        return Item(came[0], None, came[1])
+        return StreamItem(came[0], None, came[1])
 
     def close(self) -> None:
         self._taker.took(self._key, self._task, -1)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.magic import line_magic, magics_class
 from IPython.core.magic_arguments import argument
 
-from workbench import api, config
+from workbench import api, config, context
 from workbench.core.snapshot import JobRecord
-from workbench.engines.base import acting_on
+from workbench.engines.base import Engine, acting_on
 from workbench.errors import MagicError, SessionError
 from workbench.ipython.arguments import magic_arguments, parse, unquoted
 from workbench.ipython.job import Job, choose
@@ -30,6 +30,13 @@ ACTIONS = ("status", "dashboard", "start", "stop", "jobs", "job")
 """What `%workbench` knows."""
 
 NONE = "No session is running. `%workbench start` starts one."
+
+
+class _Start:
+    """The settings with which the current session was started here by `%workbench start`."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.settings: dict[str, Any] | None = None
 
 
 @magics_class
@@ -86,8 +93,9 @@ class SessionMagics(NotebookMagics):
         match action:
             case "start" if settings.keys() == {"linger"} and api.is_initialized():
                 acting_on(api.engine(), "keep").keep(config.load(settings).linger)
-                now = api.engine().summary()
-                print(printable(f"Session {facts.session_name(now)}: {facts.users_text(now)}."))
+                self._tell()
+            case "start" if api.is_initialized() and settings == context.companion(_Start).settings:
+                self._tell()  # the cell is run again
             case "start":
                 self._start(settings)
             case "stop":
@@ -120,8 +128,14 @@ class SessionMagics(NotebookMagics):
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always", UserWarning)
             api.init(**settings)  # the extension says what it started
+        context.companion(_Start).settings = settings
         for each in said:
             print(each.message)
+
+    @staticmethod
+    def _tell() -> None:
+        now = api.engine().summary()
+        print(printable(f"Session {facts.session_name(now)}: {facts.users_text(now)}."))
 
     def _jobs(self, wanted: str) -> JobTable | None:
         """List the background cells; or show here what one shows, and bind what it assigned."""

@@ -1,0 +1,64 @@
+"""Answers to notebook 09. The kernel is restarted in them, as a person does it."""
+
+from __future__ import annotations
+
+from tests.course.answers import RESTART, Answers, Wrong
+
+START = """
+%load_ext workbench
+%workbench start --session nothing-is-lost --workers 2 --keep 10m
+import os, sys, threading, time
+import numpy as np, workbench as wb
+from workbench.course import check, measure, reveal
+"""
+
+# It ends when the store has an object of the name `go`.
+FLOOD = """
+%%remote --name flood
+import threading, time
+import workbench as wb
+flood = [(time.time(), 300, 0.1)]
+while not len(wb.objects("go")):
+    threading.Event().wait(0.02)
+flood.append((time.time(), 800, 0.9))
+"""
+
+GREET = """
+import subprocess, sys
+done = subprocess.run([sys.executable, "-c", '''
+import workbench as wb
+wb.init(session="nothing-is-lost")
+wb.put("hello", name="greeting")
+'''], check=True)
+"""
+
+ANSWERS = Answers(
+    guesses={
+        "restart": "guess = 1\n%put guess",
+        "flood": "guess = 'goes on'\n%put guess",
+        "share": "guess = 'shared'",
+    },
+    wrong={
+        "restarted": [Wrong("%reset -f in", "still the kernel that ran the cells above")],
+        "went_on": [
+            Wrong("del flood", "has no variable `flood`"),
+            Wrong("flood = wb.put(1)", "is no list yet"),
+            Wrong("flood = [(time.time(), 300, 0)]", "began in this kernel", "almost"),
+            Wrong("flood = [(0, 300, 0), (1, 400, 0)]", "had ended before", "almost"),
+        ],
+        "greeting": [
+            Wrong("greeting = 'hello'\n%put greeting", "this notebook itself", "almost"),
+            Wrong(
+                "put = wb.remote(lambda: wb.put('hello', name='greeting'))\n"
+                "ref = wb.get(put.remote())",
+                "a worker of this notebook",
+                "almost",
+            ),
+        ],
+    },
+    right={
+        "restarted": f"{RESTART}{START}",
+        "went_on": f"{FLOOD.strip()}\n{RESTART}{START}wb.put(1, name='go')\n%get flood",
+        "greeting": GREET,
+    },
+)

@@ -1,0 +1,34 @@
+"""Answers to notebook 03."""
+
+from __future__ import annotations
+
+from tests.course.answers import Answers, Wrong
+
+ANSWERS = Answers(
+    guesses={
+        "put": "guess = 'live'",
+        "del": "guess = 'reusable'",
+        "pins": "guess = 0.92",
+        "costs": "guess = 'texts'",
+    },
+    wrong={
+        "row_gone": [
+            Wrong("import gc; gc.collect()", "`first`; arrays in this notebook: `one_row`"),
+            Wrong("del first", "What keeps the object: .*one_row", "almost"),
+        ],
+        "put_once": [
+            Wrong("stored = [wb.put(weights)]", "has 1 ref"),
+            Wrong("stored = [darker[0]] * 3", "is not `weights`", "almost"),
+        ],
+        "running": [
+            Wrong("%%remote --name yours\nanswer = 42", "no row `mine`"),
+            Wrong("%%remote --name mine\n1 / 0", "has failed"),
+            Wrong("%%remote --name mine\nother = 42", "assigns no `answer`", "almost"),
+        ],
+    },
+    right={
+        "row_gone": "del one_row",
+        "put_once": "stored = [wb.put(weights)] * 3",
+        "running": "%%remote --name mine\nanswer = 6 * 7",
+    },
+)

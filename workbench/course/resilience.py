@@ -1,0 +1,98 @@
+"""Exercises of notebook 09: what outlives a kernel, and what two notebooks share."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from workbench.core.events import ID_BITS
+from workbench.course.exercises import Lesson, Live, Outcome, almost, exercise, right, wrong
+
+PAGE = "sessions.md#after-a-restart-of-the-kernel", "Sessions: after a restart of the kernel"
+
+
+def _kernel_began() -> float:
+    """When this process was started, in seconds since 1970."""
+    ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+    uptime = float(Path("/proc/uptime").read_text().split()[0])
+    return time.time() - uptime + ticks / os.sysconf("SC_CLK_TCK")
+
+
+@exercise(
+    hints=(
+        "The store has the process number of the kernel that ran the cell before.",
+        "JupyterLab's menu has Kernel, and there Restart Kernel. Don't choose one that runs cells.",
+        "Restart the kernel, and then run the cell `restarted` as it is.",
+    ),
+    docs=PAGE[0],
+    page=PAGE[1],
+)
+def restarted(live: Live) -> Outcome:
+    notes = live.value("notes")
+    if notes is ...:
+        return wrong("The store has no `notes`: run the cells above first.")
+    if notes["kernel"] == os.getpid():
+        return wrong("This is still the kernel that ran the cells above: process {pid}.",
+                     pid=os.getpid())  # fmt: skip
+    return right("A new kernel, process {new} after {old}, and the same session.",
+                 new=os.getpid(), old=notes["kernel"])  # fmt: skip
+
+
+@exercise(
+    hints=(
+        "The cell has to begin in one kernel and end in the next one.",
+        "Start the cell, restart the kernel within six seconds, and run the notebook's first cell"
+        " again. `%get flood` brings what the cell has found.",
+        "Run the cell `went_on`; choose Kernel, Restart Kernel; run the first cell, and then"
+        " `%get flood` in a new cell.",
+    ),
+    docs=PAGE[0],
+    page=PAGE[1],
+)
+def went_on(live: Live) -> Outcome:
+    flood: Any = live["flood"]
+    if flood is ...:
+        return wrong("This kernel has no variable `flood`.")
+    if not isinstance(flood, list):
+        return wrong("`flood` is no list yet: `%get flood` brings the values.")
+    first, last, began = flood[0][0], flood[-1][0], _kernel_began()
+    if first > began:
+        return almost("You have `flood`, but the cell began in this kernel: restart it meanwhile.")
+    if last < began:
+        return almost("You have `flood`, but the cell had ended before this kernel began:"
+                      " restart earlier.")  # fmt: skip
+    return right(
+        "The cell began {before:.1f} s before this kernel, and went on until {after:.1f} s after"
+        " its start.",
+        before=began - first,
+        after=last - began,
+    )
+
+
+@exercise(
+    hints=(
+        "The other notebook needs a kernel of its own, and the name of this session.",
+        "In a new notebook: `%load_ext workbench`, then `%workbench start --session"
+        " nothing-is-lost`. What it puts under a name is here too.",
+        "In a new notebook, after those two lines: `greeting = 'hello'` and `%put greeting`."
+        " Come back here, and run the cell `greeting` again.",
+    ),
+    docs="howto/share-between-notebooks.md",
+    page="Share data between notebooks",
+)
+def greeting(live: Live) -> Outcome:
+    record = live.stored("greeting")
+    if record is None:
+        return wrong("The store has nothing of the name `greeting`.")
+    maker = next((each for each in live.snapshot.clients if each.prefix == record.id >> ID_BITS),
+                 None)  # fmt: skip
+    if maker is not None and maker.pid == os.getpid():
+        return almost("There is a `greeting`, but this notebook itself has put it there.")
+    if maker is not None and maker.role == "worker":
+        return almost("There is a `greeting`, but a worker of this notebook has put it there.")
+    return right("The other one says: {greeting!r}.", greeting=live.value("greeting"))
+
+
+LESSON = Lesson("09-nothing-is-lost", "Nothing is lost", (restarted, went_on, greeting))

@@ -1,0 +1,85 @@
+"""Exercises of notebook 03: what the views show, moved by hand."""
+
+from __future__ import annotations
+
+from workbench.core.snapshot import ObjectRecord
+from workbench.course.exercises import Lesson, Live, Outcome, almost, exercise, right, wrong
+from workbench.ref import ObjectRef
+from workbench.report.format import count, human_bytes
+from workbench.report.reasons import chips
+from workbench.report.why import why
+
+
+def _reasons(live: Live, record: ObjectRecord) -> str:
+    account = live.engine.why(record.id)
+    found = why(account, f"{record.id:016x}").reasons if account is not None else ()
+    return "; ".join(sorted(reason.text for reason in found)) or ", ".join(chips(record))
+
+
+@exercise(
+    hints=(
+        "The column `why it is here` of that row has the word arrays, and the first column names"
+        " them.",
+        "Two variables show its bytes: the whole array, and one picture of it.",
+        "In the cell `row_gone`, write `del first, one_row`, and run it.",
+    ),
+    docs="views.md",
+    page="What you see",
+    needs=("popped",),
+)
+def row_gone(live: Live) -> Outcome:
+    record = next((each for each in live.objects if f"{each.id:016x}" == live["popped"]), None)
+    if record is None:
+        return right("The row is gone, and its memory is free.")
+    reasons = _reasons(live, record)
+    left = [name for name in ("first", "one_row") if live[name] is not ...]
+    state = almost if len(left) == 1 else wrong
+    return state("The row is still there. What keeps the object: {reasons}.", reasons=reasons)
+
+
+@exercise(
+    hints=(
+        "Each `wb.put` makes a new object, also of the same array.",
+        "A ref may stand in a list as often as you like: put first, then make the list.",
+        "In the cell `put_once`, write `stored = [wb.put(weights)] * 3`, and run it.",
+    ),
+    docs="views.md",
+    page="What you see",
+    needs=("stored",),
+)
+def put_once(live: Live) -> Outcome:
+    refs = [each for each in live["stored"] if isinstance(each, ObjectRef)]
+    if len(refs) != 3:
+        return wrong("`stored` has {refs}. It should have 3.", refs=count(len(refs), "ref"))
+    ids = {each.id for each in refs}
+    found = [each for each in live.objects if each.id in ids]
+    if len(ids) > 1:
+        return wrong("The refs are to {count} objects, which take {size}.", count=len(ids),
+                     size=human_bytes(sum(each.size for each in found)))  # fmt: skip
+    if not found or found[0].size < live["weights"].nbytes:
+        return almost("The three refs are to one object, but that is not `weights`.")
+    return right("Three refs, one object: {size}.", size=human_bytes(found[0].size))
+
+
+@exercise(
+    hints=(
+        "A background cell begins with `%%remote`, in the cell's first line.",
+        "`--name mine` behind `%%remote` is its name in the view.",
+        "In the cell `running`, take away the two `# ` at the beginnings of the lines, and run it.",
+    ),
+    docs="reference/remote.md#options",
+    page="Cells in the background: options",
+)
+def running(live: Live) -> Outcome:
+    jobs = [job for job in live.snapshot.jobs if job.name == "mine"]
+    if not jobs:
+        return wrong("The view has no row `mine`.")
+    job = max(jobs, key=lambda job: job.number)
+    if job.state == "failed":
+        return wrong("`mine` has failed: its error stands under the cell.")
+    if "answer" not in job.binds:
+        return almost("`mine` is in the view, but it assigns no `answer`.")
+    return right("`mine` is in the view: {state}, and it assigns `answer`.", state=job.state)
+
+
+LESSON = Lesson("03-what-you-see", "What you see", (row_gone, put_once, running))
