@@ -69,7 +69,7 @@ WORDS: Words = {
     "`logbook` can be pickled now, but isn't in the store yet.": (
         "现在 `logbook` 可以序列化了，但还没有存进去。"
     ),
-    "`{path}` can't be pickled.": "`{path}` 无法序列化。",
+    "`{path}` can't be pickled: {why}.": "`{path}` 无法序列化：{why}。",
     "`logbook` is in the store, but can't be built again: {error}": (
         "`logbook` 已经存进去了，但无法重新创建：{error}"
     ),
