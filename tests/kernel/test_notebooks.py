@@ -134,7 +134,8 @@ def test_is_committed_with_its_output_and_without_a_trace_of_a_machine(path: Pat
     nbformat.validate(notebook)
     assert notebook.metadata == notebooks.METADATA
     for cell in notebook.cells:
-        assert cell.metadata.keys() <= {"tags"}, cell.id
+        assert cell.metadata.keys() <= {"tags", "jupyter"}, cell.id
+        assert cell.metadata.get("jupyter", {}) in ({}, {"source_hidden": True}), cell.id
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
     text = path.read_text()
@@ -197,7 +198,7 @@ SHOWN = {
     "plot": r"<image/png>",
     "curve": r"<image/png>",
     "tasks-get": r"^most land is in the sun at hour 11\.75",
-    "mend": r"In\[\d+\], line 3\n[\s\S]*-> 3 steepest = [\s\S]*ValueError: operands could not",
+    "repair": r"In\[\d+\], line 3\n[\s\S]*-> 3 steepest = [\s\S]*ValueError: operands could not",
     "status": r"2 workers[\s\S]*  land +ndarray float32.* 55\d kB",
 }
 """What the reader of the first notebook sees under each cell that the text speaks of."""
