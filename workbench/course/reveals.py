@@ -68,7 +68,8 @@ class Reveal(Rich):
         return "" if self.mood == "idle" else self.why
 
     def _say(self, what: Said | str) -> str:
-        return what.within(self.words) if isinstance(what, Said) else what
+        """A sentence; or what a lesson's cell calls a figure, if the words have that."""
+        return what.within(self.words) if isinstance(what, Said) else self.words.get(what, what)
 
 
 def revealing(words: Words) -> Callable[..., Reveal]:
