@@ -68,7 +68,8 @@ class Reveal(Rich):
         return "" if self.mood == "idle" else self.why
 
     def _say(self, what: Said | str) -> str:
-        return what.within(self.words) if isinstance(what, Said) else what
+        """A sentence; or what a lesson's cell calls a figure, if the words have that."""
+        return what.within(self.words) if isinstance(what, Said) else self.words.get(what, what)
 
 
 def revealing(words: Words) -> Callable[..., Reveal]:
@@ -100,7 +101,7 @@ def _reveal(guess: Any, measured: Measurement, why: str, words: Words) -> Reveal
     if not isinstance(measured, Measurement):
         raise TypeError("reveal takes a guess and what `measure` found: reveal(guess, measured).")
     if guess is ...:
-        state = say("Replace the three dots after `guess =`, and run both cells again.")
+        state = say("Replace the three dots after `guess =`, and run the cells from there again.")
         return Reveal(say("Make a guess first."), state, "idle", measured, why, words)
     if refusal := _refusal(guess, measured):
         return Reveal(say("That is no guess yet."), refusal, "idle", measured, why, words)
