@@ -167,6 +167,17 @@ def said(cell: Cell) -> str:
     return str(text)
 
 
+@pytest.fixture(scope="module")
+def kernel(runtime_dir: str) -> Iterator[Kernel]:
+    """A notebook's, so that its session is kept while it is restarted."""
+    name = {"JPY_SESSION_NAME": "course.ipynb"}
+    kernel = Kernel({"WORKBENCH_RUNTIME_DIR": runtime_dir, "WORKBENCH_HEADROOM": "0", **name})
+    try:
+        yield kernel
+    finally:
+        kernel.stop()
+
+
 def answer(kernel: Kernel, source: str) -> Cell:
     """Run it; its last cell."""
     first, *more = source.split(RESTART)

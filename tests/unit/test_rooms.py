@@ -64,7 +64,12 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         | {"core.events", "core.logs", "core.snapshot", "client", "server.settings"}
         | {"serialization"}  # values as they travel to a cluster, and what the protocol's
         # `compare` and `pack` take and give
-        | {"host", "api.actors", "interop.registration"},  # tasks in a cluster's own processes
+        | {
+            "host",
+            "error_notes",
+            "api.actors",
+            "interop.registration",
+        },  # tasks in a cluster's own processes
         {"msgspec", "numpy", "distributed", "ray"},
     ),
     "ipython": (
@@ -109,7 +114,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         {"IPython", "tqdm"},
     ),
     "course": (
-        {"context", "core.snapshot", "engines.base", "errors", "ref", "report"},
+        {"context", "core.snapshot", "engines.base", "errors", "ref", "report"}
+        | {"engines.choice"},  # what a line that names an engine means
         {"IPython", "numpy"},
     ),
     "error_notes": (

@@ -101,7 +101,7 @@ def _reveal(guess: Any, measured: Measurement, why: str, words: Words) -> Reveal
     if not isinstance(measured, Measurement):
         raise TypeError("reveal takes a guess and what `measure` found: reveal(guess, measured).")
     if guess is ...:
-        state = say("Replace the three dots after `guess =`, and run both cells again.")
+        state = say("Replace the three dots after `guess =`, and run the cells from there again.")
         return Reveal(say("Make a guess first."), state, "idle", measured, why, words)
     if refusal := _refusal(guess, measured):
         return Reveal(say("That is no guess yet."), refusal, "idle", measured, why, words)

@@ -151,6 +151,9 @@ class Stream(Protocol):
     def next(self) -> StreamItem | TaskEnd:
         """Wait for the next; after the last one its task's end. Our error if that is lost."""
 
+    def took(self, taken: int) -> None:
+        """So many were taken by who reads them: the task may be ``ahead`` of that. Any thread."""
+
     def close(self) -> None:
         """No more are wanted."""
 

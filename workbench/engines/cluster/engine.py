@@ -19,33 +19,29 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Self
 
 from workbench import context
-from workbench.client.survey import main_variables, survey
 from workbench.client.task_prints import TaskPrints
-from workbench.core.events import ID_BITS, PROGRESS, About, Output
+from workbench.core.events import ID_BITS, PROGRESS, Output
 from workbench.core.snapshot import (
     Account,
     Change,
-    JobRecord,
-    ObjectDescription,
-    Snapshot,
 )
-from workbench.engines.base import CollectedJob, Engine, OutputSink, Shown
+from workbench.engines.base import Engine, OutputSink
 from workbench.engines.base import Running as RunningNow
 from workbench.engines.cluster.backend import BEGAN, ENDED, Backend, Message, Native, TaskEnd
-from workbench.engines.cluster.entries import FAILED, READY, UNKNOWN, Entries, KnownObject
+from workbench.engines.cluster.entries import FAILED, READY, Entries, KnownObject
 from workbench.engines.cluster.hosting import Hosting
+from workbench.engines.cluster.jobs import ClusterJobs
 from workbench.engines.cluster.looking import Looking
 from workbench.engines.cluster.outputs import MISSING, Outputs
 from workbench.engines.cluster.parcels import Packer
+from workbench.engines.cluster.serializers import SharedSerializers
 from workbench.engines.cluster.store import ClusterStore, of_object
 from workbench.engines.cluster.tasks import ClusterTasks
 from workbench.engines.lending_future import Lending
-from workbench.engines.observed import PolledChanges
 from workbench.engines.tally import CallTally
 from workbench.errors import WorkbenchError
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
-from workbench.serialization.registry import Custom
 
 ANSWER = 0.5
 """Seconds that somebody waits who only wants to see what a thing is."""
@@ -71,11 +67,11 @@ class ClusterEngine:
         self.prefix = prefix
         self.next_id = itertools.count((prefix << ID_BITS) + 1).__next__
         self.item_futures: dict[int, list[Future[None]]] = {}
-        self._known_serializers = 0
         self._namespace = namespace
         self._label = label
         side = "on the worker" if backend.blocks else "in this process"
         self.packer = Packer(self.session, prefix, self._native, side)
+        self.custom = SharedSerializers(backend, self.packer, self.next_id, self._check_open)
         self.entries = Entries(self, self._watched)
         self.outputs = Outputs()
         self._late: threading.Event | None = None
@@ -104,9 +100,10 @@ class ClusterEngine:
         self.find, self.names, self.name = store.find, store.names, store.name
         self.unname, self.state, self.identify = store.unname, store.state, store.identify
         self.stored_as, self.learn, self.stored = store.stored_as, store.learn, store.stored
+        self.put_from = store.put_from
         tasks = self.tasks = ClusterTasks(
             self, self.backend, self.entries, self.packer, store, self.outputs, hosting,
-            self._place, self._registered, self._settle, self._namespace,
+            self._place, self.custom.count, self._settle, self._namespace,
         )  # fmt: skip
         self.submit, self.create, self.call = tasks.submit, tasks.create, tasks.call
         self.cancel, self.withdraw, self.has_begun = tasks.cancel, tasks.withdraw, tasks.has_begun
@@ -118,6 +115,15 @@ class ClusterEngine:
         self.summary, self.snapshot = looking.summary, looking.snapshot
         self.why: Callable[..., Account | None] = looking.why
         self.search: Callable[[str, str, int], Change] = looking.search
+        self.describe, self.overview, self.changes = (
+            looking.describe, looking.overview, looking.changes,
+        )  # fmt: skip
+        self.held, self.held_in, self.shown = looking.held, looking.held_in, looking.shown
+        jobs = ClusterJobs(self, self.backend, self.entries, self._show)
+        self.jobs, self.shown_by, self.collect = jobs.jobs, jobs.shown_by, jobs.collect
+        custom = self.custom
+        self.register, self.deregister = custom.register, custom.deregister
+        self.reducers, self.know_serializers = custom.reducers, custom.know
         self.mimebundle = context.mimebundle
 
     def host(self, hosting: Hosting) -> None:
@@ -129,13 +135,16 @@ class ClusterEngine:
     def join(self) -> None:
         """Say that this driver is here; from now on what tasks show comes."""
         self.backend.ask("join", self.prefix, os.getpid(), self._label)
-        self._know(0)
+        self.custom.know_all()
         self.backend.listen(self.prefix, self._heard)
 
     # -- what the parts ask ----------------------------------------------------------------------
 
     def _native(self, ref: ObjectRef) -> Native:
         return self.store.native(ref)
+
+    def _check_open(self) -> None:
+        self.store.check_open()
 
     def _task_name(self) -> str:
         return "" if self.hosting is None else self.hosting.work.name
@@ -176,9 +185,10 @@ class ClusterEngine:
     def _show(self, message: Message) -> None:
         if self.output is None:
             return
-        task = message.job or message.task
         try:
-            self.output(Output(task, message.kind, message.data, message.origin, message.worker))
+            self.output(
+                Output(message.task, message.kind, message.data, message.origin, message.worker)
+            )
         except Exception:  # what shows output must not be able to end the channel
             traceback.print_exc(file=sys.__stderr__)
 
@@ -200,42 +210,6 @@ class ClusterEngine:
             self._late.clear()
             for task in self.outputs.late(time.monotonic()):
                 self._show(Message(task, "stderr", MISSING.encode(), self.origin(), 0))
-
-    # -- custom serializers ----------------------------------------------------------------------
-
-    def register(
-        self, cls: type, serializer: Callable[[Any], Any], deserializer: Callable[[Any], Any]
-    ) -> None:
-        self.store.check_open()
-        if cls is ObjectRef:
-            raise TypeError("An ObjectRef has its own serializer: what it refers to stays alive.")
-        custom = Custom(cls, serializer, deserializer)
-        parts = {cls.__name__: cls, "serializer": serializer, "deserializer": deserializer}
-        packed = self.packer.packed((cls, serializer, deserializer), lambda: parts)[1]
-        number = self.packer.registry.add(custom, self.next_id)
-        self._known_serializers = self.backend.ask("register", number, packed.inline())
-
-    def deregister(self, cls: type) -> None:
-        number = self.packer.registry.remove(cls)
-        if number is not None:
-            self._known_serializers = self.backend.ask("register", number, b"")
-
-    def reducers(self) -> Mapping[type, Callable[[Any], Any]]:
-        return self.packer.reducers([])
-
-    def _registered(self) -> int:
-        return self._known_serializers
-
-    def know_serializers(self, count: int) -> None:
-        """So many were registered by now, anywhere."""
-        if count > self._known_serializers:
-            self._know(self._known_serializers)
-
-    def _know(self, since: int) -> None:
-        news = self.backend.ask("serializers", since)
-        for number, payload in news:
-            self.packer.registry.tell(number, payload)
-        self._known_serializers = since + len(news)
 
     # -- waiting in tasks ------------------------------------------------------------------------
 
@@ -267,38 +241,12 @@ class ClusterEngine:
         return future
 
     def took(self, stream: ObjectRefGenerator, taken: int, at_once: bool) -> None:
-        """The system holds the task back by itself."""
+        self.tasks.took(stream.id, taken)
 
     # -- looking ---------------------------------------------------------------------------------
 
-    def describe(self, ref: ObjectRef) -> ObjectDescription | None:
-        return self.looking.describe(ref)
-
-    def overview(self) -> Snapshot | None:
-        try:
-            return self.looking.summary()
-        except (WorkbenchError, TimeoutError):
-            return None
-
-    def changes(self) -> PolledChanges:
-        return PolledChanges(self.snapshot, lambda: self.ended is not None)
-
     def settle(self) -> None:
         """What it is asked for next is as new as it can be."""
-
-    def held(self) -> dict[int, tuple[tuple[str, str], ...]]:
-        return survey(self.store.held_by, {**main_variables(), **self.roots()})
-
-    def held_in(self, value: Any, name: str) -> dict[int, tuple[tuple[str, str], ...]]:
-        return survey(self.store.held_by, {name: value})
-
-    def shown(self, array: Any) -> Shown | None:
-        id = self.store.shown_by(array)
-        entry = None if id is None else self.entries.get(id)
-        if id is None:
-            return None
-        about = entry.about.type if entry is not None and entry.about is not None else ""
-        return Shown(id, self.looking.names_of(id), about)
 
     def running(self) -> RunningNow:
         hosting = self.hosting
@@ -337,49 +285,9 @@ class ClusterEngine:
     def refresh(self) -> None:
         """Tasks look for edited modules when they are told so in their heads."""
 
-    # -- background cells ------------------------------------------------------------------------
-
-    def jobs(self) -> tuple[JobRecord, ...]:
-        found: tuple[JobRecord, ...] = self.backend.ask("jobs")
-        return found
-
-    def shown_by(self, job: int) -> tuple[Output, ...] | None:
-        found: tuple[Output, ...] | None = self.backend.ask("shown_by", job)
-        return found
-
-    def collect(self, job: int, name: str = "") -> CollectedJob | None:
-        found = self.backend.ask("collect", job, self.prefix, self.origin(), name)
-        if found is None:
-            return None
-        results: list[ObjectRef | None] = []
-        for task, end in zip(found.tasks, found.ends, strict=True):
-            results += self._collected(task.task, task.natives[1:], task.binds, end, name)
-        if not name and self.output is not None:
-            for output in found.outputs:
-                self._show(
-                    Message(
-                        output.task, output.kind, output.data, self.origin(), self.prefix,
-                        job, output.worker,
-                    )
-                )  # fmt: skip
-        return CollectedJob(found.record, results)
-
-    def _collected(
-        self, task: int, natives: Sequence[Native], binds: Sequence[str], end: TaskEnd | None,
-        name: str,
-    ) -> list[ObjectRef | None]:  # fmt: skip
-        refs: list[ObjectRef | None] = []
-        for number, native in enumerate(natives):
-            if name and (number == 0 or binds[number - 1 : number] != (name,)):
-                continue
-            ref, entry = self.entries.new(task + number, native, UNKNOWN)
-            entry.task, entry.job = task, task
-            if end is not None and number < len(end.failed):
-                about: About | None = end.abouts[number]
-                state = FAILED if end.failed[number] else READY
-                self.entries.settle(ref.id, state, about)
-            refs.append(ref)
-        return refs
+    def put_from(self, value: Any) -> ObjectRef | None:
+        """Nobody keeps that here: who asks stores the value."""
+        return None
 
     # -- the session -----------------------------------------------------------------------------
 

@@ -370,7 +370,7 @@ class Hosting:
         if isinstance(error, STOPPED) and self.interrupts.is_stopping(head.task):
             timeout = 0.0 if head.spec is None else head.spec.timeout
             if timeout and head.task not in self.stopped:
-                text = f"`{head.name}` ran for longer than its timeout of {timeout:g} s."
+                text = f"`{head.name}` ran longer than its timeout, {timeout:g} s."
                 return "stopped", (refused("timeout", text),) * owed
             return "stopped", (refused("cancelled", f"`{head.name}` was stopped."),) * owed
         shown = no_actor(error, head.actor) if head.method == CREATION else error

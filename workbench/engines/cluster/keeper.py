@@ -37,7 +37,8 @@ class Named(NamedTuple):
 
 
 class JobTask(NamedTuple):
-    """One task of a job, as it is announced: ``natives`` are those of its results."""
+    """One task of a job, as it is announced; ``natives`` are those of its end and its results, once
+    it was submitted."""
 
     task: int
     group: int
@@ -46,7 +47,7 @@ class JobTask(NamedTuple):
     size: int
     audience: int
     origin: int
-    natives: tuple[Native, ...]
+    natives: tuple[Native, ...] = ()
 
 
 class _Driver:
@@ -113,6 +114,7 @@ class Keeper:
         self._drivers: dict[int, _Driver] = {}
         self._numbers = itertools.count(1)
         self._workers: dict[str, WorkerRecord] = {}
+        self._nodes: dict[int, str] = {}  # by worker
         self._names: dict[str, Named] = {}
         self._serializers: list[tuple[int, bytes]] = []
         self._jobs: dict[int, _Job] = {}  # by id
@@ -143,7 +145,12 @@ class Keeper:
         """A worker's number, small and the same as long as it lives."""
         if key not in self._workers:
             self._workers[key] = WorkerRecord(len(self._workers) + 1, pid, "idle", ())
+            self._nodes[self._workers[key].number] = node
         return self._workers[key].number
+
+    def node_of(self, number: int) -> str:
+        """Where that worker is."""
+        return self._nodes[number]
 
     def workers(self) -> tuple[WorkerRecord, ...]:
         """All that have come."""
@@ -251,6 +258,20 @@ class Keeper:
             self._forget_old()
         job.tasks[task.task] = task
         self._job_of[task.task] = job.first.task
+
+    def made(self, task: int, natives: tuple[Native, ...]) -> None:
+        """What the system knows its results by: they live as long as the job is remembered."""
+        job = self._jobs.get(self._job_of.get(task, 0))
+        if job is not None and task in job.tasks:
+            job.tasks[task] = job.tasks[task]._replace(natives=natives)
+
+    def unfinished(self, tasks: Iterable[int]) -> list[int]:
+        """These tasks; for a job's first one, which stands for all, those that aren't over."""
+        found: list[int] = []
+        for task in tasks:
+            job = self._jobs.get(task)
+            found += [task] if job is None else [each for each in job.tasks if each not in job.ends]
+        return list(dict.fromkeys(found))
 
     def ended(self, end: TaskEnd) -> None:
         """A job's task is over, and said nothing itself: its process has died, or it never ran."""

@@ -7,6 +7,7 @@ import os
 import time
 from typing import Any
 
+from workbench.client.survey import main_variables, survey
 from workbench.core.events import About, Place
 from workbench.core.snapshot import (
     A_RESULT,
@@ -22,7 +23,9 @@ from workbench.core.snapshot import (
 from workbench.engines.cluster.backend import Backend, ClusterParts
 from workbench.engines.cluster.entries import FAILED, PENDING, UNKNOWN, Entries, KnownObject
 from workbench.engines.cluster.tasks import ClusterTasks
-from workbench.errors import SessionError
+from workbench.engines.observed import PolledChanges
+from workbench.engines.records import Shown
+from workbench.errors import SessionError, WorkbenchError
 from workbench.ref import ObjectRef
 
 SCOPE = "what this process holds, and what has a name"
@@ -119,6 +122,38 @@ class Looking:
             task = TaskRecord(entry.name or A_RESULT, "running")
         return ObjectDescription(record, clients, task)
 
+    def overview(self) -> Snapshot | None:
+        """The session, for a card; None if nobody answers."""
+        try:
+            return self.snapshot()
+        except (WorkbenchError, TimeoutError):
+            return None
+
+    def changes(self) -> PolledChanges:
+        """The session, followed."""
+        return PolledChanges(self.snapshot, lambda: self._engine.ended is not None)
+
+    def held(self) -> dict[int, tuple[tuple[str, str], ...]]:
+        """Where this process holds what, as far as that is found soon."""
+        return survey(self._held_by, {**main_variables(), **self._engine.roots()})
+
+    def held_in(self, value: Any, name: str) -> dict[int, tuple[tuple[str, str], ...]]:
+        """The same in one value."""
+        return survey(self._held_by, {name: value})
+
+    def _held_by(self, thing: Any) -> tuple[int | None, str]:
+        found: tuple[int | None, str] = self._engine.store.held_by(thing)
+        return found
+
+    def shown(self, array: Any) -> Shown | None:
+        """The object whose bytes an array shows."""
+        id = self._engine.store.shown_by(array)
+        if id is None:
+            return None
+        entry = self._entries.get(id)
+        about = entry.about.type if entry is not None and entry.about is not None else ""
+        return Shown(id, self.names_of(id), about)
+
     def search(self, pattern: str, order: str, most: int) -> Change:
         """Of the objects that match, those that come first."""
         now = self.snapshot()
@@ -141,7 +176,7 @@ class Looking:
             return None
         pins = [PinRecord("name", detail=name) for name in record.names]
         me = next((c.client for c in now.clients if c.pid == os.getpid()), 0)
-        places = self._engine.held().get(record.id, ())
+        places = self.held().get(record.id, ())
         if self._entries.find(record.id) is not None or places:
             found = tuple(Place(kind, path) for path, kind in places)
             kinds = {kind for _, kind in places} or {"ref"}

@@ -157,6 +157,11 @@ def inlined(stored: StoredValue) -> StoredValue:
     return stored._replace(header=done.inline(), buffers=())
 
 
+def again(stored: StoredValue) -> StoredValue:
+    """One that came, as it may be sent."""
+    return stored._replace(buffers=tuple(map(pickle.PickleBuffer, stored.buffers)))
+
+
 def contents(stored: StoredValue) -> codec.Contents:
     """The bytes of a value that is there, apart, without a copy. LookupError if it failed."""
     if stored.failed:

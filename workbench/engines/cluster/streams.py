@@ -13,6 +13,8 @@ from workbench.engines.cluster.parcels import Packer
 from workbench.errors import WorkbenchError
 from workbench.ref_generator import ObjectRefGenerator
 
+EVERYTHING = 1 << 62
+
 Settle = Callable[[TaskEnd, Callable[[TaskEnd], None]], None]
 
 
@@ -42,6 +44,8 @@ class StreamReader:
         self._over = over
         self._task = reader.id
         self._reader = weakref.ref(reader)
+        # Nobody reads on: what waits for that is fetched, and the next item ends it.
+        weakref.finalize(reader, stream.took, EVERYTHING).atexit = False
         self._made = 0
         name = "workbench-stream"
         threading.Thread(target=self._serve, name=name, daemon=True).start()

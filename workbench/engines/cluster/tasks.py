@@ -95,6 +95,8 @@ class ClusterTasks:
         self._settle = settle
         self._namespace = namespace
         self.running: dict[int, RunningTask] = {}
+        self._stopped: set[int] = set()  # of these
+        self._streams: dict[int, Stream] = {}
 
     @property
     def namespace(self) -> str:
@@ -148,7 +150,10 @@ class ClusterTasks:
             task, head.name, origin, job if keep else 0, tuple(ids), head.actor, self._task
         )
         self.running[task] = own
-        self._outputs.expect(task) if self._hosting is None else None
+        if self._hosting is None:
+            self._outputs.expect(task)
+        if keep and isinstance(options, CellOptions):
+            self._announce(own, options)  # before it can show anything
         try:
             if actor is None:
                 made = self._backend.submit(encode(head), packed.dep_natives, more, launch)
@@ -161,22 +166,17 @@ class ClusterTasks:
         if not isinstance(made, list):
             return self._stream(own, refs[0], made, options.max_ahead)
         self._note(refs, made[1:])
-        if keep and isinstance(options, CellOptions):
-            self._announce(own, options, tuple(made))
+        if keep:
+            self._backend.tell("made", task, tuple(made))
         self._backend.on_done(made[0], partial(self._done, own))
         return (refs[0] if given in (1, DYNAMIC) else refs) if refs else None
 
-    def _announce(
-        self, own: RunningTask, options: CellOptions, natives: tuple[Native, ...]
-    ) -> None:
+    def _announce(self, own: RunningTask, options: CellOptions) -> None:
         audience, origin = self._place()
-        self._backend.tell(
-            "job",
-            JobTask(
-                own.task, options.group, options.job, options.binds, options.size, audience, origin,
-                natives,
-            ),
-        )  # fmt: skip
+        job = JobTask(
+            own.task, options.group, options.job, options.binds, options.size, audience, origin
+        )
+        self._backend.tell("job", job)
 
     def _expect(self, head: Head, ids: list[int], task: int) -> list[ObjectRef]:
         refs = []
@@ -282,6 +282,8 @@ class ClusterTasks:
             self._settle(end, partial(self._completed, own))
             return
         error = end if isinstance(end, WorkbenchError) else WorkbenchError(str(end))
+        if own.task in self._stopped or isinstance(error, TaskCancelledError):
+            error = TaskCancelledError(f"`{own.name}` was stopped.")
         if own.job:
             how = "stopped" if isinstance(error, TaskCancelledError) else "failed"
             self._backend.tell("ended", TaskEnd(own.task, how, 0.0))
@@ -290,6 +292,8 @@ class ClusterTasks:
 
     def _completed(self, own: RunningTask, end: TaskEnd) -> None:
         self.running.pop(own.task, None)
+        self._stopped.discard(own.task)
+        self._streams.pop(own.task, None)
         self._backend.forget(own.task)
         for id, failed, about in zip(own.ids, end.failed, end.abouts, strict=False):
             self._entries.settle(id, FAILED if failed else READY, about)
@@ -300,6 +304,8 @@ class ClusterTasks:
 
     def _over(self, own: RunningTask, error: WorkbenchError | None) -> None:
         self.running.pop(own.task, None)
+        self._stopped.discard(own.task)
+        self._streams.pop(own.task, None)
         self._backend.forget(own.task)
         for id in own.ids if error is not None else ():
             self._entries.settle(id, FAILED, error=error)
@@ -316,18 +322,31 @@ class ClusterTasks:
     ) -> ObjectRefGenerator:
         reader = ObjectRefGenerator(end, engine_of(end), ahead)
         engine = self._engine
+        self._streams[own.task] = stream
         StreamReader(
             self._entries, self._packer, reader, stream, engine.next_id, engine.item_futures,
             self._settle, partial(self._over, own),
         )  # fmt: skip
         return reader
 
+    def took(self, task: int, taken: int) -> None:
+        """Of that stream so many items were taken."""
+        stream = self._streams.get(task)
+        if stream is not None:
+            stream.took(taken)
+
     # -- stopping --------------------------------------------------------------------------------
 
     def cancel(self, ref: ObjectRef, force: bool, recursive: bool) -> None:
         entry = self._entries.of(ref)
         if not entry.is_over:
-            self._backend.stop([entry.task or ref.id], force)
+            task = entry.task or ref.id
+            group = [each.task for each in list(self.running.values()) if each.job == task]
+            self._stop(group or [task], force)  # a job's first task stands for all
+
+    def _stop(self, tasks: list[int], force: bool) -> None:
+        self._stopped.update(task for task in tasks if task in self.running)
+        self._backend.stop(tasks, force)
 
     def withdraw(self, ref: ObjectRef) -> bool:
         entry = self._entries.of(ref)
@@ -352,7 +371,7 @@ class ClusterTasks:
         others = [job for job in jobs if job not in {r.job for r in self.running.values()}]
         if not chosen and not others:
             return True
-        self._backend.stop([*chosen, *others], force)
+        self._stop([*chosen, *others], force)
         return self._entries.wait(lambda: not any(task in self.running for task in chosen), timeout)
 
     # -- actors ----------------------------------------------------------------------------------

@@ -19,12 +19,10 @@ class Taker(Protocol):
 class ItemStream:
     """The items of one stream; read by one thread. A `cluster.backend.Stream`."""
 
-    def __init__(self, taker: Taker, key: str, task: int, ahead: int) -> None:
+    def __init__(self, taker: Taker, key: str, task: int) -> None:
         self._taker = taker
         self._key = key
         self._task = task
-        self._ahead = ahead
-        self._taken = self._told = 0
         self._queue: queue.SimpleQueue[tuple[DaskRef, bool] | None] = queue.SimpleQueue()
         self.hold: KeyHold | None = None
 
@@ -44,11 +42,10 @@ class ItemStream:
             if self.hold.error is not None:
                 raise self.hold.error
             return self.hold.end or TaskEnd(self._task, "failed", 0.0)
-        self._taken += 1
-        if self._taken - self._told > self._ahead // 2:
-            self._told = self._taken
-            self._taker.took(self._key, self._task, self._taken)
         return StreamItem(came[0], None, came[1])
+
+    def took(self, taken: int) -> None:
+        self._taker.took(self._key, self._task, taken)
 
     def close(self) -> None:
         self._taker.took(self._key, self._task, -1)

@@ -26,3 +26,12 @@ def key_of(session: str, name: str, id: int) -> str:
     prefix = re.sub(r"\W+", "_", name).strip("_")[:40] or "task"
     digest = hashlib.blake2b(session.encode(), digest_size=6).hexdigest()
     return f"{prefix}-{digest}{id:016x}"
+
+
+def id_of(key: object) -> int | None:
+    """The id of what has the key; None if that is none of ours."""
+    found = _OURS.search(key) if type(key) is str else None
+    return None if found is None else int(found[1], 16)
+
+
+_OURS = re.compile(r"-[0-9a-f]{12}([0-9a-f]{16})$")

@@ -119,10 +119,16 @@ class WorkerSide:
 
     # -- on the event loop -------------------------------------------------------------------------
 
-    def stop(self, task: int, force: bool) -> None:
-        """Stop a task that was sent here."""
-        if not self.actors.stop(task, force):
-            self.slots.stop(task, force)
+    def stop(self, key: str, session: str, task: int, force: bool) -> None:
+        """Stop a task that was sent here. One that hasn't begun is the scheduler's to drop."""
+        if not self.actors.stop(task, force) and not self.slots.stop(task, force):
+            message = {"op": "workbench_unbegun", "key": key, "session": session, "task": task}
+            self._worker.batched_send(message)
+
+    def abandon(self, task: int) -> None:
+        """Nobody wants its result any more."""
+        if not self.actors.stop(task, force=False):
+            self.slots.stop(task, force=True)
 
     def took(self, task: int, taken: int) -> None:
         self.slots.tell(task, TookItems(task, taken))
@@ -157,6 +163,7 @@ class WorkbenchWorker(WorkerPlugin):  # type: ignore[misc]
         worker.handlers[READ] = reader(store)
         worker.handlers["workbench_state"] = lambda: pickle.dumps(side.slots.pids())
         worker.stream_handlers["workbench_stop"] = side.stop
+        worker.stream_handlers["workbench_abandon"] = side.abandon
         worker.stream_handlers["workbench_took"] = side.took
         worker.stream_handlers["workbench_kill_actor"] = side.kill_actor
         worker.stream_handlers["workbench_skip"] = side.skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
@@ -18,15 +19,15 @@ from workbench.engines.cluster.backend import (
     TaskEnd,
 )
 from workbench.engines.cluster.heads import decode
+from workbench.engines.cluster.parcels import inlined
 
 encode_end = msgspec.msgpack.Encoder().encode
-decode_end = msgspec.msgpack.Decoder(TaskEnd).decode
 
 
 def _host(session: str) -> Any:
     from workbench.engines.ray import worker  # in Ray's worker alone
 
-    return worker.hosting(session)
+    return worker.hosting(session, sys.modules[__name__])
 
 
 def run(head: bytes, inside: Sequence[Native], *deps: StoredValue) -> Any:
@@ -95,11 +96,10 @@ class _Made:
     """What both kinds of actors have: how they were made, and what a handle of them stands for."""
 
     def __init__(
-        self, head: bytes, described: Sequence[Native], inside: Sequence[Native],
-        *deps: StoredValue,
-    ) -> None:  # fmt: skip
+        self, head: bytes, described: StoredValue, inside: Sequence[Native], *deps: StoredValue
+    ) -> None:
         self._head = decode(head)
-        self._described = list(described)
+        self._described = inlined(described)
         self._host = _host(self._head.session)
         self._host.is_restarted = ray.get_runtime_context().was_current_actor_reconstructed
         self._given = deps, inside
@@ -135,8 +135,8 @@ class PlainActor(_Made):
         """How its making ended."""
         return encode_end(self._end)
 
-    def described(self) -> tuple[int, list[Native]]:
-        """Its id, and what a handle of it stands for."""
+    def described(self) -> tuple[int, StoredValue]:
+        """Its id, and the value that a handle of it stands for."""
         return self._head.task, self._described
 
     def call(self, head: bytes, inside: Sequence[Native], *deps: StoredValue) -> Any:
@@ -171,8 +171,8 @@ class AsyncActor(_Made):
         """How its making ended."""
         return encode_end(await self._made())
 
-    async def described(self) -> tuple[int, list[Native]]:
-        """Its id, and what a handle of it stands for."""
+    async def described(self) -> tuple[int, StoredValue]:
+        """Its id, and the value that a handle of it stands for."""
         return self._head.task, self._described
 
     async def call(self, head: bytes, inside: Sequence[Native], *deps: StoredValue) -> Any:
@@ -218,7 +218,7 @@ def create(
         options["lifetime"] = "detached"
     if not launch.in_order:
         options["allow_out_of_order_execution"] = True
-    actor = cls.options(**options).remote(head, [described], list(inside), *deps)
+    actor = cls.options(**options).remote(head, ray.get(described), list(inside), *deps)
     return actor, actor.created.remote()
 
 

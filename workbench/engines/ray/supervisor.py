@@ -14,10 +14,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import ray
+from msgspec.structs import replace
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from workbench.core.snapshot import WorkerRecord
 from workbench.engines.cluster.backend import Launch, Native, StoredValue, TaskEnd
 from workbench.engines.cluster.keeper import Keeper
+from workbench.engines.cluster.parcels import again
 from workbench.engines.ray import calls
 from workbench.engines.ray.node import NodeAgent
 
@@ -26,13 +29,6 @@ POLL = 10.0
 
 AWAY = 30.0
 """Seconds without asking after which a driver has gone: its kernel was killed."""
-
-NAMESPACE = "workbench"
-
-
-def name_of(session: str) -> str:
-    """Under which name Ray knows the supervisor of the session that people call so."""
-    return f"workbench:{session}"
 
 
 class Supervisor:
@@ -45,7 +41,7 @@ class Supervisor:
         self._asked: dict[int, float] = {}
         self._agents: dict[str, Any] = {}
         self._owned: dict[int, Native] = {}  # first natives of tasks that it submitted
-        self._natives: dict[int, list[Native]] = {}
+        self._stopped: set[int] = set()  # of these
         self._watches: set[asyncio.Task[None]] = set()
         self._look_for_nodes()
 
@@ -106,7 +102,7 @@ class Supervisor:
 
     async def put(self, stored: StoredValue) -> list[Native]:
         """Store a value that outlives its maker."""
-        return [ray.put(stored)]
+        return [ray.put(again(stored))]
 
     async def submit(
         self, head: bytes, deps: Sequence[Native], inside: Sequence[Native], launch: Launch
@@ -114,7 +110,6 @@ class Supervisor:
         """Submit a task that outlives who asks for it."""
         made = calls.submit(head, deps, inside, launch)
         self._owned[launch.task] = made[0]
-        self._natives[launch.task] = made
         watch = asyncio.ensure_future(self._watch(launch.task, made[0]))
         self._watches.add(watch)
         watch.add_done_callback(self._watches.discard)
@@ -127,24 +122,30 @@ class Supervisor:
         except asyncio.CancelledError:
             raise
         except BaseException as error:
-            how = "stopped" if isinstance(error, ray.exceptions.TaskCancelledError) else "failed"
+            cancelled = isinstance(error, ray.exceptions.TaskCancelledError)
+            how = "stopped" if cancelled or task in self._stopped else "failed"
             self._keeper.ended(TaskEnd(task, how, 0.0))
         self._owned.pop(task, None)
+        self._stopped.discard(task)
 
     # -- stopping -------------------------------------------------------------------------------
 
     async def stop(self, tasks: Sequence[int], force: bool) -> list[int]:
-        """Stop tasks that run somewhere, or are its own; returns those that do neither."""
+        """Stop tasks that run somewhere, or are its own; returns those that their submitters have
+        to withdraw: they are queued, or would be tried again."""
+        tasks = self._keeper.unfinished(tasks)
         left = set(tasks)
         self._look_for_nodes()
-        answers = [agent.stop.remote(list(tasks), force) for agent in self._agents.values()]
+        answers = [agent.stop.remote(tasks, force) for agent in self._agents.values()]
         for answer in answers:
             with contextlib.suppress(ray.exceptions.RayError):
                 left -= set(await answer)
-        for task in [task for task in left if task in self._owned]:
-            ray.cancel(self._owned[task], force=False)
+        for task in [task for task in tasks if task in self._owned]:
+            self._stopped.add(task)
+            if force or task in left:  # queued, or it would be tried again
+                ray.cancel(self._owned[task], force=False)
             left.discard(task)
-        return list(left)
+        return tasks if force else list(left)
 
     async def running(self) -> dict[int, tuple[str, int]]:
         """The tasks that run, with their nodes and processes."""
@@ -155,6 +156,19 @@ class Supervisor:
                     (task, (node, pid)) for task, pid in (await agent.running.remote()).items()
                 )
         return found
+
+    async def workers(self) -> tuple[WorkerRecord, ...]:
+        """The processes that have run something of the session and live."""
+        found: dict[tuple[str, int], int] = {}
+        for node, agent in self._agents.items():
+            with contextlib.suppress(ray.exceptions.RayError):
+                here = await agent.processes.remote()
+                found.update(((node, pid), count) for pid, count in here.items())
+        return tuple(
+            replace(record, state="running" if found[place] else "idle")
+            for record in self._keeper.workers()
+            if (place := (self._keeper.node_of(record.number), record.pid)) in found
+        )
 
     def _look_for_nodes(self) -> None:
         alive = {node["NodeID"] for node in ray.nodes() if node["Alive"]}

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+from typing import Any
 
 import ray
 
@@ -13,8 +14,8 @@ from workbench import context, error_notes
 from workbench.engines.cluster.channel import ChannelLink
 from workbench.engines.cluster.engine import ClusterEngine
 from workbench.engines.cluster.hosting import Hosting
-from workbench.engines.ray.backend import RayBackend
 from workbench.engines.ray.node import RunningTasks
+from workbench.engines.ray.system import RayBackend
 from workbench.host.fd_capture import FdCapture
 from workbench.host.setup import set_up
 from workbench.interop.registration import register_when_imported
@@ -23,22 +24,22 @@ _hostings: dict[str, Hosting] = {}
 _lock = threading.Lock()
 
 
-def hosting(session: str) -> Hosting:
-    """What runs that session's tasks in this process."""
+def hosting(session: str, calls: Any) -> Hosting:
+    """What runs that session's tasks in this process. ``calls`` is the module of that name."""
     found = _hostings.get(session)
     if found is None:
         with _lock:
             found = _hostings.get(session)
             if found is None:
-                found = _hostings[session] = _set_up(session)
+                found = _hostings[session] = _set_up(session, calls)
     return found
 
 
-def _set_up(session: str) -> Hosting:
+def _set_up(session: str, calls: Any) -> Hosting:
     captures = FdCapture(), FdCapture()
     for number, capture in enumerate(captures, 1):
         capture.divert(number)
-    backend = RayBackend.in_worker(session)
+    backend = RayBackend.in_worker(session, calls)
     here = ray.get_runtime_context()
     worker = backend.ask("enroll", here.get_worker_id(), os.getpid(), here.get_node_id())
     engine = ClusterEngine(backend)

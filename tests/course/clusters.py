@@ -1,0 +1,33 @@
+"""Answers to notebook 10."""
+
+from __future__ import annotations
+
+from tests.course.answers import Answers, Wrong
+
+HIGHEST = """
+get_ipython().run_cell_magic("remote", "-w --map part=range(4)", '''
+highest = int(np.array_split(land, 4)[part].{}())
+''')
+"""
+
+ANSWERS = Answers(
+    guesses={"there": "guess = 0", "same": "guess = 'the same'"},
+    wrong={
+        "no_file": [
+            Wrong("highest = 7", "`highest` is int"),
+            Wrong(HIGHEST.format("min"), "and the land has", "almost"),
+        ],
+        "line": [
+            Wrong("line = 'start'", "doesn't begin with"),
+            Wrong("line = '%workbench start'", "on this machine"),
+            Wrong("line = '%workbench start --engine ray'", "on ray"),
+            Wrong("line = '%workbench start --engine ray --address tcp://a:1'", "they differ"),
+            Wrong("line = '%workbench start --workers 4'", "--workers isn't needed"),
+            Wrong("line = '%workbench start --engine dask'", "at no address", "almost"),
+        ],
+    },
+    right={
+        "no_file": HIGHEST.format("max"),
+        "line": "line = '%workbench start --address tcp://10.0.0.7:8786'",
+    },
+)

@@ -1,0 +1,162 @@
+"""What of a cluster's session outlives its kernel: names, background cells, what these showed."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from workbench.engines.cluster.backend import BEGAN, ENDED, Message, TaskEnd
+from workbench.engines.cluster.keeper import JobTask, Keeper, batch_of
+
+ME, OTHER, JOB = 11, 12, 100
+
+
+class World:
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.woken: list[int] = []
+        self.keeper = Keeper(lambda: self.now, self.woken.append)
+        self.keeper.join(ME, 1, "me")
+
+    def push(self, *messages: Message) -> None:
+        self.keeper.push(msgspec.msgpack.encode(list(messages)))
+
+    def take(self, audience: int = ME) -> list[Message]:
+        data = self.keeper.take(audience)
+        return batch_of(data) if data else []
+
+    def job(self, size: int = 1) -> None:
+        for task in range(JOB, JOB + size):
+            group = 0 if task == JOB else JOB
+            self.keeper.job(JobTask(task, group, "cell 1", ("x",), size, ME, 3))
+            self.keeper.made(task, ("end", "ran", "x"))
+
+    def shows(self, text: str, task: int = JOB) -> None:
+        self.push(Message(task, "stdout", text.encode(), 3, ME, JOB, 1))
+
+    def begins(self, task: int = JOB) -> None:
+        self.push(Message(task, BEGAN, b"", 3, ME, JOB, 1))
+
+    def ends(self, how: str = "done", task: int = JOB) -> None:
+        end = TaskEnd(task, how, 1.0, 0, (how != "done",) * 2, (None, None), 1)
+        self.push(Message(task, ENDED, msgspec.msgpack.encode(end), 3, ME, JOB, 1))
+
+    @property
+    def state(self) -> str:
+        (record,) = self.keeper.jobs()
+        return record.state
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_what_a_task_shows_goes_to_its_driver(world: World) -> None:
+    world.push(Message(1, "stdout", b"mine", 3, ME, 0, 1))
+    world.push(Message(2, "stdout", b"nobody's", 3, OTHER, 0, 1))
+    assert world.woken == [ME]
+    assert [message.data for message in world.take()] == [b"mine"]
+    assert world.take() == []
+
+
+def test_a_job_goes_its_way(world: World) -> None:
+    world.job()
+    assert world.state == "queued"
+    world.begins()
+    world.now = 2.0
+    world.shows("one\n")
+    assert world.state == "running"
+    world.ends()
+    (record,) = world.keeper.jobs()
+    assert (record.state, record.lines, record.seconds, record.worker) == ("done", 1, 2.0, 1)
+    assert [message.kind for message in world.take()] == [BEGAN, "stdout", ENDED]
+
+
+@pytest.mark.parametrize(("hows", "state"), [
+    (("done", "failed"), "failed"), (("done", "stopped"), "stopped"), (("done", "done"), "done"),
+])  # fmt: skip
+def test_a_job_of_several_tasks_ends_with_the_last(
+    world: World, hows: tuple[str, str], state: str
+) -> None:
+    world.job(2)
+    world.begins()
+    world.ends(hows[0])
+    assert world.state == "running"
+    world.ends(hows[1], JOB + 1)
+    assert world.state == state
+
+
+def test_a_job_is_collected_by_a_new_kernel_while_it_runs(world: World) -> None:
+    world.job()
+    world.begins()
+    world.shows("one\n")
+    world.keeper.leave(ME)
+    assert world.keeper.jobs()[0].kept
+    world.shows("two\n")
+    world.keeper.join(OTHER, 2, "again")
+    found = world.keeper.collect(JOB, OTHER, 9, "")
+    assert found is not None
+    assert b"".join(output.data for output in found.outputs) == b"one\ntwo\n"
+    assert found.tasks[0].natives == ("end", "ran", "x")
+    world.shows("three\n")
+    world.ends()
+    came = world.take(OTHER)
+    assert [(message.data, message.origin) for message in came[:1]] == [(b"three\n", 9)]
+    assert world.state == "done"
+
+
+def test_who_asks_for_one_variable_takes_no_output(world: World) -> None:
+    world.job()
+    world.shows("one\n")
+    world.keeper.leave(ME)
+    world.keeper.join(OTHER, 2, "again")
+    found = world.keeper.collect(JOB, OTHER, 9, "x")
+    assert found is not None
+    assert found.outputs == ()
+    assert world.keeper.jobs()[0].kept
+
+
+def test_a_task_whose_process_died_ends_too(world: World) -> None:
+    world.job()
+    world.begins()
+    world.keeper.ended(TaskEnd(JOB, "failed", 0.0))
+    assert world.state == "failed"
+    world.ends("done")  # it had said so itself, and that came late
+    world.keeper.ended(TaskEnd(JOB, "failed", 0.0))
+    assert len(world.keeper.jobs()) == 1
+
+
+def test_a_jobs_first_task_stands_for_all(world: World) -> None:
+    world.job(3)
+    world.ends("done", JOB + 1)
+    assert world.keeper.unfinished([JOB, 7, JOB + 2]) == [JOB, JOB + 2, 7]
+
+
+def test_names(world: World) -> None:
+    keeper = world.keeper
+    keeper.bind("a", 1, "one", None)
+    keeper.bind("ab", 2, "two", None)
+    keeper.bind("a", 3, "three", None)
+    assert sorted(keeper.named("a")) == ["a", "ab"]
+    found = keeper.find("a")
+    assert found is not None
+    assert found.native == "three"
+    keeper.rebind(3, "moved")
+    assert keeper.find("a") == found._replace(native="moved")
+    assert [each.id for each in keeper.identify(f"{2:016x}")] == [2]
+    keeper.dropped([3])
+    keeper.unbind("ab")
+    assert keeper.named() == {}
+
+
+def test_serializers_since(world: World) -> None:
+    keeper = world.keeper
+    assert keeper.register(1, b"one") == 1
+    assert keeper.register(2, b"two") == 2
+    assert keeper.serializers(1) == [(2, b"two")]
+
+
+def test_a_worker_keeps_its_number(world: World) -> None:
+    numbers = [world.keeper.enroll(key, 1, "node") for key in ("a", "b", "a")]
+    assert numbers == [1, 2, 1]

@@ -1,0 +1,82 @@
+"""A task is over when its end and all that it showed have come, in whichever order."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from workbench.engines.cluster.backend import Message, TaskEnd
+from workbench.engines.cluster.outputs import PATIENCE, Outputs
+
+TASK = 5
+
+
+def message(worker: int = 1, task: int = TASK) -> Message:
+    return Message(task, "stdout", b"text", 0, 0, worker=worker)
+
+
+def end(shown: int, worker: int = 1) -> TaskEnd:
+    return TaskEnd(TASK, "done", 0.0, shown, worker=worker)
+
+
+@pytest.mark.parametrize("order", sorted(set(itertools.permutations("mmme"))))
+def test_it_is_over_once_all_is_there_in_any_order(order: tuple[str, ...]) -> None:
+    outputs, over = Outputs(), list[TaskEnd]()
+    outputs.expect(TASK)
+    for step, what in enumerate(order):
+        assert not over, step
+        if what == "m":
+            outputs.came(message())
+        else:
+            outputs.ended(end(3), over.append, 0.0)
+    assert len(over) == 1
+    assert outputs.due() is None
+
+
+def test_what_shows_nothing_is_over_at_once() -> None:
+    outputs, over = Outputs(), list[TaskEnd]()
+    outputs.expect(TASK)
+    assert outputs.ended(end(0), over.append, 0.0)
+    assert over
+
+
+def test_a_task_nobody_expects_is_over_at_once() -> None:
+    outputs, over = Outputs(), list[TaskEnd]()
+    assert outputs.ended(end(9), over.append, 0.0)
+    assert over
+
+
+def test_it_is_complete_after_a_while_without() -> None:
+    outputs, over = Outputs(), list[TaskEnd]()
+    outputs.expect(TASK)
+    outputs.came(message())
+    assert not outputs.ended(end(2), over.append, 10.0)
+    assert outputs.due() == 10.0 + PATIENCE
+    assert outputs.late(10.0 + PATIENCE / 2) == []
+    assert outputs.late(10.0 + PATIENCE) == [TASK]
+    assert over
+    outputs.came(message())  # later than that: shown, and counted nowhere
+    assert outputs.due() is None
+
+
+def test_what_an_earlier_try_showed_counts_for_that() -> None:
+    outputs, over = Outputs(), list[TaskEnd]()
+    outputs.expect(TASK)
+    for _ in range(3):
+        outputs.came(message(worker=1))
+    outputs.ended(end(2, worker=2), over.append, 0.0)
+    outputs.came(message(worker=2))
+    assert not over
+    outputs.came(message(worker=2))
+    assert over
+
+
+def test_what_is_forgotten_is_no_longer_waited_for() -> None:
+    outputs, over = Outputs(), list[TaskEnd]()
+    outputs.expect(TASK)
+    outputs.ended(end(2), over.append, 0.0)
+    outputs.forget(TASK)
+    assert outputs.due() is None
+    outputs.came(message())
+    assert not over

@@ -1,0 +1,118 @@
+"""Values on their way through a cluster: what comes out is what went in, and nothing was copied."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+from workbench.engines.cluster import parcels
+from workbench.engines.cluster.backend import StoredValue
+from workbench.engines.cluster.parcels import Packer
+from workbench.errors import ForeignRefError, ObjectFreedError, TaskCancelledError
+from workbench.ref import ObjectRef
+from workbench.serialization import codec
+
+
+def packer(natives: dict[int, Any] | None = None) -> Packer:
+    known = {} if natives is None else natives
+    return Packer("session~1", 7, lambda ref: known[ref.id], "here")
+
+
+def travelled(stored: StoredValue) -> tuple[StoredValue, list[pickle.PickleBuffer]]:
+    """As a system moves it: pickled, its buffers apart and read-only where it comes."""
+    buffers: list[pickle.PickleBuffer] = []
+    data = pickle.dumps(stored, 5, buffer_callback=buffers.append)
+    came = pickle.loads(data, buffers=[bytes(buffer.raw()) for buffer in buffers])
+    return came, buffers
+
+
+VALUES = {
+    "nothing": None,
+    "a number": 7,
+    "a dict": {"a": [1, 2], "b": np.arange(5)},
+    "an array": np.arange(100_000.0),
+    "in Fortran's order": np.asfortranarray(np.arange(90_000.0).reshape(300, 300)),
+    "every second one": np.arange(100_000)[::2],
+    "dates": np.arange("2000", "2200", dtype="datetime64[h]"),
+    "none of a thing": np.empty((0, 3)),
+    "a record": {"x": np.ones((1000, 10)), "y": "text" * 10_000},
+    "a long list": list(range(30_000)),
+}
+
+
+@pytest.mark.parametrize("what", VALUES)
+def test_a_value_comes_out_as_it_went_in(what: str) -> None:
+    value = VALUES[what]
+    here = packer()
+    came, _ = travelled(here.pack(value, None))
+    for stored in (came, travelled(parcels.again(came))[0], parcels.inlined(came)):
+        np.testing.assert_equal(here.open(1, stored), value)
+
+
+def test_a_large_array_is_not_copied_on_either_side() -> None:
+    value = np.arange(100_000.0)
+    stored = packer().pack(value, None)
+    (buffer,) = stored.buffers
+    assert np.shares_memory(np.frombuffer(buffer, np.float64), value)
+    came, _ = travelled(stored)
+    read = packer().open(1, came)
+    assert np.shares_memory(read, np.frombuffer(came.buffers[0], np.float64))
+    assert not read.flags.writeable
+
+
+def test_a_copy_may_be_written_to() -> None:
+    came, _ = travelled(packer().pack(np.arange(100_000.0), None))
+    read = packer().open(1, came, copy=True)
+    read[0] = 5
+    assert packer().open(1, came)[0] == 0
+
+
+def test_refs_travel_with_their_natives() -> None:
+    class Engine:
+        session = "session~1"
+
+    ref: Any = ObjectRef(11, Engine())  # type: ignore[arg-type]
+    stored = packer({11: "native"}).pack({"deep": [ref]}, None)
+    assert (stored.inside, stored.natives) == ((11,), ("native",))
+
+
+def test_a_ref_of_another_session_is_refused() -> None:
+    def refuse(ref: ObjectRef) -> Any:
+        raise ForeignRefError("another's")
+
+    class Engine:
+        session = "session~2"
+
+    ref: Any = ObjectRef(11, Engine())  # type: ignore[arg-type]
+    with pytest.raises(ForeignRefError, match="another's"):
+        Packer("session~1", 7, refuse, "here").pack([ref], None)
+
+
+def test_contents_are_what_comparing_needs() -> None:
+    value = np.arange(100_000.0)
+    came, _ = travelled(packer().pack(value, None))
+    found = parcels.contents(came)
+    assert found.form is not None
+    assert found.form.shape == value.shape
+    assert found.buffers[0].nbytes == value.nbytes
+    assert parcels.contents(packer().pack("small", None)).form is None
+
+
+def test_what_stands_for_an_error_raises_it() -> None:
+    refusals = {"cancelled": TaskCancelledError, "freed": ObjectFreedError}
+    for code, kind in refusals.items():
+        with pytest.raises(kind, match="so it is"):
+            packer().open(1, parcels.refused(code, "so it is"))
+    with pytest.raises(LookupError):
+        parcels.contents(parcels.refused("freed", "gone"))
+
+
+def test_an_about_says_what_it_is_and_took() -> None:
+    about = packer().pack(np.ones(1000), None, site="Cell In[1]").about
+    assert about is not None
+    assert (about.type, about.outband, about.site) == (
+        codec.describe(np.ones(1000)), 8000, "Cell In[1]",
+    )  # fmt: skip

@@ -1,0 +1,67 @@
+"""Background cells of a session on a cluster, as people ask for them again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from workbench.core.events import About, Output
+from workbench.core.snapshot import JobRecord
+from workbench.engines.cluster.backend import Backend, Message, Native, TaskEnd
+from workbench.engines.cluster.entries import FAILED, READY, UNKNOWN, Entries
+from workbench.engines.records import CollectedJob
+from workbench.ref import ObjectRef
+
+
+class ClusterJobs:
+    """See the module. ``show`` shows a message here."""
+
+    def __init__(
+        self, engine: Any, backend: Backend, entries: Entries, show: Callable[[Message], None]
+    ) -> None:
+        self._engine = engine
+        self._backend = backend
+        self._entries = entries
+        self._show = show
+
+    def jobs(self) -> tuple[JobRecord, ...]:
+        found: tuple[JobRecord, ...] = self._backend.ask("jobs")
+        return found
+
+    def shown_by(self, job: int) -> tuple[Output, ...] | None:
+        found: tuple[Output, ...] | None = self._backend.ask("shown_by", job)
+        return found
+
+    def collect(self, job: int, name: str = "") -> CollectedJob | None:
+        found = self._backend.ask("collect", job, self._engine.prefix, self._engine.origin(), name)
+        if found is None:
+            return None
+        results: list[ObjectRef | None] = []
+        for task, end in zip(found.tasks, found.ends, strict=True):
+            results += self._collected(task.task, task.natives[1:], task.binds, end, name)
+        if not name:
+            for output in found.outputs:
+                self._show(
+                    Message(
+                        output.task, output.kind, output.data, self._engine.origin(),
+                        self._engine.prefix,                        job, output.worker,
+                    )
+                )  # fmt: skip
+        return CollectedJob(found.record, results)
+
+    def _collected(
+        self, task: int, natives: Sequence[Native], binds: Sequence[str], end: TaskEnd | None,
+        name: str,
+    ) -> list[ObjectRef | None]:  # fmt: skip
+        refs: list[ObjectRef | None] = []
+        for number, native in enumerate(natives):
+            if name and (number == 0 or binds[number - 1 : number] != (name,)):
+                continue
+            ref, entry = self._entries.new(task + number, native, UNKNOWN)
+            entry.task, entry.job = task, task
+            if end is not None and number < len(end.failed):
+                about: About | None = end.abouts[number]
+                state = FAILED if end.failed[number] else READY
+                self._entries.settle(ref.id, state, about)
+            refs.append(ref)
+        return refs

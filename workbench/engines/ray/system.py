@@ -1,0 +1,385 @@
+"""RayBackend: `engines.cluster.backend.Backend` by what Ray has."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+import ray
+
+from workbench import errors
+from workbench.core.snapshot import INCARNATION, WorkerRecord
+from workbench.engines.cluster.backend import (
+    ActorLaunch,
+    ClusterParts,
+    Launch,
+    Native,
+    Sink,
+    StoredValue,
+    StreamItem,
+    TaskEnd,
+)
+from workbench.engines.cluster.keeper import batch_of
+from workbench.engines.records import Abilities, Lack
+from workbench.errors import SessionError, WorkbenchError
+
+NAMESPACE = "workbench"
+"""Ray's, of all actors of ours that have a name."""
+
+
+def name_of(session: str) -> str:
+    """Under which name Ray knows the supervisor of the session that people call so."""
+    return f"workbench:{session}"
+
+
+decode_end = msgspec.msgpack.Decoder(TaskEnd).decode
+
+LEAVE = 10.0
+"""Seconds that leaving may take."""
+
+CAN = Abilities(
+    pin=Lack(
+        "An object can't be pinned.", "Ray's store decides itself what it moves to disk.",
+        "Hold a ref to it: it stays then, in memory or on disk.",
+    ),
+    spill=Lack(
+        "An object can't be moved to disk by hand.", "Ray's store does it when it is full.",
+        "Let go of what you don't need (`%free`).",
+    ),
+    edited=Lack(
+        "Workers don't take up edited modules.", "They may be on other machines, without the file.",
+        "Restart the session after editing one: `%workbench stop`, `%workbench start`.",
+    ),
+    keep=Lack(
+        "A session on Ray isn't kept for a time.", "It stays until somebody ends it.",
+        "`%workbench stop` ends it.",
+    ),
+    huge_pages=Lack(
+        "Huge pages can't be asked for.", "Ray's store is Ray's.", "Set them up where Ray starts.",
+    ),
+)  # fmt: skip
+
+
+class RayStream:
+    """A `Stream`: of each item comes what it is, then itself."""
+
+    def __init__(self, generator: Any) -> None:
+        self._generator = generator
+        self._came = self._taken = 0
+        self._moved = threading.Condition()
+
+    def took(self, taken: int) -> None:
+        with self._moved:
+            self._taken = taken
+            self._moved.notify_all()
+
+    def next(self) -> StreamItem | TaskEnd:
+        with self._moved:  # Ray holds the task back by what was fetched: one, before it is wanted
+            self._moved.wait_for(lambda: self._came <= self._taken)
+            self._came += 1
+        try:
+            first = ray.get(next(self._generator))
+            if isinstance(first, bytes):
+                return decode_end(first)
+            what: StreamItem = first
+            return what._replace(native=next(self._generator))
+        except StopIteration:
+            raise errors.WorkerCrashedError("The stream's worker has ended.") from None
+        except ray.exceptions.RayError as error:
+            raise translated(error) from None
+
+    def close(self) -> None:
+        self.took(self._came)
+        with contextlib.suppress(Exception):
+            ray.cancel(self._generator)
+
+
+class RayBackend:
+    """See the module. ``calls`` is what Ray runs for us: the module of that name."""
+
+    engine = "ray"
+    can = CAN
+
+    def __init__(
+        self, session: str, supervisor: Any, calls: Any, joined: bool, blocks: bool
+    ) -> None:
+        self.session = session
+        self._remote = calls
+        self.joined = joined
+        self.blocks = blocks
+        self._supervisor = supervisor
+        self._ask = supervisor.ask.options(num_returns=1)
+        self._tell = supervisor.tell.options(num_returns=0)
+        self._push = supervisor.push.options(num_returns=0)
+        self._audience = 0
+        self._ends: dict[int, Native] = {}  # of tasks of ours that aren't over
+        self._over: str | None = None
+        self._calls: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
+        name = "workbench-results"
+        threading.Thread(target=self._serve, name=name, daemon=True).start()
+
+    @classmethod
+    def in_worker(cls, session: str, calls: Any) -> RayBackend:
+        """In a process of Ray's: of the session whose task it runs."""
+        name = session.partition(INCARNATION)[0]
+        supervisor = ray.get_actor(name_of(name), namespace=NAMESPACE)
+        return cls(session, supervisor, calls, True, True)
+
+    def _serve(self) -> None:
+        """What Ray calls back about: its own thread must not wait for anything."""
+        while (call := self._calls.get()) is not None:
+            with contextlib.suppress(Exception):
+                call()
+
+    @property
+    def address(self) -> str:
+        return str(ray.get_runtime_context().gcs_address)
+
+    @property
+    def workers(self) -> int:
+        return int(ray.cluster_resources().get("CPU", 0))
+
+    # -- objects ------------------------------------------------------------------------------
+
+    def put(self, stored: StoredValue, keep: bool) -> Native:
+        try:
+            if keep:
+                return ray.get(self._supervisor.put.remote(stored))[0]
+            return ray.put(stored)
+        except ray.exceptions.RayError as error:
+            raise translated(error) from None
+
+    def get(self, natives: Sequence[Native], timeout: float | None) -> list[StoredValue]:
+        try:
+            found: list[StoredValue] = ray.get(list(natives), timeout=timeout)
+        except ray.exceptions.GetTimeoutError:
+            raise TimeoutError from None
+        except ray.exceptions.RayError as error:
+            raise translated(error) from None
+        return found
+
+    def wait(self, natives: Sequence[Native], enough: int, timeout: float | None) -> None:
+        ray.wait(list(natives), num_returns=enough, timeout=timeout, fetch_local=False)
+
+    def on_ready(self, native: Native, callback: Callable[[BaseException | None], None]) -> None:
+        def ready(error: BaseException | None) -> None:
+            self._calls.put(lambda: callback(None if error is None else translated(error)))
+
+        native._on_ready(ready)
+
+    def on_done(self, native: Native, callback: Callable[[TaskEnd | BaseException], None]) -> None:
+        def done(result: Any) -> None:
+            self._calls.put(lambda: callback(_ended(result)))
+
+        native._on_completed(done)
+
+    def free(self, natives: Sequence[Native]) -> None:
+        """Ray frees an object with its last ref: ours are gone, and the supervisor's."""
+
+    # -- tasks --------------------------------------------------------------------------------
+
+    def submit(
+        self, head: bytes, deps: Sequence[Native], inside: Sequence[Native], launch: Launch
+    ) -> list[Native] | RayStream:
+        if launch.ahead:
+            return RayStream(self._remote.submit_stream(head, deps, list(inside), launch))
+        if launch.keep:
+            return list(
+                ray.get(self._supervisor.submit.remote(head, list(deps), list(inside), launch))
+            )
+        return self._noted(launch, self._remote.submit(head, deps, list(inside), launch))
+
+    def _noted(self, launch: Launch, made: list[Native]) -> list[Native]:
+        self._ends[launch.task] = made[0]
+        return made
+
+    def forget(self, task: int) -> None:
+        self._ends.pop(task, None)
+
+    def withdraw(self, task: int) -> bool:
+        native = self._ends.get(task)
+        if native is None or self.has_begun(task):
+            return False
+        ray.cancel(native, force=False)
+        return True
+
+    def has_begun(self, task: int) -> bool:
+        if task not in self._ends:
+            return True
+        return task in ray.get(self._supervisor.running.remote())
+
+    def stop(self, tasks: Sequence[int], force: bool) -> None:
+        left = ray.get(self._supervisor.stop.remote(list(tasks), force))
+        for task in left:
+            native = self._ends.get(task)
+            if native is not None:
+                with contextlib.suppress(Exception):
+                    ray.cancel(native, force=False)
+
+    # -- actors -------------------------------------------------------------------------------
+
+    def create(
+        self, head: bytes, described: Native, deps: Sequence[Native], inside: Sequence[Native],
+        launch: ActorLaunch,
+    ) -> tuple[Native, Native]:  # fmt: skip
+        name = self._full(launch.name) if launch.name else ""
+        made: tuple[Native, Native] = self._remote.create(
+            head, described, deps, inside, launch, name, NAMESPACE
+        )
+        return made
+
+    def _full(self, name: str) -> str:
+        return f"{self.session}/{name}"
+
+    def call(
+        self, actor: Native, head: bytes, deps: Sequence[Native], inside: Sequence[Native],
+        launch: Launch,
+    ) -> list[Native] | RayStream:  # fmt: skip
+        made = self._remote.call(actor, head, deps, inside, launch)
+        return RayStream(made) if launch.ahead else self._noted(launch, made)
+
+    def find_actor(self, name: str) -> tuple[int, Native] | None:
+        try:
+            actor = ray.get_actor(self._full(name), namespace=NAMESPACE)
+            id, described = ray.get(actor.described.remote())
+        except (ValueError, ray.exceptions.RayActorError):
+            return None
+        return id, (actor, ray.put(described))
+
+    def actor_names(self) -> list[str]:
+        mine = self._full("")
+        found: Any = ray.util.list_named_actors(all_namespaces=True)
+        return [
+            each["name"].removeprefix(mine)
+            for each in found
+            if each["namespace"] == NAMESPACE and each["name"].startswith(mine)
+        ]
+
+    def kill_actor(self, actor: Native, restart: bool) -> None:
+        ray.kill(actor, no_restart=not restart)
+
+    # -- the keeper and the channel -----------------------------------------------------------
+
+    def ask(self, question: str, *args: Any, timeout: float | None = None) -> Any:
+        try:
+            return ray.get(self._ask.remote(question, args), timeout=timeout)
+        except ray.exceptions.RayActorError as error:
+            raise SessionError(self._lost()) from error
+        except ray.exceptions.RayTaskError as error:
+            raise error.as_instanceof_cause() from None
+
+    def _lost(self) -> str:
+        if self._over is None:
+            self._over = "The session has ended: its supervisor is gone."
+        return self._over
+
+    def tell(self, question: str, *args: Any) -> None:
+        self._tell.remote(question, args)
+
+    def push(self, batch: bytes) -> None:
+        """Send what tasks show."""
+        self._push.remote(batch)
+
+    def listen(self, audience: int, sink: Sink) -> None:
+        self._audience = audience
+        name = "workbench-channel"
+        threading.Thread(target=self._listen, args=(sink,), name=name, daemon=True).start()
+
+    def _listen(self, sink: Sink) -> None:
+        while self._over is None:
+            try:
+                batch = ray.get(self._supervisor.poll.remote(self._audience))
+            except ray.exceptions.RayActorError:
+                self._lost()
+                return
+            except Exception:
+                return
+            if batch and self._over is None:
+                sink(batch_of(batch))
+
+    @contextmanager
+    def lending(self) -> Iterator[None]:
+        yield
+
+    def parts(self) -> ClusterParts:
+        total, left = ray.cluster_resources(), ray.available_resources()
+        store = total.get("object_store_memory")
+        free = left.get("object_store_memory", 0)
+        try:
+            workers: tuple[WorkerRecord, ...] = ray.get(self._supervisor.workers.remote())
+        except ray.exceptions.RayActorError as error:
+            raise SessionError(self._lost()) from error
+        nodes = tuple(node["NodeManagerHostname"] for node in ray.nodes() if node["Alive"])
+        return ClusterParts(
+            workers, (), None if store is None else int(store), int(free),
+            None, None, nodes,
+        )  # fmt: skip
+
+    @property
+    def ended(self) -> str | None:
+        if self._over is None and not ray.is_initialized():
+            self._over = "This process has left the Ray cluster."
+        return self._over
+
+    def close(self, goodbye: bool) -> None:
+        if self._over is not None:
+            return
+        self._over = "The session was shut down."
+        with contextlib.suppress(Exception):
+            left = ray.get(self._supervisor.leave.remote(self._audience), timeout=LEAVE)
+            if goodbye and not left:
+                ray.get(self._supervisor.close.remote(), timeout=LEAVE)
+                for name in self.actor_names():
+                    ray.kill(ray.get_actor(self._full(name), namespace=NAMESPACE))
+                ray.kill(self._supervisor)
+        self._calls.put(None)
+        if self.leaves_ray:
+            ray.shutdown()
+
+    leaves_ray = False
+    """Whether this process came to Ray only for the session."""
+
+
+def _ended(result: Any) -> TaskEnd | BaseException:
+    if isinstance(result, bytes):
+        return decode_end(result)
+    if isinstance(result, BaseException):
+        return translated(result)
+    return WorkbenchError(f"Ray answered {type(result).__name__}.")
+
+
+def translated(error: BaseException) -> WorkbenchError:
+    """Ray's error as ours."""
+    known = ray.exceptions
+    if isinstance(error, WorkbenchError):
+        return error
+    if isinstance(error, known.TaskCancelledError):
+        return errors.TaskCancelledError("The task was stopped before it began.")
+    if isinstance(error, known.RayTaskError):
+        cause = getattr(error, "cause", None)
+        if isinstance(cause, BaseException):
+            return translated(cause)
+    if isinstance(error, known.ActorUnavailableError):
+        return errors.ActorUnavailableError(_first_line(error))
+    if isinstance(error, known.RayActorError):
+        return errors.ActorDiedError(f"The actor's process has ended. {_first_line(error)}")
+    if isinstance(error, known.OutOfMemoryError):
+        return errors.OutOfMemoryError(_first_line(error))
+    if isinstance(error, known.WorkerCrashedError | known.LocalRayletDiedError):
+        return errors.WorkerCrashedError("The task's worker process has ended before the task.")
+    if isinstance(error, known.NodeDiedError):
+        return errors.WorkerCrashedError("The task's node has gone.")
+    if isinstance(error, known.ObjectLostError):
+        return errors.ObjectLostError(_first_line(error))
+    if isinstance(error, known.ObjectStoreFullError):
+        return errors.StoreFullError(_first_line(error))
+    return WorkbenchError(f"{type(error).__name__}: {_first_line(error)}")
+
+
+def _first_line(error: BaseException) -> str:
+    return next((line for line in str(error).splitlines() if line.strip()), "")
