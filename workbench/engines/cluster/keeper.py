@@ -114,6 +114,7 @@ class Keeper:
         self._drivers: dict[int, _Driver] = {}
         self._numbers = itertools.count(1)
         self._workers: dict[str, WorkerRecord] = {}
+        self._nodes: dict[int, str] = {}  # by worker
         self._names: dict[str, Named] = {}
         self._serializers: list[tuple[int, bytes]] = []
         self._jobs: dict[int, _Job] = {}  # by id
@@ -144,7 +145,12 @@ class Keeper:
         """A worker's number, small and the same as long as it lives."""
         if key not in self._workers:
             self._workers[key] = WorkerRecord(len(self._workers) + 1, pid, "idle", ())
+            self._nodes[self._workers[key].number] = node
         return self._workers[key].number
+
+    def node_of(self, number: int) -> str:
+        """Where that worker is."""
+        return self._nodes[number]
 
     def workers(self) -> tuple[WorkerRecord, ...]:
         """All that have come."""

@@ -92,6 +92,14 @@ class NodeAgent:
         """The tasks that run here, with their processes."""
         return self._running()
 
+    async def processes(self) -> dict[int, int]:
+        """The session's processes here, with the number of tasks that they run."""
+        running = list(self._running().values())
+        return {pid: running.count(pid) for pid in self._pids()}
+
+    def _pids(self) -> list[int]:
+        return [int(file.name) for file in self._directory.glob("*")]
+
     def _running(self) -> dict[int, int]:
         found: dict[int, int] = {}
         for file in self._directory.glob("*"):

@@ -14,8 +14,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import ray
+from msgspec.structs import replace
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from workbench.core.snapshot import WorkerRecord
 from workbench.engines.cluster.backend import Launch, Native, StoredValue, TaskEnd
 from workbench.engines.cluster.keeper import Keeper
 from workbench.engines.cluster.parcels import again
@@ -154,6 +156,19 @@ class Supervisor:
                     (task, (node, pid)) for task, pid in (await agent.running.remote()).items()
                 )
         return found
+
+    async def workers(self) -> tuple[WorkerRecord, ...]:
+        """The processes that have run something of the session and live."""
+        found: dict[tuple[str, int], int] = {}
+        for node, agent in self._agents.items():
+            with contextlib.suppress(ray.exceptions.RayError):
+                here = await agent.processes.remote()
+                found.update(((node, pid), count) for pid, count in here.items())
+        return tuple(
+            replace(record, state="running" if found[place] else "idle")
+            for record in self._keeper.workers()
+            if (place := (self._keeper.node_of(record.number), record.pid)) in found
+        )
 
     def _look_for_nodes(self) -> None:
         alive = {node["NodeID"] for node in ray.nodes() if node["Alive"]}

@@ -310,7 +310,10 @@ class RayBackend:
         total, left = ray.cluster_resources(), ray.available_resources()
         store = total.get("object_store_memory")
         free = left.get("object_store_memory", 0)
-        workers: tuple[WorkerRecord, ...] = self.ask("workers")
+        try:
+            workers: tuple[WorkerRecord, ...] = ray.get(self._supervisor.workers.remote())
+        except ray.exceptions.RayActorError as error:
+            raise SessionError(self._lost()) from error
         nodes = tuple(node["NodeManagerHostname"] for node in ray.nodes() if node["Alive"])
         return ClusterParts(
             workers, (), None if store is None else int(store), int(free),
