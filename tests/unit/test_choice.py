@@ -117,9 +117,11 @@ def test_what_is_not_installed_is_said_with_the_line_that_installs_it(
 ) -> None:
     monkeypatch.setattr(choice, "find_spec", lambda name: None)
     settings = config.load({"engine": engine})
-    with pytest.raises(SessionError) as error:
-        choice.connect(Choice(engine), settings)
-    assert f"pip install 'ipyworkbench{extra}'" in str(error.value)
+    for check in (choice.require, choice.connect):
+        with pytest.raises(SessionError) as error:
+            check(Choice(engine), settings)
+        assert f"pip install 'ipyworkbench{extra}'" in str(error.value)
+    choice.require(Choice("local"), config.load({"engine": "local"}))
 
 
 def test_settings_may_name_the_engine_and_the_call_comes_first() -> None:

@@ -14,7 +14,7 @@ from workbench import config as config_module
 from workbench import context, error_notes
 from workbench.core.snapshot import INCARNATION
 from workbench.engines.base import Engine
-from workbench.engines.choice import connect, engine_at, read
+from workbench.engines.choice import Choice, connect, engine_at, read, require
 from workbench.errors import SessionError
 from workbench.options import ActorOptions, changed, environment_of
 from workbench.ray_api.options import OF_INIT, asks_nothing
@@ -150,7 +150,7 @@ def init(
             asked = {key for key, value in given.items() if value is not None}
             if asked == {"session"} and session in _names(there):
                 return there
-            _leave_if_empty(there, given)
+            _leave_if_empty(there, given, chosen)
         elif there is not None:  # its server has gone
             there.close()
         config = config_module.load(given)
@@ -165,6 +165,8 @@ def init(
             config.address not in ("", "local") or chosen.target is not None
         ):
             _tell_what_a_cluster_has(given)
+        if huge_pages and new.can.huge_pages:
+            warnings.warn(new.can.huge_pages, stacklevel=2)
         elif config.engine == "local" and (warning := config_module.too_large(config)):
             warnings.warn(warning, stacklevel=2)
         return new
@@ -175,9 +177,9 @@ def _names(engine: Engine) -> tuple[str, str]:
     return engine.session.partition(INCARNATION)[0], engine.session
 
 
-def _leave_if_empty(engine: Engine, given: dict[str, Any]) -> None:
+def _leave_if_empty(engine: Engine, given: dict[str, Any], chosen: Choice) -> None:
     """Make way for a session with other options; SessionError if that would lose anything."""
-    config_module.load(given)  # if those are bad, nothing is left
+    require(chosen, config_module.load(given))  # if those are bad, nothing is left
     lost = ""
     if any(value is not None for value in given.values()):
         from workbench.report import sessions
@@ -210,7 +212,7 @@ def _tell_what_stays(engine: Engine, config: config_module.Config, given: dict[s
 
 def _tell_what_a_cluster_has(given: dict[str, Any]) -> None:
     """Say which of the options are the cluster's own affair."""
-    names = [n for n in ("workers", "memory", "spill_dir", "huge_pages") if given[n] is not None]
+    names = [n for n in ("workers", "memory", "spill_dir") if given[n] is not None]
     if names:
         from workbench.report import sessions
 

@@ -148,6 +148,18 @@ def install_line(engine: str) -> str:
     return f"`pip install 'ipyworkbench[{engine}]'`"
 
 
+def require(choice: Choice, config: Config) -> None:
+    """SessionError if what the engine needs isn't installed; the message has what installs it."""
+    package = PACKAGES.get(config.engine)
+    if package is not None and choice.target is None and find_spec(package) is None:
+        raise SessionError(
+            f"{NAMES[config.engine]} isn't installed in this Python, so there is nothing to "
+            f"connect with: {install_line(config.engine)} installs it (in a notebook "
+            "`%pip install` does; restart the kernel then). Install the same version as the "
+            "cluster has."
+        )
+
+
 def connect(
     choice: Choice, config: Config, variables: Variables = (), namespace: str = ""
 ) -> Engine:
@@ -163,14 +175,7 @@ def connect(
         from workbench.engines import local  # brings numpy: not before it is needed
 
         return local.connect(config, variables, namespace)
-    package = PACKAGES[config.engine]
-    if choice.target is None and find_spec(package) is None:
-        raise SessionError(
-            f"{NAMES[config.engine]} isn't installed in this Python, so there is nothing to "
-            f"connect with: {install_line(config.engine)} installs it (in a notebook "
-            "`%pip install` does; restart the kernel then). Install the same version as the "
-            "cluster has."
-        )
+    require(choice, config)
     backend = import_module(f"workbench.engines.{config.engine}.backend")
     engine: Engine = backend.connect(choice.target, config, variables, namespace)
     return engine

@@ -43,6 +43,7 @@ class Extension:
         self._magics = [kind(notebook) for kind in MAGICS]
         self._matcher = Completion(notebook, self._magics).match
         self._router = notebook.router
+        self._lacks_reload = ""  # what to say of `%autoreload`, if it can do nothing
         self._tells = False  # a session that begins is told of, whatever starts it
         self._bare_put = BarePut()
         self._hooks = {"pre_run_cell": self._cell_begins, "post_run_cell": self._cell_ended}
@@ -88,6 +89,7 @@ class Extension:
         engine.output, self._router.logs = self._router.sink, engine.logs
         engine.began, engine.completed = self._notebook.began, self._notebook.completed
         engine.origin = self._router.origin
+        self._lacks_reload = engine.can.edited
         engine.tally = self._notebook.calls.tally
         engine.roots = self._notebook.bindings.held
         if self._tells:
@@ -113,6 +115,9 @@ class Extension:
         self._router.enter_cell()
         engine = context.get()
         if engine is not None and engine.ended is None and self._autoreloads():
+            if self._lacks_reload:
+                print(self._lacks_reload)  # once
+                self._lacks_reload = ""
             engine.refresh()
 
     def _autoreloads(self) -> bool:

@@ -208,16 +208,21 @@ def gate(gates: Callable[[], Gate]) -> Gate:
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Of what the engine says it lacks, nothing is tried: its words are asserted, where it would be
-    used. ``@pytest.mark.needs("streams", "a cell that uses them")``."""
+    used. ``@pytest.mark.needs("streams", "a cell that uses them")``; of several cells, the last is
+    told. ``{start}`` in one stands for what starts the session."""
     needs = pyfuncitem.get_closest_marker("needs")
     book = pyfuncitem.funcargs.get("book")
     if needs is None or not isinstance(book, Book):
         return None
-    ability, use = needs.args
+    ability, *cells = needs.args
     lack = book.lacks.get(ability)
     if lack is None:
         return None
-    said = re.sub(r"\s+", " ", book.run(use).failure)
+    *before, use = (cell.replace("{start}", book.system.start) for cell in cells)
+    for cell in before:
+        book.ok(cell)
+    told = book.run(use)
+    said = re.sub(r"\s+", " ", told.failure + told.text())
     assert lack in said, f"the engine lacks {ability} ({lack}); where it is used it says: {said}"
     return True
 

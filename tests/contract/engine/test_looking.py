@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 
 import pytest
 
@@ -84,6 +86,42 @@ def test_a_pinned_object_stays(book: Book) -> None:
     book.ok("ref = wb.put(np.ones(200_000))\nid = ref.hex()\nwb.pin(ref)\ndel ref")
     assert book.value("int(wb.get(id).sum())") == "200000"
     book.ok("wb.unpin(id)")
+
+
+@pytest.mark.needs("keep", "%workbench start --keep 8h")
+def test_a_session_is_kept_as_long_as_one_says(book: Book) -> None:
+    assert "kept for 8 h" in book.ok("%workbench start --keep 8h").text()
+    book.ok("%workbench start --keep 0")
+
+
+@pytest.mark.needs("edited", "%load_ext autoreload", "%autoreload 2", "%put --name told 1")
+def test_workers_take_up_an_edited_module(book: Book, tmp_path: Path) -> None:
+    module = tmp_path / "edited_for_contract.py"
+
+    def edit(text: str, time: int) -> None:
+        module.write_text(text)
+        os.utime(module, (time, time))
+
+    asks = "%%remote -w\nimport edited_for_contract\nfound = edited_for_contract.f()"
+    edit("def f(): return 1", 1_700_000_001)
+    book.ok(f"%workbench stop\nimport sys\nsys.path.insert(0, {str(tmp_path)!r})")
+    book.ok(f"%load_ext autoreload\n%autoreload 2\n%workbench start {book.system.start}")
+    for _ in range(3):  # whichever worker it is, it has the module
+        book.ok(asks)
+    edit("def f(): return 22", 1_700_000_002)
+    for _ in range(3):
+        book.ok(asks)
+        assert book.value("found") == "22"
+    book.ok(f"%autoreload 0\n%workbench stop\nimport sys\nsys.path.remove({str(tmp_path)!r})")
+    book.ok(f"%workbench start {book.system.start}")
+
+
+@pytest.mark.needs("huge_pages", "%workbench stop", "%workbench start {start} --huge-pages")
+def test_huge_pages_are_asked_for(book: Book) -> None:
+    """Whether there are any is the machine's affair."""
+    book.ok(f"%workbench stop\n%workbench start {book.system.start} --huge-pages")
+    assert "huge pages" in book.ok("%workbench").text()
+    book.ok(f"%workbench stop\n%workbench start {book.system.start}")
 
 
 @pytest.mark.needs("spill", "wb.spill(wb.put(np.ones(10**6)))")

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from workbench import context
+from workbench import context, error_notes
 from workbench.engines.cluster.backend import StoredValue, TaskEnd
 from workbench.engines.cluster.channel import ChannelLink
 from workbench.engines.cluster.engine import ClusterEngine
@@ -67,6 +68,8 @@ class ChildHost:
         self._is_lent = False
         self._leaves = False
         register_when_imported()
+        error_notes.install()
+        sys.argv = ["workbench-worker"]
         signal.signal(signal.SIGINT, self._interrupted)
 
     # -- what is shown: any thread -----------------------------------------------------------------
@@ -87,13 +90,23 @@ class ChildHost:
     def heard(self, message: Any) -> None:
         """What comes on the second channel, in its thread."""
         if type(message) is StopTask:
-            hosting = self._hosting
-            if hosting is None or not hosting.stop(message.task):
-                self._early.add(message.task)
+            self._stop(message.task)
         elif type(message) is TookItems:
             with self._moved:
                 self._taken[message.task] = message.taken
                 self._moved.notify_all()
+
+    def _stop(self, task: int) -> None:
+        """It, and what it has submitted and waits for."""
+        hosting = self._hosting
+        if hosting is None or not hosting.stop(task):
+            self._early.add(task)
+            return
+        for backend, _ in list(self._sessions.values()):
+            running = list(backend.of.tasks.running.values())
+            nested = [each.task for each in running if each.parent == task]
+            if nested:
+                backend.stop(nested, False)
 
     # -- the main thread ---------------------------------------------------------------------------
 

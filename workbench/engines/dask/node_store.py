@@ -187,13 +187,14 @@ class NodeStore:
     def _serve(self) -> None:
         while True:
             for number, _ in self._epoll.poll():
-                segment = self._served.get(number, _gone)()
-                if segment is not None and segment.listener == number:
-                    self._hand_out(segment)
-                else:  # a number that was used again belongs to a newer segment, and is known so
-                    self._served.pop(number, None)
+                self._hand_out(number)
 
-    def _hand_out(self, segment: NodeSegment) -> None:
+    def _hand_out(self, number: int) -> None:
+        """A function of its own: no variable keeps the segment while nobody asks."""
+        segment = self._served.get(number, _gone)()
+        if segment is None or segment.listener != number:
+            self._served.pop(number, None)
+            return
         listener = socket.socket(fileno=os.dup(segment.listener))
         with contextlib.suppress(OSError), listener:
             asker, _ = listener.accept()

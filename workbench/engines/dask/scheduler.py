@@ -5,12 +5,8 @@ between drivers and workers. All of it runs on the scheduler's event loop."""
 from __future__ import annotations
 
 import contextlib
-import io
 import pickle
 import secrets
-import time
-import weakref
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -18,9 +14,8 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 
 from workbench.core.snapshot import INCARNATION
 from workbench.engines.cluster.backend import TaskEnd
-from workbench.engines.cluster.keeper import Keeper
-from workbench.engines.dask.packed import DaskRef
-from workbench.engines.dask.topics import BATCHES, PREFIX, id_of, key_of, topic
+from workbench.engines.dask.kept_session import ClusterSession, release, want
+from workbench.engines.dask.topics import BATCHES, PREFIX, id_of, key_of
 
 NAME = "workbench"
 
@@ -33,91 +28,6 @@ QUEUED = ("waiting", "queued", "no-worker")
 """States of Dask's tasks that no worker has."""
 
 _encode = msgspec.msgpack.Encoder().encode
-
-
-class KeptKey:
-    """While it lives, its session wants the key."""
-
-    __slots__ = ("__weakref__", "key")
-
-    def __init__(self, key: str) -> None:
-        self.key = key
-
-
-class ClusterSession:
-    """One session: its keeper, its drivers, and the keys that it keeps."""
-
-    def __init__(self, name: str, scheduler: Any) -> None:
-        self.name = name
-        self.client = f"workbench-{name}"
-        """As whom it wants keys."""
-        self.keeper = Keeper(time.monotonic, self._woken)
-        self.processes: dict[int, tuple[str, int]] = {}
-        """Those that submit tasks: Dask's client, and which driver it is (0: a task)."""
-        self.actors: dict[int, tuple[str, str, str, str]] = {}
-        """Of each: its full name, its key, the worker's address, its description's key."""
-        self.detached: dict[int, KeptKey] = {}
-        """The descriptions of actors that need no handle."""
-        self._scheduler = scheduler
-        self._kept: weakref.WeakValueDictionary[str, KeptKey] = weakref.WeakValueDictionary()
-
-    def keep(self, key: str) -> KeptKey:
-        """Want a key, until nobody here refers to what this returns."""
-        kept = self._kept.get(key)
-        if kept is None:
-            kept = self._kept[key] = KeptKey(key)
-            want(self._scheduler, [key], self.client)
-            weakref.finalize(kept, self._scheduler.loop.add_callback, self._release, key)
-        return kept
-
-    def _release(self, key: str) -> None:
-        if key not in self._kept:
-            release(self._scheduler, [key], self.client)
-
-    def call(self, call: bytes) -> Any:
-        """A method of the keeper's, by what `pickle` made of its name and arguments."""
-        question, args = _Unpickler(call, self).load()
-        return self.keeper.ask(question, *args)
-
-    def _woken(self, audience: int) -> None:
-        batch = self.keeper.take(audience)
-        if batch:
-            self.tell(audience, batch)
-
-    def tell(self, audience: int, message: Any) -> None:
-        """Send something to a driver: what the keeper has for it goes before."""
-        self._scheduler.log_event(topic(self.name, audience), message)
-
-    def tell_all(self, message: Any) -> None:
-        for number in list(self.processes):
-            self.tell(number, message)
-
-
-class _Unpickler(pickle.Unpickler):
-    """Has each native keep its key."""
-
-    def __init__(self, data: bytes, session: ClusterSession) -> None:
-        super().__init__(io.BytesIO(data))
-        self._session = session
-
-    def find_class(self, module: str, name: str) -> Any:
-        if name == "DaskRef":
-            return lambda key, index: DaskRef(key, index, self._session.keep(key))
-        return super().find_class(module, name)
-
-
-def want(scheduler: Any, keys: Sequence[str], client: str) -> None:
-    """Want keys that the scheduler knows."""
-    known = [key for key in keys if key in scheduler.tasks]
-    if known:
-        scheduler.client_desires_keys(known, client)
-
-
-def release(scheduler: Any, keys: Sequence[str], client: str) -> None:
-    if client in scheduler.clients:
-        scheduler.client_releases_keys(list(keys), client)
-        if not scheduler.clients[client].wants_what:
-            del scheduler.clients[client]
 
 
 class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
@@ -152,6 +62,7 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
             "workbench_want": self.want,
             "workbench_contains": self.contains,
             "workbench_stop": self.stop,
+            "workbench_unbegun": self.unbegun,
             "workbench_took": self.took,
             "workbench_drop": self.drop,
             "workbench_kill_actor": self.kill_actor,
@@ -281,6 +192,8 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
         self._end(found)
         if not self.sessions:
             self._nodes.clear()
+            for key in list(self._inside):
+                release(self._scheduler, self._inside.pop(key), f"workbench-in-{key}")
             with contextlib.suppress(ValueError):
                 await self._scheduler.unregister_worker_plugin(None, WORKER_PLUGIN)
             if not self.sessions and NAME in self._scheduler.plugins:
@@ -302,6 +215,8 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
 
     def contains(self, key: str, inside: list[str], session: str = "", **_: Any) -> None:
         """The value of a key refers to these: they live as long as it."""
+        if key not in self._scheduler.tasks:
+            return
         self._inside.setdefault(key, []).extend(inside)
         want(self._scheduler, inside, f"workbench-in-{key}")
 
@@ -315,16 +230,24 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
             if known is None:
                 continue
             if known.state == "processing":
-                message = {"op": "workbench_stop", "task": task, "force": force}
+                message = {
+                    "op": "workbench_stop", "key": known.key, "session": session, "task": task,
+                    "force": force,
+                }  # fmt: skip
                 self._scheduler.worker_send(known.processing_on.address, message)
             elif known.state in QUEUED:
                 found = self.sessions.get(session)
-                if found is not None:
-                    found.keeper.ended(TaskEnd(task, "stopped", 0.0, 0, (True,), (None,)))
-                    found.tell_all(["cancelled", key])
-                    if number and actor in found.actors:
-                        self.skip(actor, found.actors[actor][2], submitter, number)
-                self._dropped(known.key)
+                if number and found is not None and actor in found.actors:
+                    self.skip(actor, found.actors[actor][2], submitter, number)
+                self.unbegun(known.key, session, task)
+
+    def unbegun(self, key: str, session: str, task: int, **_: Any) -> None:
+        """A task was stopped before it began."""
+        found = self.sessions.get(session)
+        if found is not None:
+            found.keeper.ended(TaskEnd(task, "stopped", 0.0, 0, (True,), (None,)))
+            found.tell_all(["cancelled", key])
+        self._dropped(key)
 
     def _key_of(self, session: str, task: int) -> str:
         end = key_of(session, "", task).rpartition("-")[2]

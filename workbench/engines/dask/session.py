@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import pickle
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -27,6 +26,7 @@ from workbench.engines.dask.abilities import CAN
 from workbench.engines.dask.calls import HeadCall, encode_call, run_head
 from workbench.engines.dask.channel import ActorShape
 from workbench.engines.dask.holds import Holds, KeyHold, keys_of, refs
+from workbench.engines.dask.link import SchedulerLink
 from workbench.engines.dask.node_store import this_process
 from workbench.engines.dask.packed import Bundle, DaskActor, DaskRef, form_of, pack
 from workbench.engines.dask.reading import RemoteReader
@@ -70,11 +70,11 @@ class DaskBackend:
         self.blocks = lends is not None
         self._lends = lends
         self._client = client
+        self._link = SchedulerLink(client, session, lambda: self.ended)
+        self.ask, self.tell = self._link.ask, self._link.tell
         self._close_client = close_client
         self.address: str = client.scheduler.address
         self._audience = 0
-        self._number = secrets.randbits(62) | 1
-        """As which it gets ends of what it submits."""
         self._sink: Sink = lambda messages: None
         self._holds = Holds(self._future_of)
         self._reader = RemoteReader(client)
@@ -84,12 +84,12 @@ class DaskBackend:
         self._numbers: dict[int, itertools.count[int]] = {}  # of calls, by actor
         self._gone: set[str] = set()  # keys of actors that are gone
         store = this_process()
-        nodes = self._open(0)
+        nodes = self._link.open(0)
         self._near = [address for address, node in nodes.items() if node == store.node]
         """Workers that share memory with this process."""
         if self._near:
             store.lends = True
-        client.subscribe_topic(topic(session, self._number), self._heard)
+        client.subscribe_topic(topic(session, self._link.number), self._heard)
 
     @property
     def workers(self) -> int:
@@ -105,12 +105,12 @@ class DaskBackend:
         try:
             future = self._client.scatter({key: bundle}, hash=False, workers=near)[key]
         except Exception as error:
-            raise self._failed(error) from error
+            raise self._link.failed(error) from error
         hold = self._holds.add(key, future)
         self._holds.settle(hold)
         if packed.natives:
             inside = [native[0] for native in packed.natives]
-            self._send("contains", key=key, inside=inside)
+            self._link.send("contains", key=key, inside=inside)
         return DaskRef(key, 1, hold)
 
     def get(self, natives: Sequence[DaskRef], timeout: float | None) -> list[StoredValue]:
@@ -124,7 +124,14 @@ class DaskBackend:
                 raise hold.error
             assert hold.bundle is not None
             found.append(self._stored(hold.bundle, native.index - 1))
+        self._hold_inner(found)
         return found
+
+    def _hold_inner(self, values: Sequence[StoredValue]) -> None:
+        """Hold what these refer to, before they are let go."""
+        for value in values:
+            for native in value.natives:
+                self._holds.of(native[1] if type(native) is tuple else native)
 
     def _bring(self, holds: Sequence[KeyHold]) -> None:
         """Have the bundles of these here."""
@@ -139,7 +146,7 @@ class DaskBackend:
                     self._bring([hold])
                 return
             (hold,) = absent.values()
-            hold.error = self._failed(error)
+            hold.error = self._link.failed(error)
             return
         for hold, bundle in zip(absent.values(), bundles, strict=True):
             hold.bundle = bundle
@@ -177,7 +184,7 @@ class DaskBackend:
         callback(hold.end or hold.error or WorkerCrashedError("It has no end."))
 
     def free(self, natives: Sequence[DaskRef]) -> None:
-        self._send("drop", keys=keys_of(natives))
+        self._link.send("drop", keys=keys_of(natives))
 
     # -- tasks -------------------------------------------------------------------------------------
 
@@ -203,7 +210,7 @@ class DaskBackend:
             numbers = self._numbers.setdefault(actor.actor, itertools.count(1))
             number = next(numbers)
         call = HeadCall(
-            key, self.session, self._number, launch.task, launch.name, head,
+            key, self.session, self._link.number, launch.task, launch.name, head,
             [ref.index for ref in args], [form_of(native) for native in inside],
             launch.results, launch.retries, actor.actor if actor else 0, number, shape,
             launch.group, launch.ahead, has_function,
@@ -219,14 +226,16 @@ class DaskBackend:
                 run_head, encode_call(call), *futures, key=key, pure=False, **where
             )
         except Exception as error:
-            raise self._failed(error) from error
+            raise self._link.failed(error) from error
         self._keys[launch.task] = key, actor, number, hold
         self._holds.on_ready(hold, lambda _: self._forget(launch.task))
         kept = [form_of(native)[0] for native in inside]
         if actor is not None:
+            if kept:  # it may keep them for good
+                self._link.send("contains", key=actor.described, inside=kept)
             kept.append(actor.described)
         if kept:
-            self._send("contains", key=key, inside=kept)
+            self._link.send("contains", key=key, inside=kept)
         if stream is not None:
             stream.hold = hold
             return stream
@@ -246,7 +255,7 @@ class DaskBackend:
 
     def withdraw(self, task: int) -> bool:
         key, actor, number, _ = self._keys.get(task, _UNKNOWN)
-        if not key or not self._asked("workbench_withdraw", key=key):
+        if not key or not self._link.asked("withdraw", key=key):
             return False
         self._skip(actor, number)
         self._holds.failed(key, TaskCancelledError("The task was withdrawn."))
@@ -254,20 +263,20 @@ class DaskBackend:
 
     def has_begun(self, task: int) -> bool:
         key = self._keys.get(task, _UNKNOWN)[0]
-        return not key or bool(self._asked("workbench_begun", key=key))
+        return not key or bool(self._link.asked("begun", key=key))
 
     def stop(self, tasks: Sequence[int], force: bool) -> None:
         known = [self._keys.get(task, _UNKNOWN) for task in tasks]
         told = [
-            (key, task, *((actor.actor, self._number, number) if actor else (0, 0, 0)))
+            (key, task, *((actor.actor, self._link.number, number) if actor else (0, 0, 0)))
             for (key, actor, number, _), task in zip(known, tasks, strict=True)
         ]
-        self._send("stop", tasks=told, force=force)
+        self._link.send("stop", tasks=told, force=force)
 
     def _skip(self, actor: DaskActor | None, number: int) -> None:
         if actor is not None and number:
-            self._send(
-                "skip", actor=actor.actor, address=actor.address, submitter=self._number,
+            self._link.send(
+                "skip", actor=actor.actor, address=actor.address, submitter=self._link.number,
                 number=number,
             )  # fmt: skip
 
@@ -278,8 +287,8 @@ class DaskBackend:
         launch: ActorLaunch,
     ) -> tuple[DaskActor, DaskRef]:  # fmt: skip
         key = key_of(self.session, launch.cls, launch.actor)
-        address = self._asked(
-            "workbench_place", session=self.session, actor=launch.actor, name=launch.name, key=key,
+        address = self._link.asked(
+            "place", session=self.session, actor=launch.actor, name=launch.name, key=key,
             described=described.key, detached=launch.detached,
         )  # fmt: skip
         if not address:
@@ -311,39 +320,18 @@ class DaskBackend:
         return sorted(each[1] for each in self._actors() if each[1])
 
     def _actors(self) -> list[Any]:
-        found: list[Any] = self._asked("workbench_actors", session=self.session)
+        found: list[Any] = self._link.asked("actors", session=self.session)
         return found
 
     def kill_actor(self, actor: DaskActor, restart: bool) -> None:
-        self._send("kill_actor", actor=actor.actor, restart=restart)
+        self._link.send("kill_actor", actor=actor.actor, restart=restart)
 
     # -- the keeper and the channel ----------------------------------------------------------------
 
-    def ask(self, question: str, *args: Any, timeout: float | None = None) -> Any:
-        call = pickle.dumps((question, args))
-        answer = self._asked("workbench_ask", timeout, session=self.session, call=call)
-        is_right, found = pickle.loads(answer)
-        if not is_right:
-            raise found
-        return found
-
-    def tell(self, question: str, *args: Any) -> None:
-        self._send("tell", call=pickle.dumps((question, args)))
-
     def listen(self, audience: int, sink: Sink) -> None:
         self._audience, self._sink = audience, sink
-        self._open(audience)
+        self._link.open(audience)
         self._client.subscribe_topic(topic(self.session, audience), self._heard)
-
-    def _open(self, audience: int) -> dict[str, str]:
-        """Say who we are; returns the workers' nodes, by address."""
-        unique, _, nodes = self._asked(
-            "workbench_open", session=self.session, number=self._number, client=self._client.id,
-            audience=audience, only=True,
-        )  # fmt: skip
-        if not unique:
-            raise SessionError(f"The Dask scheduler knows no session {self.session!r} any more.")
-        return dict(nodes)
 
     def _heard(self, event: tuple[float, Any]) -> None:
         """On the client's event loop: what the scheduler sends us."""
@@ -363,21 +351,27 @@ class DaskBackend:
                 item, failed = rest
                 stream.came(DaskRef(item, 1), failed)
         elif kind == "cancelled":
-            self._holds.failed(key, TaskCancelledError("The task was stopped before it began."))
+            self._never_ends(key, TaskCancelledError("The task was stopped before it began."))
         elif kind == "erred":
-            self._holds.failed(key, WorkerCrashedError(f"Dask gave the task up: {rest[0]}"))
+            self._never_ends(key, WorkerCrashedError(f"Dask gave the task up: {rest[0]}"))
         elif kind == "lost":
             self._holds.failed(key, ObjectLostError(f"Nobody keeps {key!r} any more."))
         elif kind == "actor":
             self._actor_gone(key)
+
+    def _never_ends(self, key: str, error: WorkbenchError) -> None:
+        self._holds.failed(key, error)
+        stream = self._streams.pop(key, None)
+        if stream is not None:
+            stream.ended()
 
     def _actor_gone(self, key: str) -> None:
         self._gone.add(key)
         error = ActorDiedError("The actor's Dask worker is gone, and it with it.")
         for task_key, actor, _, _ in list(self._keys.values()):
             if actor is not None and actor.key == key:
-                self._holds.failed(task_key, error)
-                self._send("drop", keys=[task_key])
+                self._never_ends(task_key, error)
+                self._link.send("drop", keys=[task_key])
 
     @contextmanager
     def lending(self) -> Iterator[None]:
@@ -387,7 +381,7 @@ class DaskBackend:
     # -- the whole ---------------------------------------------------------------------------------
 
     def parts(self) -> ClusterParts:
-        seen = self._asked("workbench_parts")
+        seen = self._link.asked("parts")
         workers = tuple(
             WorkerRecord(each["number"], each["pid"], "busy" if each["tasks"] else "idle",
                          tuple(each["tasks"]), each["memory"])
@@ -416,10 +410,10 @@ class DaskBackend:
     def close(self, goodbye: bool) -> None:
         if self._holds.ended is None:
             with contextlib.suppress(Exception):
-                for number in filter(None, (self._number, self._audience)):
+                for number in filter(None, (self._link.number, self._audience)):
                     self._client.unsubscribe_topic(topic(self.session, number))
-                self._asked(
-                    "workbench_leave", 10.0, session=self.session, number=self._number,
+                self._link.asked(
+                    "leave", 10.0, session=self.session, number=self._link.number,
                     audience=self._audience, goodbye=goodbye,
                 )  # fmt: skip
             why = "This process has left the session."
@@ -430,39 +424,14 @@ class DaskBackend:
 
     # -- to the scheduler --------------------------------------------------------------------------
 
-    def _asked(self, handler: str, timeout: float | None = None, **arguments: Any) -> Any:
-        async def ask() -> Any:
-            return await getattr(self._client.scheduler, handler)(**arguments)
-
-        try:
-            return self._client.sync(ask, callback_timeout=timeout)
-        except TimeoutError:
-            if timeout is not None:
-                raise
-            raise self._failed(TimeoutError("the scheduler doesn't answer")) from None
-        except Exception as error:
-            raise self._failed(error) from error
-
-    def _send(self, kind: str, **message: Any) -> None:
-        """In order with each other and with what is submitted."""
-        message |= {"op": f"workbench_{kind}", "session": self.session}
-        with contextlib.suppress(Exception):  # at the end of the loop nobody hears
-            self._client.loop.add_callback(self._client._send_to_scheduler, message)
-
     def took(self, key: str, task: int, taken: int) -> None:
         """Of a stream so many items were taken; -1: no more are wanted."""
         self._streams.pop(key, None) if taken < 0 else None
-        self._send("took", key=key, task=task, taken=taken)
+        self._link.send("took", key=key, task=task, taken=taken)
 
     def _future_of(self, key: str) -> Any:
         from distributed import Future
 
         future = Future(key, self._client)
-        self._send("want", key=key, desirer=self._client.id, number=self._number)
+        self._link.send("want", key=key, desirer=self._client.id, number=self._link.number)
         return future
-
-    def _failed(self, error: Exception) -> WorkbenchError:
-        """What a call of Dask's raised, as one of ours."""
-        if self.ended is not None:
-            return SessionError(self.ended)
-        return WorkerCrashedError(f"Dask says: {type(error).__name__}: {error}")

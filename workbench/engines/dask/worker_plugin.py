@@ -119,10 +119,11 @@ class WorkerSide:
 
     # -- on the event loop -------------------------------------------------------------------------
 
-    def stop(self, task: int, force: bool) -> None:
-        """Stop a task that was sent here."""
-        if not self.actors.stop(task, force):
-            self.slots.stop(task, force)
+    def stop(self, key: str, session: str, task: int, force: bool) -> None:
+        """Stop a task that was sent here. One that hasn't begun is the scheduler's to drop."""
+        if not self.actors.stop(task, force) and not self.slots.stop(task, force):
+            message = {"op": "workbench_unbegun", "key": key, "session": session, "task": task}
+            self._worker.batched_send(message)
 
     def abandon(self, task: int) -> None:
         """Nobody wants its result any more."""

@@ -1,0 +1,150 @@
+"""A node's store: segments are written once, found by name, and gone with their last user."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import mmap
+import os
+import threading
+
+import pytest
+
+from tests.patience import TIMEOUT
+from workbench.engines.cluster.backend import StoredValue
+from workbench.engines.dask import node_store, packed
+from workbench.engines.dask.node_store import (
+    LARGE,
+    NodeStore,
+    offsets,
+    open_segment,
+    this_process,
+    write_segment,
+)
+from workbench.engines.dask.packed import Bundle, DaskActor, DaskRef, from_handle, from_whole, pack
+
+
+def test_buffers_lie_apart_at_multiples_of_a_cache_line() -> None:
+    parts = [b"abc", b"", b"x" * 100]
+    assert offsets(map(len, parts)) == [0, 64, 64, 192]
+    fd = write_segment(parts)
+    try:
+        assert [bytes(part) for part in open_segment(fd, list(map(len, parts)))] == parts
+    finally:
+        os.close(fd)
+
+
+def test_nobody_can_write_to_a_segment() -> None:
+    fd = write_segment([b"a" * 100])
+    try:
+        (part,) = open_segment(fd, [100])
+        assert part.readonly
+        with pytest.raises(OSError, match=r"ermission|not permitted"):
+            mmap.mmap(fd, 100)
+    finally:
+        os.close(fd)
+
+
+def test_a_segment_is_found_by_its_name_while_somebody_has_it() -> None:
+    has, wants = NodeStore(), NodeStore()
+    kept = has.add("one", write_segment([b"abc"]))
+    found = wants.ask("one")
+    assert found is not None
+    assert bytes(open_segment(found.fd, [3])[0]) == b"abc"
+    assert has.claim("one") is None  # it is served already
+    del kept
+    gc.collect()
+    assert NodeStore().ask("one") is None
+    assert bytes(open_segment(found.fd, [3])[0]) == b"abc"  # who has it keeps it
+
+
+def test_who_asks_early_waits_for_who_fetches() -> None:
+    fetches, waits = NodeStore(), NodeStore()
+    listener = fetches.claim("two")
+    assert listener is not None
+    found: list[object] = []
+    thread = threading.Thread(target=lambda: found.append(waits.ask("two")))
+    thread.start()
+    kept = fetches.add("two", write_segment([b"abc"]), listener)
+    thread.join(TIMEOUT)
+    assert found[0] is not None
+    assert kept.token == "two"
+
+
+def test_who_waits_for_a_fetch_that_fails_hears_of_it() -> None:
+    listener = NodeStore().claim("three")
+    assert listener is not None
+    found: list[object] = []
+    thread = threading.Thread(target=lambda: found.append(NodeStore().ask("three")))
+    thread.start()
+    listener.close()
+    thread.join(TIMEOUT)
+    assert found == [None]
+
+
+def large() -> StoredValue:
+    """A value of two large buffers, with refs in it."""
+    ref, actor = DaskRef("k", 1), (DaskActor(5, "a", "tcp://x", "d"), DaskRef("d", 1))
+    return StoredValue(b"Emeta", (b"a" * LARGE, b"bc"), (7, 5), (ref, actor))
+
+
+def test_small_values_are_whole_and_large_ones_lie_in_segments() -> None:
+    small, fd = pack(StoredValue(b"Ptext", (b"12",)))
+    assert (fd, small.buffers, small.lengths) == (-1, [b"12"], [])
+    value, fd = pack(large())
+    try:
+        assert (value.buffers, value.lengths) == ([], [LARGE, 2])
+        again = packed.unpack(value, fd)
+    finally:
+        os.close(fd)
+    assert [bytes(part) for part in again.buffers] == [b"a" * LARGE, b"bc"]
+    assert again.inside == (7, 5)
+    assert repr(again.natives[0]) == "DaskRef('k', 1)"
+    actor, described = again.natives[1]
+    assert (actor.actor, actor.address, actor.described, described.key) == (5, "tcp://x", "d", "d")
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOMEM, errno.ENOSPC])
+def test_without_shared_memory_a_large_value_is_whole(
+    monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def create(size: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(node_store.seg, "create", create)
+    value, fd = pack(large())
+    assert fd == -1
+    assert value.buffers == [b"a" * LARGE, b"bc"]
+
+
+def bundle() -> Bundle:
+    value, fd = pack(large())
+    return Bundle.of("key", b"end", [value], [fd])
+
+
+def test_a_handle_is_small_and_finds_its_segment_on_the_node() -> None:
+    first = bundle()
+    second = from_handle(first.handle())
+    assert second.segment(0) is first.segment(0)  # of one process: the same
+    assert sum(len(str(part)) for part in first.handle()) < 2000
+    assert first.__sizeof__() > LARGE  # what Dask's scheduler reckons with
+
+
+def test_to_a_disk_it_goes_with_its_bytes() -> None:
+    first = bundle()
+    again = from_whole(*first.whole())
+    assert again.tokens != first.tokens
+    assert bytes(again.stored(0).buffers[0]) == b"a" * LARGE
+    assert (again.key, again.end) == ("key", b"end")
+
+
+def test_nothing_stays_of_a_bundle_that_nobody_has() -> None:
+    first = bundle()
+    token = first.tokens[0]
+    assert this_process().get(token) is not None
+    gc.collect()
+    before = len(os.listdir("/proc/self/fd"))
+    del first
+    gc.collect()
+    assert this_process().get(token) is None
+    assert len(os.listdir("/proc/self/fd")) == before - 2

@@ -1,0 +1,102 @@
+"""One session at Dask's scheduler: its keeper, its processes, its actors, and the keys it keeps.
+
+On the scheduler's event loop alone.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import time
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+from workbench.engines.cluster.keeper import Keeper
+from workbench.engines.dask.packed import DaskRef
+from workbench.engines.dask.topics import topic
+
+
+class KeptKey:
+    """While it lives, its session wants the key."""
+
+    __slots__ = ("__weakref__", "key")
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+
+
+class ClusterSession:
+    """One session: its keeper, its drivers, and the keys that it keeps."""
+
+    def __init__(self, name: str, scheduler: Any) -> None:
+        self.name = name
+        self.client = f"workbench-{name}"
+        """As whom it wants keys."""
+        self.keeper = Keeper(time.monotonic, self._woken)
+        self.processes: dict[int, tuple[str, int]] = {}
+        """Those that submit tasks: Dask's client, and which driver it is (0: a task)."""
+        self.actors: dict[int, tuple[str, str, str, str]] = {}
+        """Of each: its full name, its key, the worker's address, its description's key."""
+        self.detached: dict[int, KeptKey] = {}
+        """The descriptions of actors that need no handle."""
+        self._scheduler = scheduler
+        self._kept: weakref.WeakValueDictionary[str, KeptKey] = weakref.WeakValueDictionary()
+
+    def keep(self, key: str) -> KeptKey:
+        """Want a key, until nobody here refers to what this returns."""
+        kept = self._kept.get(key)
+        if kept is None:
+            kept = self._kept[key] = KeptKey(key)
+            want(self._scheduler, [key], self.client)
+            weakref.finalize(kept, self._scheduler.loop.add_callback, self._release, key)
+        return kept
+
+    def _release(self, key: str) -> None:
+        if key not in self._kept:
+            release(self._scheduler, [key], self.client)
+
+    def call(self, call: bytes) -> Any:
+        """A method of the keeper's, by what `pickle` made of its name and arguments."""
+        question, args = _Unpickler(call, self).load()
+        return self.keeper.ask(question, *args)
+
+    def _woken(self, audience: int) -> None:
+        batch = self.keeper.take(audience)
+        if batch:
+            self.tell(audience, batch)
+
+    def tell(self, audience: int, message: Any) -> None:
+        """Send something to a driver: what the keeper has for it goes before."""
+        self._scheduler.log_event(topic(self.name, audience), message)
+
+    def tell_all(self, message: Any) -> None:
+        for number in list(self.processes):
+            self.tell(number, message)
+
+
+class _Unpickler(pickle.Unpickler):
+    """Has each native keep its key."""
+
+    def __init__(self, data: bytes, session: ClusterSession) -> None:
+        super().__init__(io.BytesIO(data))
+        self._session = session
+
+    def find_class(self, module: str, name: str) -> Any:
+        if name == "DaskRef":
+            return lambda key, index: DaskRef(key, index, self._session.keep(key))
+        return super().find_class(module, name)
+
+
+def want(scheduler: Any, keys: Sequence[str], client: str) -> None:
+    """Want keys that the scheduler knows."""
+    known = [key for key in keys if key in scheduler.tasks]
+    if known:
+        scheduler.client_desires_keys(known, client)
+
+
+def release(scheduler: Any, keys: Sequence[str], client: str) -> None:
+    if client in scheduler.clients:
+        scheduler.client_releases_keys(list(keys), client)
+        if not scheduler.clients[client].wants_what:
+            del scheduler.clients[client]

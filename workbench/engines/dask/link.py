@@ -1,0 +1,73 @@
+"""From a process of a session to Dask's scheduler: questions, and messages in their order."""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+from workbench.errors import SessionError, WorkbenchError, WorkerCrashedError
+
+
+class SchedulerLink:
+    """See the module. ``ended`` says why the session is over for this process."""
+
+    def __init__(self, client: Any, session: str, ended: Callable[[], str | None]) -> None:
+        self.client = client
+        self.session = session
+        self.number = secrets.randbits(62) | 1
+        """As which this process gets the ends of what it submits."""
+        self._ended = ended
+
+    def open(self, audience: int) -> dict[str, str]:
+        """Say who we are; returns the workers' nodes, by address. SessionError: it is over."""
+        unique, _, nodes = self.asked(
+            "open", session=self.session, number=self.number, client=self.client.id,
+            audience=audience, only=True,
+        )  # fmt: skip
+        if not unique:
+            raise SessionError(f"The Dask scheduler knows no session {self.session!r} any more.")
+        return dict(nodes)
+
+    def asked(self, question: str, timeout: float | None = None, **arguments: Any) -> Any:
+        """What our plugin there answers. TimeoutError; or one of our errors."""
+
+        async def ask() -> Any:
+            return await getattr(self.client.scheduler, f"workbench_{question}")(**arguments)
+
+        try:
+            return self.client.sync(ask, callback_timeout=timeout)
+        except TimeoutError:
+            if timeout is not None:
+                raise
+            raise self.failed(TimeoutError("the scheduler doesn't answer")) from None
+        except Exception as error:
+            raise self.failed(error) from error
+
+    def send(self, kind: str, **message: Any) -> None:
+        """In order with each other, and with what is submitted."""
+        message |= {"op": f"workbench_{kind}", "session": self.session}
+        with contextlib.suppress(Exception):  # at the end of the loop nobody hears
+            self.client.loop.add_callback(self.client._send_to_scheduler, message)
+
+    def ask(self, question: str, *args: Any, timeout: float | None = None) -> Any:
+        """A method of the keeper's: what it returns, or raises."""
+        call = pickle.dumps((question, args))
+        answer = self.asked("ask", timeout, session=self.session, call=call)
+        is_right, found = pickle.loads(answer)
+        if not is_right:
+            raise found
+        return found
+
+    def tell(self, question: str, *args: Any) -> None:
+        """The same, and go on at once."""
+        self.send("tell", call=pickle.dumps((question, args)))
+
+    def failed(self, error: Exception) -> WorkbenchError:
+        """What a call of Dask's raised, as one of ours."""
+        ended = self._ended()
+        if ended is not None:
+            return SessionError(ended)
+        return WorkerCrashedError(f"Dask says: {type(error).__name__}: {error}")
