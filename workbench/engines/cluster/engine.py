@@ -295,10 +295,6 @@ class ClusterEngine:
     def refresh(self) -> None:
         """Tasks look for edited modules when they are told so in their heads."""
 
-    def put_from(self, value: Any) -> ObjectRef | None:
-        """Nobody keeps that here: who asks stores the value."""
-        return None
-
     # -- the session -----------------------------------------------------------------------------
 
     def __repr__(self) -> str:
