@@ -15,7 +15,7 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 from workbench.core.snapshot import INCARNATION
 from workbench.engines.cluster.backend import TaskEnd
 from workbench.engines.dask.kept_session import ClusterSession, release, want
-from workbench.engines.dask.topics import BATCHES, PREFIX, id_of, key_of
+from workbench.engines.dask.topics import id_of, key_of
 
 NAME = "workbench"
 
@@ -59,6 +59,8 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
         }
         scheduler.stream_handlers |= {
             "workbench_tell": self.tell,
+            "workbench_shown": self.shown,
+            "workbench_ended": self.ended,
             "workbench_want": self.want,
             "workbench_contains": self.contains,
             "workbench_stop": self.stop,
@@ -206,6 +208,18 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
         if found is not None:
             found.call(call)
 
+    def shown(self, session: str, batch: bytes, **_: Any) -> None:
+        """A worker sends what a task shows."""
+        found = self.sessions.get(session)
+        if found is not None:
+            found.keeper.push(batch)
+
+    def ended(self, session: str, reply_to: int, end: list[Any], **_: Any) -> None:
+        """A worker sends how a task ended, for who submitted it."""
+        found = self.sessions.get(session)
+        if found is not None:
+            found.tell(reply_to, end)
+
     def want(self, session: str, key: str, desirer: str, number: int, **_: Any) -> None:
         """A process has come by a key, and holds it from now on."""
         if key in self._scheduler.tasks and desirer in self._scheduler.clients:
@@ -285,22 +299,6 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
         self._scheduler.worker_send(entry[2], message)
 
     # -- what the scheduler tells ------------------------------------------------------------------
-
-    def log_event(self, topic: str, msg: Any) -> None:
-        """What workers publish. The scheduler would keep the last of it; nobody reads that."""
-        if not topic.startswith(PREFIX):
-            return
-        self._scheduler._broker.truncate(topic)
-        if not topic.endswith(BATCHES):
-            return
-        found = self.sessions.get(topic[len(PREFIX) : -len(BATCHES)])
-        if found is None:
-            return
-        if isinstance(msg, bytes):
-            found.keeper.push(msg)
-        else:
-            reply_to, *end = msg
-            found.tell(reply_to, end)
 
     def update_graph(self, scheduler: Any, *, client: str, keys: Any = (), **_: Any) -> None:
         """Keys that somebody wanted before they were known."""
