@@ -9,7 +9,7 @@ import io
 import pickle
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from workbench.engines.cluster.keeper import Keeper
@@ -51,6 +51,10 @@ class ClusterSession:
             want(self._scheduler, [key], self.client)
             weakref.finalize(kept, self._scheduler.loop.add_callback, self._release, key)
         return kept
+
+    def kept_of(self, keys: Iterable[Any]) -> list[Any]:
+        """Those of these that it keeps."""
+        return [key for key in keys if key in self._kept] if self._kept else []
 
     def _release(self, key: str) -> None:
         if key not in self._kept:

@@ -300,12 +300,31 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
 
     # -- what the scheduler tells ------------------------------------------------------------------
 
-    def update_graph(self, scheduler: Any, *, client: str, keys: Any = (), **_: Any) -> None:
-        """Keys that somebody wanted before they were known."""
+    def update_graph(self, scheduler: Any, *, keys: Any = (), tasks: Any = (), **_: Any) -> None:
+        """Keys are known from now on, and no worker has them yet."""
         for session in self.sessions.values():
-            waiting = [key for key in keys if key in session._kept]
+            waiting = session.kept_of(keys)
             if waiting:
                 scheduler.loop.add_callback(want, scheduler, waiting, session.client)
+        for key in tasks:
+            if id_of(key) is not None:
+                self._spread(scheduler.tasks[key])
+
+    def _spread(self, task: Any) -> None:
+        """Have a task go to a worker with room, if those that have its data have none.
+
+        Dask would send it to them all the same, and move it only if it knows how long such take.
+        What large data costs to move it costs once a node.
+        """
+        needs = task.dependencies
+        if not needs or task.worker_restrictions or any(not each.who_has for each in needs):
+            return
+        holders = set().union(*(each.who_has for each in needs))
+        if any(len(ws.processing) < ws.nthreads for ws in holders):
+            return
+        best = min(self._scheduler.running, key=_load, default=None)
+        if best is not None and _load(best) < min(map(_load, holders)):
+            task.worker_restrictions, task.loose_restrictions = {best.address}, True
 
     def transition(self, key: Any, start: str, finish: str, *args: Any, **kwargs: Any) -> None:
         """Called for each change of any key there is."""
@@ -374,3 +393,8 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
         if session.client in self._scheduler.clients:
             wanted = [each.key for each in self._scheduler.clients[session.client].wants_what]
             release(self._scheduler, wanted, session.client)
+
+
+def _load(worker: Any) -> float:
+    """How many tasks a worker of Dask's has, for each of its threads."""
+    return float(len(worker.processing) / max(worker.nthreads, 1))
