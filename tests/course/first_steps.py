@@ -16,7 +16,7 @@ ANSWERS = Answers(
         "in_background": f"%%remote\n{DAY}",
         "bring_back": "%get day\nmost_sun = day.max()",
         "each_hour": "%%remote --map hour=range(7, 18)\nshare = sunlit(land, hour).mean()",
-        "mend": "%%remote --wait\nright = land[:, 1:]\nsteepest = (right - land[:, :-1]).max()",
+        "repair": "%%remote --wait\nright = land[:, 1:]\nsteepest = (right - land[:, :-1]).max()",
     },
     wrong={
         "in_background": [
@@ -37,7 +37,7 @@ ANSWERS = Answers(
             ),
             Wrong("%%remote --map hour=range(7, 18)\nshare = hour / 0", "failed"),
         ],
-        "mend": [
+        "repair": [
             Wrong("steepest = 100", "no background cell made it|failed"),
             Wrong(
                 "%%remote --wait\nsteepest = (land[1:] - land[:-1]).max()",

@@ -42,6 +42,7 @@ ANSWERS = Answers(
         "pickled": "guess = 11",
         "traceback": "guess = 11",
         "actor": "guess = 11",
+        "dead": "guess = 0",
         "spill": "guess = 1",
     },
     wrong={

@@ -5,8 +5,9 @@ from __future__ import annotations
 from tests.course.answers import RESTART, Answers, Wrong
 
 START = """
+%env WORKBENCH_SESSION=nothing-is-lost
+%env WORKBENCH_WORKERS=2
 %load_ext workbench
-%workbench start --session nothing-is-lost --workers 2 --keep 10m
 import os, sys, threading, time
 import numpy as np, workbench as wb
 from workbench.course import check, measure, reveal

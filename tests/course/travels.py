@@ -95,6 +95,13 @@ ANSWERS = Answers(
             Wrong(SEARCH.format(stored="%put letters", arguments="query", given='"CAT FACE"'),
                   r"2\d(\.\d)? MB were sent"),
             Wrong(
+                SEARCH.format(
+                    stored="%put letters", arguments="query, letters", given='"CAT FACE", letters'
+                ),
+                "no variable is a ref",
+                "almost",
+            ),
+            Wrong(
                 "%free letters\n"
                 + SEARCH.format(
                     stored="", arguments="query, letters", given='"CAT FACE", letters'

@@ -152,7 +152,7 @@ def test_a_translation_has_the_same_cells(edition: str) -> None:
 
 def _untold(source: str) -> str:
     """Code without what a translation may say otherwise: comments, the reason, its own import."""
-    source = re.sub(r"(?m)^# .*$", "#", re.sub(r'why="[^"\n]*"', "why", source))
+    source = re.sub(r"(?m)^# .*$", "#", re.sub(r'why=("[^"\n]*"\s*)+', "why", source))
     return re.sub(r"from workbench\.course(\.\w+)? import", "from workbench.course import", source)
 
 
@@ -165,6 +165,17 @@ def said(cell: Cell) -> str:
     assert cell.results("text/html"), cell
     (text,) = cell.results()
     return str(text)
+
+
+@pytest.fixture(scope="module")
+def kernel(runtime_dir: str) -> Iterator[Kernel]:
+    """A notebook's, so that its session is kept while it is restarted."""
+    name = {"JPY_SESSION_NAME": "course.ipynb"}
+    kernel = Kernel({"WORKBENCH_RUNTIME_DIR": runtime_dir, "WORKBENCH_HEADROOM": "0", **name})
+    try:
+        yield kernel
+    finally:
+        kernel.stop()
 
 
 def answer(kernel: Kernel, source: str) -> Cell:

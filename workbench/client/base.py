@@ -111,6 +111,7 @@ class ClientBase:
             connection, self.references, self.views, self._segments.need, self.marshal
         )
         self.generators = GeneratorReaders(connection, self.references, self.objects)
+        self.marshal.stored_as = self.objects.stored_as
         self._send_queue = SendQueue(self.objects, self.generators, self.marshal, prefix)
         self.at_end: list[Callable[[str], object]] = [self.objects.end, self.generators.end]
         self.handlers: dict[type, Callable[[Any], object]] = {

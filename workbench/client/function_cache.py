@@ -29,11 +29,13 @@ class Export:
 
     A notebook's function refers to other functions, classes and data by their names, or closes over
     them. When a cell defines one of those again, or changes an element of a list, the function has
-    to be sent again. ``reducers`` is asked for those that it was pickled with. If it
-    ``has_more``, it reads more data than is remembered here: see `Submitter`.
+    to be sent again. ``reducers`` is asked for those that it was pickled with; ``by_ref`` are kept,
+    so that the arrays that went by reference go on to be what the store has. If it ``has_more``, it
+    reads more data than is remembered here: see `Submitter`.
     """
 
     __slots__ = (
+        "_by_ref",
         "_cells",
         "_data",
         "_left",
@@ -49,8 +51,10 @@ class Export:
         ref: ObjectRef,
         functions: Sequence[FunctionType],
         reducers: Callable[[], Reducers] = dict,
+        by_ref: Sequence[ObjectRef] = (),
     ) -> None:
         self.ref = ref
+        self._by_ref = by_ref
         self.has_more = False
         self.next_look = 0.0  # when it is compared as a whole, if it has more
         self._reducers = reducers

@@ -9,6 +9,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from workbench import context
 from workbench.client.arena_writer import ArenaWriter, Claims
 from workbench.client.duplicate_puts import DuplicatePuts
 from workbench.context import restore
@@ -19,7 +22,7 @@ from workbench.errors import SerializationError
 from workbench.memory.copying import Bytes
 from workbench.ref import ObjectRef
 from workbench.serialization import codec
-from workbench.serialization.arrays import Reducer
+from workbench.serialization.arrays import Reducer, reduce_array
 from workbench.serialization.class_states import OWN, building
 from workbench.serialization.libraries import writable
 from workbench.serialization.packing import Numbers, PackedValues, pack
@@ -35,6 +38,17 @@ MOST_LOADS = 10_000
 
 
 Parts = Callable[[], Mapping[str, Any]]
+
+ByRef = list[ObjectRef] | None
+"""Refs that go instead of arrays: see `Marshal.reducers`."""
+
+
+def _stored(ref: ObjectRef) -> Any:
+    """An array that a function refers to, where the function is built."""
+    engine = context.get()
+    if engine is None:
+        raise LookupError("There is no current session.")
+    return engine.get([ref], None, False)[0]
 
 
 class Encoded(NamedTuple):
@@ -81,6 +95,7 @@ class Marshal:
         self._side = side
         self._where = codec.Where("object", side)
         self._debug = debug
+        self.stored_as: Callable[[Any], ObjectRef | None] = lambda array: None  # see `KnownObjects`
         self.registry = Registry(lambda payload: Custom(*codec.deserialize_inline(payload)))
         self._scratch = Scratch()
         self._repeats = DuplicatePuts()
@@ -89,17 +104,38 @@ class Marshal:
 
     # -- value → bytes ------------------------------------------------------------------------
 
-    def reducers(self, inside: list[int]) -> Mapping[type, Reducer]:
-        """All custom reducers; the refs they meet are added to ``inside``."""
+    def reducers(self, inside: list[int], by_ref: ByRef = None) -> Mapping[type, Reducer]:
+        """All custom reducers; the refs they meet are added to ``inside``.
+
+        With ``by_ref`` a large array that is what the store has isn't stored once more: its ref
+        goes, and is added there.
+        """
 
         def reduce_ref(ref: ObjectRef) -> tuple[Any, ...]:
             self._check(ref)
             inside.append(ref.id)
             return restore, (ref.id, ref.session)
 
-        return {**self.registry.reducers(), ObjectRef: reduce_ref}
+        reducers = {**self.registry.reducers(), ObjectRef: reduce_ref}
+        if by_ref is not None:
 
-    def encode(self, value: Any, claims: Claims, parts: Parts | None = None) -> Encoded:
+            def reduce_stored(array: Any) -> Any:
+                ref = self.stored_as(array) if array.nbytes > INLINE else None
+                if ref is None:
+                    return reduce_array(array)
+                by_ref.append(ref)
+                return _stored, (ref,)
+
+            reducers.setdefault(np.ndarray, reduce_stored)
+        return reducers
+
+    def encode(
+        self,
+        value: Any,
+        claims: Claims,
+        parts: Parts | None = None,
+        by_ref: ByRef = None,
+    ) -> Encoded:
         """Serialize a value and bring its bytes where they can be read: inline or in our arena.
 
         An extent taken for it is added to ``claims``. Until the server knows of it, that list is
@@ -107,7 +143,7 @@ class Marshal:
         through for the cause, and what each is called.
         """
         inside: list[int] = []
-        done = self._serialize(value, inside, parts)
+        done = self._serialize(value, inside, parts, by_ref)
         started = time.perf_counter()
         contains = tuple(inside)
         cold, small, capacity = False, done.inband + done.outband <= INLINE, self._capacity()
@@ -141,14 +177,20 @@ class Marshal:
     def inline(self, value: Any, parts: Parts | None = None) -> bytes:
         return self._serialize(value, [], parts).inline()
 
-    def _serialize(self, value: Any, inside: list[int], parts: Parts | None) -> codec.Serialized:
+    def _serialize(
+        self,
+        value: Any,
+        inside: list[int],
+        parts: Parts | None,
+        by_ref: ByRef = None,
+    ) -> codec.Serialized:
         small = codec.serialize_small(value)
         if small is not None:
             return small
         try:
             return codec.serialize(
                 value,
-                self.reducers(inside),
+                self.reducers(inside, by_ref),
                 parts=parts,
                 limit=self._capacity(),
                 trace=self._debug,

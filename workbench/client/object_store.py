@@ -13,7 +13,7 @@ from workbench.call_site import call_site, name_of
 from workbench.client.arena_writer import Claims
 from workbench.client.base import ClientBase
 from workbench.client.completion_queue import CompletionQueue
-from workbench.client.marshal import Encoded, Parts
+from workbench.client.marshal import ByRef, Encoded, Parts
 from workbench.client.objects import chunks
 from workbench.client.requests import GLANCE
 from workbench.client.role import Role
@@ -77,12 +77,17 @@ class ObjectStore:
         return self._references.find(id_)
 
     def store(
-        self, value: Any, name: str, parts: Parts, what: str = ""
+        self,
+        value: Any,
+        name: str,
+        parts: Parts,
+        what: str = "",
+        by_ref: ByRef = None,
     ) -> tuple[ObjectRef, Encoded, ev.About]:
-        """Store any value. ``what`` it is, to people; ``parts``: see `Marshal.encode`."""
+        """Store any value. ``what`` it is, to people; else see `Marshal.encode`."""
         claims: Claims = []
         try:
-            encoded = self._base.marshal.encode(value, claims, parts)
+            encoded = self._base.marshal.encode(value, claims, parts, by_ref)
             about = encoded.about(what or codec.describe(value), self.site())
             return self.seal(encoded.stored, about, claims, name), encoded, about
         except BaseException:

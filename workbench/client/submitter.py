@@ -207,14 +207,16 @@ class Submitter:
             if known.is_current() and not (known.has_more and self._differs(function, known)):
                 return known
         began = time.perf_counter()
+        by_ref: list[ObjectRef] = []
         ref, encoded, _ = self._store.store(
             function.function,
             "",
             lambda: {function.name: function.function},
             "" if type(function.function) is FunctionType else f"{kind} {function.name}",
+            by_ref,
         )
         functions = encoded.serialized.functions
-        export = Export(ref, functions, lambda: self._marshal.reducers([]))
+        export = Export(ref, functions, lambda: self._marshal.reducers([], by_ref=[]), by_ref)
         export.next_look = time.perf_counter() + LOOK_EVERY * (time.perf_counter() - began)
         function.handle = self._references.engine, export
         return export
@@ -231,7 +233,7 @@ class Submitter:
             contents = self._objects.contents(export.ref.id)
         except LookupError:
             return False
-        found = compare(function.function, contents, self._marshal.reducers([]))
+        found = compare(function.function, contents, self._marshal.reducers([], by_ref=[]))
         export.next_look = time.perf_counter() + LOOK_EVERY * (time.perf_counter() - began)
         return found.verdict is Verdict.CHANGED
 

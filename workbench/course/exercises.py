@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from workbench.core.snapshot import JobRecord, ObjectRecord, Snapshot
+from workbench.course.measure import settled
 from workbench.course.words import Said, say
 from workbench.engines.base import Engine
 from workbench.ref import ObjectRef
 from workbench.report.facts import is_internal
-
-ENDING = 3.0
-"""Seconds that a check waits at most for the processes of actors that end just now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +65,7 @@ class Live:
     @cached_property
     def snapshot(self) -> Snapshot:
         """The session now: what was let go of before is gone, with actors that nobody has."""
-        deadline = time.monotonic() + ENDING
-        while True:
-            self.engine.settle()
-            found = self.engine.snapshot()
-            living = {0, *(actor.id for actor in found.actors if actor.state != "dead")}
-            ending = [worker for worker in found.workers if worker.actor not in living]
-            if not ending or time.monotonic() > deadline:
-                return found
-            time.sleep(0.02)
+        return settled(self.engine)
 
     @property
     def objects(self) -> list[ObjectRecord]:

@@ -33,7 +33,7 @@ def in_background(live: Live) -> Outcome:
         return wrong("No background cell has assigned `day`.")
     if job.state in ("failed", "stopped"):
         return almost("A background cell began to make `day`, but it {state}.", state=job.state)
-    return right("Background cell {number} makes `day`, and not your kernel.", number=job.number)
+    return right("A worker makes `day`, in the background: {cell}.", cell=job.name)
 
 
 @exercise(
@@ -86,8 +86,8 @@ def each_hour(live: Live) -> Outcome:
             size=job.size,
             hours=HOURS,
         )
-    return right("Background cell {number} is {size} tasks: one for each hour.",
-                 number=job.number, size=job.size)  # fmt: skip
+    return right("The workers ran {cell} {size} times, once for each hour.",
+                 cell=job.name, size=job.size)  # fmt: skip
 
 
 @exercise(
@@ -100,7 +100,7 @@ def each_hour(live: Live) -> Outcome:
     page="Errors",
     needs=("steepest",),
 )
-def mend(live: Live) -> Outcome:
+def repair(live: Live) -> Outcome:
     """Whether ``steepest`` is the largest difference between neighbours in a row."""
     job, land, steepest = live.assigning("steepest"), live["land"], live.fetched(live["steepest"])
     if job is None:
@@ -113,4 +113,4 @@ def mend(live: Live) -> Outcome:
     return right("A worker found it: {found} m higher within one step.", found=steepest)
 
 
-LESSON = Lesson("01-first-steps", "First steps", (in_background, bring_back, each_hour, mend))
+LESSON = Lesson("01-first-steps", "First steps", (in_background, bring_back, each_hour, repair))

@@ -47,7 +47,7 @@ def _is_alive(live: Live, handle: object) -> bool:
     hints=(
         "The film has no variable any more, but it has an id, and `moth` is that id.",
         "`%why $moth` names what keeps it. Beside each reason stands code that lets go of it.",
-        "In the cell `output_let_go`, paste the code that `%why $moth` shows under `to let"
+        "In the cell above this check, paste the code that `%why $moth` shows under `to let"
         " go`: it begins with `get_ipython()` or `%reset`. Run the cell.",
     ),
     docs=PAGE[0],
@@ -65,7 +65,7 @@ def output_let_go(live: Live) -> Outcome:
     hints=(
         "`thumbnail` remembers one picture. Where do the bytes of that picture lie?",
         "One picture is a view: it keeps all bytes of the film. A copy has bytes of its own.",
-        "In the cell `slice_let_go`, write `thumbnail_of(wb.get(film)[-1].copy())`, and run it.",
+        "In the cell above this check, write `thumbnail_of(wb.get(film)[-1].copy())`, and run it.",
     ),
     docs=PAGE[0],
     page=PAGE[1],
@@ -86,7 +86,7 @@ def slice_let_go(live: Live) -> Outcome:
         "No variable has the ref. Ask for the object by its id.",
         "`%why $moth` says where the ref was pickled. Workbench can't know whether somebody has"
         " a copy of that file, so you have to decide.",
-        "In the cell `pickled_let_go`, write `%free $moth`, and run it.",
+        "In the cell above this check, write `%free $moth`, and run it.",
     ),
     docs="memory.md#when-an-object-goes",
     page="Memory: when an object goes",
@@ -103,7 +103,7 @@ def pickled_let_go(live: Live) -> Outcome:
     hints=(
         "The error is shown, and then it is kept: its traceback has the function's variables.",
         "`%why $moth` names the variable, the function, and code that empties its frame.",
-        "In the cell `traceback_let_go`, paste the code that `%why` shows under `to let go`: it"
+        "In the cell above this check, paste the code that `%why` shows under `to let go`: it"
         " begins with `import sys`. Run the cell.",
     ),
     docs=PAGE[0],
@@ -128,7 +128,7 @@ def traceback_let_go(live: Live) -> Outcome:
     hints=(
         "`%why $moth` says in which process the film is kept, and by which attribute.",
         "The album needs one picture. It can keep a copy of that, as `thumbnail` did.",
-        "In the cell `actor_let_go`, write `self.cover = film[0].copy()`, and run it.",
+        "In the cell above this check, write `self.cover = film[0].copy()`, and run it.",
     ),
     docs=PAGE[0],
     page=PAGE[1],
@@ -151,8 +151,8 @@ def actor_let_go(live: Live) -> Outcome:
     hints=(
         "`%spill` says why an object can't move: read what stands behind the refused ones.",
         "`shown` has an array in this notebook, and `pinned` was pinned: let go of both reasons.",
-        "In the cell `moved`, write `del picture`, `%unpin pinned` and `%spill plain shown pinned`,"
-        " a line each.",
+        "In the cell above this check, write `del picture`, `%unpin pinned` and `%spill plain"
+        " shown pinned`, a line each.",
     ),
     docs="memory.md#when-the-store-is-full",
     page="Memory: when the store is full",
@@ -180,8 +180,8 @@ def moved(live: Live) -> Outcome:
         "`%objects` lists what is left, and in its fifth column why. What has no name has an id.",
         "Ask `%why` for each. A named one and a pickled one go with `%free`; the others go with"
         " the variable that keeps them.",
-        "In the cell `morning`, write `%free title`, `del notes, poster, drawer`, and `%free` with"
-        " the id that `%objects` shows for the pickled one; a line each.",
+        "In the cell above this check, write `%free title`, `del notes, poster, drawer`, and"
+        " `%free` with the id that `%objects` shows for the pickled one; a line each.",
     ),
     docs=PAGE[0],
     page=PAGE[1],

@@ -75,8 +75,9 @@ def lock_in_a_class(live: Live) -> Outcome:
         error = _refused(live, logbook)
         if error is None:
             return almost("`logbook` can be pickled now, but isn't in the store yet.")
-        return wrong("`{path}` can't be pickled.",
-                     path="logbook" + _in_it(error.failures[0].path))  # fmt: skip
+        failure = error.failures[0]
+        return wrong("`{path}` can't be pickled: {why}.",
+                     path="logbook" + _in_it(failure.path), why=failure.why)  # fmt: skip
     try:
         copy = live.value("logbook")
     except SerializationError as error:

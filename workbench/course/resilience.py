@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from workbench.core.events import ID_BITS
 from workbench.course.exercises import Lesson, Live, Outcome, almost, exercise, right, wrong
+from workbench.report.processes import Processes
 
 PAGE = "sessions.md#after-a-restart-of-the-kernel", "Sessions: after a restart of the kernel"
 
@@ -24,7 +24,7 @@ def _kernel_began() -> float:
     hints=(
         "The store has the process number of the kernel that ran the cell before.",
         "JupyterLab's menu has Kernel, and there Restart Kernel. Don't choose one that runs cells.",
-        "Restart the kernel, and then run the cell `restarted` as it is.",
+        "Restart the kernel, and then run the cell right above this check, as it is.",
     ),
     docs=PAGE[0],
     page=PAGE[1],
@@ -43,10 +43,10 @@ def restarted(live: Live) -> Outcome:
 @exercise(
     hints=(
         "The cell has to begin in one kernel and end in the next one.",
-        "Start the cell, restart the kernel within six seconds, and run the notebook's first cell"
+        "Start the cell, restart the kernel within ten seconds, and run the notebook's first cell"
         " again. `%get flood` brings what the cell has found.",
-        "Run the cell `went_on`; choose Kernel, Restart Kernel; run the first cell, and then"
-        " `%get flood` in a new cell.",
+        "Run the cell above this check; choose Kernel, Restart Kernel; run the first cell, and"
+        " then `%get flood` in a new cell.",
     ),
     docs=PAGE[0],
     page=PAGE[1],
@@ -77,7 +77,7 @@ def went_on(live: Live) -> Outcome:
         "In a new notebook: `%load_ext workbench`, then `%workbench start --session"
         " nothing-is-lost`. What it puts under a name is here too.",
         "In a new notebook, after those two lines: `greeting = 'hello'` and `%put greeting`."
-        " Come back here, and run the cell `greeting` again.",
+        " Come back here, and run this check again.",
     ),
     docs="howto/share-between-notebooks.md",
     page="Share data between notebooks",
@@ -86,11 +86,10 @@ def greeting(live: Live) -> Outcome:
     record = live.stored("greeting")
     if record is None:
         return wrong("The store has nothing of the name `greeting`.")
-    maker = next((each for each in live.snapshot.clients if each.prefix == record.id >> ID_BITS),
-                 None)  # fmt: skip
-    if maker is not None and maker.pid == os.getpid():
+    maker = Processes(live.snapshot).maker(record.id)
+    if maker.startswith("this "):
         return almost("There is a `greeting`, but this notebook itself has put it there.")
-    if maker is not None and maker.role == "worker":
+    if maker.startswith("worker "):
         return almost("There is a `greeting`, but a worker of this notebook has put it there.")
     return right("The other one says: {greeting!r}.", greeting=live.value("greeting"))
 

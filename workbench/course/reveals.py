@@ -9,7 +9,7 @@ from typing import Any
 from workbench.course.measure import Measurement
 from workbench.course.words import Said, Words, say
 from workbench.report.format import human_seconds
-from workbench.report.markup import Html, Rich, Table, card, title
+from workbench.report.markup import Rich, Table, card, page, title
 from workbench.report.mistyped import did_you_mean
 
 TOLERANCE = 2.0
@@ -39,13 +39,14 @@ class Reveal(Rich):
             heading += f" {self._say(self.state)}"
         facts = [f"{label}: {text}" if label else text for label, text in self._facts()]
         table = self._table()
-        return "\n".join([heading, *([table.text()] if table else []), *facts])
+        parts = [heading, *([table.text()] if table else []), *facts, self._why()]
+        return "\n".join(part for part in parts if part)
 
     def _repr_html_(self) -> str:
         state = "" if self.mood == "idle" else self._say(self.state)
         heading = title(self._say(self.headline), "", state, self.mood)
         table = self._table()
-        return card(heading, self._facts(), table.html() if table else Html())
+        return card(heading, self._facts(), page(table.html() if table else "", self._why()))
 
     def _table(self) -> Table | None:
         """The figures in columns, if they have heads."""
@@ -57,15 +58,18 @@ class Reveal(Rich):
         return Table(head, tuple(rows))
 
     def _facts(self) -> list[tuple[str, str]]:
-        """The figures, if they haven't, and the reason. Without a guess what to do for one."""
+        """The figures, if they haven't. Without a guess what to do for one."""
         if self.mood == "idle":
             return [("", self._say(self.state))]
         rows = [] if self.measured.head else self.measured.rows
-        facts = [(self._say(label), self._say(value)) for label, value in rows]
-        return [*facts, *([("", self.why)] if self.why else [])]
+        return [(self._say(label), self._say(value)) for label, value in rows]
+
+    def _why(self) -> str:
+        return "" if self.mood == "idle" else self.why
 
     def _say(self, what: Said | str) -> str:
-        return what.within(self.words) if isinstance(what, Said) else what
+        """A sentence; or what a lesson's cell calls a figure, if the words have that."""
+        return what.within(self.words) if isinstance(what, Said) else self.words.get(what, what)
 
 
 def revealing(words: Words) -> Callable[..., Reveal]:
@@ -97,7 +101,7 @@ def _reveal(guess: Any, measured: Measurement, why: str, words: Words) -> Reveal
     if not isinstance(measured, Measurement):
         raise TypeError("reveal takes a guess and what `measure` found: reveal(guess, measured).")
     if guess is ...:
-        state = say("Replace the three dots after `guess =`, and run both cells again.")
+        state = say("Replace the three dots after `guess =`, and run the cells from there again.")
         return Reveal(say("Make a guess first."), state, "idle", measured, why, words)
     if refusal := _refusal(guess, measured):
         return Reveal(say("That is no guess yet."), refusal, "idle", measured, why, words)

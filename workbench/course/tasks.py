@@ -38,8 +38,8 @@ def _state(live: Live, handle: object) -> str:
     hints=(
         "When does `.remote(...)` return, and when does `wb.get(...)`?",
         "`wb.get` inside the loop waits for the first cup before the second one is asked.",
-        "In the cell `at_once`, collect the refs in a list inside the loop, and call `wb.get(...)`"
-        " of the list behind the loop.",
+        "In the cell above this check, collect the refs in a list inside the loop, and call"
+        " `wb.get(...)` of the list behind the loop.",
     ),
     docs=COMING,
     page="Coming from Ray: what is called",
@@ -66,8 +66,9 @@ def at_once(live: Live) -> Outcome:
     hints=(
         "A task forgets. What is to be remembered needs an actor: an object in one process.",
         "Write a class with `__init__` and `serve`, as `Cup` is one, and `@wb.remote` above it.",
-        "In the cell `counter`, write the class `Bar`; `self.served = 0` in `__init__`; `serve`"
-        " adds 1 and returns it. Then `bar = Bar.remote()`, and ten calls of `bar.serve.remote()`.",
+        "In the cell above this check, write the class `Bar`; `self.served = 0` in `__init__`;"
+        " `serve` adds 1 and returns it. Then `bar = Bar.remote()`, and ten calls of"
+        " `bar.serve.remote()`.",
     ),
     docs=COMING,
     page="Coming from Ray: what is called",
@@ -94,8 +95,8 @@ def counter(live: Live) -> Outcome:
     hints=(
         "The task failed with an error of its own. Workbench tries again after crashes only.",
         "`.options(...)` changes how one call is made; `retry_exceptions=True` tries errors again.",
-        "In the cell `asked_again`, write `ask_shop.options(max_retries=5, retry_exceptions=True)"
-        ".remote(Tries.remote())`.",
+        "In the cell above this check, write `ask_shop.options(max_retries=5,"
+        " retry_exceptions=True).remote(Tries.remote())`.",
     ),
     docs="coming-from-ray.md#options-of-tasks",
     page="Coming from Ray: options of tasks",
@@ -116,7 +117,7 @@ def asked_again(live: Live) -> Outcome:
     hints=(
         "The cup's process has ended. What could start it again?",
         "An actor's options stand above the class: `@wb.remote(max_restarts=1)`.",
-        "In the cell `comes_back`, write `(max_restarts=1)` behind `@wb.remote`, and run it.",
+        "In the cell above this check, write `(max_restarts=1)` behind `@wb.remote`, and run it.",
     ),
     docs=COMING,
     page="Coming from Ray: what is called",
@@ -142,7 +143,7 @@ def comes_back(live: Live) -> Outcome:
     hints=(
         "How often does Python run the `def` in the loop, and what does it make each time?",
         "A function is sent when it is first called. Make one function, and call it 20 times.",
-        "In the cell `defined_once`, move `@wb.remote` and the `def` above the `for`.",
+        "In the cell above this check, move `@wb.remote` and the `def` above the `for`.",
     ),
     docs="reference/remote.md#what-goes-along",
     page="Cells in the background: what goes along",
@@ -168,7 +169,7 @@ def defined_once(live: Live) -> Outcome:
     hints=(
         "While a background cell runs, there is a button in the line under it.",
         "The button is called Stop. Run the cell again, and look at the line under it.",
-        "Run the cell `stop_pressed`, and press Stop under it within four seconds.",
+        "Run the cell above this check, and press Stop under it within four seconds.",
     ),
     docs="reference/remote.md#the-line-under-it",
     page="Cells in the background: the line under it",

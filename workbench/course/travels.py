@@ -143,6 +143,11 @@ def light_function(live: Live) -> Outcome:
         return almost("Only {size} were sent with `search`, but `letters` isn't in the store: "
                       "each call stores it again. Put it once, and pass the ref.",
                       size=size)  # fmt: skip
+    refs = {each.id for each in live.variables.values() if isinstance(each, ObjectRef)}
+    if not any(each.id in refs for each in kept):
+        return almost("Only {size} were sent with `search`, and `letters` is in the store. But no "
+                      "variable is a ref to it: a call with the array itself stores it again.",
+                      size=size)  # fmt: skip
     return right("{size} were sent with `search`, and `letters` is in the store once: "
                  "{data}, for all calls.", size=size, data=human_bytes(kept[0].size))  # fmt: skip
 

@@ -21,7 +21,7 @@ def _reasons(live: Live, record: ObjectRecord) -> str:
         "The column `why it is here` of that row has the word arrays, and the first column names"
         " them.",
         "Two variables show its bytes: the whole array, and one picture of it.",
-        "In the cell `row_gone`, write `del first, one_row`, and run it.",
+        "In the cell above this check, write `del first, one_row`, and run it.",
     ),
     docs="views.md",
     page="What you see",
@@ -41,7 +41,7 @@ def row_gone(live: Live) -> Outcome:
     hints=(
         "Each `wb.put` makes a new object, also of the same array.",
         "A ref may stand in a list as often as you like: put first, then make the list.",
-        "In the cell `put_once`, write `stored = [wb.put(weights)] * 3`, and run it.",
+        "In the cell above this check, write `stored = [wb.put(weights)] * 3`, and run it.",
     ),
     docs="views.md",
     page="What you see",
@@ -65,7 +65,8 @@ def put_once(live: Live) -> Outcome:
     hints=(
         "A background cell begins with `%%remote`, in the cell's first line.",
         "`--name mine` behind `%%remote` is its name in the view.",
-        "In the cell `running`, take away the two `# ` at the beginnings of the lines, and run it.",
+        "In the cell above this check, take away the two `# ` at the beginnings of the lines, and"
+        " run it.",
     ),
     docs="reference/remote.md#options",
     page="Cells in the background: options",

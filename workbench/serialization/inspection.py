@@ -374,6 +374,8 @@ def advice_for(value: Any) -> str:
     bound = bound_to_process(type(value)) or looks_connected(type(value))
     if bound is not None:
         return bound.advice
+    if _has_reduce(type(value)):
+        return _correct_reduce(type(value))
     register = _register(type(value))
     return f"Leave it out in its owner's `__getstate__`, or say how to store it: {register}"
 
@@ -395,14 +397,25 @@ def _advice_to_rebuild(broken: Broken) -> str:
         )
     if "__setstate__" in dir(kind):
         return f"Correct `{name}.__setstate__`: it gets what `__getstate__` returned."
-    if any("__reduce__" in vars(cls) for cls in kind.__mro__[:-1]) and not is_of_library(kind):
-        return (
-            f"Correct `{name}.__reduce__`: it returns the class, and a tuple of the arguments to "
-            "make it with."
-        )
+    if _has_reduce(kind):
+        return _correct_reduce(kind)
     return (
         f"Give {name} a `__reduce__` that returns the class and the arguments to make it with, or "
         f"say how: {_register(kind)}"
+    )
+
+
+def _has_reduce(kind: type) -> bool:
+    """Whether a class of the user's says by ``__reduce__`` how it is stored."""
+    owner = next(cls for cls in kind.__mro__ if "__reduce__" in vars(cls))
+    return owner.__module__ != "builtins" and not is_of_library(owner)
+
+
+def _correct_reduce(kind: type) -> str:
+    name = kind.__qualname__
+    return (
+        f"Correct `{name}.__reduce__`: it returns the class, and a tuple of the arguments to make "
+        f"it with. For one argument: `return {name}, (self.x,)`, with the comma."
     )
 
 

@@ -200,6 +200,25 @@ class Raises:
         raise self.error
 
 
+class Reduces(Holder):
+    """Its ``__reduce__`` returns what it is told to."""
+
+    def __reduce__(self) -> Any:
+        return self.returned
+
+
+@pytest.mark.parametrize("returned", [Holder, (Holder,), (Holder, "no tuple")])
+def test_a_reduce_that_returns_what_it_may_not_is_to_be_corrected(returned: Any) -> None:
+    _, (failure,) = inspect([Reduces(returned=returned)], {}, "obj")
+    assert failure.path == "obj[0]"
+    assert failure.advice.startswith("Correct `Reduces.__reduce__`: it returns the class")
+
+
+def test_what_an_exception_cannot_have_is_not_blamed_on_its_reduce() -> None:
+    _, (failure,) = inspect(ValueError(LOCK), {}, "obj")
+    assert "__reduce__" not in failure.advice
+
+
 def test_an_error_that_cannot_be_shown() -> None:
     _, (failure,) = inspect([Raises(SaysNothing())], {}, "obj")
     assert (failure.path, failure.why) == ("obj[0]", "SaysNothing")

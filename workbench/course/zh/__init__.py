@@ -10,11 +10,11 @@ from workbench.course import measure
 from workbench.course.checks import Checks
 from workbench.course.reveals import revealing
 from workbench.course.words import Words
-from workbench.course.zh import copies, machinery
+from workbench.course.zh import copies, machinery, pickling
 
 __all__ = ["WORDS", "check", "measure", "reveal"]
 
-WORDS: Words = {**machinery.WORDS, **copies.WORDS}
+WORDS: Words = {**machinery.WORDS, **copies.WORDS, **pickling.WORDS}
 
 check = Checks(WORDS)
 reveal = revealing(WORDS)

@@ -7,8 +7,8 @@ from workbench.course.words import Words
 WORDS: Words = {
     # reveals
     "Make a guess first.": "请先猜一猜。",
-    "Replace the three dots after `guess =`, and run both cells again.": (
-        "请把 `guess =` 后面的三个点换成你的答案，然后重新运行这两个单元格。"
+    "Replace the three dots after `guess =`, and run the cells from there again.": (
+        "请把 `guess =` 后面的三个点换成你的答案，然后从那里开始重新运行。"
     ),
     "That is no guess yet.": "这还不是一个有效的猜测。",
     "You guessed: {guess}.": "你猜的是：{guess}。",

@@ -100,6 +100,7 @@ class ClusterEngine:
         self.find, self.names, self.name = store.find, store.names, store.name
         self.unname, self.state, self.identify = store.unname, store.state, store.identify
         self.stored_as, self.learn, self.stored = store.stored_as, store.learn, store.stored
+        self.put_from = store.put_from
         tasks = self.tasks = ClusterTasks(
             self, self.backend, self.entries, self.packer, store, self.outputs, hosting,
             self._place, self.custom.count, self._settle, self._namespace,
@@ -283,10 +284,6 @@ class ClusterEngine:
 
     def refresh(self) -> None:
         """Tasks look for edited modules when they are told so in their heads."""
-
-    def put_from(self, value: Any) -> ObjectRef | None:
-        """Nobody keeps that here: who asks stores the value."""
-        return None
 
     # -- the session -----------------------------------------------------------------------------
 

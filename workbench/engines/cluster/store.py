@@ -325,6 +325,9 @@ class ClusterStore:
             thing = thing.base if isinstance(thing, np.ndarray) else thing.obj
         return None
 
+    def put_from(self, value: Any) -> ObjectRef | None:
+        return None  # isn't remembered here: an argument of joblib's is stored once more
+
     def stored_as(self, value: Any) -> ObjectRef | None:
         if type(value) is not np.ndarray or value.base is None:
             return None

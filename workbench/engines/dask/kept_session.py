@@ -62,7 +62,7 @@ class ClusterSession:
 
     def call(self, call: bytes) -> Any:
         """A method of the keeper's, by what `pickle` made of its name and arguments."""
-        question, args = _Unpickler(call, self).load()
+        question, args = QuestionUnpickler(call, self).load()
         return self.keeper.ask(question, *args)
 
     def _woken(self, audience: int) -> None:
@@ -86,7 +86,7 @@ class ClusterSession:
             self.tell(number, message)
 
 
-class _Unpickler(pickle.Unpickler):
+class QuestionUnpickler(pickle.Unpickler):
     """Has each native keep its key."""
 
     def __init__(self, data: bytes, session: ClusterSession) -> None:

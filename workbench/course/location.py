@@ -1,0 +1,176 @@
+"""Where the bytes of a value lie in a process, as the kernel tells it. Shows and compares nothing
+but that.
+
+Also imported in tasks: it needs no session and no notebook, and what `where` gives can be pickled.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+POINTER = 8
+"""Bytes: what an array of Python objects has of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where the bytes of a value lie in one process; made by `where`.
+
+    Attributes
+    ----------
+    pid : int
+        The process.
+    address, nbytes : int
+        The first byte's address there, and how many there are.
+    inode : int
+        Of the file that is mapped there; 0 if it is the process's own memory.
+    device : str
+        The file's device.
+    offset : int
+        The first byte's place in that file, in bytes.
+    writable : bool
+        Whether the process may write to it.
+    own_pages, pages : int
+        In how many of its pages the process has a copy of its own.
+    """
+
+    pid: int
+    address: int
+    nbytes: int
+    inode: int = 0
+    device: str = ""
+    offset: int = 0
+    writable: bool = True
+    own_pages: int = 0
+    pages: int = 1
+
+    def shares(self, other: Location) -> bool:
+        """Whether some of its bytes are the very same memory as the other's."""
+        if self.pid == other.pid and _overlap(
+            self.address, self.nbytes, other.address, other.nbytes
+        ):
+            return True
+        same_file = (self.inode, self.device) == (other.inode, other.device)
+        return bool(
+            self.inode
+            and same_file
+            and self.own_pages < self.pages
+            and other.own_pages < other.pages
+            and _overlap(self.offset, self.nbytes, other.offset, other.nbytes)
+        )
+
+
+def _overlap(first: int, length: int, second: int, other: int) -> bool:
+    return first < second + other and second < first + length
+
+
+# -- where it lies ---------------------------------------------------------------------------------
+
+
+def where(value: Any) -> Location:
+    """Where the bytes of a value lie, in the process that asks; in tasks too.
+
+    Parameters
+    ----------
+    value : object
+        An array, a column of a table, an Arrow array, or anything with a buffer. Of anything else
+        it is the Python object itself.
+
+    Returns
+    -------
+    Location
+    """
+    address, nbytes = _bounds(value)
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        span, access, offset, device, inode = line.split()[:5]
+        start, end = (int(part, 16) for part in span.split("-"))
+        if start <= address < end:
+            break
+    else:
+        return Location(os.getpid(), address, nbytes)
+    if inode == "0":
+        return Location(os.getpid(), address, nbytes)
+    first, last = address // mmap.PAGESIZE, (address + max(nbytes, 1) - 1) // mmap.PAGESIZE
+    pages = last - first + 1
+    return Location(
+        os.getpid(),
+        address,
+        nbytes,
+        int(inode),
+        device,
+        int(offset, 16) + address - start,
+        access[1] == "w",
+        _own_pages(first, pages) if access[3] == "p" else 0,
+        pages,
+    )
+
+
+def _own_pages(first: int, pages: int) -> int:
+    """How many pages of a private mapping this process has written to, and so has copied.
+
+    From ``/proc/self/pagemap`` (the kernel's Documentation/admin-guide/mm/pagemap.rst): bit 63, a
+    page is in memory; 62, swapped; 61, it is the file's.
+    """
+    try:
+        with open("/proc/self/pagemap", "rb") as file:
+            file.seek(8 * first)
+            entries = memoryview(file.read(8 * pages)).cast("Q")
+    except OSError:
+        return 0
+    return sum(1 for entry in entries if entry >> 62 & 1 or entry >> 61 & 5 == 4)
+
+
+def _bounds(value: Any) -> tuple[int, int]:
+    """(address, bytes) of what a value shows, or of its Python object."""
+    if isinstance(value, Location):
+        raise TypeError("This is a place already: give it to `sharing` as it is.")
+    if hasattr(value, "columns") and hasattr(value, "iloc"):
+        raise TypeError("A table's columns lie apart from each other: give one of them.")
+    if any(base.__name__ == "ArrowExtensionArray" for base in _bases(value)):
+        value = value.array.__arrow_array__()  # as pandas keeps text, and what Arrow's types are of
+    if hasattr(value, "chunk") and hasattr(value, "num_chunks"):
+        value = value.chunk(0)
+    if isinstance(value, np.generic):  # a Python object, as any other number is
+        return id(value), value.__sizeof__()
+    if callable(getattr(value, "buffers", None)):
+        buffers = [each for each in value.buffers() if each is not None]
+        largest = max(buffers, key=lambda each: each.size)
+        return largest.address, largest.size
+    if not hasattr(value, "__array_interface__") and hasattr(value, "to_numpy"):
+        value = value.to_numpy()
+    interface = getattr(value, "__array_interface__", None)
+    if interface is None:
+        try:
+            return _of_buffer(memoryview(value))
+        except TypeError:
+            return id(value), value.__sizeof__()
+    address, shape = interface["data"][0], interface["shape"]
+    item = int(interface["typestr"][2:] or POINTER)
+    low = high = 0
+    for length, stride in zip(shape, interface["strides"] or _strides(shape, item), strict=True):
+        reach = (length - 1) * stride
+        low, high = low + min(reach, 0), high + max(reach, 0)
+    return address + low, (high - low + item) if 0 not in shape else 0
+
+
+def _bases(value: Any) -> tuple[type, ...]:
+    """Of what a pandas column has its values in."""
+    return type(getattr(value, "array", None)).__mro__
+
+
+def _strides(shape: tuple[int, ...], item: int) -> tuple[int, ...]:
+    strides = []
+    for length in reversed(shape):
+        strides.append(item)
+        item *= length
+    return tuple(reversed(strides))
+
+
+def _of_buffer(view: memoryview) -> tuple[int, int]:
+    return int(np.frombuffer(view, np.uint8).__array_interface__["data"][0]), view.nbytes
