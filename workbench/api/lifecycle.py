@@ -161,7 +161,9 @@ def init(
         context.set(new)
         if new.joined:
             _tell_what_stays(new, config, {**given, "runtime_env": variables or None})
-        elif config.engine != "local" and (config.address or chosen.target is not None):
+        elif config.engine != "local" and (
+            config.address not in ("", "local") or chosen.target is not None
+        ):
             _tell_what_a_cluster_has(given)
         if huge_pages and new.can.huge_pages:
             warnings.warn(new.can.huge_pages, stacklevel=2)

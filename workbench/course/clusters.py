@@ -23,7 +23,8 @@ PARTS = 4
     hints=(
         "The file is on one disk. What do all workers have, wherever they are?",
         "`%put land` was done above: a cell that reads `land` gets it from the store.",
-        "In the cell `no_file`, leave out the line with `np.fromfile`, and write `land` for `heights`.",
+        "In the cell `no_file`, leave out the line with `np.fromfile`, and write `land` for"
+        " `heights`.",
     ),
     docs=f"{PAGE}#what-stays-on-the-laptop",
     page="Past one machine: what stays on the laptop",

@@ -32,9 +32,9 @@ class Lending(Protocol):
     """What lends the slot of the task that runs here: `worker.lending`."""
 
     def waiting(
-        self, missing: Missing, enough: int = 0, item: int = 0
+        self, missing: Missing, enough: int = 0, item: int = 0, timeout: float | None = None
     ) -> AbstractContextManager[None]:
-        """Around a wait for so many of these; 0: for all."""
+        """Around a wait for so many of these; 0: for all. It takes ``timeout`` seconds at most."""
 
     def begin(self, objects: Iterable[int], enough: int = 0, item: int = 0) -> int:
         """The same until `end` is told this number."""
@@ -63,13 +63,13 @@ class LendingFuture(Future[T]):
 
     def result(self, timeout: float | None = None) -> T:
         if self._lending is not None and self._waits(self._lending, timeout):
-            with self._lending.waiting(self._missing, 1, self._item):
+            with self._lending.waiting(self._missing, 1, self._item, timeout):
                 return super().result(timeout)
         return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         if self._lending is not None and self._waits(self._lending, timeout):
-            with self._lending.waiting(self._missing, 1, self._item):
+            with self._lending.waiting(self._missing, 1, self._item, timeout):
                 return super().exception(timeout)
         return super().exception(timeout)
 
@@ -204,5 +204,5 @@ class _LendingEvent(threading.Event):
             self._lending.polled(missing)
             return self.is_set()
         enough = len(missing) if self._waits_for_all else 1
-        with self._lending.waiting(lambda: missing, enough):
+        with self._lending.waiting(lambda: missing, enough, timeout=timeout):
             return super().wait(timeout)

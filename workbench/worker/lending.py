@@ -50,7 +50,9 @@ class SlotLending:
         return bool(self._waits)
 
     @contextlib.contextmanager
-    def waiting(self, missing: Missing, enough: int = 0, item: int = 0) -> Iterator[None]:
+    def waiting(
+        self, missing: Missing, enough: int = 0, item: int = 0, timeout: float | None = None
+    ) -> Iterator[None]:
         number = self.begin(missing(), enough, item)
         try:
             yield

@@ -31,13 +31,14 @@ from workbench.engines.cluster.backend import BEGAN, ENDED, Backend, Message, Na
 from workbench.engines.cluster.entries import FAILED, READY, Entries, KnownObject
 from workbench.engines.cluster.hosting import Hosting
 from workbench.engines.cluster.jobs import ClusterJobs
+from workbench.engines.cluster.lending import NativeLending
 from workbench.engines.cluster.looking import Looking
 from workbench.engines.cluster.outputs import MISSING, Outputs
 from workbench.engines.cluster.parcels import Packer
 from workbench.engines.cluster.serializers import SharedSerializers
 from workbench.engines.cluster.store import ClusterStore, of_object
 from workbench.engines.cluster.tasks import ClusterTasks
-from workbench.engines.lending_future import Lending
+from workbench.engines.lending_future import Lending, LendingFuture
 from workbench.engines.tally import CallTally
 from workbench.errors import WorkbenchError
 from workbench.ref import ObjectRef
@@ -73,6 +74,7 @@ class ClusterEngine:
         self.packer = Packer(self.session, prefix, self._native, side)
         self.custom = SharedSerializers(backend, self.packer, self.next_id, self._check_open)
         self.entries = Entries(self, self._watched)
+        self._lending = NativeLending(backend, self.entries)
         self.outputs = Outputs()
         self._late: threading.Event | None = None
         self._prints = TaskPrints(self._is_over)
@@ -94,6 +96,7 @@ class ClusterEngine:
             self.backend, self.entries, self.packer, self.next_id, self._task_name,
             self._prints.flush if hosting is None else bool,
         )  # fmt: skip
+        store.new_future = self._new_future
         self.put, self.get, self.wait, self.peek = store.put, store.get, store.wait, store.peek
         self.compare, self.future, self.arrivals = store.compare, store.future, store.arrivals
         self.borrow, self.escaped, self.free = store.borrow, store.escaped, store.free
@@ -219,11 +222,18 @@ class ClusterEngine:
     def waiting(
         self, refs: Sequence[ObjectRef] = (), some: bool = False
     ) -> AbstractContextManager[None]:
-        return self.backend.lending() if self.backend.blocks else nullcontext()
+        ids = [ref.id for ref in refs]
+        if self.lending is None:
+            return nullcontext()
+        return self._lending.waiting(lambda: ids, 1 if some else 0)
 
     @property
     def lending(self) -> Lending | None:
-        return None
+        return None if self.hosting is None or self.hosting.actor else self._lending
+
+    def _new_future(self, ref: ObjectRef) -> Future[Any]:
+        lending = self.lending
+        return Future() if lending is None else LendingFuture(lending, lambda: (ref.id,))
 
     def wait_for_item(self, stream: ObjectRefGenerator) -> None:
         end = self.entries.of(stream.completed())

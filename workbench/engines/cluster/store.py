@@ -68,6 +68,8 @@ class ClusterStore:
         self._show_prints = show_prints
         self._views: dict[int, tuple[weakref.ref[Any], int]] = {}  # by id() of the bytes shown
 
+        self.new_future: Callable[[ObjectRef], Future[Any]] = lambda ref: Future()
+
     # -- putting ---------------------------------------------------------------------------------
 
     def put(self, value: Any, name: str = "") -> tuple[ObjectRef, About]:
@@ -265,7 +267,7 @@ class ClusterStore:
         return found
 
     def future(self, ref: ObjectRef) -> Future[Any]:
-        future: Future[Any] = Future()
+        future: Future[Any] = self.new_future(ref)
         future.set_running_or_notify_cancel()
 
         def arrived(id: int, ref: ObjectRef = ref) -> None:

@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import secrets
+import socket
+import warnings
 from types import ModuleType
 from typing import Any
 
 import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+import workbench
 from workbench.config import Config
 from workbench.core.snapshot import INCARNATION
 from workbench.engines.cluster.engine import ClusterEngine
+from workbench.engines.probe import EXPRESSION, compare, found, here
 from workbench.engines.ray import calls
 from workbench.engines.ray.supervisor import Supervisor
 from workbench.engines.ray.system import NAMESPACE, RayBackend, name_of
 from workbench.errors import SessionError
 from workbench.options import Variables
+
+PATIENCE = 10.0
+"""Seconds for which an address is tried."""
+
+LEAST_STORE = 100 << 20
+"""Bytes of a store below which Ray doesn't start one."""
+
+ANSWER = 60.0
+"""Seconds that workers have to say what they have: Ray may have to start them."""
 
 
 def connect(
@@ -35,6 +50,7 @@ def connect(
     came = not ray.is_initialized()
     if came:
         _join(config, variables)
+        _hush()
     name, unique, _ = config.session.partition(INCARNATION)
     name = name or f"{os.getpid()}-{secrets.token_hex(3)}"
     session = f"{name}{INCARNATION}{secrets.token_hex(4)}"
@@ -51,22 +67,86 @@ def connect(
 
 
 def _join(config: Config, variables: Variables) -> None:
+    """Connect to the cluster at the address; without one to that of this machine, or to a new one
+    of our own, which ends with this process: as ``local`` says."""
     options: dict[str, Any] = {
         "namespace": NAMESPACE, "log_to_driver": False, "logging_level": "ERROR",
         "configure_logging": False,
     }  # fmt: skip
     if variables:
         options["runtime_env"] = {"env_vars": dict(variables)}
-    address = config.address or None
-    if address == "local":
-        options |= {
-            "num_cpus": config.workers, "object_store_memory": max(config.memory, 100 << 20),
-            "include_dashboard": False,
-        }  # fmt: skip
+    if config.address not in ("", "local"):
+        _join_at(config.address, options)
+    elif config.address or not _join_here(options):
+        ray.init(
+            address="local", num_cpus=config.workers, include_dashboard=False,
+            object_store_memory=max(config.memory, LEAST_STORE), **options,
+        )  # fmt: skip
+
+
+def _join_here(options: dict[str, Any]) -> bool:
+    """Whether this machine is part of a cluster, to which we are connected now."""
     try:
+        ray.init(address="auto", **options)
+    except ConnectionError:
+        return False
+    _send("auto", options)
+    return True
+
+
+def _join_at(address: str, options: dict[str, Any]) -> None:
+    try:
+        _reach(address)
         ray.init(address=address, **options)
-    except (ConnectionError, TimeoutError, RuntimeError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         raise SessionError(f"No Ray cluster answers at {address}: {error}") from error
+    _send(address, options)
+
+
+def _send(address: str, options: dict[str, Any]) -> None:
+    """Send what the workers lack of Workbench, if they lack it: that takes connecting again."""
+    if modules := _to_send():
+        ray.shutdown()
+        environment = {**options.get("runtime_env", {}), "py_modules": modules}
+        ray.init(address=address, **{**options, "runtime_env": environment})
+
+
+def _hush() -> None:
+    """Have Ray not print what happens in the cluster: into whatever cell runs, and for anybody's
+    tasks. That a worker has died, our errors say where it matters. Ray has no option for it."""
+    module: Any = importlib.import_module("ray._private.worker")
+    if hasattr(module, "print_to_stdstream"):
+        module.print_to_stdstream = lambda data, *more, **options: None
+
+
+def _reach(address: str | None) -> None:
+    """OSError if nobody listens at an address of a host and a port: Ray itself would try longer."""
+    host, _, port = (address or "").removeprefix("ray://").partition("/")[0].rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host.strip("[]"), int(port)), PATIENCE).close()
+
+
+def _to_send() -> list[Any]:
+    """What the workers lack of Workbench and can be sent. SessionError if they can't have us."""
+    look: Any = ray.remote(eval("lambda text: eval(text)", {}))  # by value: it knows no Workbench
+    nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"]]
+    asked = [
+        look.options(
+            num_cpus=0, scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)
+        ).remote(EXPRESSION)
+        for node in nodes
+    ]
+    try:
+        answers = [found(answer) for answer in ray.get(asked, timeout=ANSWER)]
+        verdict = compare(here(), answers)
+    except ray.exceptions.RayError as error:
+        raise SessionError(f"Ray's workers don't say what they have: {error}") from error
+    if verdict.refusal:
+        ray.shutdown()
+        raise SessionError(verdict.refusal)
+    for each in verdict.warnings:
+        warnings.warn(each, stacklevel=2)
+    return [workbench] if verdict.ships else []
 
 
 def _supervisor(name: str, session: str) -> tuple[Any, bool]:

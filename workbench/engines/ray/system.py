@@ -81,12 +81,12 @@ class RayStream:
     def next(self) -> StreamItem | TaskEnd:
         with self._moved:  # Ray holds the task back by what was fetched: one, before it is wanted
             self._moved.wait_for(lambda: self._came <= self._taken)
-            self._came += 1
         try:
             first = ray.get(next(self._generator))
             if isinstance(first, bytes):
                 return decode_end(first)
             what: StreamItem = first
+            self._came += not what.failed  # its error is no item, and nobody takes it
             return what._replace(native=next(self._generator))
         except StopIteration:
             raise errors.WorkerCrashedError("The stream's worker has ended.") from None

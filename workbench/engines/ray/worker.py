@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import sys
@@ -36,6 +37,8 @@ def hosting(session: str, calls: Any) -> Hosting:
 
 
 def _set_up(session: str, calls: Any) -> Hosting:
+    # What we ask for on an actor's loop is there soon; its warning would stand under a cell.
+    vars(importlib.import_module("ray._private.worker"))["blocking_get_inside_async_warned"] = True
     captures = FdCapture(), FdCapture()
     for number, capture in enumerate(captures, 1):
         capture.divert(number)
