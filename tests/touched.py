@@ -17,6 +17,7 @@ WHOLE = {
     "cli": ["process/test_cli.py"],
     "client": ["process/test_objects.py", "process/test_tasks.py", "process/test_streams.py"],
     "core": ["process/test_tasks.py", "process/test_actors.py", "process/test_spill.py"],
+    "course": ["kernel/test_course.py", "kernel/test_course_checks.py"],
     "engines": ["contract/engine", "process/test_views.py", "unit/test_choice.py"],
     "errors": ["unit/test_errors.py", "process/test_crashes.py"],
     "error_notes": ["kernel/test_refs_as_values.py", "process/test_serialization.py"],
