@@ -89,10 +89,10 @@ def test_a_task_runs_in_its_childs_main_thread_and_shows_what_it_prints(slots: S
 
 def test_what_blocks_is_stopped_and_the_child_goes_on(slots: Slots) -> None:
     def sleeps() -> None:
-        import time
+        import threading
 
         print(os.getpid())
-        time.sleep(600)
+        threading.Event().wait(600)
 
     pids: list[str] = []
 
@@ -117,11 +117,11 @@ def test_what_does_not_listen_is_killed_with_what_it_started(slots: Slots) -> No
     def deaf() -> None:
         import signal
         import subprocess
-        import time
+        import threading
 
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         print(subprocess.Popen(["sleep", "600"]).pid)
-        time.sleep(600)
+        threading.Event().wait(600)
 
     started: list[int] = []
 

@@ -367,9 +367,12 @@ class Hosting:
             return "failed", (error.stored,) * owed
         if isinstance(error, ActorExit | SystemExit) and self.actor and head.method != CREATION:
             self.leaves = True
-        if isinstance(error, STOPPED) and self.interrupts.is_stopping(head.task):
+        # The system's own way to cancel is a KeyboardInterrupt that `stop` knows nothing of.
+        interrupted = isinstance(error, KeyboardInterrupt) and not self.actor
+        if interrupted or (isinstance(error, STOPPED) and self.interrupts.is_stopping(head.task)):
             timeout = 0.0 if head.spec is None else head.spec.timeout
-            if timeout and head.task not in self.stopped:
+            is_stopping = self.interrupts.is_stopping(head.task)
+            if timeout and is_stopping and head.task not in self.stopped:
                 text = f"`{head.name}` ran longer than its timeout, {timeout:g} s."
                 return "stopped", (refused("timeout", text),) * owed
             return "stopped", (refused("cancelled", f"`{head.name}` was stopped."),) * owed

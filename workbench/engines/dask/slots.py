@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+import workbench
 from workbench.engines.dask.channel import Channel, ChildReady, HeadDone, RunHead, StopTask
 
 GRACE = 2.0
@@ -57,6 +58,7 @@ class SlotChild:
              str(number)],
             pass_fds=[each.fileno() for each in theirs],
             stdin=subprocess.DEVNULL,
+            env=_environment(),
             start_new_session=True,  # its own programs are found by that, and Ctrl-C isn't ours
         )  # fmt: skip
         for each in theirs:
@@ -145,6 +147,15 @@ class SlotChild:
         if self._capture >= 0:
             os.close(self._capture)
             self._capture = -1
+
+
+def _environment() -> dict[str, str]:
+    """Ours; and where Workbench is, if it was sent here as a file."""
+    place = workbench.__file__.rpartition("/workbench/")[0]
+    if not place.endswith(".zip"):
+        return dict(os.environ)
+    paths = [place, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 class Slots:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 import ray
@@ -27,6 +27,9 @@ from workbench.engines.ray.node import NodeAgent
 POLL = 10.0
 """Seconds after which a driver that waits for news is told that there is none."""
 
+AGAIN = 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0
+"""Seconds after which those are looked for that were to be stopped and didn't run yet."""
+
 AWAY = 30.0
 """Seconds without asking after which a driver has gone: its kernel was killed."""
 
@@ -39,6 +42,7 @@ class Supervisor:
         self._keeper = Keeper(time.monotonic, self._woken)
         self._news: dict[int, asyncio.Event] = {}
         self._asked: dict[int, float] = {}
+        self._left: set[int] = set()
         self._agents: dict[str, Any] = {}
         self._owned: dict[int, Native] = {}  # first natives of tasks that it submitted
         self._stopped: set[int] = set()  # of these
@@ -65,8 +69,12 @@ class Supervisor:
 
     async def poll(self, audience: int) -> bytes:
         """What is there for a driver, as soon as there is something."""
+        if audience in self._left:
+            return b""
         event = self._news.setdefault(audience, asyncio.Event())
         self._asked[audience] = time.monotonic()
+        if not self._keeper.knows(audience):  # it was only slow
+            self._keeper.join(audience, 0, "")
         found = self._keeper.take(audience)
         if not found:
             event.clear()
@@ -96,6 +104,7 @@ class Supervisor:
 
     async def leave(self, audience: int) -> int:
         """A driver goes; how many are left."""
+        self._left.add(audience)
         return self._forget(audience)
 
     # -- what it owns ---------------------------------------------------------------------------
@@ -110,10 +119,14 @@ class Supervisor:
         """Submit a task that outlives who asks for it."""
         made = calls.submit(head, deps, inside, launch)
         self._owned[launch.task] = made[0]
-        watch = asyncio.ensure_future(self._watch(launch.task, made[0]))
+        self._keep(self._watch(launch.task, made[0]))
+        return made
+
+    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do it beside the rest."""
+        watch = asyncio.ensure_future(work)
         self._watches.add(watch)
         watch.add_done_callback(self._watches.discard)
-        return made
 
     async def _watch(self, task: int, native: Native) -> None:
         """Whoever runs it says how it ends, unless it dies."""
@@ -134,27 +147,46 @@ class Supervisor:
         """Stop tasks that run somewhere, or are its own; returns those that their submitters have
         to withdraw: they are queued, or would be tried again."""
         tasks = self._keeper.unfinished(tasks)
-        left = set(tasks)
         self._look_for_nodes()
-        answers = [agent.stop.remote(tasks, force) for agent in self._agents.values()]
+        running = await self.running()
+        for task in tasks:
+            if task in self._owned:
+                self._stopped.add(task)
+                if task not in running:  # before others end, and it begins in their place
+                    ray.cancel(self._owned[task], force=False)
+        told = set(await self._tell_agents(tasks, force))
+        for task in told & self._owned.keys() if force else ():
+            ray.cancel(self._owned[task], force=False)  # or it would be tried again
+        others = [task for task in tasks if task not in self._owned]
+        self._keep(self._insist([task for task in tasks if task not in told], force))
+        return others if force else [task for task in others if task not in told]
+
+    async def _tell_agents(self, tasks: Sequence[int], force: bool) -> list[int]:
+        """Stop those that run; returns which."""
+        told: list[int] = []
+        answers = [agent.stop.remote(list(tasks), force) for agent in self._agents.values()]
         for answer in answers:
             with contextlib.suppress(ray.exceptions.RayError):
-                left -= set(await answer)
-        for task in [task for task in tasks if task in self._owned]:
-            self._stopped.add(task)
-            if force or task in left:  # queued, or it would be tried again
-                ray.cancel(self._owned[task], force=False)
-            left.discard(task)
-        return tasks if force else list(left)
+                told += await answer
+        return told
+
+    async def _insist(self, tasks: list[int], force: bool) -> None:
+        """Of tasks that weren't found running some may have begun just then: Ray's own word doesn't
+        end a sleep."""
+        for seconds in AGAIN:
+            if not tasks:
+                return
+            await asyncio.sleep(seconds)
+            told = await self._tell_agents(tasks, force)
+            tasks = [task for task in tasks if task not in told]
 
     async def running(self) -> dict[int, tuple[str, int]]:
         """The tasks that run, with their nodes and processes."""
         found: dict[int, tuple[str, int]] = {}
         for node, agent in self._agents.items():
             with contextlib.suppress(ray.exceptions.RayError):
-                found.update(
-                    (task, (node, pid)) for task, pid in (await agent.running.remote()).items()
-                )
+                here = await agent.running.remote()
+                found.update((task, (node, pid)) for task, pid in here.items())
         return found
 
     async def workers(self) -> tuple[WorkerRecord, ...]:

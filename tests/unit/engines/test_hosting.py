@@ -1,0 +1,186 @@
+"""Heads run as our own workers run tasks: no cluster, no store; what they end with, and show."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from workbench.core.events import Output, TaskSpec
+from workbench.engines.cluster.backend import BEGAN, ENDED, Message, StoredValue, TaskEnd
+from workbench.engines.cluster.channel import ChannelLink
+from workbench.engines.cluster.heads import Head, decode, encode
+from workbench.engines.cluster.hosting import Hosting
+from workbench.engines.cluster.keeper import batch_of
+from workbench.engines.cluster.parcels import Packer, failure_of
+from workbench.errors import TaskCancelledError, TaskTimeoutError
+from workbench.ref import ObjectRef
+
+TASK, FUNCTION = 50, 7
+
+
+class Opener:
+    def __init__(self) -> None:
+        self.packer = Packer("session~1", 3, lambda ref: None, "here")
+
+    def learn(self, ids: Sequence[int], natives: Sequence[Any]) -> list[ObjectRef]:
+        return []
+
+    def stored(self, ref: ObjectRef) -> StoredValue:
+        raise AssertionError("no objects here")
+
+    def know_serializers(self, count: int) -> None:
+        pass
+
+
+class World:
+    def __init__(self) -> None:
+        self.sent: list[Message] = []
+        self.opener = Opener()
+        self.link = ChannelLink(4, lambda batch: self.sent.extend(batch_of(batch)))
+        self.host = Hosting(self.opener, self.link, lambda task: None, 4)
+        assert self.host._state is not None
+        self.host._state.close()  # this process is the tests'
+        self.host._state = None
+        self.functions = 0
+
+    def head(self, function: Callable[..., Any], *args: Any, **fields: Any) -> Head:
+        self.functions += 1
+        pack = self.opener.packer.pack
+        code = pack(function, None).header
+        given = pack((args, {}), None).header if args else b""
+        made = Head(
+            TASK, "named", "session~1", 9, 2, FUNCTION + self.functions, code, given, **fields
+        )
+        return decode(encode(made))
+
+    def run(self, head: Head, *deps: StoredValue) -> tuple[TaskEnd, list[Any]]:
+        end, values = self.host.run(head, deps, ())
+        return end, [failure_of(v) if v.failed else self.opener.packer.open(1, v) for v in values]
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_a_result_and_its_end(world: World) -> None:
+    end, values = world.run(world.head(lambda a, b: a + b, 2, 3))
+    assert values == [5]
+    assert (end.task, end.how, end.worker, end.failed) == (TASK, "done", 4, (False,))
+    assert world.sent == []
+
+
+def test_an_error_is_told_with_its_type(world: World) -> None:
+    end, (error,) = world.run(world.head(lambda: [].pop()))
+    assert end.how == "failed"
+    assert isinstance(error, IndexError)
+
+
+def test_several_results_or_an_error_for_each(world: World) -> None:
+    assert world.run(world.head(lambda: (1, 2), returns=2))[1] == [1, 2]
+    end, errors = world.run(world.head(lambda: (1, 2), returns=3))
+    assert end.failed == (True, True, True)
+    assert "num_returns=3" in str(errors[0])
+
+
+def test_a_failed_argument_is_the_result(world: World) -> None:
+    _, (value,) = world.host.run(world.head(lambda: 1 / 0), (), ())
+    head = world.head(lambda x: x, deps=(1,))
+    end, values = world.host.run(head, (value,), ())
+    assert (end.how, values) == ("failed", (value,))
+
+
+def test_it_is_tried_again_after_what_its_spec_names(world: World) -> None:
+    inline = world.opener.packer.inline
+    spec = TaskSpec(retry_on=inline((IndexError,)))
+
+    def fails_twice(tries: list[int] = []) -> int:  # noqa: B006 - what it keeps is the point
+        tries.append(1)
+        if len(tries) < 3:
+            raise IndexError
+        return len(tries)
+
+    assert world.run(world.head(fails_twice, spec=spec, retries=2))[1] == [3]
+    end, _ = world.run(world.head(fails_twice, spec=spec, retries=1))
+    assert end.how == "failed"
+
+
+def test_what_a_task_shows_is_counted_in_its_end(world: World) -> None:
+    def show() -> None:
+        world.link.put(Output(TASK, "stdout", b"one\n"))
+        world.link.put(Output(TASK, "stdout", b"two\n"))
+
+    world.host._functions[FUNCTION] = show
+    head = Head(TASK, "named", "session~1", 9, 2, FUNCTION)
+    end, _ = world.run(head)
+    assert end.shown == 2
+    assert [(m.data, m.audience, m.origin, m.worker) for m in world.sent] == [
+        (b"one\n", 9, 2, 4), (b"two\n", 9, 2, 4),
+    ]  # fmt: skip
+
+
+def test_a_jobs_task_says_when_it_begins_and_ends(world: World) -> None:
+    end, _ = world.run(world.head(lambda: 1, spec=TaskSpec(job="cell 1"), job=TASK))
+    assert [message.kind for message in world.sent] == [BEGAN, ENDED]
+    assert end.shown == 0  # neither is output
+
+
+def stopped_when_it_waits(world: World, head: Head, stop: Callable[[], object]) -> Any:
+    """Run it in a thread, as an actor's calls are, and stop it once it runs."""
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(world.run(head)))
+    thread.start()
+    stop()
+    thread.join(60)
+    return found[0]
+
+
+def test_a_person_stops_it(world: World) -> None:
+    running = threading.Event()
+
+    def spins() -> None:
+        running.set()
+        while True:
+            pass
+
+    world.host._functions[FUNCTION] = spins
+
+    def stop() -> None:
+        assert running.wait(60)
+        assert world.host.stop(TASK)
+        assert not world.host.stop(TASK + 1)
+
+    head = Head(TASK, "named", "session~1", 9, 2, FUNCTION)
+    end, (error,) = stopped_when_it_waits(world, head, stop)
+    assert end.how == "stopped"
+    assert isinstance(error, TaskCancelledError)
+
+
+def test_its_time_is_up(world: World) -> None:
+    def spins() -> None:
+        while True:
+            pass
+
+    world.host._functions[FUNCTION] = spins
+    head = Head(TASK, "named", "session~1", 9, 2, FUNCTION, spec=TaskSpec(timeout=0.05))
+    end, (error,) = stopped_when_it_waits(world, head, bool)
+    assert end.how == "stopped"
+    assert isinstance(error, TaskTimeoutError)
+
+
+def test_a_stream_ends_with_its_error_and_its_end(world: World) -> None:
+    def yields() -> Iterator[int]:
+        yield 1
+        yield 2
+        raise KeyError("three")
+
+    world.host._functions[FUNCTION] = yields
+    *items, end = world.host.stream(Head(TASK, "named", "session~1", 9, 2, FUNCTION), (), ())
+    assert isinstance(end, TaskEnd)
+    assert (end.how, end.items) == ("failed", 2)
+    values = [item for item in items if isinstance(item, StoredValue)]
+    assert [world.opener.packer.open(1, item) for item in values[:2]] == [1, 2]
+    assert isinstance(failure_of(values[2]), KeyError)
