@@ -84,6 +84,11 @@ def test_each_exercise_has_its_cells_and_its_answers(edition: str) -> None:
     assert all(source.endswith("guess = ...") for source in tagged(path, "predict").values())
     assert [id.removeprefix("reveal-") for id in tagged(path, "reveal")] == guesses
     assert set(answers.guesses) == set(guesses)
+    for cell in code_cells(path):
+        if "reveal" in cell.metadata.get("tags", ()):  # closed: it gives the answer away
+            assert cell.metadata["jupyter"] == {"source_hidden": True}, cell.id
+            assert "hide-input" in cell.metadata.tags, cell.id
+            assert "why=" not in cell.source.splitlines()[0], f"{cell.id}: this line is seen"
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 from types import ModuleType
 from typing import Any
@@ -135,6 +136,22 @@ def test_settings_may_name_the_engine_and_the_call_comes_first() -> None:
         config.load({}, environ={"WORKBENCH_ENGINE": "spark"})
     with pytest.raises(ConfigError, match="ray://host:10001"):
         config.load({"address": "two words"})
+
+
+def test_an_address_is_tried_for_a_while() -> None:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        port = server.getsockname()[1]
+        for address in (f"127.0.0.1:{port}", f"ray://127.0.0.1:{port}", f"tcp://127.0.0.1:{port}"):
+            with pytest.raises(SessionError) as error:
+                choice.wait_for_answer(address, 0.1)
+            assert f"Nobody answers at {address}; it was tried for 0.1 s (Connection" in str(
+                error.value
+            )
+        server.listen()
+        choice.wait_for_answer(f"tls://127.0.0.1:{port}")
+    for address in ("", "auto", "local", "inproc://192.0.2.1/7/1"):
+        choice.wait_for_answer(address)
 
 
 # -- the probe -------------------------------------------------------------------------------------

@@ -69,7 +69,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
             "error_notes",
             "api.actors",
             "interop.registration",
-        },  # tasks in a cluster's own processes
+        }  # tasks in a cluster's own processes
+        | {"memory.copying", "memory.segment"},  # a node's store of large arrays, beside Dask
         {"msgspec", "numpy", "distributed", "ray"},
     ),
     "ipython": (

@@ -32,11 +32,11 @@ def done(engine: Engine) -> frozenset[str]:
 
 
 def note(engine: Engine, names: Iterable[str]) -> frozenset[str]:
-    """These are done too. Returns all."""
+    """These are done too. Returns all. Where nothing can be pinned, it isn't kept."""
     before = _kept(engine)
     known = done(engine)
     now = known.union(names)
-    if now != known:
+    if now != known and not engine.can.pin:
         ref, _ = engine.put(Progress(now))
         engine.pin(ref, True)
         engine.free(before)

@@ -5,7 +5,10 @@ Neither Ray nor Dask is imported here before somebody has named it.
 
 from __future__ import annotations
 
+import re
+import socket
 import sys
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib import import_module
@@ -30,6 +33,9 @@ SCHEMES = {
 
 PACKAGES = {"ray": "ray", "dask": "distributed"}
 """What has to be installed, by engine."""
+
+_PLACE = re.compile(r"((ray|tcp|tls)://)?(?P<host>\[[^]]+\]|[^:/]+):(?P<port>\d+)")
+"""An address with a host and a port."""
 
 NAMES = {"local": "this machine's own workers", "ray": "Ray", "dask": "Dask"}
 """What people call them."""
@@ -160,6 +166,31 @@ def require(choice: Choice, config: Config) -> None:
         )
 
 
+def wait_for_answer(address: str, patience: float = PATIENCE) -> None:
+    """Until somebody listens there; SessionError after so many seconds.
+
+    Ray by itself would try for minutes. An address without a port says nothing of where that is.
+    """
+    found = _PLACE.fullmatch(address)
+    if found is None:
+        return
+    end, pause = time.monotonic() + patience, 0.05
+    while True:
+        try:
+            left = max(end - time.monotonic(), 0.1)
+            socket.create_connection((found["host"].strip("[]"), int(found["port"])), left).close()
+            return
+        except OSError as error:
+            if time.monotonic() + pause > end:
+                raise SessionError(
+                    f"Nobody answers at {address}; it was tried for {patience:g} s "
+                    f"({error.strerror or error}). Is the cluster up, and its port open to this "
+                    "machine?"
+                ) from None
+        time.sleep(pause)
+        pause = min(2 * pause, 1.0)
+
+
 def connect(
     choice: Choice, config: Config, variables: Variables = (), namespace: str = ""
 ) -> Engine:
@@ -176,6 +207,8 @@ def connect(
 
         return local.connect(config, variables, namespace)
     require(choice, config)
+    if choice.target is None:
+        wait_for_answer(config.address)
     backend = import_module(f"workbench.engines.{config.engine}.backend")
     engine: Engine = backend.connect(choice.target, config, variables, namespace)
     return engine

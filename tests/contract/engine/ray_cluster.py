@@ -6,12 +6,15 @@ python -m tests.contract.engine.ray_cluster DIRECTORY
 from __future__ import annotations
 
 import socket
+from typing import Any
 
 from tests.contract.engine.serving import serve
 from tests.contract.engine.systems import NODES, SLOTS
 
 STORE = 200_000_000
 """Bytes of each node's object store."""
+
+ATTEMPTS = 5
 
 NODE = {"num_cpus": SLOTS, "object_store_memory": STORE}
 
@@ -28,10 +31,21 @@ class RayCluster:
         from ray.cluster_utils import Cluster
 
         head = {**NODE, "dashboard_port": _free_port()}  # what tells of actors and tasks
-        self._cluster = Cluster(initialize_head=True, head_node_args=head)
-        self._others = [self._cluster.add_node(**NODE) for _ in range(NODES - 1)]
+        self._cluster = Cluster()
+        self._add(**head)
+        self._others = [self._add(**NODE) for _ in range(NODES - 1)]
         self._cluster.wait_for_nodes()
         self.address: str = self._cluster.address
+
+    def _add(self, **options: Any) -> Any:
+        """A node more. Ray gives one 30 s to start, which is little on a busy machine."""
+        for attempt in range(ATTEMPTS):
+            try:
+                return self._cluster.add_node(**options)
+            except Exception:
+                if attempt == ATTEMPTS - 1:
+                    raise
+        return None
 
     def left(self) -> list[str]:
         """Actors that live, and workers that run something."""
@@ -51,7 +65,7 @@ class RayCluster:
     def kill_node(self) -> None:
         """End one that isn't the head, as if its machine had lost its power; another comes."""
         self._cluster.remove_node(self._others.pop(), allow_graceful=False)
-        self._others.append(self._cluster.add_node(**NODE))
+        self._others.append(self._add(**NODE))
 
     def close(self) -> None:
         self._cluster.shutdown()

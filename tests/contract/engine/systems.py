@@ -116,7 +116,11 @@ class Cluster(System):
             env={**os.environ, **self.environment, "PYTHONWARNINGS": "ignore"},
             start_new_session=True,  # a Ctrl-C that ends the suite leaves it to `close`
         )
-        self.address: str = self._answer()
+        try:
+            self.address: str = self._answer()
+        except AssertionError:  # what it said is on stderr
+            self.close()
+            raise
 
     def ask(self, what: str, *arguments: Any) -> Any:
         """Have the cluster's process do something: the function of that name there."""

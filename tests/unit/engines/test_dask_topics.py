@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.engines.dask.topics import BATCHES, PREFIX, batches, id_of, key_of, topic
+from workbench.engines.dask.topics import PREFIX, id_of, key_of, topic
 
 
 def test_a_key_begins_with_what_people_call_the_task_and_ends_with_its_id() -> None:
@@ -23,8 +23,6 @@ def test_what_is_none_of_ours_has_no_id() -> None:
         assert id_of(other) is None
 
 
-def test_workers_and_drivers_have_topics_apart() -> None:
+def test_each_process_has_a_topic_of_its_own() -> None:
     assert topic("s~1", 255).startswith(PREFIX)
-    assert batches("s~1").endswith(BATCHES)
-    assert not topic("s~1", 255).endswith(BATCHES)
     assert topic("s~1", 1) != topic("s~1", 2)

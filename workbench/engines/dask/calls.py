@@ -14,7 +14,6 @@ from workbench.engines.dask.actors import ActorGone
 from workbench.engines.dask.channel import ActorShape, LendsSlot, MadeItem, RunHead, ShownBytes
 from workbench.engines.dask.packed import Bundle, NativeForm, PackedValue, pack
 from workbench.engines.dask.slots import ChildDied, SlotChild
-from workbench.engines.dask.topics import batches
 from workbench.engines.dask.worker_plugin import WorkerSide
 
 INLINE_RESULTS = 16 << 10
@@ -108,7 +107,7 @@ class Attempt:
     def _heard(self, child: SlotChild, said: Any, fds: list[int]) -> None:
         """What a child says while it runs the task: in the thread that reads it."""
         if type(said) is ShownBytes:
-            self._side.log(batches(self._call.session), said.data)
+            self._side.shown(self._call.session, said.data)
         elif type(said) is LendsSlot:
             self._side.lend(child, said.on)
         elif type(said) is MadeItem:
@@ -128,10 +127,10 @@ class Attempt:
         call = self._call
         size = sum(value.nbytes for value in values)
         small = not fds and size <= INLINE_RESULTS
-        told = [call.reply_to, "end", call.key, end, _encode_values(values) if small else None]
+        told = ["end", call.key, end, _encode_values(values) if small else None]
         bundle = Bundle.of(call.key, end, values, fds)
         inside = [native[0] for value in values for native in value.natives]
         if inside:
             self._side.contains(call.key, inside)
-        self._side.log(batches(call.session), told)
+        self._side.ends(call, told)
         return bundle

@@ -36,6 +36,7 @@ from workbench.engines.dask.channel import (
 )
 from workbench.engines.dask.late import LateBackend
 from workbench.engines.dask.packed import PackedValue, close_all, native_of, pack, unpack
+from workbench.engines.dask.topics import key_of
 from workbench.host.fd_capture import FdCapture
 from workbench.host.setup import set_up
 from workbench.interop.registration import register_when_imported
@@ -185,7 +186,7 @@ class ChildHost:
                         end = item
                         break
                     number += 1
-                    self._send_item(message.task, number, item)
+                    self._send_item(message, number, item)
                     while not self._has_room(message, number):
                         await asyncio.sleep(0.005)
             else:
@@ -219,6 +220,7 @@ class ChildHost:
 
     def _done(self, message: RunHead, hosting: Hosting, end: TaskEnd, results: Values) -> None:
         self._leaves = self._leaves or hosting.leaves
+        self._keep_inner(message, results)
         packed, fds = [], []
         for result in results:
             value, fd = pack(result)
@@ -230,6 +232,14 @@ class ChildHost:
             self._channel.send(done, fds)
         close_all(fds)
 
+    def _keep_inner(self, message: RunHead, values: Values) -> None:
+        """What was made here lives as long as the task's results: said before we let go of it."""
+        backend, _ = self._sessions[message.session]
+        natives = [native for value in values for native in value.natives]
+        if natives and backend.is_connected:
+            head = decode_head(message.head)
+            backend.contains(key_of(message.session, head.name, head.task), natives)
+
     # -- streams -----------------------------------------------------------------------------------
 
     def _run_stream(
@@ -239,7 +249,7 @@ class ChildHost:
             if isinstance(item, TaskEnd):
                 self._taken.pop(message.task, None)
                 return item, ()
-            self._send_item(message.task, number, item)
+            self._send_item(message, number, item)
             self._wait_for_room(message, number)
             if self._taken.get(message.task, 0) < 0:
                 hosting.interrupts.stop(message.task)
@@ -254,10 +264,11 @@ class ChildHost:
         taken = self._taken.get(message.task, 0)
         return taken < 0 or made - taken < message.ahead or message.task in self._early
 
-    def _send_item(self, task: int, number: int, item: StoredValue) -> None:
+    def _send_item(self, message: RunHead, number: int, item: StoredValue) -> None:
+        self._keep_inner(message, [item])
         value, fd = pack(item)
         fds = [fd] if fd >= 0 else []
-        self._channel.send(MadeItem(task, number, value), fds)
+        self._channel.send(MadeItem(message.task, number, value), fds)
         close_all(fds)
 
     # -- lending the slot --------------------------------------------------------------------------

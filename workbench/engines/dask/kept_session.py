@@ -9,7 +9,7 @@ import io
 import pickle
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from workbench.engines.cluster.keeper import Keeper
@@ -52,13 +52,17 @@ class ClusterSession:
             weakref.finalize(kept, self._scheduler.loop.add_callback, self._release, key)
         return kept
 
+    def kept_of(self, keys: Iterable[Any]) -> list[Any]:
+        """Those of these that it keeps."""
+        return [key for key in keys if key in self._kept] if self._kept else []
+
     def _release(self, key: str) -> None:
         if key not in self._kept:
             release(self._scheduler, [key], self.client)
 
     def call(self, call: bytes) -> Any:
         """A method of the keeper's, by what `pickle` made of its name and arguments."""
-        question, args = _Unpickler(call, self).load()
+        question, args = QuestionUnpickler(call, self).load()
         return self.keeper.ask(question, *args)
 
     def _woken(self, audience: int) -> None:
@@ -66,16 +70,23 @@ class ClusterSession:
         if batch:
             self.tell(audience, batch)
 
-    def tell(self, audience: int, message: Any) -> None:
-        """Send something to a driver: what the keeper has for it goes before."""
-        self._scheduler.log_event(topic(self.name, audience), message)
+    def tell(self, number: int, message: Any) -> None:
+        """Send something to a process: an event of its topic. Dask would keep those in a log."""
+        client = self.processes.get(number, ("", 0))[0] or self._client_of(number)
+        comm = self._scheduler.client_comms.get(client)
+        if comm is not None:
+            event = time.time(), message
+            comm.send({"op": "event", "topic": topic(self.name, number), "event": event})
+
+    def _client_of(self, audience: int) -> str:
+        return next((c for c, each in self.processes.values() if each == audience), "")
 
     def tell_all(self, message: Any) -> None:
         for number in list(self.processes):
             self.tell(number, message)
 
 
-class _Unpickler(pickle.Unpickler):
+class QuestionUnpickler(pickle.Unpickler):
     """Has each native keep its key."""
 
     def __init__(self, data: bytes, session: ClusterSession) -> None:

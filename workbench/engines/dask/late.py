@@ -45,6 +45,10 @@ class LateBackend:
         found: list[StoredValue] = self._connected().get(natives, timeout)
         return found
 
+    @property
+    def is_connected(self) -> bool:
+        return self._backend is not None
+
     def close(self, goodbye: bool) -> None:
         if self._backend is not None:
             self._backend.close(goodbye)

@@ -15,7 +15,7 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 from workbench.core.snapshot import INCARNATION
 from workbench.engines.cluster.backend import TaskEnd
 from workbench.engines.dask.kept_session import ClusterSession, release, want
-from workbench.engines.dask.topics import BATCHES, PREFIX, id_of, key_of
+from workbench.engines.dask.topics import id_of, key_of
 
 NAME = "workbench"
 
@@ -59,6 +59,8 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
         }
         scheduler.stream_handlers |= {
             "workbench_tell": self.tell,
+            "workbench_shown": self.shown,
+            "workbench_ended": self.ended,
             "workbench_want": self.want,
             "workbench_contains": self.contains,
             "workbench_stop": self.stop,
@@ -206,6 +208,18 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
         if found is not None:
             found.call(call)
 
+    def shown(self, session: str, batch: bytes, **_: Any) -> None:
+        """A worker sends what a task shows."""
+        found = self.sessions.get(session)
+        if found is not None:
+            found.keeper.push(batch)
+
+    def ended(self, session: str, reply_to: int, end: list[Any], **_: Any) -> None:
+        """A worker sends how a task ended, for who submitted it."""
+        found = self.sessions.get(session)
+        if found is not None:
+            found.tell(reply_to, end)
+
     def want(self, session: str, key: str, desirer: str, number: int, **_: Any) -> None:
         """A process has come by a key, and holds it from now on."""
         if key in self._scheduler.tasks and desirer in self._scheduler.clients:
@@ -286,28 +300,31 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
 
     # -- what the scheduler tells ------------------------------------------------------------------
 
-    def log_event(self, topic: str, msg: Any) -> None:
-        """What workers publish. The scheduler would keep the last of it; nobody reads that."""
-        if not topic.startswith(PREFIX):
-            return
-        self._scheduler._broker.truncate(topic)
-        if not topic.endswith(BATCHES):
-            return
-        found = self.sessions.get(topic[len(PREFIX) : -len(BATCHES)])
-        if found is None:
-            return
-        if isinstance(msg, bytes):
-            found.keeper.push(msg)
-        else:
-            reply_to, *end = msg
-            found.tell(reply_to, end)
-
-    def update_graph(self, scheduler: Any, *, client: str, keys: Any = (), **_: Any) -> None:
-        """Keys that somebody wanted before they were known."""
+    def update_graph(self, scheduler: Any, *, keys: Any = (), tasks: Any = (), **_: Any) -> None:
+        """Keys are known from now on, and no worker has them yet."""
         for session in self.sessions.values():
-            waiting = [key for key in keys if key in session._kept]
+            waiting = session.kept_of(keys)
             if waiting:
                 scheduler.loop.add_callback(want, scheduler, waiting, session.client)
+        for key in tasks:
+            if id_of(key) is not None:
+                self._spread(scheduler.tasks[key])
+
+    def _spread(self, task: Any) -> None:
+        """Have a task go to a worker with room, if those that have its data have none.
+
+        Dask would send it to them all the same, and move it only if it knows how long such take.
+        What large data costs to move it costs once a node.
+        """
+        needs = task.dependencies
+        if not needs or task.worker_restrictions or any(not each.who_has for each in needs):
+            return
+        holders = set().union(*(each.who_has for each in needs))
+        if any(len(ws.processing) < ws.nthreads for ws in holders):
+            return
+        best = min(self._scheduler.running, key=_load, default=None)
+        if best is not None and _load(best) < min(map(_load, holders)):
+            task.worker_restrictions, task.loose_restrictions = {best.address}, True
 
     def transition(self, key: Any, start: str, finish: str, *args: Any, **kwargs: Any) -> None:
         """Called for each change of any key there is."""
@@ -376,3 +393,8 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
         if session.client in self._scheduler.clients:
             wanted = [each.key for each in self._scheduler.clients[session.client].wants_what]
             release(self._scheduler, wanted, session.client)
+
+
+def _load(worker: Any) -> float:
+    """How many tasks a worker of Dask's has, for each of its threads."""
+    return float(len(worker.processing) / max(worker.nthreads, 1))

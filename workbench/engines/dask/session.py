@@ -108,10 +108,13 @@ class DaskBackend:
             raise self._link.failed(error) from error
         hold = self._holds.add(key, future)
         self._holds.settle(hold)
-        if packed.natives:
-            inside = [native[0] for native in packed.natives]
-            self._link.send("contains", key=key, inside=inside)
+        if value.natives:
+            self.contains(key, value.natives)
         return DaskRef(key, 1, hold)
+
+    def contains(self, key: str, natives: Sequence[Any]) -> None:
+        """The value of that key refers to these: they live as long as it."""
+        self._link.send("contains", key=key, inside=[form_of(native)[0] for native in natives])
 
     def get(self, natives: Sequence[DaskRef], timeout: float | None) -> list[StoredValue]:
         holds = [self._holds.of(native) for native in natives]

@@ -6,13 +6,6 @@ import hashlib
 import re
 
 PREFIX = "workbench-"
-BATCHES = "-batches"
-"""The end of the topic to which workers send; what stands between is the session's name."""
-
-
-def batches(session: str) -> str:
-    """The topic to which a session's workers send what tasks show, and how they end."""
-    return f"{PREFIX}{session}{BATCHES}"
 
 
 def topic(session: str, audience: int) -> str:

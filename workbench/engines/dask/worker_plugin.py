@@ -54,6 +54,8 @@ class WorkerSide:
     def __init__(self, worker: Any, first_number: int) -> None:
         self._worker = worker
         self.scheduler: str = worker.scheduler.address
+        self.ended: dict[str, dict[str, Any]] = {}
+        """By key, what the scheduler is told of tasks that have just ended."""
         self.slots = Slots(worker.state.nthreads, first_number)
         self.actors = ActorProcesses(self.slots)
 
@@ -90,9 +92,19 @@ class WorkerSide:
                 rejoin()
             child.say(SlotBack())
 
-    def log(self, topic: str, message: Any) -> None:
-        """Publish it: in order with all else that this thread publishes, and with its result."""
-        self._worker.log_event(topic, message)
+    def shown(self, session: str, batch: bytes) -> None:
+        """Send what a task shows to the scheduler: at once, and in order."""
+        message = {"op": "workbench_shown", "session": session, "batch": batch}
+        self._worker.loop.add_callback(self._worker.batched_send, message)
+
+    def ends(self, call: HeadCalled, end: list[Any]) -> None:
+        """How this thread's task ended; it is sent with its result: see `WorkbenchWorker`."""
+        self.ended[call.key] = {
+            "op": "workbench_ended",
+            "session": call.session,
+            "reply_to": call.reply_to,
+            "end": end,
+        }
 
     def contains(self, key: str, inside: Sequence[str]) -> None:
         """An object of the worker's refers to these: they live as long as it."""
@@ -159,6 +171,7 @@ class WorkbenchWorker(WorkerPlugin):  # type: ignore[misc]
         number = await worker.scheduler.workbench_enroll(
             address=worker.address, pid=os.getpid(), node=store.node
         )
+        self._worker = worker
         self.side = side = WorkerSide(worker, number)
         worker.handlers[READ] = reader(store)
         worker.handlers["workbench_state"] = lambda: pickle.dumps(side.slots.pids())
@@ -167,6 +180,12 @@ class WorkbenchWorker(WorkerPlugin):  # type: ignore[misc]
         worker.stream_handlers["workbench_took"] = side.took
         worker.stream_handlers["workbench_kill_actor"] = side.kill_actor
         worker.stream_handlers["workbench_skip"] = side.skip
+
+    def transition(self, key: Any, start: str, finish: str, **_: Any) -> None:
+        """On the event loop, when a task's result is here: no other wake-up is needed."""
+        message = self.side.ended.pop(key, None) if self.side.ended else None
+        if message is not None:
+            self._worker.batched_send(message)
 
     async def teardown(self, worker: Any) -> None:
         import asyncio
