@@ -17,11 +17,17 @@ import socket
 import struct
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 SLOTS = 64
 """Calls of one process that are noted at a time. An actor may run more: they can't be found."""
+
+PREFIX = "workbench-ray-"
+
+SETTLED = 60.0
+"""Seconds after which somebody who made a directory has put something there."""
 
 _ID = struct.Struct("=q")
 _SIZE = SLOTS * _ID.size
@@ -31,7 +37,7 @@ def directory_of(session: str) -> Path:
     """Where a session's processes on this node say what they run: in memory, ours alone."""
     digest = hashlib.blake2b(session.encode(), digest_size=8).hexdigest()
     base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
-    return Path(base) / f"workbench-ray-{os.getuid()}-{digest}"
+    return Path(base) / f"{PREFIX}{os.getuid()}-{digest}"
 
 
 def _socket_of(directory: Path, pid: int) -> str:
@@ -87,6 +93,7 @@ class NodeAgent:
 
     def __init__(self, session: str) -> None:
         self._directory = directory_of(session)
+        sweep(self._directory.parent)
 
     async def running(self) -> dict[int, int]:
         """The tasks that run here, with their processes."""
@@ -136,6 +143,15 @@ class NodeAgent:
     async def ready(self) -> bool:
         """It is here."""
         return True
+
+
+def sweep(base: Path) -> None:
+    """Remove what sessions left whose processes are all gone: of a cluster that was killed."""
+    for directory in base.glob(f"{PREFIX}{os.getuid()}-*"):
+        with contextlib.suppress(OSError, ValueError):
+            is_new = time.time() - directory.stat().st_mtime < SETTLED
+            if not is_new and not any(_is_alive(int(file.name)) for file in directory.iterdir()):
+                shutil.rmtree(directory, ignore_errors=True)
 
 
 def _is_alive(pid: int) -> bool:
