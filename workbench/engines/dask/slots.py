@@ -223,7 +223,8 @@ class Slots:
                 del self._stopping[message.task]
                 child.tell(StopTask(message.task))
             done, beside = child.run(message, fds, lambda said, fds: heard(child, said, fds))
-            alive = not done.leaves
+            # It may have been killed just after its end.
+            alive = not done.leaves and not child.killed
             return done, beside
         finally:
             self.release(child, alive)
@@ -240,9 +241,16 @@ class Slots:
                 while len(self._stopping) > 10_000:
                     del self._stopping[next(iter(self._stopping))]
                 return False
-        for child in children:
-            child.stop(task, force)
+            for child in children:  # with the lock: or it could run another one by then
+                child.stop(task, force)
         return True
+
+    def abandon(self, task: int) -> None:
+        """Kill the process that runs a task, if one does."""
+        with self._lock:
+            for child in self._used:
+                if child.task == task:
+                    child.kill()
 
     def tell(self, task: int, message: Any) -> None:
         """To the child that runs that task, if one does."""
