@@ -17,6 +17,7 @@ WHOLE = {
     "cli": ["process/test_cli.py"],
     "client": ["process/test_objects.py", "process/test_tasks.py", "process/test_streams.py"],
     "core": ["process/test_tasks.py", "process/test_actors.py", "process/test_spill.py"],
+    "course": ["kernel/test_course.py", "kernel/test_course_checks.py", "process/test_course.py"],
     "engines": ["process/test_sessions.py", "process/test_views.py", "unit/test_observed.py"],
     "errors": ["unit/test_errors.py", "process/test_crashes.py"],
     "error_notes": ["kernel/test_refs_as_values.py", "process/test_serialization.py"],
@@ -42,9 +43,11 @@ def touched_by(changed: str) -> list[str]:
     """Files and folders of tests that a changed file touches, if they exist or not."""
     parts = changed.split("/")
     if parts[0] == "notebooks":
-        return ["tests/kernel/test_notebooks.py"]
+        return ["tests/kernel/test_notebooks.py", "tests/kernel/test_course.py"]
     if parts[0] == "docs" or changed == "README.md":
         return ["tests/kernel/test_docs.py"]
+    if parts[:2] == ["tests", "course"]:  # answers
+        return ["tests/kernel/test_course.py"]
     if parts[0] == "tests":
         is_test = parts[-1].startswith("test_")
         return [changed if is_test else "/".join(parts[:-1])] if len(parts) > 2 else []

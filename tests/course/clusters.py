@@ -15,6 +15,7 @@ ANSWERS = Answers(
     wrong={
         "no_file": [
             Wrong("highest = 7", "`highest` is int"),
+            Wrong("highest = [wb.put(1)] * 3", "`highest` is list"),
             Wrong(HIGHEST.format("min"), "and the land has", "almost"),
         ],
         "line": [

@@ -16,7 +16,7 @@ from workbench.engines.cluster.heads import Head, encode
 from workbench.engines.cluster.keeper import batch_of
 from workbench.engines.cluster.parcels import Packer, failure_of
 from workbench.engines.dask.actors import ActorGone, ActorProcesses
-from workbench.engines.dask.channel import ActorShape, RunHead, ShownBytes
+from workbench.engines.dask.channel import ActorShape, HeadDone, RunHead, ShownBytes
 from workbench.engines.dask.packed import close_all, unpack
 from workbench.engines.dask.slots import ChildDied, SlotChild, Slots
 
@@ -89,10 +89,10 @@ def test_a_task_runs_in_its_childs_main_thread_and_shows_what_it_prints(slots: S
 
 def test_what_blocks_is_stopped_and_the_child_goes_on(slots: Slots) -> None:
     def sleeps() -> None:
-        import time
+        import threading
 
         print(os.getpid())
-        time.sleep(600)
+        threading.Event().wait(600)
 
     pids: list[str] = []
 
@@ -117,11 +117,11 @@ def test_what_does_not_listen_is_killed_with_what_it_started(slots: Slots) -> No
     def deaf() -> None:
         import signal
         import subprocess
-        import time
+        import threading
 
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         print(subprocess.Popen(["sleep", "600"]).pid)
-        time.sleep(600)
+        threading.Event().wait(600)
 
     started: list[int] = []
 
@@ -134,6 +134,23 @@ def test_what_does_not_listen_is_killed_with_what_it_started(slots: Slots) -> No
     assert died.value.killed
     assert eventually(lambda: not psutil.pid_exists(started[0]))
     assert Ran(slots, head_of(lambda: "the next one runs", 2)).value == "the next one runs"
+
+
+def test_a_kill_that_comes_too_late_is_not_the_next_tasks(
+    slots: Slots, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The task has ended, and its end is about to be read."""
+    hear = SlotChild.hear
+
+    def late(child: SlotChild) -> Any:
+        said = hear(child)
+        if type(said[0]) is HeadDone and said[0].task == 1:
+            slots.stop(1, force=True)
+        return said
+
+    monkeypatch.setattr(SlotChild, "hear", late)
+    assert Ran(slots, head_of(lambda: 4, 1)).value == 4
+    assert Ran(slots, head_of(lambda: 5, 2)).value == 5
 
 
 def test_a_crash_says_how_and_what_was_written_last(slots: Slots) -> None:

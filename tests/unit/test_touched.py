@@ -21,3 +21,4 @@ def test_a_change_is_followed_to_its_tests() -> None:
     assert touched_by("tests/unit/test_errors.py") == ["tests/unit/test_errors.py"]
     assert touched_by("README.md") == ["tests/kernel/test_docs.py"]
     assert touched_by("CHANGELOG.md") == []
+    assert touched_by("tests/course/copies.py") == ["tests/kernel/test_course.py"]

@@ -23,7 +23,8 @@ PARTS = 4
     hints=(
         "The file is on one disk. What do all workers have, wherever they are?",
         "`%put land` was done above: a cell that reads `land` gets it from the store.",
-        "In the cell `no_file`, leave out the line with `np.load`, and write `land` for `heights`.",
+        "In the cell `no_file`, leave out the line with `np.fromfile`, and write `land` for"
+        " `heights`.",
     ),
     docs=f"{PAGE}#what-stays-on-the-laptop",
     page="Past one machine: what stays on the laptop",
@@ -39,7 +40,10 @@ def no_file(live: Live) -> Outcome:
             "`highest` is {kind}. It should be a list of {parts}, one for each quarter.",
             kind=f"{type(found).__name__}", parts=count(PARTS, "height"),
         )  # fmt: skip
-    heights = [live.fetched(each) for each in found]
+    try:
+        heights = [live.fetched(each) for each in found]
+    except OSError as error:
+        return wrong("The cell has failed: {error}", error=str(error).partition("\n")[0])
     expected = [int(part.max()) for part in np.array_split(land, PARTS)]
     if heights != expected:
         return almost(

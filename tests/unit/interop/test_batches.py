@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 
+from workbench.interop.calls import ChunkResult
 from workbench.interop.joblib import BATCH_SECONDS, GROWTH, MOST_CALLS, WorkbenchBackend
 
 
@@ -11,8 +12,8 @@ def backend(*ran: tuple[int, float]) -> WorkbenchBackend:
     """One to which batches came back: (calls, seconds that all took)."""
     found = WorkbenchBackend(nesting_level=0)
     for calls, seconds in ran:
-        future: Future[tuple[list[int], float]] = Future()
-        future.set_result(([1] * calls, seconds))
+        future: Future[ChunkResult] = Future()
+        future.set_result(ChunkResult([1] * calls, seconds))
         assert found.retrieve_result_callback(future) == [1] * calls
     return found
 

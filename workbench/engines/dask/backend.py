@@ -10,6 +10,7 @@ from workbench.config import Config
 from workbench.engines.cluster.engine import ClusterEngine
 from workbench.engines.dask.abilities import CAN as CAN
 from workbench.engines.dask.session import DaskBackend
+from workbench.engines.dask.shipping import prepare
 from workbench.errors import SessionError
 from workbench.options import Variables
 
@@ -60,6 +61,7 @@ def joined(client: Any, session: str, close_client: bool) -> DaskBackend:
             "This client belongs to an event loop, which can't be waited for here: give one that "
             "was made without asynchronous=True."
         )
+    prepare(client)
     client.register_plugin(WorkbenchScheduler())
     client.register_plugin(WorkbenchWorker())
     name = session or f"{os.getpid()}-{secrets.token_hex(3)}"

@@ -56,6 +56,9 @@ def main() -> None:
     listen(Channel(socket.socket(fileno=control)), host.heard)
     with open(captures[1].path, "rb") as words:
         channel.send(ChildReady(), [words.fileno()])
+    # What cells need, before any comes: a Stop amid an import would leave half a module.
+    import workbench.host.shell  # noqa: F401
+
     host.serve()
 
 

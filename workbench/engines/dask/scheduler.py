@@ -339,8 +339,11 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
             self._places[key] = self._scheduler.tasks[key].processing_on.address
             return
         address = self._places.pop(key, "")
-        if finish in ("released", "forgotten") and address in self._scheduler.stream_comms:
-            # Nobody wants it any more; its process would go on.
+        known = self._scheduler.tasks.get(key)
+        is_wanted = known is not None and (known.who_wants or known.waiters)
+        there = address in self._scheduler.stream_comms
+        if finish in ("released", "forgotten") and there and not is_wanted:
+            # Its process would go on. Of one that is wanted, it is tried elsewhere.
             self._scheduler.worker_send(address, {"op": "workbench_abandon", "task": task})
         elif finish == "erred":
             error = kwargs.get("exception_text") or "Dask could not run it."

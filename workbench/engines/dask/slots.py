@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+import workbench
 from workbench.engines.dask.channel import Channel, ChildReady, HeadDone, RunHead, StopTask
 
 GRACE = 2.0
@@ -57,6 +58,7 @@ class SlotChild:
              str(number)],
             pass_fds=[each.fileno() for each in theirs],
             stdin=subprocess.DEVNULL,
+            env=_environment(),
             start_new_session=True,  # its own programs are found by that, and Ctrl-C isn't ours
         )  # fmt: skip
         for each in theirs:
@@ -147,6 +149,15 @@ class SlotChild:
             self._capture = -1
 
 
+def _environment() -> dict[str, str]:
+    """Ours; and where Workbench is, if it was sent here as a file."""
+    place = workbench.__file__.rpartition("/workbench/")[0]
+    if not place.endswith(".zip"):
+        return dict(os.environ)
+    paths = [place, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+
+
 class Slots:
     """The children of one worker. Any thread."""
 
@@ -212,7 +223,8 @@ class Slots:
                 del self._stopping[message.task]
                 child.tell(StopTask(message.task))
             done, beside = child.run(message, fds, lambda said, fds: heard(child, said, fds))
-            alive = not done.leaves
+            # It may have been killed just after its end.
+            alive = not done.leaves and not child.killed
             return done, beside
         finally:
             self.release(child, alive)
@@ -229,9 +241,16 @@ class Slots:
                 while len(self._stopping) > 10_000:
                     del self._stopping[next(iter(self._stopping))]
                 return False
-        for child in children:
-            child.stop(task, force)
+            for child in children:  # with the lock: or it could run another one by then
+                child.stop(task, force)
         return True
+
+    def abandon(self, task: int) -> None:
+        """Kill the process that runs a task, if one does."""
+        with self._lock:
+            for child in self._used:
+                if child.task == task:
+                    child.kill()
 
     def tell(self, task: int, message: Any) -> None:
         """To the child that runs that task, if one does."""

@@ -140,7 +140,7 @@ class WorkerSide:
     def abandon(self, task: int) -> None:
         """Nobody wants its result any more."""
         if not self.actors.stop(task, force=False):
-            self.slots.stop(task, force=True)
+            self.slots.abandon(task)
 
     def took(self, task: int, taken: int) -> None:
         self.slots.tell(task, TookItems(task, taken))

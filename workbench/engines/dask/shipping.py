@@ -1,0 +1,71 @@
+"""What the workers of a Dask cluster have is compared with what is here, and Workbench sent if they
+lack it: as a zip file that Dask puts on their paths, now and after a restart."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import warnings
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import workbench
+from workbench.engines.probe import EXPRESSION, compare, found, here
+from workbench.errors import SessionError
+
+
+def prepare(client: Any) -> None:
+    """See the module. SessionError if the workers can't have us; what may go wrong is warned of."""
+    ours = here()
+    name = f"workbench-{ours.workbench}.zip"
+    look = _look(name)
+    answers = [*client.run(look).values(), client.run_on_scheduler(look)]
+    verdict = compare(ours, [found(what) for what, _ in answers])
+    if verdict.refusal:
+        raise SessionError(verdict.refusal)
+    for each in verdict.warnings:
+        warnings.warn(each, stacklevel=4)
+    if any(what["workbench"] != ours.workbench and not has_file for what, has_file in answers):
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, name)
+            write_zip(path)
+            client.upload_file(path)
+        forget = _forget()
+        client.run(forget)
+        client.run_on_scheduler(forget)
+
+
+def _look(name: str) -> Callable[[], Any]:
+    """What runs there travels by value, as a function inside of one does: there may be no Workbench
+    yet, or another."""
+    code = EXPRESSION
+
+    def look() -> Any:
+        import sys
+
+        return eval(code), any(path.endswith(name) for path in sys.path)
+
+    return look
+
+
+def _forget() -> Callable[[], None]:
+    """See `_look`. What was imported of another Workbench is imported anew."""
+
+    def forget() -> None:
+        import sys
+
+        for module in [m for m in sys.modules if m.partition(".")[0] == "workbench"]:
+            del sys.modules[module]
+
+    return forget
+
+
+def write_zip(path: str) -> None:
+    """The package as it is here."""
+    package = Path(workbench.__file__).parent
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(package.rglob("*")):
+            if file.is_file() and "__pycache__" not in file.parts:
+                archive.write(file, file.relative_to(package.parent))
