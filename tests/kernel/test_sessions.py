@@ -242,7 +242,7 @@ def test_two_notebooks_on_one_session(
     assert second.value("int(x.sum())") == "499999500000"
     assert "x " in second.ok("%objects").results()[0]
     second.ok("%free x")
-    assert "NotDefinedError" in first.run("%get x --as z").failure
+    assert "It was freed" in first.run("%get x --as z").failure
 
     gate = gates()
     cell = first.ok(

@@ -252,7 +252,7 @@ def test_stills_and_plots_say_what_is_not_known(client: Any) -> None:
     distributed.wait(future)
     found = wb.snapshot(client)
     still = Still(PARTS, found)
-    text = still.text()
+    text = repr(still)
     for said in (
         f"reusable {UNKNOWN}",
         f"Memory: {UNKNOWN}",

@@ -291,24 +291,23 @@ class ClusterTasks:
         self._over(own, error)
 
     def _completed(self, own: RunningTask, end: TaskEnd) -> None:
-        self.running.pop(own.task, None)
-        self._stopped.discard(own.task)
-        self._streams.pop(own.task, None)
-        self._backend.forget(own.task)
         for id, failed, about in zip(own.ids, end.failed, end.abouts, strict=False):
             self._entries.settle(id, FAILED if failed else READY, about)
-        if len(end.failed) < len(own.ids):
-            for id in own.ids[len(end.failed) :]:
-                self._entries.settle(id, READY)
-        self._woken()
+        for id in own.ids[len(end.failed) :]:
+            self._entries.settle(id, READY)
+        self._forget(own)
 
     def _over(self, own: RunningTask, error: WorkbenchError | None) -> None:
+        for id in own.ids if error is not None else ():
+            self._entries.settle(id, FAILED, error=error)
+        self._forget(own)
+
+    def _forget(self, own: RunningTask) -> None:
+        """It doesn't run any more: last, for who waits for that looks at its results then."""
         self.running.pop(own.task, None)
         self._stopped.discard(own.task)
         self._streams.pop(own.task, None)
         self._backend.forget(own.task)
-        for id in own.ids if error is not None else ():
-            self._entries.settle(id, FAILED, error=error)
         self._woken()
 
     def _woken(self) -> None:

@@ -7,6 +7,7 @@ through `READ` too, by way of the scheduler.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import mmap
 import os
 from collections.abc import Sequence
@@ -41,6 +42,15 @@ class Fetcher:
             coming.add_done_callback(lambda _: self._coming.pop(token, None))
             self._worker.loop.add_callback(self._obtain, coming, token, key, size, places)
         return coming
+
+    async def arrived(self, token: str) -> NodeSegment | None:
+        """The segment once it has come here; None if it isn't on its way, or doesn't come."""
+        coming = self._coming.get(token)
+        if coming is None:
+            return None
+        with contextlib.suppress(Exception):
+            return await asyncio.shield(asyncio.wrap_future(coming))
+        return None
 
     async def _obtain(
         self, coming: Future[NodeSegment], token: str, key: str, size: int, places: Sequence[str]
@@ -102,12 +112,12 @@ class Fetcher:
         return descriptors.readonly
 
 
-def reader(store: NodeStore) -> Any:
+def reader(store: NodeStore, fetcher: Fetcher) -> Any:
     """The handler `READ`."""
     from distributed.protocol import to_serialize
 
-    def read(token: str, offset: int, length: int) -> Any:
-        segment = store.get(token)
+    async def read(token: str, offset: int, length: int) -> Any:
+        segment = store.get(token) or await fetcher.arrived(token)
         if segment is None:
             return b""
         start = offset % mmap.ALLOCATIONGRANULARITY

@@ -167,13 +167,14 @@ class WorkbenchWorker(WorkerPlugin):  # type: ignore[misc]
     async def setup(self, worker: Any) -> None:
         store = this_process()
         store.address, store.lends = worker.address, True
-        store.fetch = Fetcher(worker, store).fetch
+        fetcher = Fetcher(worker, store)
+        store.fetch = fetcher.fetch
         number = await worker.scheduler.workbench_enroll(
             address=worker.address, pid=os.getpid(), node=store.node
         )
         self._worker = worker
         self.side = side = WorkerSide(worker, number)
-        worker.handlers[READ] = reader(store)
+        worker.handlers[READ] = reader(store, fetcher)
         worker.handlers["workbench_state"] = lambda: pickle.dumps(side.slots.pids())
         worker.stream_handlers["workbench_stop"] = side.stop
         worker.stream_handlers["workbench_abandon"] = side.abandon
