@@ -65,7 +65,8 @@ class Abilities:
     """What an engine can do beyond being observed: '', or what says why it can't: see `Lack`.
 
     ``get``: bring an object here (and say what it cost). ``free``: drop it though somebody has it;
-    ``pin``: keep it in memory; ``spill``: move it to disk. ``why``: say who keeps it.
+    ``pin``: keep it whoever lets go of it, ``resident``: and in memory; ``spill``: move it to disk.
+    ``why``: say who keeps it.
     ``interrupt``: stop what runs.
 
     Of what an engine might lack though it runs code: ``copy_on_write`` reads; ``streams``;
@@ -77,6 +78,7 @@ class Abilities:
     get: str = ""
     free: str = ""
     pin: str = ""
+    resident: str = ""
     spill: str = ""
     why: str = ""
     interrupt: str = ""

@@ -30,7 +30,7 @@ from workbench.engines.cluster.entries import (
     KnownObject,
     first,
 )
-from workbench.engines.cluster.parcels import Packer, contents, failure_of, inlined
+from workbench.engines.cluster.parcels import Packer, contents, inlined
 from workbench.errors import (
     GetTimeoutError,
     ObjectFreedError,
@@ -66,7 +66,7 @@ class ClusterStore:
         self._next_id = next_id
         self._task_name = task_name
         self._show_prints = show_prints
-        self._views: dict[int, tuple[weakref.ref[Any], int]] = {}  # by id() of the bytes shown
+        self._views: dict[int, tuple[weakref.ref[Any], KnownObject]] = {}  # by id() of the bytes
 
         self.new_future: Callable[[ObjectRef], Future[Any]] = lambda ref: Future()
 
@@ -200,7 +200,7 @@ class ClusterStore:
         value = self._packer.open(entry.id, stored, copy)
         if not copy and stored.buffers and stored.header[:1] == b"F":
             shown = value.base
-            self._views[id(shown)] = weakref.ref(shown, self._unshown(id(shown))), entry.id
+            self._views[id(shown)] = weakref.ref(shown, self._unshown(id(shown))), entry
         del keep
         return value
 
@@ -323,9 +323,14 @@ class ClusterStore:
         while isinstance(thing, np.ndarray | memoryview):
             found = self._views.get(id(thing))
             if found is not None and found[0]() is thing:
-                return found[1]
+                return found[1].id
             thing = thing.base if isinstance(thing, np.ndarray) else thing.obj
         return None
+
+    def shown(self) -> dict[int, KnownObject]:
+        """What arrays of this process show: they keep it, also without a handle."""
+        views = list(self._views.values())
+        return {entry.id: entry for array, entry in views if array() is not None}
 
     def put_from(self, value: Any) -> ObjectRef | None:
         return None  # isn't remembered here: an argument of joblib's is stored once more
@@ -340,12 +345,10 @@ class ClusterStore:
         same = value.nbytes == whole.nbytes and value.ctypes.data == whole.ctypes.data
         if not same or not (value.flags.c_contiguous or value.flags.f_contiguous):
             return None
-        ref = self._entries.find(found[1])
-        entry = self._entries.get(found[1])
-        described = entry is not None and entry.about is not None
-        if not described or entry.about.type != codec.describe(value):  # type: ignore[union-attr]
+        about = found[1].about
+        if about is None or about.type != codec.describe(value):
             return None
-        return ref
+        return self._entries.find(found[1].id)
 
     def held_by(self, thing: Any) -> tuple[int | None, str]:
         """The object that a thing is a handle of (``ref``), or shows (``view``)."""
@@ -366,6 +369,10 @@ class ClusterStore:
                 error=ObjectFreedError("You freed it. Put it again if you need it."),
             )  # fmt: skip
             entry.native = entry.stored = None
+        shown = self.shown()
+        for entry in entries:
+            if (seen := shown.get(entry.id)) is not None:
+                seen.state, seen.native = FREED, None
         self._backend.ask("dropped", [entry.id for entry in entries])
         self._backend.free(natives)
 
@@ -385,7 +392,9 @@ class ClusterStore:
 
     def name(self, ref: ObjectRef, name: str) -> None:
         self.check_open()
-        self._backend.ask("bind", name, ref.id, self.native(ref), self._entries.of(ref).about)
+        native, entry = self.native(ref), self._entries.of(ref)
+        self._backend.ask("bind", name, ref.id, native, entry.about)
+        self._backend.adopt(ref.id, of_object(native), entry.is_over)
 
     def unname(self, name: str) -> None:
         self.check_open()
@@ -425,8 +434,3 @@ def _copied(about: About, seconds: float) -> About:
 
 def _freed(entry: KnownObject) -> WorkbenchError:
     return entry.error or ObjectFreedError(f"Object {entry.id:016x} was freed.")
-
-
-def error_of(stored: StoredValue) -> BaseException:
-    """What reading it raises."""
-    return failure_of(stored)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from workbench.engines.records import Abilities, Lack
 
 CAN = Abilities(
-    pin=Lack(
-        "An object can't be pinned.",
-        "Dask's workers decide themselves what they move to disk.",
-        "Give it a name: it lives as long as the session then.",
+    resident=Lack(
+        "A pinned object lives on, but may move to disk.",
+        "Dask's workers decide themselves what they move there.",
+        "Give the workers memory enough for what you use.",
     ),
     spill=Lack(
         "An object can't be moved to disk by hand.",

@@ -186,6 +186,9 @@ class DaskBackend:
             hold.end = _decode_end(hold.bundle.end)
         callback(hold.end or hold.error or WorkerCrashedError("It has no end."))
 
+    def adopt(self, id: int, native: DaskRef, is_there: bool) -> None:
+        """The scheduler keeps the key for the keeper already."""
+
     def free(self, natives: Sequence[DaskRef]) -> None:
         self._link.send("drop", keys=keys_of(natives))
 
