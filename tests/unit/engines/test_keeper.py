@@ -181,3 +181,13 @@ def test_serializers_since(world: World) -> None:
 def test_a_worker_keeps_its_number(world: World) -> None:
     numbers = [world.keeper.enroll(key, 1, "node") for key in ("a", "b", "a")]
     assert numbers == [1, 2, 1]
+
+
+def test_drivers_have_numbers_of_their_own(world: World) -> None:
+    """Who comes after somebody has gone isn't taken for who is there; and says where it is."""
+    world.keeper.join(OTHER, 2, "", "far", "0a")
+    world.keeper.leave(ME)
+    world.keeper.join(13, 3, "")
+    first, second = world.keeper.drivers()
+    assert (first.client, first.host, second.client) == (2, "far", 3)
+    assert world.keeper.processes() == {OTHER: "0a"}

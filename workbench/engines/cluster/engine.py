@@ -137,7 +137,8 @@ class ClusterEngine:
 
     def join(self) -> None:
         """Say that this driver is here; from now on what tasks show comes."""
-        self.backend.ask("join", self.prefix, os.getpid(), self._label)
+        process = self.backend.process
+        self.backend.ask("join", self.prefix, os.getpid(), self._label, platform.node(), process)
         self.custom.know_all()
         self.backend.listen(self.prefix, self._heard)
 

@@ -70,8 +70,9 @@ class JobTask(NamedTuple):
 class _Driver:
     """One driver: what waits for it."""
 
-    def __init__(self, record: ClientRecord) -> None:
+    def __init__(self, record: ClientRecord, process: str) -> None:
         self.record = record
+        self.process = process
         self.queue: list[Message] = []
 
 
@@ -129,6 +130,7 @@ class Keeper:
         self._clock = clock
         self._wake = wake
         self._drivers: dict[int, _Driver] = {}
+        self._clients = itertools.count(1)
         self._numbers = itertools.count(1)
         self._workers: dict[str, WorkerRecord] = {}
         self._nodes: dict[int, str] = {}  # by worker
@@ -140,12 +142,19 @@ class Keeper:
 
     # -- who is there -------------------------------------------------------------------------
 
-    def join(self, audience: int, pid: int, label: str) -> int:
-        """A driver comes; returns how many others there are."""
+    def join(
+        self, audience: int, pid: int, label: str, host: str = "", process: str = ""
+    ) -> int:  # fmt: skip
+        """A driver comes; returns how many others there are. ``process`` is what the system itself
+        calls it: see `processes`."""
         others = len(self._drivers)
-        record = ClientRecord(len(self._drivers) + 1, pid, "driver", label, audience)
-        self._drivers[audience] = _Driver(record)
+        record = ClientRecord(next(self._clients), pid, "driver", label, audience, host)
+        self._drivers[audience] = _Driver(record, process)
         return others
+
+    def processes(self) -> dict[int, str]:
+        """By driver, what the system itself calls it, where that was said."""
+        return {id: driver.process for id, driver in self._drivers.items() if driver.process}
 
     def leave(self, audience: int) -> int:
         """It goes; returns how many are left. What its jobs show is kept from now on."""

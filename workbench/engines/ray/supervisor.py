@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import time
 from collections.abc import Coroutine, Sequence
 from typing import Any
@@ -30,8 +31,8 @@ POLL = 10.0
 AGAIN = 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0
 """Seconds after which those are looked for that were to be stopped and didn't run yet."""
 
-AWAY = 30.0
-"""Seconds without asking after which a driver has gone: its kernel was killed."""
+LOOK = 2.0
+"""Seconds after which Ray is asked again whose kernel was killed."""
 
 
 class Supervisor:
@@ -41,13 +42,12 @@ class Supervisor:
         self._session = session
         self._keeper = Keeper(time.monotonic, self._woken)
         self._news: dict[int, asyncio.Event] = {}
-        self._asked: dict[int, float] = {}
-        self._left: set[int] = set()
         self._agents: dict[str, Any] = {}
         self._owned: dict[int, Native] = {}  # first natives of tasks that it submitted
         self._stopped: set[int] = set()  # of these
         self._watches: set[asyncio.Task[None]] = set()
         self._look_for_nodes()
+        self._follows = False
 
     async def session(self) -> str:
         """Its unique name."""
@@ -69,20 +69,18 @@ class Supervisor:
 
     async def poll(self, audience: int) -> bytes:
         """What is there for a driver, as soon as there is something."""
-        if audience in self._left:
+        if not self._keeper.knows(audience):  # it leaves
             return b""
+        if not self._follows:  # there was no loop when it was made
+            self._follows = True
+            self._keep(self._follow_drivers())
         event = self._news.setdefault(audience, asyncio.Event())
-        self._asked[audience] = time.monotonic()
-        if not self._keeper.knows(audience):  # it was only slow
-            self._keeper.join(audience, 0, "")
         found = self._keeper.take(audience)
         if not found:
             event.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(event.wait(), POLL)
             found = self._keeper.take(audience)
-        self._asked[audience] = time.monotonic()
-        self._drop_absent()
         return found
 
     def _woken(self, audience: int) -> None:
@@ -90,13 +88,18 @@ class Supervisor:
         if event is not None:
             event.set()
 
-    def _drop_absent(self) -> None:
-        for audience, asked in list(self._asked.items()):
-            if time.monotonic() - asked > AWAY:
-                self._forget(audience)
+    async def _follow_drivers(self) -> None:
+        """Who has gone without a word, Ray knows: one that is silent may only be slow."""
+        while True:
+            await asyncio.sleep(LOOK)
+            drivers = self._keeper.processes()
+            living = await asyncio.to_thread(_living) if drivers else None
+            if living is not None:
+                for audience, process in drivers.items():
+                    if process not in living:
+                        self._forget(audience)
 
     def _forget(self, audience: int) -> int:
-        self._asked.pop(audience, None)
         event = self._news.pop(audience, None)
         if event is not None:
             event.set()
@@ -104,7 +107,6 @@ class Supervisor:
 
     async def leave(self, audience: int) -> int:
         """A driver goes; how many are left."""
-        self._left.add(audience)
         return self._forget(audience)
 
     # -- what it owns ---------------------------------------------------------------------------
@@ -228,3 +230,12 @@ class Supervisor:
             with contextlib.suppress(ray.exceptions.RayError):
                 await agent.close.remote()
                 ray.kill(agent)
+
+
+def _living() -> set[str] | None:
+    """Ray's jobs (its word for what a driver does) that aren't over; None: Ray doesn't say."""
+    try:  # its public API asks the dashboard, which may not be there
+        jobs = importlib.import_module("ray._private.state").jobs()
+    except Exception:
+        return None
+    return {job["JobID"] for job in jobs if not job["IsDead"]}

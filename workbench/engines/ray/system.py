@@ -138,6 +138,10 @@ class RayBackend:
                 call()
 
     @property
+    def process(self) -> str:
+        return str(ray.get_runtime_context().get_job_id())
+
+    @property
     def address(self) -> str:
         return str(ray.get_runtime_context().gcs_address)
 
