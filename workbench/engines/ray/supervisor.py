@@ -42,6 +42,7 @@ class Supervisor:
         self._session = session
         self._keeper = Keeper(time.monotonic, self._woken)
         self._news: dict[int, asyncio.Event] = {}
+        self._sent: dict[int, tuple[int, bytes]] = {}  # what each driver was sent last
         self._agents: dict[str, Any] = {}
         self._owned: dict[int, Native] = {}  # first natives of tasks that it submitted
         self._stopped: set[int] = set()  # of these
@@ -67,8 +68,11 @@ class Supervisor:
         """What a worker sends."""
         self._keeper.push(batch)
 
-    async def poll(self, audience: int) -> bytes:
-        """What is there for a driver, as soon as there is something."""
+    async def poll(self, audience: int, number: int) -> bytes:
+        """What is there for a driver, as soon as there is something. ``number`` counts what it got:
+        what was lost on the way is sent again."""
+        if (again := self._sent_as(audience, number)) is not None:
+            return again
         if not self._keeper.knows(audience):  # it leaves
             return b""
         if not self._follows:  # there was no loop when it was made
@@ -80,8 +84,16 @@ class Supervisor:
             event.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(event.wait(), POLL)
+            if (again := self._sent_as(audience, number)) is not None:
+                return again  # to who asked first, and whom that doesn't reach
             found = self._keeper.take(audience)
+        if self._keeper.knows(audience):
+            self._sent[audience] = number, found
         return found
+
+    def _sent_as(self, audience: int, number: int) -> bytes | None:
+        sent = self._sent.get(audience)
+        return sent[1] if sent is not None and sent[0] == number else None
 
     def _woken(self, audience: int) -> None:
         event = self._news.get(audience)
@@ -100,6 +112,7 @@ class Supervisor:
                         self._forget(audience)
 
     def _forget(self, audience: int) -> int:
+        self._sent.pop(audience, None)
         event = self._news.pop(audience, None)
         if event is not None:
             event.set()
