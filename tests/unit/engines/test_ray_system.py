@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from workbench.engines.cluster.backend import Message
-from workbench.engines.cluster.keeper import encode
+from workbench.engines.cluster.backend import Message, TaskEnd
+from workbench.engines.cluster.keeper import JobTask, encode
 
 ray = pytest.importorskip("ray")
 
@@ -135,3 +135,23 @@ def test_what_did_not_arrive_is_sent_again(supervisor: Any) -> None:
     assert first[0][2] == b"a"
     assert again == first
     assert next_one == []
+
+
+def test_a_job_is_over_whose_last_words_were_lost(
+    supervisor: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its worker died after the end had come, and before it was told."""
+    from workbench.engines.ray import supervisor as module
+
+    monkeypatch.setattr(module, "PATIENCE", 0.0)
+
+    async def runs() -> Any:
+        native: asyncio.Future[bytes] = asyncio.Future()
+        await supervisor.ask("job", (JobTask(100, 0, "cell 1", (), 1, AUDIENCE, 3),))
+        watch = asyncio.ensure_future(supervisor._watch(100, native))
+        native.set_result(msgspec.msgpack.encode(TaskEnd(100, "done", 1.0)))
+        await watch
+        return await supervisor.ask("jobs", ())
+
+    (record,) = asyncio.run(runs())
+    assert record.state == "done"

@@ -21,6 +21,8 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from workbench.core.snapshot import WorkerRecord
 from workbench.engines.cluster.backend import Launch, Native, StoredValue, TaskEnd
 from workbench.engines.cluster.keeper import Keeper
+from workbench.engines.cluster.keeper import end_of as decode_end
+from workbench.engines.cluster.outputs import PATIENCE
 from workbench.engines.cluster.parcels import again
 from workbench.engines.ray import calls
 from workbench.engines.ray.node import NodeAgent
@@ -150,17 +152,20 @@ class Supervisor:
         watch.add_done_callback(self._watches.discard)
 
     async def _watch(self, task: int, native: Native) -> None:
-        """Whoever runs it says how it ends, unless it dies."""
+        """Whoever runs it says how it ends, unless it dies: before it could, or just after."""
+        patience = 0.0
         try:
-            await native
+            end, patience = decode_end(await native), PATIENCE
         except asyncio.CancelledError:
             raise
         except BaseException as error:
             cancelled = isinstance(error, ray.exceptions.TaskCancelledError)
             how = "stopped" if cancelled or task in self._stopped else "failed"
-            self._keeper.ended(TaskEnd(task, how, 0.0))
+            end = TaskEnd(task, how, 0.0)
         self._owned.pop(task, None)
         self._stopped.discard(task)
+        await asyncio.sleep(patience)  # for what it showed, which comes before its word
+        self._keeper.ended(end)
 
     # -- stopping -------------------------------------------------------------------------------
 
