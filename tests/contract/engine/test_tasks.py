@@ -267,7 +267,19 @@ def test_a_task_that_ends_its_process(book: Book) -> None:
     assert book.value("wb.get(wb.remote(len).remote('abc'))") == "3"
     book.ok("left = wb.remote(max_retries=0)(lambda: __import__('sys').exit(3)).remote()")
     assert book.run("wb.get(left)").failure
+    shows = "lambda: (os.write(1, b'last words'), os._exit(3))"
+    cell = book.run(f"wb.get(wb.remote(max_retries=0)({shows}).remote())")
+    book.until(lambda: "last words" in cell.text() or "may not have" in cell.text("stderr"))
     assert book.value("wb.get(wb.remote(len).remote('abc'))") == "3"
+
+
+@pytest.mark.needs("max_calls", "wb.get(wb.remote(max_calls=1)(abs).remote(-1))")
+def test_a_worker_ends_after_so_many_calls(book: Book) -> None:
+    book.ok("""
+        once = wb.remote(max_calls=1)(lambda: os.getpid())
+        pids = [wb.get(once.remote()) for _ in range(3)]
+        assert len(set(pids)) == 3, pids
+    """)
 
 
 # -- retries ---------------------------------------------------------------------------------------
