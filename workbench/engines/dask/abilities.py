@@ -25,6 +25,11 @@ CAN = Abilities(
         "It stays until somebody ends it, also when its notebook's kernel was killed.",
         "Join it by its name, and end it there with `%workbench stop`.",
     ),
+    max_calls=Lack(
+        "`max_calls` is ignored.",
+        "Worker processes are Dask's, and run calls of all functions.",
+        "Free in the function itself what it holds (caches, a GPU's memory).",
+    ),
     huge_pages=Lack(
         "Huge pages can't be asked for.",
         "Values lie in the memory of Dask's workers.",
