@@ -102,15 +102,14 @@ def test_a_pinned_object_stays(book: Book) -> None:
 
 @pytest.mark.needs("pin", "wb.pin(wb.put('x'))")
 def test_a_pinned_object_outlives_its_kernel(alone: Callable[..., Book]) -> None:
-    first, second = alone("pins"), alone("pins")
-    for each in (first, second):
-        each.begin()
-        each.ok(PREAMBLE)
-    first.ok("ref = wb.put(np.ones(200_000))\nwb.pin(ref)")
-    id = first.value("ref.hex()")
-    first.stop()
-    second.ok(f"id = {id}\nassert wb.get(id).sum() == 200_000\nwb.unpin(id)")
-    second.ok(GONE)
+    book = alone("pins")
+    book.begin()
+    book.ok(f"{PREAMBLE}\nref = wb.put(np.ones(200_000))\nwb.pin(ref)")
+    id = book.value("ref.hex()")
+    book.restart(now=True)
+    book.begin_again()
+    book.ok(f"{PREAMBLE}\nid = {id}\nassert wb.get(id).sum() == 200_000\nwb.unpin(id)")
+    book.ok(GONE)
 
 
 def test_arrays_keep_what_they_show(book: Book) -> None:

@@ -125,7 +125,9 @@ class ClusterStore:
         return self._fetched([self._entries.of(ref)], None)[0]
 
     def borrow(self, id: int) -> ObjectRef:
-        ref = self._entries.find(id)
+        ref, shown = self._entries.find(id), self.shown().get(id)
+        if ref is None and shown is not None:
+            ref = self._handle(shown)
         if ref is not None:
             return ref
         for each in self._backend.ask("identify", f"{id:016x}"):
@@ -134,6 +136,13 @@ class ClusterStore:
             f"Object {id:016x} isn't known here: a ref travels to another process inside what is "
             "put, passed or returned, or by its object's name."
         )
+
+    def _handle(self, entry: KnownObject) -> ObjectRef | None:
+        ref = self._entries.find(entry.id)
+        if ref is None and entry.native is not None:  # only arrays show it
+            ref, new = self._entries.new(entry.id, entry.native, entry.state)
+            new.about = entry.about
+        return ref
 
     def escaped(self, ref: ObjectRef) -> tuple[Any, ...]:
         with suppress(WorkbenchError):  # who makes it again finds it by its id
@@ -406,9 +415,9 @@ class ClusterStore:
             return None
         refs = {each.id: self.learn([each.id], [each.native])[0]
                 for each in self._backend.ask("identify", digits)}  # fmt: skip
-        for entry in self._entries.all():
+        for entry in (*self._entries.all(), *self.shown().values()):
             known = f"{entry.id:016x}"
-            held = self._entries.find(entry.id)
+            held = self._handle(entry)
             if held is not None and (known.startswith(digits) or known.endswith(digits)):
                 refs[entry.id] = held
         if len(refs) > 1:
