@@ -20,11 +20,6 @@ CAN = Abilities(
         "They may be on other machines, without the file.",
         "Restart the session after editing one: `%workbench stop`, `%workbench start`.",
     ),
-    keep=Lack(
-        "A session on Dask isn't kept for a time.",
-        "It stays until somebody ends it, also when its notebook's kernel was killed.",
-        "Join it by its name, and end it there with `%workbench stop`.",
-    ),
     max_calls=Lack(
         "`max_calls` is ignored.",
         "Worker processes are Dask's, and run calls of all functions.",

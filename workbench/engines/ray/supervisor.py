@@ -18,7 +18,7 @@ import ray
 from msgspec.structs import replace
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from workbench.core.snapshot import WorkerRecord
+from workbench.core.snapshot import INCARNATION, WorkerRecord
 from workbench.engines.cluster.backend import Launch, Native, StoredValue, TaskEnd
 from workbench.engines.cluster.keeper import Keeper
 from workbench.engines.cluster.keeper import end_of as decode_end
@@ -26,6 +26,8 @@ from workbench.engines.cluster.outputs import PATIENCE
 from workbench.engines.cluster.parcels import again
 from workbench.engines.ray import calls
 from workbench.engines.ray.node import NodeAgent
+from workbench.engines.ray.system import NAMESPACE, actors_of, name_of
+from workbench.errors import SessionError
 
 POLL = 10.0
 """Seconds after which a driver that waits for news is told that there is none."""
@@ -50,7 +52,7 @@ class Supervisor:
         self._stopped: set[int] = set()  # of these
         self._watches: set[asyncio.Task[None]] = set()
         self._look_for_nodes()
-        self._follows = False
+        self._follows = self._ends = False
 
     async def session(self) -> str:
         """Its unique name."""
@@ -58,6 +60,8 @@ class Supervisor:
 
     async def ask(self, question: str, args: Sequence[Any]) -> Any:
         """A method of the keeper."""
+        if question == "join" and self._ends:
+            raise SessionError(f"Session {self._session!r} has just ended.")
         return self._keeper.ask(question, *args)
 
     async def tell(self, question: str, args: Sequence[Any]) -> None:
@@ -106,6 +110,9 @@ class Supervisor:
         """Who has gone without a word, Ray knows: one that is silent may only be slow."""
         while True:
             await asyncio.sleep(LOOK)
+            if self._is_due():
+                await self._end()
+                return
             drivers = self._keeper.processes()
             living = await asyncio.to_thread(_living) if drivers else None
             if living is not None:
@@ -120,9 +127,23 @@ class Supervisor:
             event.set()
         return self._keeper.leave(audience)
 
-    async def leave(self, audience: int) -> int:
-        """A driver goes; how many are left."""
-        return self._forget(audience)
+    async def leave(self, audience: int, goodbye: bool) -> bool:
+        """A driver goes; whether the session ends with that: who leaves sees to it."""
+        self._ends = not self._forget(audience) and (goodbye or self._is_due())
+        return self._ends
+
+    def _is_due(self) -> bool:
+        left = self._keeper.seconds_left()
+        return left is not None and left <= 0
+
+    async def _end(self) -> None:
+        """Nobody is there who would do it."""
+        self._ends = True
+        await self.close()
+        me = await asyncio.to_thread(
+            ray.get_actor, name_of(self._session.partition(INCARNATION)[0]), NAMESPACE
+        )
+        ray.kill(me)
 
     # -- what it owns ---------------------------------------------------------------------------
 
@@ -248,6 +269,12 @@ class Supervisor:
             with contextlib.suppress(ray.exceptions.RayError):
                 await agent.close.remote()
                 ray.kill(agent)
+        await asyncio.to_thread(self._kill_named)
+
+    def _kill_named(self) -> None:
+        for name in actors_of(self._session):
+            with contextlib.suppress(ValueError):
+                ray.kill(ray.get_actor(f"{self._session}/{name}", namespace=NAMESPACE))
 
 
 def _living() -> set[str] | None:

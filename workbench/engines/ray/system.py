@@ -64,10 +64,6 @@ CAN = Abilities(
         "Workers don't take up edited modules.", "They may be on other machines, without the file.",
         "Restart the session after editing one: `%workbench stop`, `%workbench start`.",
     ),
-    keep=Lack(
-        "A session on Ray isn't kept for a time.", "It stays until somebody ends it.",
-        "`%workbench stop` ends it.",
-    ),
     max_calls=Lack(
         "`max_calls` is ignored.",
         "Worker processes are Ray's, and run calls of all functions.",
@@ -77,6 +73,17 @@ CAN = Abilities(
         "Huge pages can't be asked for.", "Ray's store is Ray's.", "Set them up where Ray starts.",
     ),
 )  # fmt: skip
+
+
+def actors_of(session: str) -> list[str]:
+    """The names that actors of that session have in it."""
+    mine = f"{session}/"
+    found: Any = ray.util.list_named_actors(all_namespaces=True)
+    return [
+        each["name"].removeprefix(mine)
+        for each in found
+        if each["namespace"] == NAMESPACE and each["name"].startswith(mine)
+    ]
 
 
 class RayStream:
@@ -277,13 +284,7 @@ class RayBackend:
         return id, (actor, ray.put(described))
 
     def actor_names(self) -> list[str]:
-        mine = self._full("")
-        found: Any = ray.util.list_named_actors(all_namespaces=True)
-        return [
-            each["name"].removeprefix(mine)
-            for each in found
-            if each["namespace"] == NAMESPACE and each["name"].startswith(mine)
-        ]
+        return actors_of(self.session)
 
     def kill_actor(self, actor: Native, restart: bool) -> None:
         ray.kill(actor, no_restart=not restart)
@@ -385,11 +386,9 @@ class RayBackend:
             ray.shutdown()
 
     def _say_goodbye(self, goodbye: bool) -> None:
-        leave = partial(self._supervisor.leave.remote, self._audience)
-        if not self._answer(leave, LEAVE) and goodbye:
+        leave = partial(self._supervisor.leave.remote, self._audience, goodbye)
+        if self._answer(leave, LEAVE):  # with that the session ends
             ray.get(self._supervisor.close.remote(), timeout=LEAVE)
-            for name in self.actor_names():
-                ray.kill(ray.get_actor(self._full(name), namespace=NAMESPACE))
             ray.kill(self._supervisor)
 
     leaves_ray = False
