@@ -7,6 +7,8 @@ import signal
 import time
 from collections.abc import Callable
 
+import pytest
+
 from tests.contract.engine.conftest import Book
 from tests.contract.engine.systems import Cluster
 from tests.leaks import eventually
@@ -45,3 +47,21 @@ def test_a_killed_driver_has_gone(cluster: Cluster, alone: Callable[..., Book]) 
     assert second.value(THERE) == "2"
     os.kill(int(first.value("__import__('os').getpid()")), signal.SIGKILL)
     assert eventually(lambda: second.value(THERE) == "1")
+
+
+def test_tasks_of_ray_keep_their_output(cluster: Cluster, alone: Callable[..., Book]) -> None:
+    """Ours take the output of the processes that they run in: those are their own."""
+    if cluster.name != "ray":
+        pytest.skip("Dask's tasks run in other processes than ours in any case")
+    book = alone()
+    book.ok(f"""
+        import ray, sys, builtins, workbench as wb
+        ray.init({cluster.address!r}, log_to_driver=False)
+        wb.init(ray)
+        def where():
+            return type(sys.stdout).__module__, getattr(builtins.input, "__module__", "")
+        ours = wb.get([wb.remote(where).remote() for _ in range(8)])
+        theirs = ray.get([ray.remote(where).remote() for _ in range(30)])
+    """)
+    assert "workbench" in book.value("str(ours)")
+    assert "workbench" not in book.value("str(theirs)")

@@ -52,6 +52,8 @@ def connect(
     if came:
         _join(config, variables)
         _hush()
+    calls.USUAL.clear()
+    calls.apart = {} if came else {"runtime_env": calls.OWN}
     name, unique, _ = config.session.partition(INCARNATION)
     name = name or f"{os.getpid()}-{secrets.token_hex(3)}"
     session = f"{name}{INCARNATION}{secrets.token_hex(4)}"
@@ -165,6 +167,6 @@ def _supervisor(name: str, session: str) -> tuple[Any, bool]:
     cls: Any = ray.remote(Supervisor)
     made = cls.options(
         name=name_of(name), namespace=NAMESPACE, lifetime="detached", num_cpus=0,
-        get_if_exists=True, max_concurrency=1000,
+        get_if_exists=True, max_concurrency=1000, **calls.apart,
     ).remote(session)  # fmt: skip
     return made, ray.get(made.session.remote()) != session
