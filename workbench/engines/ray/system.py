@@ -69,6 +69,10 @@ CAN = Abilities(
         "Worker processes are Ray's, and run calls of all functions.",
         "Free in the function itself what it holds (caches, a GPU's memory).",
     ),
+    recursive=Lack(
+        "A task can't be stopped without those that it has submitted.",
+        "They end with it on a cluster.", "Stop it with them: leave out `recursive=False`.",
+    ),
     huge_pages=Lack(
         "Huge pages can't be asked for.", "Ray's store is Ray's.", "Set them up where Ray starts.",
     ),
