@@ -11,6 +11,7 @@ import pytest
 
 from workbench.engines.cluster.backend import Message, TaskEnd
 from workbench.engines.cluster.keeper import JobTask, encode
+from workbench.errors import SessionError
 
 ray = pytest.importorskip("ray")
 
@@ -155,3 +156,24 @@ def test_a_job_is_over_whose_last_words_were_lost(
 
     (record,) = asyncio.run(runs())
     assert record.state == "done"
+
+
+# -- connecting ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(ConnectionError("nobody"), "No Ray cluster answers"),
+     (RuntimeError("Version mismatch"), "refused the connection: Version mismatch")],
+)  # fmt: skip
+def test_who_refuses_does_answer(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
+) -> None:
+    from workbench.engines.ray import backend
+
+    def init(**options: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(backend.ray, "init", init)
+    with pytest.raises(SessionError, match=said):
+        backend._join_at("auto", {})

@@ -110,8 +110,10 @@ def _join_at(address: str, options: dict[str, Any]) -> None:
     try:
         _reach(address)
         ray.init(address=address, **options)
-    except (OSError, RuntimeError, ValueError) as error:
+    except OSError as error:  # ConnectionError is one
         raise SessionError(f"No Ray cluster answers at {address}: {error}") from error
+    except (RuntimeError, ValueError) as error:
+        raise SessionError(f"Ray at {address} refused the connection: {error}") from error
     _send(address, options)
 
 
