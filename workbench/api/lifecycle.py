@@ -164,7 +164,9 @@ def init(
         elif config.engine != "local" and (
             config.address not in ("", "local") or chosen.target is not None
         ):
-            _tell_what_a_cluster_has(given)
+            # Ray takes variables where this process connects to it: workers start with them.
+            takes = config.engine == "ray" and chosen.target is None
+            _tell_what_a_cluster_has({**given, "runtime_env": None if takes else variables or None})
         if huge_pages and new.can.huge_pages:
             warnings.warn(new.can.huge_pages, stacklevel=2)
         elif config.engine == "local" and (warning := config_module.too_large(config)):
@@ -212,7 +214,8 @@ def _tell_what_stays(engine: Engine, config: config_module.Config, given: dict[s
 
 def _tell_what_a_cluster_has(given: dict[str, Any]) -> None:
     """Say which of the options are the cluster's own affair."""
-    names = [n for n in ("workers", "memory", "spill_dir") if given[n] is not None]
+    options = "workers", "memory", "spill_dir", "runtime_env"
+    names = [n for n in options if given[n] is not None]
     if names:
         from workbench.report import sessions
 
