@@ -12,6 +12,10 @@ highest = int(np.array_split(land, 4)[part].{}())
 
 ANSWERS = Answers(
     guesses={"there": "guess = 0", "same": "guess = 'the same'"},
+    mistaken={
+        "there": "guess = 1",
+        "same": "guess = 'others'",
+    },
     wrong={
         "no_file": [
             Wrong("highest = 7", "`highest` is int"),

@@ -16,6 +16,15 @@ ANSWERS = Answers(
         "later": "guess = 12",
         "list": 'guess = "copy"',
     },
+    mistaken={
+        "put": 'guess = "neither"',
+        "read": 'guess = "copy"',
+        "same": 'guess = "same object"',
+        "view": 'guess = "copy"',
+        "cow": "guess = 2",
+        "later": "guess = 24",
+        "list": 'guess = "shared"',
+    },
     right={
         "one_copy": "%get futures",
         # what the error advises: the kernel's `futures` is the halved one from then on

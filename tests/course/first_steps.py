@@ -12,6 +12,11 @@ ANSWERS = Answers(
         "submit": "guess = measured.answer",  # below a tenth of a second, on a quiet machine
         "shared": 'guess = " Shared"',
     },
+    mistaken={
+        "drawer": 'guess = "kernel"',
+        "submit": "guess = measured.answer * 3 + 1",
+        "shared": 'guess = "copy"',
+    },
     right={
         "in_background": f"%%remote\n{DAY}",
         "bring_back": "%get day\nmost_sun = day.max()",

@@ -45,6 +45,15 @@ ANSWERS = Answers(
         "dead": "guess = 0",
         "spill": "guess = 1",
     },
+    mistaken={
+        "output": "guess = 0",
+        "slice": "guess = 1",
+        "pickled": "guess = 0",
+        "traceback": "guess = 0",
+        "actor": "guess = 1",
+        "dead": "guess = 11",
+        "spill": "guess = 3",
+    },
     wrong={
         "output_let_go": [
             Wrong("import gc; gc.collect()", r"11\.1 MB are still .*arrays in this notebook"),

@@ -69,6 +69,13 @@ ANSWERS = Answers(
         "helper": 'guess = "Stopwatch"',
         "home": 'guess = "two signs"',
     },
+    mistaken={
+        "parts": 'guess = "one"',
+        "lock": 'guess = "the same lock"',
+        "registry": 'guess = "only the notebook"',
+        "helper": 'guess = "PackedStopwatch"',
+        "home": 'guess = "the same sign"',
+    },
     right={
         "find_it": "culprit = wb.inspect_serializability(shelf, 'shelf').failures[0].path",
         "lock_in_a_class": LOGBOOK.format(lock=LOCK, made="Logbook, (self.notes,)"),

@@ -39,6 +39,11 @@ ANSWERS = Answers(
         "flood": "guess = 'goes on'\n%put guess",
         "share": "guess = 'shared'",
     },
+    mistaken={
+        "restart": "guess = 2",
+        "flood": 'guess = "stops"',
+        "share": 'guess = "copy"',
+    },
     wrong={
         "restarted": [Wrong("%reset -f in", "still the kernel that ran the cells above")],
         "went_on": [

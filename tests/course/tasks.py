@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.course.answers import Answers, Wrong
+from tests.course.answers import OTHER, Answers, Wrong
 
 AT_ONCE = """
 cups = [Cup.remote(1) for _ in range({})]
@@ -79,13 +79,22 @@ thread.join()
 
 ANSWERS = Answers(
     guesses={
-        "spoon": "guess = '6 s'",
-        "leborn": "guess = '0 s'",
-        "two": "guess = '2 s'",
+        "spoon": "guess = measured.answer",
+        "leborn": "guess = measured.answer",
+        "two": "guess = measured.answer",
         "state": "guess = 0",
         "stream": "guess = 'first'",
         "crash": "guess = 'tea'",
         "loop": "guess = 20",
+    },
+    mistaken={
+        "spoon": OTHER,
+        "leborn": OTHER,
+        "two": OTHER,
+        "state": "guess = 10",
+        "stream": 'guess = "last"',
+        "crash": 'guess = "error"',
+        "loop": "guess = 1",
     },
     wrong={
         "at_once": [

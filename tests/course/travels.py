@@ -48,7 +48,16 @@ ANSWERS = Answers(
         "lists": 'guess = "same object"',
         "function": "guess = 21",
         "slice": 'guess = "the slice"',
-        "prices": 'guess = ["array", "list of numbers", "list of texts", "list of dicts"]',
+        "prices": "guess = measured.answer",  # as the clock has it
+    },
+    mistaken={
+        "stream": 'guess = "about 1000000"',
+        "ninety-nine": 'guess = "110 MB"',
+        "view": 'guess = "shared"',
+        "lists": 'guess = "another object"',
+        "function": 'guess = 0',
+        "slice": 'guess = "the whole array"',
+        "prices": 'guess = measured.answer[::-1]',
     },
     right={
         "lean_parcel": 'parcel = {"codes": codes, "unicode": "15"}\n%put parcel',

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from tests.course.answers import Answers, Wrong
+from tests.course.answers import OTHER, Answers, Wrong
 
 ANSWERS = Answers(
     guesses={
         "put": "guess = 'live'",
         "del": "guess = 'reusable'",
         "pins": "guess = 0.92",
-        "costs": "guess = 'texts'",
+        "costs": "guess = measured.answer",
+    },
+    mistaken={
+        "put": 'guess = "reusable"',
+        "del": 'guess = "available"',
+        "pins": "guess = 0",
+        "costs": OTHER,
     },
     wrong={
         "row_gone": [

@@ -84,6 +84,7 @@ def test_each_exercise_has_its_cells_and_its_answers(edition: str) -> None:
     assert all(source.endswith("guess = ...") for source in tagged(path, "predict").values())
     assert [id.removeprefix("reveal-") for id in tagged(path, "reveal")] == guesses
     assert set(answers.guesses) == set(guesses)
+    assert set(answers.mistaken) == set(guesses), "each guess has a wrong one"
     for cell in code_cells(path):
         if "reveal" in cell.metadata.get("tags", ()):  # closed: it gives the answer away
             assert cell.metadata["jupyter"] == {"source_hidden": True}, cell.id
@@ -229,11 +230,14 @@ def test_answers_are_told_from_each_other(edition: str, kernel: Kernel) -> None:
             elif "reveal" in tags:
                 first = say("Make a guess first.").within(words)
                 assert said(done).startswith(first), done
-                kernel.ok(answers.guesses[guess])
-                revealed = said(kernel.ok(cell.source)).splitlines()[0]
+                guessed = say("You guessed: {guess}.").within(words).partition("{")[0]
                 template = "Measured: {answer}. Right."
                 agreed = words.get(template, template).rpartition("}")[2]
-                assert revealed.endswith(agreed), revealed
+                for tried, agrees in ((answers.mistaken, False), (answers.guesses, True)):
+                    kernel.ok(tried[guess])
+                    revealed = said(kernel.ok(cell.source)).splitlines()[0]
+                    assert revealed.startswith(guessed), revealed
+                    assert revealed.endswith(agreed) == agrees, revealed
         count = len(MODULES[module].exercises)
         row = say("{lesson}: {done} of {all} exercises done",
                   lesson=say(MODULES[module].title), done=count, all=count)  # fmt: skip
