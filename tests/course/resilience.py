@@ -49,6 +49,7 @@ ANSWERS = Answers(
         "went_on": [
             Wrong("del flood", "has no variable `flood`"),
             Wrong("flood = wb.put(1)", "is no list yet"),
+            Wrong("flood = []", "`flood` has another shape than asked for"),
             Wrong("flood = [(time.time(), 300, 0)]", "began in this kernel", "almost"),
             Wrong("flood = [(0, 300, 0), (1, 400, 0)]", "had ended before", "almost"),
         ],
