@@ -71,7 +71,7 @@ ANSWERS = Answers(
         ),
         "one_function": LOOK_UP.format(arguments="query, names", given="query, stored_names"),
         "cheap_table": (
-            'texts = {"sign": "string[pyarrow]", "name": "string[pyarrow]", "kind": "category"}\n'
+            'texts = dict.fromkeys(("word", "way", "kind"), "category")\n'
             "signs = signs.astype(texts)\n%put signs"
         ),
     },
@@ -136,9 +136,10 @@ ANSWERS = Answers(
             Wrong("del look_up, look_ups", "none can be called"),
         ],
         "cheap_table": [
-            Wrong('less = signs.drop(columns="name")\n%put --name signs less', "lost the column"),
-            Wrong('signs["name"] = signs["name"].astype("string[pyarrow]")\n%put signs',
-                  "`sign` is still", "almost"),
+            Wrong('less = signs.drop(columns="word")\n%put --name signs less', "lost the column"),
+            Wrong('less = signs.assign(word="x")\n%put --name signs less', "all rows and words"),
+            Wrong('signs["word"] = signs["word"].astype("category")\n%put signs',
+                  "`way` is still", "almost"),
         ],
     },
 )  # fmt: skip
