@@ -23,6 +23,12 @@ ANSWERS = Answers(
             Wrong(HIGHEST.format("min"), "and the land has", "almost"),
         ],
         "line": [
+            Wrong('line = "%workbench start \'"', "`line` has another shape .*quotation"),
+            Wrong(
+                "line = '%workbench start --engine=dask --address=tcp://a:1'",
+                "but at tcp://a:1",
+                "almost",
+            ),
             Wrong("line = 'start'", "doesn't begin with"),
             Wrong("line = '%workbench start'", "on this machine"),
             Wrong("line = '%workbench start --engine ray'", "on ray"),

@@ -41,7 +41,7 @@ ANSWERS = Answers(
             Wrong("%put whole --name futures\ndel futures, whole", "no variable `futures`"),
         ],
         "own_copy": [
-            Wrong("mean_worth = 10_000 * futures.prod(axis=0).mean() / 2", "no cell on a worker"),
+            Wrong("mean_worth = 10_000 * futures.prod(axis=0).mean() / 2", "has failed"),
             Wrong(f"%%remote --wait\nmine = futures\n{WORTH}", "wasn't bad", "almost"),
             Wrong(f"%%remote --wait\nmine = futures / 2\n{WORTH}", "was to come out", "almost"),
         ],

@@ -86,6 +86,7 @@ ANSWERS = Answers(
     },
     wrong={
         "find_it": [
+            Wrong("culprit = 'shelf'", "as a whole is more than the one part", "almost"),
             Wrong("culprit = \"shelf['SNOWMAN']\"", "can be pickled, or isn't there"),
             Wrong(
                 "culprit = wb.inspect_serializability(shelf, 'shelf').failures[0].path\n"
@@ -132,6 +133,8 @@ ANSWERS = Answers(
                 HOME.format(add="pass", home="Home()").replace("@wb.remote", ""),
                 "no worker can call it",
             ),
+            Wrong(HOME.format(add="pass", home="Home.remote()").replace("Home", "House"),
+                  "no actor of the class `Home`"),
             Wrong(HOME.format(add="pass", home="Home"), "No actor runs yet", "almost"),
             Wrong(HOME.format(add="self.connect()", home="Home.remote()"), "counts 1 more",
                   "almost"),

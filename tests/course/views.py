@@ -20,11 +20,14 @@ ANSWERS = Answers(
     wrong={
         "row_gone": [
             Wrong("import gc; gc.collect()", "`first`; arrays in this notebook: `one_row`"),
+            Wrong("kept, popped = popped, 7", "`popped` is the id of no object"),
+            Wrong("popped = kept", "What keeps the object"),
             Wrong("del first", "What keeps the object: .*one_row", "almost"),
         ],
         "put_once": [
             Wrong("stored = [wb.put(weights)]", "has 1 ref"),
             Wrong("stored = [darker[0]] * 3", "is not `weights`", "almost"),
+            Wrong("stored = [wb.put(weights + 1)] * 3", "is not `weights`", "almost"),
         ],
         "running": [
             Wrong("%%remote --name yours\nanswer = 42", "no row `mine`"),

@@ -8,6 +8,7 @@ CONTRIBUTING.md.
 from __future__ import annotations
 
 import ast
+import os
 import pkgutil
 import re
 from collections.abc import Iterator
@@ -184,6 +185,15 @@ def kernel(runtime_dir: str) -> Iterator[Kernel]:
         kernel.stop()
 
 
+UNSET = """
+for name in [name for name in os.environ if name.startswith("WORKBENCH_")]:
+    if name not in {}:
+        del os.environ[name]
+"""
+KEPT = sorted({*os.environ, "WORKBENCH_RUNTIME_DIR", "WORKBENCH_HEADROOM"})
+"""In a kernel: what `%env` has set, a `%reset` doesn't undo."""
+
+
 def answer(kernel: Kernel, source: str) -> Cell:
     """Run it; its last cell."""
     first, *more = source.split(RESTART)
@@ -207,7 +217,10 @@ def test_answers_are_told_from_each_other(edition: str, kernel: Kernel) -> None:
     try:
         for cell in code_cells(path):
             tags = cell.metadata.get("tags", ())
-            done = kernel.run(cell.source, headless=True)
+            source = cell.source
+            if "exercise" in tags:  # it is waited for: what it shows is as good when it is quick
+                source = source.replace("time.sleep(1)", "time.sleep(0.01)")
+            done = kernel.run(source, headless=True)
             assert (done.error is None) or "raises-exception" in tags, done.failure
             if "exercise" in tags:
                 exercise = cell.id
@@ -244,4 +257,4 @@ def test_answers_are_told_from_each_other(edition: str, kernel: Kernel) -> None:
         assert row.within(words) in accepted
     finally:
         kernel.run("%workbench stop\n%unload_ext workbench")  # so that loading it starts another
-        kernel.run("%reset -f")
+        kernel.run(f"%reset -f\nimport gc, os; gc.enable()\n{UNSET.format(KEPT)}")
