@@ -72,7 +72,8 @@ class Abilities:
     Of what an engine might lack though it runs code: ``copy_on_write`` reads; ``streams``;
     ``restarts`` of actors, ``concurrency`` of their calls (several at once, or async methods);
     ``timeout`` of tasks; ``edited``: workers take up edited modules; ``keep``: a session is kept
-    after its last driver, for as long as one says; ``huge_pages``.
+    after its last driver, for as long as one says; ``huge_pages``;
+    ``max_calls``: a worker ends after so many.
     """
 
     get: str = ""
@@ -90,6 +91,7 @@ class Abilities:
     edited: str = ""
     keep: str = ""
     huge_pages: str = ""
+    max_calls: str = ""
 
     @classmethod
     def none(cls, sentence: str) -> Abilities:

@@ -37,6 +37,7 @@ ROWS = {
     "edited": "take up edited modules",
     "keep": "keep a session after its last notebook: `--keep`",
     "huge_pages": "ask for huge pages",
+    "max_calls": "end a worker after so many calls of a function: `max_calls`",
 }
 """By ability, in a person's words."""
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract.engine.conftest import Book
+from tests.contract.engine.systems import Cluster
 from tests.kernel.gates import Gate
 
 
@@ -268,6 +269,23 @@ def test_a_task_that_ends_its_process(book: Book) -> None:
     book.ok("left = wb.remote(max_retries=0)(lambda: __import__('sys').exit(3)).remote()")
     assert book.run("wb.get(left)").failure
     assert book.value("wb.get(wb.remote(len).remote('abc'))") == "3"
+
+
+def test_what_a_dead_process_showed_last_is_there_or_said_to_be_lost(
+    book: Book, cluster: Cluster
+) -> None:
+    shows = "lambda: (os.write(1, b'last words'), os._exit(3))"
+    cell = book.run(f"wb.get(wb.remote(max_retries=0)({shows}).remote())")
+    book.until(lambda: "last words" in cell.text() or "may not have" in cell.text("stderr"))
+
+
+@pytest.mark.needs("max_calls", "wb.get(wb.remote(max_calls=1)(abs).remote(-1))")
+def test_a_worker_ends_after_so_many_calls(book: Book) -> None:
+    book.ok("""
+        once = wb.remote(max_calls=1)(lambda: os.getpid())
+        pids = [wb.get(once.remote()) for _ in range(3)]
+        assert len(set(pids)) == 3, pids
+    """)
 
 
 # -- retries ---------------------------------------------------------------------------------------

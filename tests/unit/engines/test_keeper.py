@@ -122,6 +122,7 @@ def test_a_task_whose_process_died_ends_too(world: World) -> None:
     world.begins()
     world.keeper.ended(TaskEnd(JOB, "failed", 0.0))
     assert world.state == "failed"
+    assert "may not have arrived" in str(world.keeper.shown_by(JOB))
     world.ends("done")  # it had said so itself, and that came late
     world.keeper.ended(TaskEnd(JOB, "failed", 0.0))
     assert len(world.keeper.jobs()) == 1

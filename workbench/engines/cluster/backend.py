@@ -103,7 +103,6 @@ class Launch(NamedTuple):
     retries: int = 0
     keep: bool = False
     ahead: int = 0
-    max_calls: int = 0
     group: str = ""
 
 

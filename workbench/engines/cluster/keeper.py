@@ -16,6 +16,7 @@ from workbench.core.events import PROGRESS, About, Output
 from workbench.core.logs import Log
 from workbench.core.snapshot import ClientRecord, JobRecord, WorkerRecord
 from workbench.engines.cluster.backend import BEGAN, ENDED, Message, Native, TaskEnd
+from workbench.engines.cluster.outputs import LOST
 
 MOST_JOBS = 1000
 """Jobs that are remembered after their end."""
@@ -317,6 +318,9 @@ class Keeper:
         """A job's task is over, and said nothing itself: its process has died, or it never ran."""
         job = self._jobs.get(self._job_of.get(end.task, 0))
         if job is not None and end.task not in job.ends:
+            if end.how == "failed" and job.began is not None:
+                lost = Message(end.task, "stderr", LOST.encode(), 0, 0, job.first.task, end.worker)
+                self._passed(lost)
             self._passed(Message(end.task, ENDED, encode(end), 0, 0, job.first.task, end.worker))
 
     def _ended(self, job: _Job, end: TaskEnd) -> None:

@@ -22,8 +22,13 @@ CAN = Abilities(
     ),
     keep=Lack(
         "A session on Dask isn't kept for a time.",
-        "It stays until somebody ends it.",
-        "`%workbench stop` ends it.",
+        "It stays until somebody ends it, also when its notebook's kernel was killed.",
+        "Join it by its name, and end it there with `%workbench stop`.",
+    ),
+    max_calls=Lack(
+        "`max_calls` is ignored.",
+        "Worker processes are Dask's, and run calls of all functions.",
+        "Free in the function itself what it holds (caches, a GPU's memory).",
     ),
     huge_pages=Lack(
         "Huge pages can't be asked for.",

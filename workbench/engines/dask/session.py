@@ -229,8 +229,9 @@ class DaskBackend:
         where = {} if actor is None else {"workers": [actor.address], "allow_other_workers": False}
         try:
             hold.future = self._client.submit(
-                run_head, encode_call(call), *futures, key=key, pure=False, **where
-            )
+                run_head, encode_call(call), *futures, key=key, pure=False,
+                retries=launch.retries, **where,
+            )  # fmt: skip
         except Exception as error:
             raise self._link.failed(error) from error
         self._keys[launch.task] = key, actor, number, hold

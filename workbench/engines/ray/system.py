@@ -60,6 +60,11 @@ CAN = Abilities(
         "A session on Ray isn't kept for a time.", "It stays until somebody ends it.",
         "`%workbench stop` ends it.",
     ),
+    max_calls=Lack(
+        "`max_calls` is ignored.",
+        "Worker processes are Ray's, and run calls of all functions.",
+        "Free in the function itself what it holds (caches, a GPU's memory).",
+    ),
     huge_pages=Lack(
         "Huge pages can't be asked for.", "Ray's store is Ray's.", "Set them up where Ray starts.",
     ),
