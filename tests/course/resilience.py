@@ -33,6 +33,16 @@ wb.put("hello", name="greeting")
 '''], check=True)
 """
 
+GREETER = """
+@wb.remote
+class Greeter:
+    def greet(self):
+        return wb.put("hello", name="greeting")
+
+greeter = Greeter.remote()
+ref = wb.get(greeter.greet.remote())
+"""
+
 ANSWERS = Answers(
     guesses={
         "restart": "guess = 1\n%put guess",
@@ -61,6 +71,7 @@ ANSWERS = Answers(
                 "a worker of this notebook",
                 "almost",
             ),
+            Wrong(GREETER, "a worker of this notebook", "almost"),
         ],
     },
     right={
