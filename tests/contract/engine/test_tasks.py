@@ -309,3 +309,13 @@ def test_refs_are_awaited_and_have_futures(book: Book) -> None:
         failed = wb.remote(max_retries=0)(lambda: 1 / 0).remote().future()
         assert isinstance(failed.exception(), ZeroDivisionError)
     """)
+
+
+def test_futures_of_results_of_any_size(book: Book) -> None:
+    book.ok("""
+        sizes = 10, 100_000, 3_000_000
+        futures = [wb.remote(lambda n: b"x" * n).remote(n).future() for n in sizes]
+        assert [len(each.result(60)) for each in futures] == list(sizes)
+        async def awaited(n): return len(await wb.remote(lambda n: b"x" * n).remote(n))
+        assert [await awaited(n) for n in sizes] == list(sizes)
+    """)
