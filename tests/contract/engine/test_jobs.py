@@ -47,6 +47,12 @@ def test_some_items_fail(book: Book) -> None:
     assert book.value("(wb.get(x[0]), wb.get(x[2]))") == "(0, 2)"
 
 
+def test_a_cell_whose_process_dies_has_failed(book: Book) -> None:
+    cell = book.ok("%%remote --name dies --retries 0\nimport os\nos._exit(3)")
+    assert "failed" in book.over(cell)
+    assert eventually(lambda: re.search("dies +failed", book.ok("%workbench jobs").results()[0]))
+
+
 def crash(book: Book) -> None:
     book.restart(now=True)
 

@@ -27,7 +27,7 @@ NUMBERS = 1000
 QUEUED = ("waiting", "queued", "no-worker")
 """States of Dask's tasks that no worker has."""
 
-_encode = msgspec.msgpack.Encoder().encode
+_decode_end = msgspec.msgpack.Decoder(TaskEnd).decode
 
 
 class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
@@ -218,6 +218,7 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
         """A worker sends how a task ended, for who submitted it."""
         found = self.sessions.get(session)
         if found is not None:
+            found.keeper.ended(_decode_end(end[2]))  # its process may have died without a word
             found.tell(reply_to, end)
 
     def want(self, session: str, key: str, desirer: str, number: int, **_: Any) -> None:
@@ -348,6 +349,7 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
         elif finish == "erred":
             error = kwargs.get("exception_text") or "Dask could not run it."
             for session in self.sessions.values():
+                session.keeper.ended(TaskEnd(task, "failed", 0.0, 0, (True,), (None,)))
                 session.tell_all(["erred", key, str(error)])
 
     def _forgotten(self, key: Any) -> None:
