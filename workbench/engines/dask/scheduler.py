@@ -188,7 +188,8 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
         found = self.sessions.get(session)
         if found is None:
             return
-        found.processes.pop(number, None)
+        if found.processes.pop(number, None) is not None:
+            self._departed(found, number)
         if not audience or found.keeper.leave(audience) or not goodbye:
             return
         self._end(found)
@@ -247,7 +248,7 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
             if known.state == "processing":
                 message = {
                     "op": "workbench_stop", "key": known.key, "session": session, "task": task,
-                    "force": force,
+                    "force": force, "actor": actor, "submitter": submitter, "number": number,
                 }  # fmt: skip
                 self._scheduler.worker_send(known.processing_on.address, message)
             elif known.state in QUEUED:
@@ -377,12 +378,23 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
             for number, (name, audience) in list(session.processes.items()):
                 if name == client:
                     del session.processes[number]
+                    self._departed(session, number)
                     if audience and session.keeper.knows(audience):
                         session.keeper.leave(audience)
 
     # -- the end -----------------------------------------------------------------------------------
 
+    def _departed(self, session: ClusterSession, submitter: int) -> None:
+        """Actors wait no longer for calls of a process that is gone."""
+        for address in {each[2] for each in session.actors.values()}:
+            if address in self._scheduler.stream_comms:
+                message = {"op": "workbench_departed", "submitter": submitter}
+                self._scheduler.worker_send(address, message)
+
     def _dropped(self, key: str) -> None:
+        for session in self.sessions.values():
+            for actor in [id for id, each in session.actors.items() if each[1] == key]:
+                self.kill_actor(session.name, actor, False)  # it will never be made
         task = self._scheduler.tasks.get(key)
         if task is not None and task.who_wants:
             client = next(iter(task.who_wants)).client_key

@@ -190,7 +190,11 @@ class DaskBackend:
         callback(hold.end or hold.error or WorkerCrashedError("It has no end."))
 
     def free(self, natives: Sequence[DaskRef]) -> None:
-        self._link.send("drop", keys=keys_of(natives))
+        keys = dict.fromkeys(keys_of(natives))
+        for key, actor, number, _ in list(self._keys.values()):
+            if key in keys:
+                self._skip(actor, number)  # it may never come
+        self._link.send("drop", keys=list(keys))
 
     # -- tasks -------------------------------------------------------------------------------------
 
@@ -232,6 +236,8 @@ class DaskBackend:
                 run_head, encode_call(call), *futures, key=key, pure=False, **where
             )
         except Exception as error:
+            self._skip(actor, number)
+            self._streams.pop(key, None)
             raise self._link.failed(error) from error
         self._keys[launch.task] = key, actor, number, hold
         self._holds.on_ready(hold, lambda _: self._forget(launch.task))

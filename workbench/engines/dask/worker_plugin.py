@@ -131,9 +131,14 @@ class WorkerSide:
 
     # -- on the event loop -------------------------------------------------------------------------
 
-    def stop(self, key: str, session: str, task: int, force: bool) -> None:
+    def stop(
+        self, key: str, session: str, task: int, force: bool, actor: int, submitter: int,
+        number: int,
+    ) -> None:  # fmt: skip
         """Stop a task that was sent here. One that hasn't begun is the scheduler's to drop."""
         if not self.actors.stop(task, force) and not self.slots.stop(task, force):
+            if number:
+                self.actors.skip(actor, submitter, number)
             message = {"op": "workbench_unbegun", "key": key, "session": session, "task": task}
             self._worker.batched_send(message)
 
@@ -151,6 +156,9 @@ class WorkerSide:
 
     def skip(self, actor: int, submitter: int, number: int) -> None:
         self.actors.skip(actor, submitter, number)
+
+    def departed(self, submitter: int) -> None:
+        self.actors.departed(submitter)
 
     def close(self) -> None:
         self.actors.close()
@@ -181,6 +189,7 @@ class WorkbenchWorker(WorkerPlugin):  # type: ignore[misc]
         worker.stream_handlers["workbench_took"] = side.took
         worker.stream_handlers["workbench_kill_actor"] = side.kill_actor
         worker.stream_handlers["workbench_skip"] = side.skip
+        worker.stream_handlers["workbench_departed"] = side.departed
 
     def transition(self, key: Any, start: str, finish: str, **_: Any) -> None:
         """On the event loop, when a task's result is here: no other wake-up is needed."""
