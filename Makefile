@@ -42,7 +42,8 @@ pictures: $(TEST) browser ## Take the pictures in notebooks/images anew
 
 stills: $(LAB) ## Renew the output with which the notebooks are kept; NOTEBOOKS=... says which
 	@for notebook in $(NOTEBOOKS); do \
-	    WORKBENCH_MEMORY=256MB $(VENV)/bin/python notebooks/demo.py $$notebook || exit; \
+	    case $$notebook in *03-*) memory=256MB;; *) memory=;; esac; \
+	    WORKBENCH_MEMORY=$$memory $(VENV)/bin/python notebooks/demo.py $$notebook || exit; \
 	    cp build/demo/$$(basename $$notebook) notebooks/; \
 	done
 

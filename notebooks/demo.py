@@ -29,6 +29,10 @@ OUTPUT = HERE.parent / "build" / "demo"
 CELL_SECONDS = 300
 """A cell that takes longer has got stuck."""
 
+STARTS = 3
+"""Of a kernel that dies before its first cell: its ports are found before it takes them, and others
+may be quicker."""
+
 # nbconvert's page without the scripts it would load from the network, and not wider than one reads.
 PAGE = """
 {%- extends "index.html.j2" -%}
@@ -75,24 +79,28 @@ def run(path: Path) -> Run:
     began = time.monotonic()
     reached, problem = 0, ""
     with tempfile.TemporaryDirectory(prefix="workbench-demo-") as profile:
-        try:
-            # Not `client.execute`: its handler of Ctrl-C ends in an AssertionError.
-            # What a cell writes to stderr is under it. The rest is said only if the kernel dies: at
-            # its end it is of no use, as when joblib's tracker cleans up after a slow one.
-            said = Path(profile, "stderr")
-            with (
-                said.open("w") as stderr,
-                client.setup_kernel(env=_environment(profile), stderr=stderr),
-            ):
-                for index, cell in enumerate(notebook.cells):
-                    reached += cell.cell_type == "code"
-                    client.execute_cell(cell, index)
-        except (CellExecutionError, CellTimeoutError) as error:
-            problem = str(error).strip()
-        except RuntimeError as error:  # the kernel died, perhaps before it was ready
-            problem = f"{error}\n{said.read_text()}".strip()
-        except KeyboardInterrupt:
-            problem = "Interrupted."
+        # Not `client.execute`: its handler of Ctrl-C ends in an AssertionError.
+        # What a cell writes to stderr is under it. The rest is said only if the kernel dies: at
+        # its end it is of no use, as when joblib's tracker cleans up after a slow one.
+        said = Path(profile, "stderr")
+        for starts in range(1, STARTS + 1):
+            try:
+                with (
+                    said.open("w") as stderr,
+                    client.setup_kernel(env=_environment(profile), stderr=stderr),
+                ):
+                    for index, cell in enumerate(notebook.cells):
+                        reached += cell.cell_type == "code"
+                        client.execute_cell(cell, index)
+            except (CellExecutionError, CellTimeoutError) as error:
+                problem = str(error).strip()
+            except RuntimeError as error:  # the kernel died, perhaps before it was ready
+                if not reached and starts < STARTS:
+                    continue
+                problem = f"{error}\n{said.read_text()}".strip()
+            except KeyboardInterrupt:
+                problem = "Interrupted."
+            break
     problem = problem or "\n".join(_surprises(notebook))
     return Run(notebook, reached, problem, time.monotonic() - began)
 

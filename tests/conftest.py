@@ -5,6 +5,7 @@ those live with the tests that use them.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -37,6 +38,7 @@ FIRST = (
     "tests/browser/test_views",
     "tests/browser",
     "tests/kernel/test_notebooks",
+    "tests/kernel/test_course.py",
     "tests/test_style",
     "tests/process/test_why_exam",
     "tests/kernel/test_write_back",
@@ -53,6 +55,7 @@ FIRST = (
 
 SPREAD = (
     "tests/chaos",
+    "tests/kernel/test_course.py",
     "tests/process/test_interrupts",
     "tests/unit/client/test_referrer_search",
     "tests/unit/serialization/test_costs_exam",
@@ -111,8 +114,9 @@ def _run_alone(item: pytest.Item) -> None:
 
 
 class ByFile(LoadScopeScheduling):
-    """A file's tests share a process and its fixtures. Two processes have a browser: one for the
-    views, which take most of the time, and one for all else."""
+    """A file's tests share a process and its fixtures; those of a notebook, which is run once for
+    them. Two processes have a browser: one for the views, which take most of the time, and one for
+    all else."""
 
     def _split_scope(self, nodeid: str) -> str:
         if nodeid.startswith("tests/browser") and "test_views" not in nodeid:
@@ -121,6 +125,8 @@ class ByFile(LoadScopeScheduling):
             return "tests/contract/engine"  # one kernel for all
         if nodeid.startswith(SPREAD):
             return nodeid
+        if nodeid.startswith("tests/kernel/test_notebooks"):
+            return " ".join(["test_notebooks", *re.findall(r"\b\d\d-[a-z-]+", nodeid)])
         return nodeid.partition("::")[0]
 
 

@@ -18,7 +18,9 @@ ANSWERS = Answers(
     },
     right={
         "one_copy": "%get futures",
-        "own_copy": f"%%remote --wait\nmine = futures.copy()\nmine[0] = mine[0] / 2\n{WORTH}",
+        # what the error advises: the kernel's `futures` is the halved one from then on
+        "own_copy": "%%remote --wait\nfutures = futures.copy()\nfutures[0] = futures[0] / 2\n"
+        + WORTH.replace("mine", "futures"),
         "put_again": "%put plan",
         "shareable": "months = np.array(months)\n%put months",
     },

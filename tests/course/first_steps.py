@@ -26,7 +26,8 @@ ANSWERS = Answers(
         "bring_back": [
             Wrong("most_sun = day", "still a ref"),
             Wrong("kept, day, most_sun = day, None, 10", "is no array"),
-            Wrong("day = kept\n%get day\nmost_sun = day.mean()", "differs from that"),
+            Wrong("day = kept\n%get day\nmost_sun = day", "is an array"),
+            Wrong("most_sun = day.mean()", "differs from that"),
         ],
         "each_hour": [
             Wrong("share = [sunlit(land, 12).mean()] * 11", "one hour only"),
@@ -41,7 +42,7 @@ ANSWERS = Answers(
             Wrong("steepest = 100", "no background cell made it|failed"),
             Wrong(
                 "%%remote --wait\nsteepest = (land[1:] - land[:-1]).max()",
-                "wrong figure",
+                "the largest rise",
                 "almost",
             ),
         ],

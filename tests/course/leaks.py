@@ -53,6 +53,7 @@ ANSWERS = Answers(
         "slice_let_go": [
             Wrong("import gc; gc.collect()", r"thumbnail\.__closure__"),
             Wrong(THUMBNAIL.format("lambda: None"), "no picture", "almost"),
+            Wrong(THUMBNAIL.format("None"), "no picture", "almost"),
         ],
         "pickled_let_go": [Wrong("import gc; gc.collect()", "ref pickled at Cell In")],
         "traceback_let_go": [

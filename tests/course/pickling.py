@@ -107,6 +107,10 @@ ANSWERS = Answers(
             ),
         ],
         "in_its_place": [
+            Wrong(
+                "%free parcel\nwb.put(..., name='parcel')\nparcel = recorder",
+                r"still `\.\.\.`|还是 `\.\.\.`",
+            ),
             Wrong("parcel = recorder.notes\n%put parcel", "of type list"),
             Wrong(PARCEL.format(made="Recorder, ([],)"), "other notes", "almost"),
             Wrong(

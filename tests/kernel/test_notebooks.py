@@ -150,7 +150,15 @@ def test_is_committed_with_its_output_and_without_a_trace_of_a_machine(path: Pat
 # -- as run ----------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=NOTEBOOKS, ids=lambda path: path.stem)
+TRANSLATED = [path for path in NOTEBOOKS if path.suffixes[:-1]]
+"""Their cells are those of the others: see `test_course`."""
+
+
+@pytest.fixture(
+    scope="module",
+    params=[path for path in NOTEBOOKS if path not in TRANSLATED],
+    ids=lambda path: path.stem,
+)
 def demo(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Demo:
     """Each notebook, run once for the tests that look at it; from within another notebook."""
     environment = {"JPY_SESSION_NAME": "other.ipynb"}

@@ -221,7 +221,7 @@ def test_objects_are_listed_as_in_the_notebook(session: Engine, shell: Shell) ->
     large, small = wb.put(np.ones(1 << 17), name="[red]large"), wb.put({"a": 1})
     lines = shell("objects", name_of(session)).stdout.splitlines()
     assert " ".join(lines[0].split()) == "name type size where why it is here age id"
-    assert [line.split()[0] for line in lines[1:]] == ["[red]large", small.hex()[-8:]]
+    assert [line.split()[0] for line in lines[1:]] == ["[red]large", "from"]
     assert [line.split()[-1] for line in lines[1:]] == [large.hex(), small.hex()]
     assert "1.05 MB" in lines[1]
     document = printed(shell("objects", name_of(session), "dict*", "--json"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import tracemalloc
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -63,6 +64,16 @@ def test_the_world_has_what_is_there_already(session: Engine) -> None:
     assert machine["kernels"] > 10 << 20
     assert machine["free"] > 0
     context.companion(Feed).close()
+
+
+def test_a_look_takes_little_of_a_small_machines_memory(runtime: str) -> None:
+    engine = wb.init(workers=0, memory="16MB")
+    tracemalloc.start()
+    try:
+        assert engine.copy_speed() is not None
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_what_comes_changes_and_goes_is_told(session: Engine, page: Page) -> None:

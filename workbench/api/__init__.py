@@ -222,7 +222,7 @@ def why(what: ObjectRef | str, *, deep: bool = False) -> Why:
 
 
 def pin(what: ObjectRef | str) -> None:
-    """Keep an object, and keep it in memory, until `unpin`; whoever else lets go of it.
+    """Keep an object until `unpin`, whoever else lets go of it; in memory, except on a cluster.
 
     Parameters
     ----------

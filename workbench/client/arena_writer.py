@@ -49,6 +49,10 @@ ASK_AGAIN = 0.1
 MOST_INLINE = 8 << 20
 """Bytes of small objects that travel in one message, at most: no frame is longer than 64 MB."""
 
+PROBE_SHARE, LEAST_PROBE = 8, 1 << 20
+"""Which part of the store's bytes a measurement of the copy speed may take for a moment, and bytes
+that it always may: where memory is short, a look at a view mustn't be what ends the notebook."""
+
 Claims = list[tuple[int, int]]
 """Extents (offset, length) that were allocated, and that the server hasn't heard of yet. The first
 may be what is used of our leave for inline objects: no extent, so its offset is `INLINE`."""
@@ -97,7 +101,7 @@ class ArenaWriter:
         self._spill_dir = ""
         self._inline_left = 0
         self._ask_again_at = 0.0
-        self.copy_speed = self._copier.speed
+        self._probe = 0
         self.held: Callable[[], Held] = dict
 
     def welcome(self, capacity: int, spill_dir: str) -> None:
@@ -106,6 +110,11 @@ class ArenaWriter:
             self._is_welcome = True
             self._spill_dir = spill_dir
             self._inline_left = inline_allowance(capacity)
+            self._probe = capacity // PROBE_SHARE
+
+    def copy_speed(self) -> float:
+        """Bytes a second that large arrays are copied at; measured now."""
+        return self._copier.speed(max(self._probe, LEAST_PROBE))
 
     def may_inline(self, nbytes: int, capacity: int, claims: Claims) -> bool:
         """Whether so much may travel inside a message, and then it is added to ``claims``; False

@@ -20,6 +20,10 @@ USES = frozenset((
 """What somebody says who works. While a task isn't over, somebody does."""
 
 
+LEFT = 5.0
+"""Seconds without use after which nobody's session rests: a kernel that restarts is back sooner."""
+
+
 class Idleness:
     """See the module. ``seconds`` without use; 0: however long it takes."""
 
@@ -28,6 +32,7 @@ class Idleness:
         self._seconds = seconds
         self._used_at: float | None = None  # it hasn't begun
         self._resting = not seconds
+        self._waits = False  # for a driver to come back
 
     def note(self, batch: Iterable[tuple[int, ev.Event]]) -> None:
         """These events were handled."""
@@ -37,12 +42,22 @@ class Idleness:
                 self._resting = not self._seconds
                 return
 
+    def left(self) -> None:
+        """The last driver has gone."""
+        self._waits = True
+        if self._used_at is not None:
+            self._used_at = self._state.now
+
+    def joined(self) -> None:
+        """A driver has come."""
+        self._waits = False
+
     @property
     def due(self) -> float | None:
         """When `settle` has something to do, should nobody use the session until then."""
         if self._used_at is None or self._resting or self._state.scheduler.tasks:
             return None
-        return self._used_at + self._seconds
+        return self._used_at + (min(LEFT, self._seconds) if self._waits else self._seconds)
 
     def settle(self) -> None:
         """Give back what is kept ready, once, when it is time."""

@@ -299,6 +299,7 @@ class Session:
         elif not hello.admin:
             self._exit_at = None
             state.linger = max(state.linger, hello.linger)
+            self.idleness.joined()
         self._prefixes.add(hello.prefix)
         state.clients[number] = ClientState(number, hello)
         state.send(
@@ -341,6 +342,7 @@ class Session:
             state.out.append(do.Kill(client.worker, grace=True))
         elif client.role == "driver" and all(c.role != "driver" for c in state.clients.values()):
             self._exit_at = state.now + (0.0 if client.graceful else state.linger)
+            self.idleness.left()
 
     def _forget(self, number: int) -> None:
         """All its holds are gone with it, and its views unless they live on."""

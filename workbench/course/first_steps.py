@@ -56,6 +56,8 @@ def bring_back(live: Live) -> Outcome:
         return wrong("`day` is no array: run the cell of the exercise before this one again.")
     if isinstance(most, ObjectRef):
         return almost("`most_sun` is a ref to the answer, and not the answer itself.")
+    if getattr(most, "size", 1) != 1:
+        return wrong("`most_sun` is an array. The answer is one number, the largest in `day`.")
     if float(most) != float(day.max()):
         return wrong("`most_sun` is {most}; some point of `day` differs from that.", most=most)
     return right("The sunniest point of `day` gets {most} hours.", most=most)
@@ -109,7 +111,7 @@ def repair(live: Live) -> Outcome:
         return wrong("The last background cell that makes `steepest` {state}.", state=job.state)
     expected = float((land[:, 1:] - land[:, :-1]).max())
     if float(steepest) != expected:
-        return almost("{found} m is the wrong figure for steps to the right.", found=steepest)
+        return almost("{found} m isn't the largest rise in one step to the right.", found=steepest)
     return right("A worker found it: {found} m higher within one step.", found=steepest)
 
 

@@ -75,7 +75,8 @@ def slice_let_go(live: Live) -> Outcome:
     record = _record(live)
     if record is not None:
         return _still_here(live, record)
-    shape = getattr(live["thumbnail"](), "shape", None)
+    thumbnail = live["thumbnail"]
+    shape = getattr(thumbnail(), "shape", None) if callable(thumbnail) else None
     if not shape or shape[-1] != 3:
         return almost("The film is gone, but `thumbnail()` gives no picture any more.")
     return right("The film is gone, and `thumbnail()` still works: it has its own small copy.")

@@ -150,6 +150,9 @@ def in_its_place(live: Live) -> Outcome:
     if live.stored("parcel") is None:
         return wrong("The store has no `parcel`: `%put parcel`.")
     back = live.value("parcel")
+    if back is ...:
+        return wrong("The store's `parcel` is still `...`: the last `%put parcel` failed, "
+                     "or didn't run.")  # fmt: skip
     if type(back).__name__ != kind:
         return wrong("What comes back is of type {type}, and not a {kind}.",
                      type=type(back).__name__, kind=kind)  # fmt: skip

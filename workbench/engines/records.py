@@ -65,18 +65,21 @@ class Abilities:
     """What an engine can do beyond being observed: '', or what says why it can't: see `Lack`.
 
     ``get``: bring an object here (and say what it cost). ``free``: drop it though somebody has it;
-    ``pin``: keep it in memory; ``spill``: move it to disk. ``why``: say who keeps it.
+    ``pin``: keep it whoever lets go of it, ``resident``: and in memory; ``spill``: move it to disk.
+    ``why``: say who keeps it.
     ``interrupt``: stop what runs.
 
     Of what an engine might lack though it runs code: ``copy_on_write`` reads; ``streams``;
     ``restarts`` of actors, ``concurrency`` of their calls (several at once, or async methods);
     ``timeout`` of tasks; ``edited``: workers take up edited modules; ``keep``: a session is kept
-    after its last driver, for as long as one says; ``huge_pages``.
+    after its last driver, for as long as one says; ``huge_pages``;
+    ``max_calls``: a worker ends after so many.
     """
 
     get: str = ""
     free: str = ""
     pin: str = ""
+    resident: str = ""
     spill: str = ""
     why: str = ""
     interrupt: str = ""
@@ -88,6 +91,7 @@ class Abilities:
     edited: str = ""
     keep: str = ""
     huge_pages: str = ""
+    max_calls: str = ""
 
     @classmethod
     def none(cls, sentence: str) -> Abilities:

@@ -36,7 +36,8 @@ PIECE_BYTES = 256 << 20
 
 
 PROBE_BYTES, PROBES = 64 << 20, 3
-"""What is copied, and how often, to find out how fast: more than any cache has; some 50 ms."""
+"""What is copied, and how often, to find out how fast: more than any cache has; some 50 ms. Who has
+little memory copies less."""
 
 Note = Callable[[int], object]
 """Told how many bytes were just copied; in any thread."""
@@ -89,15 +90,19 @@ class Copier:
         for future in futures:
             future.result()
 
-    def speed(self) -> float:
-        """Bytes a second that it copies at best, in the large and from memory to warm memory."""
-        source, target = np.ones(PROBE_BYTES, np.uint8), np.ones(PROBE_BYTES, np.uint8)
+    def speed(self, memory: int) -> float:
+        """Bytes a second that it copies at best, in the large and from memory to warm memory.
+
+        It takes ``memory`` bytes for that, at most.
+        """
+        size = min(PROBE_BYTES, memory // 2)
+        source, target = np.ones(size, np.uint8), np.ones(size, np.uint8)
         seconds = []
         for _ in range(PROBES):
             began = time.perf_counter()
             self.copy([(target, source)])
             seconds.append(time.perf_counter() - began)
-        return PROBE_BYTES / min(seconds)
+        return size / min(seconds)
 
     def close(self) -> None:
         if self._pool is not None:

@@ -84,12 +84,19 @@ def is_internal(record: ObjectRecord) -> bool:
 
 
 def title_of(record: ObjectRecord, held: Held | None = None) -> str:
-    """What people know an object by: its names, else the variables that hold it, else what its
-    engine calls it, else its id: that's what they ask for it by. The short one, with the place that
-    it is from, if that is known."""
+    """What people know an object by: its names, else the variables that hold it, else the place
+    that it is from, else what its engine or we call it."""
     variables = ", ".join(dict((held or {}).get(record.id, ())))
-    site, id = site_of(record), id_of(record.id)
-    return names_of(record) or variables or record.key or (f"{id[-8:]} from {site}" if site else id)
+    site = site_of(record)
+    return (
+        names_of(record) or variables or record.key or (site and f"from {site}") or id_of(record.id)
+    )
+
+
+def title_to_ask_by(record: ObjectRecord, held: Held | None = None) -> str:
+    """The same; what is known by its place alone, has its short id before it."""
+    title = title_of(record, held)
+    return f"{id_of(record.id)[-8:]} {title}" if title == f"from {site_of(record)}" else title
 
 
 def id_of(id: int) -> str:

@@ -95,14 +95,15 @@ class ObjectTable(Listing[ObjectRecord]):
         more = f"and {human_count(number)} more, {human_bytes(size)}" if number else ""
         head = (*OBJECTS, "id") if ids else OBJECTS
         rows = tuple(
-            (*self._row(record), facts.id_of(record.id))[: len(head)]
+            (*self._row(record, ids), facts.id_of(record.id))[: len(head)]
             for record in self.records[:most]
         )
         return Table(head, rows, ("size", "age"), more)
 
-    def _row(self, record: ObjectRecord) -> tuple[str, ...]:
+    def _row(self, record: ObjectRecord, ids: bool) -> tuple[str, ...]:
+        title = facts.title_of if ids else facts.title_to_ask_by
         return (
-            facts.title_of(record, self.held),
+            title(record, self.held),
             facts.type_of(record),
             facts.figure(facts.size_of(record)),
             facts.where_text(record),

@@ -222,7 +222,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     for cell in before:
         book.ok(cell)
     told = book.run(use)
-    said = re.sub(r"\s+", " ", told.failure + told.text())
+    said = re.sub(r"\s+", " ", told.failure + told.text() + told.text("stderr"))
     assert lack in said, f"the engine lacks {ability} ({lack}); where it is used it says: {said}"
     return True
 

@@ -24,7 +24,8 @@ BEGIN, END = "<!-- table: tests/contract/engine/table.py -->", "<!-- end of tabl
 ROWS = {
     "get": "bring objects to the notebook, say what they cost",
     "free": "`%free`: delete an object though something refers to it",
-    "pin": "`%pin`: keep an object in memory",
+    "pin": "`%pin`: keep an object, whoever lets go of it",
+    "resident": "keep a pinned object in memory",
     "spill": "move an object to disk when asked",
     "why": "`%why`: say what keeps an object",
     "interrupt": "stop what runs",
@@ -36,6 +37,7 @@ ROWS = {
     "edited": "take up edited modules",
     "keep": "keep a session after its last notebook: `--keep`",
     "huge_pages": "ask for huge pages",
+    "max_calls": "end a worker after so many calls of a function: `max_calls`",
 }
 """By ability, in a person's words."""
 

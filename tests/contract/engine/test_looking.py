@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.contract.engine.conftest import Book
+from tests.contract.engine.conftest import PREAMBLE, Book
 from tests.kernel.gates import Gate
+
+GONE = """
+for _ in range(2000):
+    if int(id, 16) not in [record.id for record in wb.objects()]: break
+    pause(0.005)
+else: raise AssertionError(wb.objects())
+"""
+"""Waits until there is no object of that ``id``."""
 
 
 def test_objects_are_listed(book: Book) -> None:
@@ -85,7 +94,30 @@ def test_the_session_says_what_it_is(book: Book) -> None:
 def test_a_pinned_object_stays(book: Book) -> None:
     book.ok("ref = wb.put(np.ones(200_000))\nid = ref.hex()\nwb.pin(ref)\ndel ref")
     assert book.value("int(wb.get(id).sum())") == "200000"
+    assert "pinned" in str(book.ok("wb.why(id)").results())
+    assert "pinned" in str(book.ok("%objects").results())
     book.ok("wb.unpin(id)")
+    book.ok(GONE)
+
+
+@pytest.mark.needs("pin", "wb.pin(wb.put('x'))")
+def test_a_pinned_object_outlives_its_kernel(alone: Callable[..., Book]) -> None:
+    book = alone("pins")
+    book.begin()
+    book.ok(f"{PREAMBLE}\nref = wb.put(np.ones(200_000))\nwb.pin(ref)")
+    id = book.value("ref.hex()")
+    book.restart(now=True)
+    book.begin_again()
+    book.ok(f"{PREAMBLE}\nid = {id}\nassert wb.get(id).sum() == 200_000\nwb.unpin(id)")
+    book.ok(GONE)
+
+
+def test_arrays_keep_what_they_show(book: Book) -> None:
+    book.ok("ref = wb.put(np.ones(200_000))\nid = ref.hex()\nrow = wb.get(ref)[5:9]\ndel ref")
+    book.ok("(kept,) = [r for r in wb.objects() if r.id == int(id, 16)]\nassert kept.viewers")
+    assert "`row`" in str(book.ok("%why row").results())
+    book.ok("del row, kept\nOut.clear()")
+    book.ok(GONE)
 
 
 @pytest.mark.needs("keep", "%workbench start --keep 8h")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract.engine.conftest import Book
+from tests.contract.engine.systems import Cluster
 from tests.kernel.gates import Gate
 
 
@@ -92,6 +93,57 @@ def test_an_executor_and_joblib(book: Book) -> None:
         with joblib.parallel_config("workbench"):
             found = joblib.Parallel()(joblib.delayed(abs)(-n) for n in range(10))
         assert found == list(range(10))
+    """)
+
+
+def test_an_executor_maps_in_chunks_and_says_what_failed(book: Book) -> None:
+    book.ok("""
+        def inverse(n): return 1 / n
+        with wb.Executor() as pool:
+            assert list(pool.map(inverse, [1, 2, 4] * 5, chunksize=4)) == [1, 0.5, 0.25] * 5
+            assert list(pool.map(inverse, [])) == []
+            found = pool.map(inverse, [2, 0, 4])
+            assert next(found) == 0.5
+            try: next(found)
+            except ZeroDivisionError: told = True
+        assert told
+    """)
+
+
+def test_joblib_takes_large_arrays_and_says_what_failed(book: Book) -> None:
+    book.ok("""
+        import joblib
+        wb.register_joblib()
+        large = np.ones(300_000)
+        def scaled(array, n):
+            if n < 0: raise ValueError(n)
+            return float(array.sum()) * n
+        with joblib.parallel_config("workbench", n_jobs=2):
+            run = joblib.Parallel(batch_size=3)
+            assert run(joblib.delayed(scaled)(large, n) for n in range(10)) == [
+                300_000.0 * n for n in range(10)]
+            try: joblib.Parallel()(joblib.delayed(scaled)(large, n) for n in (1, -1))
+            except ValueError as error: told = str(error)
+        assert told == "-1"
+    """)
+
+
+def test_futures_inside_tasks(book: Book) -> None:
+    """Those of refs, and of an executor that a task opens: who waits for them lends its slot."""
+    book.ok(f"""
+        import concurrent.futures
+        def waits(n):
+            futures = [wb.remote(pow).remote(n, 2).future() for n in range(n)]
+            done, left = concurrent.futures.wait(futures)
+            assert not left
+            return sorted(future.result() for future in done)
+        def opens(n):
+            with wb.Executor() as pool:
+                return [pool.submit(pow, n, 2).result(), *pool.map(abs, [-1, -2])]
+        many = {book.system.workers} + 1
+        refs = [wb.remote(waits).remote(3) for _ in range(many)]
+        assert wb.get(refs) == [[0, 1, 4]] * many
+        assert wb.get([wb.remote(opens).remote(3) for _ in range(many)]) == [[9, 1, 2]] * many
     """)
 
 
@@ -217,6 +269,23 @@ def test_a_task_that_ends_its_process(book: Book) -> None:
     book.ok("left = wb.remote(max_retries=0)(lambda: __import__('sys').exit(3)).remote()")
     assert book.run("wb.get(left)").failure
     assert book.value("wb.get(wb.remote(len).remote('abc'))") == "3"
+
+
+def test_what_a_dead_process_showed_last_is_there_or_said_to_be_lost(
+    book: Book, cluster: Cluster
+) -> None:
+    shows = "lambda: (os.write(1, b'last words'), os._exit(3))"
+    cell = book.run(f"wb.get(wb.remote(max_retries=0)({shows}).remote())")
+    book.until(lambda: "last words" in cell.text() or "may not have" in cell.text("stderr"))
+
+
+@pytest.mark.needs("max_calls", "wb.get(wb.remote(max_calls=1)(abs).remote(-1))")
+def test_a_worker_ends_after_so_many_calls(book: Book) -> None:
+    book.ok("""
+        once = wb.remote(max_calls=1)(lambda: os.getpid())
+        pids = [wb.get(once.remote()) for _ in range(3)]
+        assert len(set(pids)) == 3, pids
+    """)
 
 
 # -- retries ---------------------------------------------------------------------------------------

@@ -117,6 +117,31 @@ def test_a_custom_serializer_is_used_everywhere(book: Book) -> None:
     """)
 
 
+def test_a_serializer_is_known_to_workers_that_were_there_before(book: Book) -> None:
+    """They learn of it with the next task, of the next one too, and that it is no longer."""
+    book.ok(f"""
+        import threading
+        class Old:
+            def __init__(self, n): self.n, self.lock = n, threading.Lock()
+        class New(Old): pass
+        many = 2 * {book.system.workers}
+        wb.get([wb.remote(abs).remote(-n) for n in range(many)])
+        for each in (Old, New):
+            wb.register_serializer(
+                each, serializer=lambda o: o.n, deserializer=lambda n, each=each: each(n + 100)
+            )
+            made = [wb.remote(lambda n: each(n)).remote(n) for n in range(many)]
+            assert [wb.get(ref).n for ref in made] == [100 + n for n in range(many)]
+            read = [wb.remote(lambda o: o.n).remote(ref) for ref in made]
+            assert wb.get(read) == [100 + n for n in range(many)]
+        wb.deregister_serializer(Old)
+        back = wb.remote(lambda: Old(1)).remote()
+    """)
+    book.fails("wb.get(back)", "SerializationError")
+    book.ok("assert wb.get(wb.remote(lambda: New(1)).remote()).n == 101")
+    book.ok("wb.deregister_serializer(New)")
+
+
 def test_getting_takes_no_longer_than_one_says(book: Book) -> None:
     book.ok("never = wb.remote(lambda: pause()).remote()")
     book.fails("wb.get(never, timeout=0.05)", "GetTimeoutError")

@@ -9,6 +9,7 @@ from tests.unit.core.peers import Peer
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.budget import PATIENCE
+from workbench.core.idleness import LEFT
 from workbench.core.loop_events import Measured, Tick, WorkerExited
 from workbench.core.session import Session
 from workbench.system.sizes import PAGE
@@ -68,6 +69,23 @@ def test_workers_that_nobody_uses_end_and_come_back_for_a_task(stage: Make) -> N
     s.all_read()
     assert not hung_up(passes(s, IDLE - 1))
     assert len(hung_up(passes(s, 1))) == 2
+
+
+def test_workers_of_a_session_that_waits_for_a_notebook_end_soon(stage: Make) -> None:
+    s = stage(workers=2, idle=IDLE)
+    driver, one, two = s.driver(linger=10 * IDLE), s.worker(), s.worker()
+    assert not hung_up(passes(s, 2 * LEFT))
+    s.leave(driver)
+    assert not hung_up(passes(s, LEFT / 4)), "a kernel that restarts finds them"
+    assert set(hung_up(passes(s, LEFT))) == {one.number, two.number}
+
+
+def test_who_comes_back_in_time_finds_the_workers(stage: Make) -> None:
+    s = stage(workers=1, idle=IDLE)
+    driver, _ = s.driver(linger=10 * IDLE), s.worker()
+    s.leave(driver)
+    s.driver()
+    assert not hung_up(passes(s, 2 * LEFT))
 
 
 def test_a_session_that_begins_is_in_use(stage: Make) -> None:

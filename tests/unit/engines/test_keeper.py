@@ -122,6 +122,7 @@ def test_a_task_whose_process_died_ends_too(world: World) -> None:
     world.begins()
     world.keeper.ended(TaskEnd(JOB, "failed", 0.0))
     assert world.state == "failed"
+    assert "may not have arrived" in str(world.keeper.shown_by(JOB))
     world.ends("done")  # it had said so itself, and that came late
     world.keeper.ended(TaskEnd(JOB, "failed", 0.0))
     assert len(world.keeper.jobs()) == 1
@@ -148,6 +149,27 @@ def test_names(world: World) -> None:
     keeper.dropped([3])
     keeper.unbind("ab")
     assert keeper.named() == {}
+
+
+def test_a_pinned_object_is_kept_whatever_its_names(world: World) -> None:
+    keeper = world.keeper
+    keeper.pin(1, "one", None, "cell 3")
+    keeper.pin(2, "two", None, "cell 4")
+    keeper.bind("a", 1, "one", None)
+    keeper.bind("b", 3, "three", None)
+    keeper.bind("\0ours", 3, "three", None)
+    assert {id: each[:2] for id, each in keeper.kept().items()} == {
+        1: (("a",), "cell 3"), 2: ((), "cell 4"), 3: (("b",), ""),
+    }  # fmt: skip
+    keeper.unbind("a")
+    keeper.rebind(1, "moved")
+    (found,) = keeper.identify(f"{1:016x}")
+    assert (found.id, found.native) == (1, "moved")
+    keeper.unpin(1)
+    keeper.unpin(1)
+    assert keeper.identify(f"{1:016x}") == []
+    keeper.dropped([2])
+    assert list(keeper.kept()) == [3]
 
 
 def test_serializers_since(world: World) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
@@ -189,3 +190,12 @@ def test_who_looks_meanwhile_sees_how_far_it_is(monkeypatch: pytest.MonkeyPatch)
         assert filling.done == filling.whole == source.nbytes
         assert max(pieces) <= 1 << 20
         assert copier.filling is None
+
+
+def test_its_speed_is_measured_with_the_memory_that_it_may_take(copier: Copier) -> None:
+    tracemalloc.start()
+    try:
+        assert copier.speed(4 << 20) > 0
+        assert tracemalloc.get_traced_memory()[1] < 5 << 20
+    finally:
+        tracemalloc.stop()

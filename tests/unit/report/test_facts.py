@@ -67,7 +67,8 @@ def test_objects_are_called_as_people_know_them() -> None:
     ]:
         assert facts.title_of(an_object(1, MB, **more), held) == said
     assert facts.title_of(an_object(1, MB, key="part 1")) == "part 1"
-    assert facts.title_of(an_object(1, MB)) == "00000001 from cell 3, line 2"
+    assert facts.title_of(an_object(1, MB)) == "from cell 3, line 2"
+    assert facts.title_to_ask_by(an_object(1, MB)) == "00000001 from cell 3, line 2"
     assert facts.title_of(an_object(1, MB, about=None)) == "0000000000000001"
 
 

@@ -76,6 +76,8 @@ def a_list(now: Snapshot, held: Held) -> Told:
     for line, row in zip(lines, cells, strict=True):
         assert line.split() == " ".join(row).split()
     names = ("title", "type", "size", "where", "chips", "age")
+    for record, row in zip(listed, cells, strict=True):
+        row[0] = row[0].removeprefix(f"{facts.id_of(record.id)[-8:]} ")  # to ask for it by
     return {
         record.id: dict(zip(names, row, strict=True))
         for record, row in zip(listed, cells, strict=True)

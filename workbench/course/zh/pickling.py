@@ -124,6 +124,9 @@ WORDS: Words = {
         "Parcel(recorder)`。"
     ),
     "The store has no `parcel`: `%put parcel`.": "存储里没有 `parcel`：请运行 `%put parcel`。",
+    "The store's `parcel` is still `...`: the last `%put parcel` failed, or didn't run.": (
+        "存储里的 `parcel` 还是 `...`：上一次 `%put parcel` 失败了，或者没有运行。"
+    ),
     "What comes back is of type {type}, and not a {kind}.": (
         "取回来的对象是 {type} 类型，不是 {kind}。"
     ),

@@ -103,7 +103,6 @@ class Launch(NamedTuple):
     retries: int = 0
     keep: bool = False
     ahead: int = 0
-    max_calls: int = 0
     group: str = ""
 
 
@@ -196,6 +195,9 @@ class Backend(Protocol):
 
     def on_done(self, native: Native, callback: Callable[[TaskEnd | BaseException], None]) -> None:
         """The same for a task's first native: what it was, or the `WorkbenchError` instead."""
+
+    def adopt(self, id: int, native: Native, is_there: bool) -> None:
+        """See to it that what the keeper keeps outlives this process: now, if it ``is_there``."""
 
     def free(self, natives: Sequence[Native]) -> None:
         """Drop them for everybody, as far as the system can."""

@@ -281,10 +281,18 @@ class ClusterEngine:
     def copying(self) -> tuple[int, int] | None:
         return None
 
-    # -- what this engine has none of ------------------------------------------------------------
-
     def pin(self, ref: ObjectRef, on: bool, site: str = "") -> None:
-        raise WorkbenchError(self.can.pin)
+        store = self.store
+        store.check_open()
+        entry = self.entries.of(ref)
+        if not on:
+            self.backend.ask("unpin", ref.id)
+            return
+        native = store.native(ref)
+        self.backend.ask("pin", ref.id, native, entry.about, site or store.site())
+        self.backend.adopt(ref.id, of_object(native), entry.is_over)
+
+    # -- what this engine has none of ------------------------------------------------------------
 
     def spill(self, ref: ObjectRef) -> str:
         return self.can.spill

@@ -16,6 +16,7 @@ from workbench.core.events import PROGRESS, About, Output
 from workbench.core.logs import Log
 from workbench.core.snapshot import ClientRecord, JobRecord, WorkerRecord
 from workbench.engines.cluster.backend import BEGAN, ENDED, Message, Native, TaskEnd
+from workbench.engines.cluster.outputs import LOST
 
 MOST_JOBS = 1000
 """Jobs that are remembered after their end."""
@@ -33,6 +34,23 @@ class Named(NamedTuple):
 
     id: int
     native: Native
+    about: About | None
+
+
+class Pinned(NamedTuple):
+    """An object that a person wants kept, and where that was asked for."""
+
+    id: int
+    native: Native
+    about: About | None
+    site: str
+
+
+class KeptObject(NamedTuple):
+    """What keeps an object for everybody: its names, and the place where it was pinned, or ''."""
+
+    names: tuple[str, ...]
+    pinned: str
     about: About | None
 
 
@@ -116,6 +134,7 @@ class Keeper:
         self._workers: dict[str, WorkerRecord] = {}
         self._nodes: dict[int, str] = {}  # by worker
         self._names: dict[str, Named] = {}
+        self._pinned: dict[int, Pinned] = {}
         self._serializers: list[tuple[int, bytes]] = []
         self._jobs: dict[int, _Job] = {}  # by id
         self._job_of: dict[int, int] = {}  # by task
@@ -197,7 +216,7 @@ class Keeper:
         """Whether such a driver is there."""
         return audience in self._drivers
 
-    # -- names -----------------------------------------------------------------------------------
+    # -- names and pins --------------------------------------------------------------------------
 
     def bind(self, name: str, id: int, native: Native, about: About | None) -> None:
         """Give an object a name, and take that from what had it."""
@@ -208,13 +227,17 @@ class Keeper:
         for name, named in self._names.items():
             if named.id == id:
                 self._names[name] = named._replace(native=native)
+        if id in self._pinned:
+            self._pinned[id] = self._pinned[id]._replace(native=native)
 
     def unbind(self, name: str) -> None:
         """Take a name away."""
         self._names.pop(name, None)
 
     def dropped(self, ids: Sequence[int]) -> None:
-        """These objects were freed: they have no names any more."""
+        """These objects were freed: they have no names and pins any more."""
+        for id in ids:
+            self._pinned.pop(id, None)
         self._names = {name: each for name, each in self._names.items() if each.id not in ids}
 
     def find(self, name: str) -> Named | None:
@@ -229,9 +252,27 @@ class Keeper:
             if name.startswith(beginning)
         }
 
+    def pin(self, id: int, native: Native, about: About | None, site: str) -> None:
+        """A person wants an object kept."""
+        self._pinned[id] = Pinned(id, native, about, site)
+
+    def unpin(self, id: int) -> None:
+        """No longer."""
+        self._pinned.pop(id, None)
+
+    def kept(self) -> dict[int, KeptObject]:
+        """All that have names or are pinned. Names that begin with NUL are ours."""
+        found = {each.id: KeptObject((), each.site, each.about) for each in self._pinned.values()}
+        for name, named in self._names.items():
+            known = found.get(named.id, KeptObject((), "", None))
+            names = known.names if name.startswith("\0") else (*known.names, name)
+            found[named.id] = KeptObject(names, known.pinned, known.about or named.about)
+        return found
+
     def identify(self, ends: str) -> list[Named]:
-        """Named objects whose id in hex begins or ends so."""
-        hexes = {each.id: each for each in self._names.values()}
+        """Objects that are kept and whose id in hex begins or ends so."""
+        hexes = {each.id: Named(*each[:3]) for each in self._pinned.values()}
+        hexes |= {each.id: each for each in self._names.values()}
         return [e for id, e in hexes.items() if f"{id:016x}".startswith(ends)
                 or f"{id:016x}".endswith(ends)]  # fmt: skip
 
@@ -277,6 +318,9 @@ class Keeper:
         """A job's task is over, and said nothing itself: its process has died, or it never ran."""
         job = self._jobs.get(self._job_of.get(end.task, 0))
         if job is not None and end.task not in job.ends:
+            if end.how == "failed" and job.began is not None:
+                lost = Message(end.task, "stderr", LOST.encode(), 0, 0, job.first.task, end.worker)
+                self._passed(lost)
             self._passed(Message(end.task, ENDED, encode(end), 0, 0, job.first.task, end.worker))
 
     def _ended(self, job: _Job, end: TaskEnd) -> None:

@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from workbench.client.survey import main_variables, survey
-from workbench.core.events import About, Place
+from workbench.core.events import Place
 from workbench.core.snapshot import (
     A_RESULT,
     Account,
@@ -21,14 +21,24 @@ from workbench.core.snapshot import (
     TaskRecord,
 )
 from workbench.engines.cluster.backend import Backend, ClusterParts
-from workbench.engines.cluster.entries import FAILED, PENDING, UNKNOWN, Entries, KnownObject
+from workbench.engines.cluster.entries import (
+    FAILED,
+    FREED,
+    PENDING,
+    UNKNOWN,
+    Entries,
+    KnownObject,
+)
+from workbench.engines.cluster.keeper import KeptObject
 from workbench.engines.cluster.tasks import ClusterTasks
 from workbench.engines.observed import PolledChanges
 from workbench.engines.records import Shown
 from workbench.errors import SessionError, WorkbenchError
 from workbench.ref import ObjectRef
 
-SCOPE = "what this process holds, and what has a name"
+SCOPE = "what this process holds, and what has a name or is pinned"
+
+NOT_KEPT = KeptObject((), "", None)
 
 FRESH = 1.0
 """Seconds for which what the system told of itself is used again."""
@@ -56,16 +66,13 @@ class Looking:
         """Bytes that all nodes' stores may hold; 0: not known here."""
         return self._told().capacity or 0
 
-    def _named(self) -> dict[int, tuple[tuple[str, ...], About | None]]:
-        found: dict[int, tuple[tuple[str, ...], About | None]] = {}
-        for name, (id, about) in self._backend.ask("named", "").items():
-            names = found.get(id, ((), None))[0]
-            found[id] = (*names, *(() if name.startswith("\0") else (name,))), about
+    def _kept(self) -> dict[int, KeptObject]:
+        found: dict[int, KeptObject] = self._backend.ask("kept")
         return found
 
     def names_of(self, id: int) -> tuple[str, ...]:
         """The names of one object."""
-        return self._named().get(id, ((), None))[0]
+        return self._kept().get(id, NOT_KEPT).names
 
     def summary(self) -> Snapshot:
         return self.snapshot()
@@ -73,14 +80,19 @@ class Looking:
     def snapshot(self) -> Snapshot:
         if self._engine.ended is not None:
             raise SessionError(self._engine.ended)
-        told, named = self._told(), self._named()
+        told, kept = self._told(), self._kept()
         clients: tuple[ClientRecord, ...] = self._backend.ask("drivers")
         me = next((c.client for c in clients if c.pid == os.getpid()), 0)
-        held = {entry.id: entry for entry in self._entries.all()}
-        objects = [self._record(entry, named, me) for entry in held.values()]
-        for id, (names, about) in named.items():
-            if id not in held and names:
-                objects.append(_named_record(id, names, about))
+        shown = self._engine.store.shown()
+        held = {**shown, **{entry.id: entry for entry in self._entries.all()}}
+        objects = [
+            self._record(entry, kept, me, entry.id in shown)
+            for entry in held.values()
+            if entry.state != FREED or entry.id in shown
+        ]
+        for id, each in kept.items():
+            if id not in held and (each.names or each.pinned):
+                objects.append(_kept_record(id, each))
         live = sum(r.size for r in objects if r.where == "memory")
         running = told.running if told.running is not None else None
         return Snapshot(
@@ -89,33 +101,39 @@ class Looking:
             clients=clients, actors=told.actors, spilled=None, jobs=self._backend.ask("jobs"),
             count=len(objects), segments=None, history=None, taken=time.time(),
             engine=self._backend.engine, available=told.available, scope=SCOPE,
-            names=sum(len(names) for names, _ in named.values()),
+            names=sum(len(each.names) for each in kept.values()),
         )  # fmt: skip
 
-    def _record(self, entry: KnownObject, named: Any, me: int) -> ObjectRecord:
-        names, about = named.get(entry.id, ((), None))
-        about = entry.about or about
+    def _record(
+        self, entry: KnownObject, kept: dict[int, KeptObject], me: int, is_shown: bool
+    ) -> ObjectRecord:
+        known = kept.get(entry.id, NOT_KEPT)
+        about = entry.about or known.about
         size = 0 if about is None else about.inband + about.outband
         state = {FAILED: "failed", PENDING: "pending"}.get(entry.state, "ready")
         where = "pending" if entry.state == PENDING else "memory" if size > 16 << 10 else "inline"
         if entry.state == UNKNOWN and about is None:
             where = ""
+        if is_shown and entry.state == FREED:
+            state = "freed"
         return ObjectRecord(
-            entry.id, state, names, size, where, about, (me,), None, 0, 0,
-            age=time.monotonic() - entry.created, job=str(entry.job) if entry.job else "",
-            type=None if about is None else about.type,
+            entry.id, state, known.names, size, where, about,
+            () if self._entries.get(entry.id) is None else (me,), (me,) if is_shown else None, 0, 0,
+            pinned=known.pinned, age=time.monotonic() - entry.created,
+            job=str(entry.job) if entry.job else "", type=None if about is None else about.type,
         )  # fmt: skip
 
     def describe(self, ref: ObjectRef) -> ObjectDescription | None:
         """One object at a glance; never raises."""
         entry = self._entries.get(ref.id)
+        is_shown = ref.id in self._engine.store.shown()
         if entry is None or self._engine.ended is not None:
             return None
         try:
-            named = self._named()
+            kept = self._kept()
         except (SessionError, TimeoutError):
             return None
-        record = self._record(entry, named, 1)
+        record = self._record(entry, kept, 1, is_shown)
         clients = (ClientRecord(1, os.getpid(), "driver", "", self._engine.prefix),)
         task = None
         if entry.state == PENDING:
@@ -175,6 +193,8 @@ class Looking:
         if record is None:
             return None
         pins = [PinRecord("name", detail=name) for name in record.names]
+        if record.pinned:
+            pins.append(PinRecord("user", detail=record.pinned))
         me = next((c.client for c in now.clients if c.pid == os.getpid()), 0)
         places = self.held().get(record.id, ())
         if self._entries.find(record.id) is not None or places:
@@ -188,11 +208,12 @@ class Looking:
         return Account(record, tuple(pins), now.clients, now.workers, now.actors)
 
 
-def _named_record(id: int, names: tuple[str, ...], about: About | None) -> ObjectRecord:
+def _kept_record(id: int, kept: KeptObject) -> ObjectRecord:
+    about = kept.about
     size = 0 if about is None else about.inband + about.outband
     where = "memory" if size > 16 << 10 else "inline"
     return ObjectRecord(
-        id, "ready", names, size, where, about, (), None, 0, 0, age=None,
+        id, "ready", kept.names, size, where, about, (), None, 0, 0, pinned=kept.pinned, age=None,
         type=None if about is None else about.type,
     )  # fmt: skip
 

@@ -16,6 +16,8 @@ PATIENCE = 2.0
 
 MISSING = "Some of what this task showed has not arrived.\n"
 
+LOST = "Its process has ended: some of what this task showed may not have arrived.\n"
+
 Complete = Callable[[TaskEnd], None]
 
 

@@ -31,7 +31,7 @@ from workbench.engines.cluster.entries import (
     first,
 )
 from workbench.engines.cluster.opening import OpeningThread
-from workbench.engines.cluster.parcels import Packer, contents, failure_of, inlined
+from workbench.engines.cluster.parcels import Packer, contents, inlined
 from workbench.errors import (
     GetTimeoutError,
     ObjectFreedError,
@@ -67,7 +67,7 @@ class ClusterStore:
         self._next_id = next_id
         self._task_name = task_name
         self._show_prints = show_prints
-        self._views: dict[int, tuple[weakref.ref[Any], int]] = {}  # by id() of the bytes shown
+        self._views: dict[int, tuple[weakref.ref[Any], KnownObject]] = {}  # by id() of the bytes
 
         self.opening = OpeningThread()
         self.new_future: Callable[[ObjectRef], Future[Any]] = lambda ref: Future()
@@ -127,7 +127,9 @@ class ClusterStore:
         return self._fetched([self._entries.of(ref)], None)[0]
 
     def borrow(self, id: int) -> ObjectRef:
-        ref = self._entries.find(id)
+        ref, shown = self._entries.find(id), self.shown().get(id)
+        if ref is None and shown is not None:
+            ref = self._handle(shown)
         if ref is not None:
             return ref
         for each in self._backend.ask("identify", f"{id:016x}"):
@@ -136,6 +138,13 @@ class ClusterStore:
             f"Object {id:016x} isn't known here: a ref travels to another process inside what is "
             "put, passed or returned, or by its object's name."
         )
+
+    def _handle(self, entry: KnownObject) -> ObjectRef | None:
+        ref = self._entries.find(entry.id)
+        if ref is None and entry.native is not None:  # only arrays show it
+            ref, new = self._entries.new(entry.id, entry.native, entry.state)
+            new.about = entry.about
+        return ref
 
     def escaped(self, ref: ObjectRef) -> tuple[Any, ...]:
         with suppress(WorkbenchError):  # who makes it again finds it by its id
@@ -202,7 +211,7 @@ class ClusterStore:
         value = self._packer.open(entry.id, stored, copy)
         if not copy and stored.buffers and stored.header[:1] == b"F":
             shown = value.base
-            self._views[id(shown)] = weakref.ref(shown, self._unshown(id(shown))), entry.id
+            self._views[id(shown)] = weakref.ref(shown, self._unshown(id(shown))), entry
         del keep
         return value
 
@@ -326,9 +335,14 @@ class ClusterStore:
         while isinstance(thing, np.ndarray | memoryview):
             found = self._views.get(id(thing))
             if found is not None and found[0]() is thing:
-                return found[1]
+                return found[1].id
             thing = thing.base if isinstance(thing, np.ndarray) else thing.obj
         return None
+
+    def shown(self) -> dict[int, KnownObject]:
+        """What arrays of this process show: they keep it, also without a handle."""
+        views = list(self._views.values())
+        return {entry.id: entry for array, entry in views if array() is not None}
 
     def put_from(self, value: Any) -> ObjectRef | None:
         return None  # isn't remembered here: an argument of joblib's is stored once more
@@ -343,12 +357,10 @@ class ClusterStore:
         same = value.nbytes == whole.nbytes and value.ctypes.data == whole.ctypes.data
         if not same or not (value.flags.c_contiguous or value.flags.f_contiguous):
             return None
-        ref = self._entries.find(found[1])
-        entry = self._entries.get(found[1])
-        described = entry is not None and entry.about is not None
-        if not described or entry.about.type != codec.describe(value):  # type: ignore[union-attr]
+        about = found[1].about
+        if about is None or about.type != codec.describe(value):
             return None
-        return ref
+        return self._entries.find(found[1].id)
 
     def held_by(self, thing: Any) -> tuple[int | None, str]:
         """The object that a thing is a handle of (``ref``), or shows (``view``)."""
@@ -369,6 +381,10 @@ class ClusterStore:
                 error=ObjectFreedError("You freed it. Put it again if you need it."),
             )  # fmt: skip
             entry.native = entry.stored = None
+        shown = self.shown()
+        for entry in entries:
+            if (seen := shown.get(entry.id)) is not None:
+                seen.state, seen.native = FREED, None
         self._backend.ask("dropped", [entry.id for entry in entries])
         self._backend.free(natives)
 
@@ -388,7 +404,9 @@ class ClusterStore:
 
     def name(self, ref: ObjectRef, name: str) -> None:
         self.check_open()
-        self._backend.ask("bind", name, ref.id, self.native(ref), self._entries.of(ref).about)
+        native, entry = self.native(ref), self._entries.of(ref)
+        self._backend.ask("bind", name, ref.id, native, entry.about)
+        self._backend.adopt(ref.id, of_object(native), entry.is_over)
 
     def unname(self, name: str) -> None:
         self.check_open()
@@ -400,9 +418,9 @@ class ClusterStore:
             return None
         refs = {each.id: self.learn([each.id], [each.native])[0]
                 for each in self._backend.ask("identify", digits)}  # fmt: skip
-        for entry in self._entries.all():
+        for entry in (*self._entries.all(), *self.shown().values()):
             known = f"{entry.id:016x}"
-            held = self._entries.find(entry.id)
+            held = self._handle(entry)
             if held is not None and (known.startswith(digits) or known.endswith(digits)):
                 refs[entry.id] = held
         if len(refs) > 1:
@@ -428,8 +446,3 @@ def _copied(about: About, seconds: float) -> About:
 
 def _freed(entry: KnownObject) -> WorkbenchError:
     return entry.error or ObjectFreedError(f"Object {entry.id:016x} was freed.")
-
-
-def error_of(stored: StoredValue) -> BaseException:
-    """What reading it raises."""
-    return failure_of(stored)

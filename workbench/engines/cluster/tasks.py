@@ -5,6 +5,7 @@ Ids are chosen here before anything is submitted; the system's natives are noted
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import FunctionType
@@ -19,6 +20,7 @@ from workbench.engines.cluster.backend import (
     ActorLaunch,
     Backend,
     Launch,
+    Message,
     Native,
     Stream,
     TaskEnd,
@@ -27,11 +29,12 @@ from workbench.engines.cluster.entries import FAILED, PENDING, READY, Entries
 from workbench.engines.cluster.heads import MOST_CODE, Head, encode
 from workbench.engines.cluster.hosting import Hosting
 from workbench.engines.cluster.keeper import JobTask
-from workbench.engines.cluster.outputs import Outputs
+from workbench.engines.cluster.keeper import encode as encode_batch
+from workbench.engines.cluster.outputs import LOST, Outputs
 from workbench.engines.cluster.parcels import Packer
 from workbench.engines.cluster.store import ClusterStore
 from workbench.engines.cluster.streams import StreamReader
-from workbench.errors import ActorDiedError, TaskCancelledError, WorkbenchError
+from workbench.errors import ActorDiedError, TaskCancelledError, WorkbenchError, WorkerCrashedError
 from workbench.options import (
     DETACHED,
     DYNAMIC,
@@ -107,6 +110,8 @@ class ClusterTasks:
 
     def submit(self, function: Exported, call: Call[TaskOptions]) -> Submitted:
         self._store.check_open()
+        if call.options.max_calls:
+            warnings.warn(self._backend.can.max_calls, stacklevel=2)
         sent = self._sent(function)
         return self._submit(
             call, function.name, partial(parameters_of, function.function), sent=sent
@@ -140,7 +145,7 @@ class ClusterTasks:
         )  # fmt: skip
         launch = Launch(
             task, head.name, returns, options.num_cpus, options.memory, retries, keep,
-            options.max_ahead if given == STREAMING else 0, options.max_calls,
+            options.max_ahead if given == STREAMING else 0,
             options.concurrency_group if isinstance(options, CallOptions) else "",
         )  # fmt: skip
         if not returns:
@@ -282,6 +287,9 @@ class ClusterTasks:
             self._settle(end, partial(self._completed, own))
             return
         error = end if isinstance(end, WorkbenchError) else WorkbenchError(str(end))
+        if isinstance(error, WorkerCrashedError) and not own.job:  # of a job, the keeper says so
+            lost = Message(own.task, "stderr", LOST.encode(), own.origin, self._place()[0])
+            self._backend.tell("push", encode_batch([lost]))
         if own.task in self._stopped or isinstance(error, TaskCancelledError):
             error = TaskCancelledError(f"`{own.name}` was stopped.")
         if own.job:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from workbench.engines.records import Abilities, Lack
 
 CAN = Abilities(
-    pin=Lack(
-        "An object can't be pinned.",
-        "Dask's workers decide themselves what they move to disk.",
-        "Give it a name: it lives as long as the session then.",
+    resident=Lack(
+        "A pinned object lives on, but may move to disk.",
+        "Dask's workers decide themselves what they move there.",
+        "Give the workers memory enough for what you use.",
     ),
     spill=Lack(
         "An object can't be moved to disk by hand.",
@@ -22,8 +22,13 @@ CAN = Abilities(
     ),
     keep=Lack(
         "A session on Dask isn't kept for a time.",
-        "It stays until somebody ends it.",
-        "`%workbench stop` ends it.",
+        "It stays until somebody ends it, also when its notebook's kernel was killed.",
+        "Join it by its name, and end it there with `%workbench stop`.",
+    ),
+    max_calls=Lack(
+        "`max_calls` is ignored.",
+        "Worker processes are Dask's, and run calls of all functions.",
+        "Free in the function itself what it holds (caches, a GPU's memory).",
     ),
     huge_pages=Lack(
         "Huge pages can't be asked for.",

@@ -14,6 +14,7 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 
 from workbench.core.snapshot import INCARNATION
 from workbench.engines.cluster.backend import TaskEnd
+from workbench.engines.dask.balance import Balance
 from workbench.engines.dask.kept_session import ClusterSession, release, want
 from workbench.engines.dask.topics import id_of, key_of
 
@@ -27,6 +28,11 @@ NUMBERS = 1000
 QUEUED = ("waiting", "queued", "no-worker")
 """States of Dask's tasks that no worker has."""
 
+LOST = (
+    "the worker that had it has died. It may have begun there, and `max_retries` doesn't allow to "
+    "run it again."
+)
+
 _decode_end = msgspec.msgpack.Decoder(TaskEnd).decode
 
 
@@ -39,12 +45,13 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
     def __init__(self) -> None:
         self.sessions: dict[str, ClusterSession] = {}
         self._inside: dict[str, list[str]] = {}  # key → keys of refs in its value
-        self._places: dict[str, str] = {}  # of tasks that workers have: the worker's address
+        self._at_workers: set[str] = set()  # keys of tasks that workers have
         self._nodes: dict[str, tuple[int, int, str]] = {}  # address → first number, pid, node
         self._numbers = 0
 
     async def start(self, scheduler: Any) -> None:
         self._scheduler = scheduler
+        self._balance = Balance(scheduler)
         scheduler.handlers |= {
             "workbench_open": self.open,
             "workbench_ask": self.ask,
@@ -310,7 +317,11 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
                 scheduler.loop.add_callback(want, scheduler, waiting, session.client)
         for key in tasks:
             if id_of(key) is not None:
-                self._spread(scheduler.tasks[key])
+                task = scheduler.tasks[key]
+                if not task.worker_restrictions:  # an actor's are told that it is gone
+                    # Dask gives up what more than so many workers died of.
+                    task.suspicious = scheduler.allowed_failures - _tries(task)
+                self._spread(task)
 
     def _spread(self, task: Any) -> None:
         """Have a task go to a worker with room, if those that have its data have none.
@@ -322,7 +333,7 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
         if not needs or task.worker_restrictions or any(not each.who_has for each in needs):
             return
         holders = set().union(*(each.who_has for each in needs))
-        if any(len(ws.processing) < ws.nthreads for ws in holders):
+        if any(_load(ws) < 1 for ws in holders):
             return
         best = min(self._scheduler.running, key=_load, default=None)
         if best is not None and _load(best) < min(map(_load, holders)):
@@ -338,17 +349,22 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
         if task is None:
             return
         if finish == "processing":
-            self._places[key] = self._scheduler.tasks[key].processing_on.address
+            self._at_workers.add(key)
+            self._balance.changed()
             return
-        address = self._places.pop(key, "")
+        was_there = key in self._at_workers
+        self._at_workers.discard(key)
+        self._balance.left(key)
         known = self._scheduler.tasks.get(key)
         is_wanted = known is not None and (known.who_wants or known.waiters)
-        there = address in self._scheduler.stream_comms
-        if finish in ("released", "forgotten") and there and not is_wanted:
-            # Its process would go on. Of one that is wanted, it is tried elsewhere.
-            self._scheduler.worker_send(address, {"op": "workbench_abandon", "task": task})
+        if finish in ("released", "forgotten") and was_there and not is_wanted:
+            # Its process would go on. Of one that is wanted, it is tried elsewhere. All are told:
+            # it may have been moved from the worker that got it.
+            for address in self._scheduler.stream_comms:
+                self._scheduler.worker_send(address, {"op": "workbench_abandon", "task": task})
         elif finish == "erred":
-            error = kwargs.get("exception_text") or "Dask could not run it."
+            lost = known is not None and known.suspicious > self._scheduler.allowed_failures
+            error = LOST if lost else kwargs.get("exception_text") or "Dask could not run it."
             for session in self.sessions.values():
                 session.keeper.ended(TaskEnd(task, "failed", 0.0, 0, (True,), (None,)))
                 session.tell_all(["erred", key, str(error)])
@@ -362,6 +378,9 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
             for actor, each in session.actors.items():
                 if each[3] == key:  # nobody has a handle any more
                     later(self.kill_actor, session.name, actor, False)
+
+    def add_worker(self, scheduler: Any, worker: str) -> None:
+        self._balance.changed()
 
     def remove_worker(self, scheduler: Any, worker: str, **_: Any) -> None:
         self._nodes.pop(worker, None)
@@ -412,6 +431,11 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
             release(self._scheduler, wanted, session.client)
 
 
+def _tries(task: Any) -> float:
+    """How many workers may die while they have a task, for it to run again."""
+    return float("inf") if task.retries < 0 else float(task.retries)
+
+
 def _load(worker: Any) -> float:
-    """How many tasks a worker of Dask's has, for each of its threads."""
-    return float(len(worker.processing) / max(worker.nthreads, 1))
+    """How many tasks a worker of Dask's has for each of its threads, but those that lent theirs."""
+    return float((len(worker.processing) - len(worker.long_running)) / max(worker.nthreads, 1))

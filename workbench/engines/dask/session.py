@@ -189,6 +189,9 @@ class DaskBackend:
             hold.end = _decode_end(hold.bundle.end)
         callback(hold.end or hold.error or WorkerCrashedError("It has no end."))
 
+    def adopt(self, id: int, native: DaskRef, is_there: bool) -> None:
+        """The scheduler keeps the key for the keeper already."""
+
     def free(self, natives: Sequence[DaskRef]) -> None:
         keys = dict.fromkeys(keys_of(natives))
         for key, actor, number, _ in list(self._keys.values()):
@@ -233,8 +236,9 @@ class DaskBackend:
         where = {} if actor is None else {"workers": [actor.address], "allow_other_workers": False}
         try:
             hold.future = self._client.submit(
-                run_head, encode_call(call), *futures, key=key, pure=False, **where
-            )
+                run_head, encode_call(call), *futures, key=key, pure=False,
+                retries=launch.retries, **where,
+            )  # fmt: skip
         except Exception as error:
             self._skip(actor, number)
             self._streams.pop(key, None)

@@ -113,6 +113,12 @@ class Supervisor:
         """Store a value that outlives its maker."""
         return [ray.put(again(stored))]
 
+    async def adopt(self, id: int, natives: Sequence[Native]) -> None:
+        """Own a copy of what is kept, as soon as it is there: the other dies with its owner."""
+        with contextlib.suppress(ray.exceptions.RayError):
+            stored = await natives[0]
+            self._keeper.rebind(id, ray.put(again(stored)))
+
     async def submit(
         self, head: bytes, deps: Sequence[Native], inside: Sequence[Native], launch: Launch
     ) -> list[Native]:

@@ -43,9 +43,10 @@ LEAVE = 10.0
 """Seconds that leaving may take."""
 
 CAN = Abilities(
-    pin=Lack(
-        "An object can't be pinned.", "Ray's store decides itself what it moves to disk.",
-        "Hold a ref to it: it stays then, in memory or on disk.",
+    resident=Lack(
+        "A pinned object lives on, but may move to disk.",
+        "Ray's store decides itself what it moves there.",
+        "Give the store memory enough for what you use: `object_store_memory`, where Ray starts.",
     ),
     spill=Lack(
         "An object can't be moved to disk by hand.", "Ray's store does it when it is full.",
@@ -58,6 +59,11 @@ CAN = Abilities(
     keep=Lack(
         "A session on Ray isn't kept for a time.", "It stays until somebody ends it.",
         "`%workbench stop` ends it.",
+    ),
+    max_calls=Lack(
+        "`max_calls` is ignored.",
+        "Worker processes are Ray's, and run calls of all functions.",
+        "Free in the function itself what it holds (caches, a GPU's memory).",
     ),
     huge_pages=Lack(
         "Huge pages can't be asked for.", "Ray's store is Ray's.", "Set them up where Ray starts.",
@@ -177,6 +183,12 @@ class RayBackend:
             self._calls.put(lambda: callback(_ended(result)))
 
         native._on_completed(done)
+
+    def adopt(self, id: int, native: Native, is_there: bool) -> None:
+        answer = self._supervisor.adopt.remote(id, [native])
+        if is_there:
+            with contextlib.suppress(ray.exceptions.RayError):
+                ray.get(answer)
 
     def free(self, natives: Sequence[Native]) -> None:
         """Ray frees an object with its last ref: ours are gone, and the supervisor's."""

@@ -1,0 +1,78 @@
+"""No task waits at a worker of Dask's while another one has room: it is moved there. Runs on the
+scheduler's event loop.
+
+Dask does so only for tasks of which it knows how long they take, and that cost little to move.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+from workbench.engines.dask.topics import id_of
+
+SHORT = 0.02
+"""Seconds that a task may wait: the short ones before it are over by then."""
+
+
+class Balance:
+    """Moves tasks by Dask's own messages: a worker gives up only what it hasn't begun."""
+
+    def __init__(self, scheduler: Any) -> None:
+        self._scheduler = scheduler
+        self._asked: dict[str, str] = {}  # key → the worker that was asked to give it up
+        self._is_due = False
+
+    def changed(self) -> None:
+        """A worker has got a task, or room for one."""
+        if not self._is_due:
+            self._is_due = True
+            self._scheduler.loop.call_later(SHORT, self._balance)
+
+    def left(self, key: str) -> None:
+        """No worker has that task any more."""
+        self._asked.pop(key, None)
+        self.changed()
+
+    def _balance(self) -> None:
+        self._is_due = False
+        stealing = self._scheduler.extensions.get("stealing")
+        if stealing is None:
+            return
+        room = {ws: ws.nthreads - self._busy(ws, stealing) for ws in self._scheduler.running}
+        if all(free <= 0 for free in room.values()):
+            return
+        asked = False
+        for victim, free in list(room.items()):
+            if free >= 0:
+                continue
+            latest = reversed(list(victim.processing))
+            movable = (task for task in latest if self._may_move(task, victim))
+            for task in islice(movable, -free):
+                thief = max(room, key=lambda ws: room[ws] / ws.nthreads)
+                if room[thief] <= 0:
+                    break
+                self._asked[task.key] = victim.address
+                if task not in stealing.in_flight:
+                    stealing.move_task_request(task, victim, thief)
+                    room[thief] -= 1
+                    asked = True
+        if asked:  # one that has begun isn't given up: another is asked for then
+            self.changed()
+
+    def _busy(self, worker: Any, stealing: Any) -> int:
+        """Tasks that have its threads, or wait for one. Those that lent theirs are long-running."""
+        return int(
+            len(worker.processing) - len(worker.long_running) + stealing.in_flight_tasks[worker]
+        )
+
+    def _may_move(self, task: Any, worker: Any) -> bool:
+        bound = task.worker_restrictions and not task.loose_restrictions
+        return (
+            not bound
+            and not task.host_restrictions
+            and not task.resource_restrictions
+            and task not in worker.long_running
+            and self._asked.get(task.key) != worker.address
+            and id_of(task.key) is not None
+        )
