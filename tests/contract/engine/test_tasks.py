@@ -10,6 +10,7 @@ import pytest
 from tests.contract.engine.conftest import Book
 from tests.contract.engine.systems import Cluster
 from tests.kernel.gates import Gate
+from tests.leaks import eventually
 
 
 def test_arguments_of_all_kinds(book: Book) -> None:
@@ -388,3 +389,25 @@ def test_futures_of_results_of_any_size(book: Book) -> None:
         async def awaited(n): return len(await wb.remote(lambda n: b"x" * n).remote(n))
         assert [await awaited(n) for n in sizes] == list(sizes)
     """)
+
+
+def test_tasks_that_wait_for_refs_that_came_later_let_others_run(
+    book: Book, cluster: Cluster, gate: Gate, tmp_path: Path
+) -> None:
+    slots, began = book.system.workers, tmp_path / "began"
+    began.mkdir()
+    book.ok(f"""
+        def waits(n):
+            open(f"{began}/{{n}}", "w").close()
+            {gate.wait}
+            return wb.get("later")
+        waiting = [wb.remote(waits).remote(n) for n in range({slots})]
+    """)
+    assert eventually(lambda: len(list(began.iterdir())) == slots)
+    book.ok("""
+        from workbench import context
+        queued = wb.remote(lambda: "queued").remote()
+        context.get().name(queued, "later")
+    """)
+    gate.open(slots)
+    assert book.value("wb.get(waiting, timeout=60)") == repr(["queued"] * slots)

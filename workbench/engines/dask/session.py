@@ -121,8 +121,11 @@ class DaskBackend:
 
     def get(self, natives: Sequence[DaskRef], timeout: float | None) -> list[StoredValue]:
         holds = [self._holds.of(native) for native in natives]
-        if not self._holds.wait(holds, len(holds), timeout):
-            raise TimeoutError
+        if not all(hold.is_ready for hold in holds):
+            with self.lending():
+                in_time = self._holds.wait(holds, len(holds), timeout)
+            if not in_time:
+                raise TimeoutError
         self._bring(holds)
         found = []
         for native, hold in zip(natives, holds, strict=True):
