@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
@@ -11,7 +12,7 @@ import pytest
 
 from tests.patience import TIMEOUT
 from workbench.engines.cluster.backend import Backend, StoredValue
-from workbench.engines.cluster.entries import PENDING, READY, Entries, KnownObject
+from workbench.engines.cluster.entries import PENDING, READY, UNKNOWN, Entries, KnownObject
 from workbench.engines.cluster.parcels import Packer
 from workbench.engines.cluster.store import ClusterStore
 from workbench.errors import SessionError
@@ -82,3 +83,47 @@ def test_a_future_of_what_is_there_already(world: World) -> None:
     assert world.store.future(ref).result(TIMEOUT) == "value"
     world.store.opening.close()  # and another thread may begin
     assert world.store.future(ref).result(TIMEOUT) == "value"
+
+
+def test_the_system_is_asked_to_watch_while_nothing_is_locked() -> None:
+    """It may have to wait for a thread that reports another object."""
+    reported = list[bool]()
+
+    def watch(entry: KnownObject) -> None:
+        report = threading.Thread(target=lambda: world.entries.settle(8, READY))
+        report.start()
+        report.join(TIMEOUT)
+        reported.append(not report.is_alive())
+
+    world = World(watch)
+    other, ref = world.object(8, 1), world.object(7, 1, UNKNOWN)
+    came = list[int]()
+    world.entries.announce([ref, other], came.append)
+    assert reported == [True]
+    world.entries.settle(7, READY)
+    assert sorted(came) == [7, 8]
+
+
+def test_an_entry_goes_with_its_own_handle_alone(world: World) -> None:
+    ref = world.object(7, 1, READY)
+    before = world.entries._held[7]
+    entry = weakref.ref(ref)
+    del ref
+    assert entry() is None
+    assert before.entry is None
+    assert world.entries.get(7) is None
+    assert world.entries.find(7) is None
+    again = world.object(7, 2, UNKNOWN)
+    assert world.entries.find(7) is again
+    world.entries._dropped.append(before)  # as if it were told only now
+    kept = world.object(8, 1)
+    assert {each.id for each in world.entries.all()} == {7, 8}
+    del again, kept
+    assert world.entries.all() == []
+
+
+def test_what_is_announced_after_the_end_is_told_at_once(world: World) -> None:
+    ref = world.object(7, 1)
+    world.entries.end("It is over.")
+    with pytest.raises(SessionError, match="It is over"):
+        world.store.future(ref).result(TIMEOUT)
