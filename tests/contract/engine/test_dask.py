@@ -7,6 +7,8 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import psutil
 import pytest
@@ -60,3 +62,41 @@ def test_who_waits_is_told_that_the_scheduler_has_died(
     book.fails("future.result(60)", "SessionError", "scheduler was lost")
     book.fails("wb.get(next(items))", "SessionError")
     book.fails("wb.put(1)", "SessionError", "scheduler was lost")
+
+
+def test_a_stop_that_comes_just_after_the_end_changes_nothing() -> None:
+    """On the worker, whose result is on its way; and at the scheduler, which has it by then."""
+    pytest.importorskip("distributed")
+    from workbench.engines.dask.scheduler import WorkbenchScheduler
+    from workbench.engines.dask.worker_plugin import WorkbenchWorker, WorkerSide
+
+    sent = list[dict[str, Any]]()
+    worker = SimpleNamespace(
+        scheduler=SimpleNamespace(address="tcp://x"), state=SimpleNamespace(nthreads=0),
+        batched_send=sent.append,
+    )  # fmt: skip
+    plugin = WorkbenchWorker()
+    side = plugin.side = WorkerSide(worker, 1)
+    try:
+        side.begun.add("k-7")
+        plugin.transition("k-7", "executing", "long-running")
+        side.stop("k-7", "s", 7, False, 0, 0, 0)
+        assert sent == []
+        side.stop("k-8", "s", 8, False, 0, 0, 0)
+        assert [message["op"] for message in sent] == ["workbench_unbegun"]
+        plugin.transition("k-7", "executing", "memory")
+        side.stop("k-7", "s", 7, False, 0, 0, 0)
+        assert [message["task"] for message in sent] == [8, 7]
+    finally:
+        side.close()
+    told = list[Any]()
+    ours: Any = WorkbenchScheduler()
+    ours._scheduler = SimpleNamespace(tasks={"k-7": SimpleNamespace(state="memory", who_wants=[])})
+    ours.sessions["s"] = SimpleNamespace(
+        actors={}, tell_all=told.append, keeper=SimpleNamespace(ended=told.append)
+    )
+    ours.unbegun("k-7", "s", 7)
+    assert told == []
+    ours._scheduler.tasks["k-7"].state = "processing"
+    ours.unbegun("k-7", "s", 7)
+    assert len(told) == 2

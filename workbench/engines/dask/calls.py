@@ -63,6 +63,7 @@ class Attempt:
         self._call = call
         self._bundles = bundles
         self._side = WorkerSide.here()
+        self._side.begun.add(call.key)
 
     def run(self) -> Bundle:
         call = self._call

@@ -265,7 +265,10 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
                 self.unbegun(known.key, session, task)
 
     def unbegun(self, key: str, session: str, task: int, **_: Any) -> None:
-        """A task was stopped before it began."""
+        """A task was stopped before it began; unless it is over by now."""
+        known = self._scheduler.tasks.get(key)
+        if known is not None and known.state == "memory":
+            return
         found = self.sessions.get(session)
         if found is not None:
             found.keeper.ended(TaskEnd(task, "stopped", 0.0, 0, (True,), (None,)))

@@ -28,6 +28,9 @@ NAME = "workbench"
 NUMBERS = 1000
 """Numbers that a worker has for its processes, at most."""
 
+OVER = ("memory", "error", "released", "forgotten")
+"""States of Dask's tasks that no thread has."""
+
 Heard = Callable[[SlotChild, Any, list[int]], None]
 
 
@@ -56,6 +59,8 @@ class WorkerSide:
         self.scheduler: str = worker.scheduler.address
         self.ended: dict[str, dict[str, Any]] = {}
         """By key, what the scheduler is told of tasks that have just ended."""
+        self.begun: set[str] = set()
+        """Keys that a thread of this worker has, or whose end is on its way."""
         self.slots = Slots(worker.state.nthreads, first_number)
         self.actors = ActorProcesses(self.slots)
 
@@ -136,7 +141,8 @@ class WorkerSide:
         number: int,
     ) -> None:  # fmt: skip
         """Stop a task that was sent here. One that hasn't begun is the scheduler's to drop."""
-        if not self.actors.stop(task, force) and not self.slots.stop(task, force):
+        stopped = self.actors.stop(task, force) or self.slots.stop(task, force)
+        if not stopped and key not in self.begun:
             if number:
                 self.actors.skip(actor, submitter, number)
             message = {"op": "workbench_unbegun", "key": key, "session": session, "task": task}
@@ -193,6 +199,8 @@ class WorkbenchWorker(WorkerPlugin):  # type: ignore[misc]
 
     def transition(self, key: Any, start: str, finish: str, **_: Any) -> None:
         """On the event loop, when a task's result is here: no other wake-up is needed."""
+        if finish in OVER:
+            self.side.begun.discard(key)
         message = self.side.ended.pop(key, None) if self.side.ended else None
         if message is not None:
             self._worker.batched_send(message)
