@@ -15,6 +15,7 @@ import pytest
 
 from tests.contract.engine.conftest import Book
 from tests.contract.engine.systems import Cluster
+from tests.kernel.gates import Gate
 from tests.leaks import eventually
 
 
@@ -100,3 +101,25 @@ def test_a_stop_that_comes_just_after_the_end_changes_nothing() -> None:
     ours._scheduler.tasks["k-7"].state = "processing"
     ours.unbegun("k-7", "s", 7)
     assert len(told) == 2
+
+
+def test_running_is_what_is_at_work_and_ours(book: Book, cluster: Cluster, gate: Gate) -> None:
+    if cluster.name != "dask":
+        pytest.skip("of Dask alone")
+    slots = cluster.workers
+    book.ok(f"""
+        from workbench import context
+        from distributed import Client
+        def wait(): {gate.wait}
+        tasks = [wb.remote(wait).remote() for _ in range({slots} + 3)]
+        parts = context.get().backend.parts
+        other = Client({cluster.address!r}, set_as_default=False)
+        foreign = [other.submit(lambda n: n, n, pure=False) for n in range(20)]
+        for _ in range(2000):
+            seen = parts()
+            if (seen.running, seen.queued) == ({slots}, 3): break
+            pause(0.01)
+    """)
+    assert book.value("(seen.running, seen.queued)") == f"({slots}, 3)"
+    gate.open(slots + 3)
+    book.ok("wb.get(tasks)\ndel foreign\nother.close()")

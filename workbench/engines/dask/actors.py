@@ -247,6 +247,14 @@ class ActorProcess:
         child.stop(task, force)
         return True
 
+    @property
+    def running(self) -> int:
+        """Calls that are at work in it."""
+        shape = self._creation.shape
+        assert shape is not None
+        most = shape.concurrency + sum(size for _, size in shape.groups)
+        return min(len(self._calls), most)
+
     def tell(self, task: int, message: Any) -> None:
         if task in self._calls and self._child is not None:
             self._child.tell(message)
@@ -388,6 +396,10 @@ class ActorProcesses:
         for actor in self._all():
             actor.wake()
         return True
+
+    def running(self) -> int:
+        """Calls that are at work."""
+        return sum(actor.running for actor in self._all())
 
     def tell(self, task: int, message: Any) -> None:
         for actor in self._all():

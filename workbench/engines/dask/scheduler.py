@@ -15,6 +15,7 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 from workbench.core.snapshot import INCARNATION
 from workbench.engines.cluster.backend import TaskEnd
 from workbench.engines.dask.balance import Balance
+from workbench.engines.dask.cluster_parts import seen
 from workbench.engines.dask.kept_session import ClusterSession, release, want
 from workbench.engines.dask.topics import id_of, key_of
 
@@ -141,27 +142,9 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
         task = self._scheduler.tasks.get(key)
         return task is None or task.state not in QUEUED
 
-    def parts(self) -> dict[str, Any]:
-        """What it has, of all sessions."""
-        scheduler = self._scheduler
-        workers = [
-            {
-                "address": ws.address,
-                "name": str(ws.name),
-                "number": self._nodes.get(ws.address, (0, ws.pid, ""))[0],
-                "pid": ws.pid,
-                "host": ws.host,
-                "node": self._nodes.get(ws.address, (0, 0, ws.host))[2],
-                "threads": ws.nthreads,
-                "limit": ws.memory_limit or 0,
-                "memory": ws.metrics.get("memory", 0),
-                "tasks": [task.prefix.name for task in list(ws.processing)[:10]],
-            }
-            for ws in scheduler.workers.values()
-        ]
-        running = sum(len(ws.processing) for ws in scheduler.workers.values())
-        queued = len(scheduler.queued) + len(scheduler.unrunnable)
-        return {"workers": workers, "running": running, "queued": queued}
+    async def parts(self) -> dict[str, Any]:
+        """What the cluster has: see `cluster_parts`."""
+        return await seen(self._scheduler, self._nodes)
 
     def place(
         self, session: str, actor: int, name: str, key: str, described: str, detached: bool

@@ -89,6 +89,7 @@ class WorkerSide:
         from distributed import rejoin, secede
         from distributed.threadpoolexecutor import thread_state
 
+        child.is_lent = on
         if on:
             if getattr(thread_state, "proceed", False):
                 secede()
@@ -163,6 +164,10 @@ class WorkerSide:
     def skip(self, actor: int, submitter: int, number: int) -> None:
         self.actors.skip(actor, submitter, number)
 
+    def running(self) -> int:
+        """Tasks and calls of ours that are at work."""
+        return self.slots.running() + self.actors.running()
+
     def departed(self, submitter: int) -> None:
         self.actors.departed(submitter)
 
@@ -189,6 +194,7 @@ class WorkbenchWorker(WorkerPlugin):  # type: ignore[misc]
         self._worker = worker
         self.side = side = WorkerSide(worker, number)
         worker.handlers[READ] = reader(store, fetcher)
+        worker.handlers["workbench_running"] = side.running
         worker.handlers["workbench_state"] = lambda: pickle.dumps(side.slots.pids())
         worker.stream_handlers["workbench_stop"] = side.stop
         worker.stream_handlers["workbench_abandon"] = side.abandon
