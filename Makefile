@@ -55,7 +55,7 @@ slow: $(SLOW) ## Run the slow tests, and those at random at length; installs tor
 	@THOROUGH=1 $(RUN) pytest -m 'slow or thorough or hypothesis' --timeout 0 $(ARGS)
 
 clusters: $(CLUSTERS)/.installed ## Run the engines' tests over Ray and Dask, in an environment of their own
-	@$(CLUSTERS)/bin/python -m pytest tests/contract/engine --engine ray --engine dask $(ARGS)
+	@$(CLUSTERS)/bin/python -m pytest tests/contract/engine tests/unit/engines --engine ray --engine dask $(ARGS)
 
 bench: $(TEST) ## Measure Workbench beside its peers and the machine's limits
 	@$(VENV)/bin/python tests/benchmarks $(ARGS)

@@ -73,7 +73,8 @@ class Abilities:
     ``restarts`` of actors, ``concurrency`` of their calls (several at once, or async methods);
     ``timeout`` of tasks; ``edited``: workers take up edited modules; ``keep``: a session is kept
     after its last driver, for as long as one says; ``huge_pages``;
-    ``max_calls``: a worker ends after so many.
+    ``max_calls``: a worker ends after so many; ``recursive``: a task is stopped without what it has
+    submitted.
     """
 
     get: str = ""
@@ -90,6 +91,7 @@ class Abilities:
     timeout: str = ""
     edited: str = ""
     keep: str = ""
+    recursive: str = ""
     huge_pages: str = ""
     max_calls: str = ""
 

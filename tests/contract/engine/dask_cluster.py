@@ -7,6 +7,7 @@ Each node is a `dask worker` with its nanny, in processes of their own.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -76,8 +77,10 @@ class DaskCluster:
         found: list[str] = self._client.run_on_scheduler(on_scheduler)
         for node in self._nodes:
             for child in psutil.Process(node.pid).children(recursive=True):
-                if any("workbench" in word for word in child.cmdline()):
-                    found.append(f"process {child.pid}: {' '.join(child.cmdline())[:80]}")
+                with contextlib.suppress(psutil.Error):  # it ends just now
+                    line = child.cmdline()
+                    if any("workbench" in word for word in line):
+                        found.append(f"process {child.pid}: {' '.join(line)[:80]}")
         return found
 
     def kill_node(self) -> None:

@@ -36,6 +36,7 @@ ROWS = {
     "timeout": "a time limit for tasks: `timeout`, `--timeout`",
     "edited": "take up edited modules",
     "keep": "keep a session after its last notebook: `--keep`",
+    "recursive": "stop a task without what it has submitted: `cancel(recursive=False)`",
     "huge_pages": "ask for huge pages",
     "max_calls": "end a worker after so many calls of a function: `max_calls`",
 }

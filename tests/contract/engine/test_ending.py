@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
-from tests.contract.engine.conftest import Book
+import pytest
+
+from tests.contract.engine.conftest import Book, Books
+from tests.contract.engine.systems import System
 from tests.kernel.gates import Gate
 from tests.leaks import eventually
+from tests.patience import TIMEOUT
 
 
 def test_nothing_is_left_of_a_session(alone: Callable[..., Book], gate: Gate) -> None:
@@ -40,3 +48,28 @@ def test_one_session_after_the_other(alone: Callable[..., Book]) -> None:
     book.ok(f"with wb.init({options}):\n    assert wb.get(wb.remote(abs).remote(-3)) == 3")
     assert book.value("wb.is_initialized()") == "False"
     assert eventually(lambda: not book.system.left()), book.system.left()
+
+
+SCRIPT = """
+import os, sys, workbench as wb
+if __name__ == "__main__":
+    wb.init({options})
+    ref = wb.put([1, 2], name="kept")
+    assert wb.get(wb.remote(abs).remote(-3)) == 3
+    if "killed" in sys.argv:
+        os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.parametrize("how", ["ends", "killed"])
+def test_nothing_is_left_of_a_script(
+    books: Books, system: System, tmp_path: Path, how: str
+) -> None:
+    """It says no goodbye; the session ends with it all the same, as nobody lingers."""
+    books.end()
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.format(options=system.options))
+    environment = {**os.environ, **system.environment}
+    done = subprocess.run([sys.executable, script, how], env=environment, timeout=TIMEOUT * 3)
+    assert done.returncode == (-9 if how == "killed" else 0)
+    assert eventually(lambda: not system.left()), system.left()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -127,3 +128,23 @@ def test_all_items_of_a_cell_are_stopped(book: Book, tmp_path: Path) -> None:
     book.ok("job = %workbench job many\njob.cancel()")
     assert "stopped" in book.over(cell)
     assert book.value("wb.get(wb.remote(len).remote('abc'))") == "3"
+
+
+@pytest.mark.needs(
+    "recursive", "ref = wb.remote(abs).remote(-3)", "wb.cancel(ref, recursive=False)"
+)
+def test_a_task_is_stopped_without_its_children(book: Book, gates: Callable[[], Gate]) -> None:
+    child = gates()
+    book.ok(f"""
+        def inner():
+            {child.wait}
+            return 7
+        def outer():
+            wb.put([wb.remote(inner).options(num_cpus=0).remote()], name="inner")
+            pause()
+        task = wb.remote(outer).remote()
+    """)
+    assert eventually(lambda: book.value("len(wb.objects('inner'))") == "1")
+    book.ok("wb.cancel(task, recursive=False)")
+    child.open()
+    assert book.value("wb.get(wb.get('inner')[0])") == "7"

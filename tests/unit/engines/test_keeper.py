@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from workbench.engines.cluster.backend import BEGAN, ENDED, Message, TaskEnd
-from workbench.engines.cluster.keeper import JobTask, Keeper, batch_of
+from workbench.engines.cluster.keeper import NOBODY, JobTask, Keeper, batch_of
 
 ME, OTHER, JOB = 11, 12, 100
 
@@ -182,3 +182,40 @@ def test_serializers_since(world: World) -> None:
 def test_a_worker_keeps_its_number(world: World) -> None:
     numbers = [world.keeper.enroll(key, 1, "node") for key in ("a", "b", "a")]
     assert numbers == [1, 2, 1]
+
+
+def test_drivers_have_numbers_of_their_own(world: World) -> None:
+    """Who comes after somebody has gone isn't taken for who is there; and says where it is."""
+    world.keeper.join(OTHER, 2, "", "far", "0a")
+    world.keeper.leave(ME)
+    world.keeper.join(13, 3, "")
+    first, second = world.keeper.drivers()
+    assert (first.client, first.host, second.client) == (2, "far", 3)
+    assert world.keeper.processes() == {OTHER: "0a"}
+
+
+def test_a_session_outlives_its_last_driver_as_long_as_one_said(world: World) -> None:
+    world.keeper.join(OTHER, 2, "", linger=120.0)
+    world.keeper.leave(OTHER)
+    assert world.keeper.seconds_left() is None, "somebody is there"
+    world.now = 50.0
+    world.keeper.leave(ME)
+    world.now = 60.0
+    assert world.keeper.seconds_left() == 110.0
+    world.keeper.keep(0.0)
+    assert world.keeper.seconds_left() == -10.0
+
+
+def test_a_session_outlives_its_jobs(world: World) -> None:
+    """One that runs on when its kernel has gone; the time begins with its end."""
+    world.keeper.keep(5.0)
+    world.job()
+    world.keeper.leave(ME)
+    world.now = 50.0
+    assert world.keeper.seconds_left() is None
+    world.ends()
+    assert world.keeper.seconds_left() == 5.0
+
+
+def test_who_starts_a_session_has_time_to_come() -> None:
+    assert Keeper(lambda: 0.0, bool).seconds_left() == NOBODY

@@ -171,6 +171,10 @@ class Backend(Protocol):
     """Whether who waits must do so with `wait`: this is a task, whose slot that lends."""
 
     @property
+    def process(self) -> str:
+        """What the system calls this process; '' if it says by itself who has gone."""
+
+    @property
     def workers(self) -> int:
         """Processors that tasks may have, as far as known."""
 

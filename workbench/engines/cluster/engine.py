@@ -51,11 +51,12 @@ ANSWER = 0.5
 class ClusterEngine:
     """See the module. ``hosting`` makes one in a worker, once the engine is there; None: a driver.
 
+    ``linger``: seconds the session shall outlive its last driver.
     ``logs``: what tasks print is printed here, until a notebook shows it under its cells.
     """
 
     def __init__(
-        self, backend: Backend, *, logs: bool = True, namespace: str = "", label: str = ""
+        self, backend: Backend, *, logs: bool = True, namespace: str = "", linger: float = 0.0
     ) -> None:
         self.backend = backend
         self.can = backend.can
@@ -69,7 +70,7 @@ class ClusterEngine:
         self.next_id = itertools.count((prefix << ID_BITS) + 1).__next__
         self.item_futures: dict[int, list[Future[None]]] = {}
         self._namespace = namespace
-        self._label = label
+        self._linger = linger
         side = "on the worker" if backend.blocks else "in this process"
         self.packer = Packer(self.session, prefix, self._native, side)
         self.custom = SharedSerializers(backend, self.packer, self.next_id, self._check_open)
@@ -137,7 +138,10 @@ class ClusterEngine:
 
     def join(self) -> None:
         """Say that this driver is here; from now on what tasks show comes."""
-        self.backend.ask("join", self.prefix, os.getpid(), self._label)
+        process = self.backend.process
+        self.backend.ask(
+            "join", self.prefix, os.getpid(), "", platform.node(), process, self._linger
+        )  # fmt: skip
         self.custom.know_all()
         self.backend.listen(self.prefix, self._heard)
 
@@ -338,7 +342,7 @@ class ClusterEngine:
         return self.entries.ended or self.backend.ended
 
     def keep(self, linger: float) -> None:
-        """It outlives its drivers by itself, until somebody leaves it with goodbye."""
+        self.backend.ask("keep", linger)
 
     def close(self, goodbye: bool = True) -> None:
         if self._closed:

@@ -24,6 +24,9 @@ MOST_JOBS = 1000
 MOST_QUEUED = 100_000
 """Messages for one driver that doesn't fetch them: it has gone, or will not come back in time."""
 
+NOBODY = 60.0
+"""Seconds that who has started a session has to come."""
+
 batch_of = msgspec.msgpack.Decoder(list[Message]).decode
 end_of = msgspec.msgpack.Decoder(TaskEnd).decode
 encode = msgspec.msgpack.Encoder().encode
@@ -71,8 +74,9 @@ class JobTask(NamedTuple):
 class _Driver:
     """One driver: what waits for it."""
 
-    def __init__(self, record: ClientRecord) -> None:
+    def __init__(self, record: ClientRecord, process: str) -> None:
         self.record = record
+        self.process = process
         self.queue: list[Message] = []
 
 
@@ -130,6 +134,10 @@ class Keeper:
         self._clock = clock
         self._wake = wake
         self._drivers: dict[int, _Driver] = {}
+        self.linger = 0.0
+        self._came = False
+        self._used_at = clock()
+        self._clients = itertools.count(1)
         self._numbers = itertools.count(1)
         self._workers: dict[str, WorkerRecord] = {}
         self._nodes: dict[int, str] = {}  # by worker
@@ -141,20 +149,46 @@ class Keeper:
 
     # -- who is there -------------------------------------------------------------------------
 
-    def join(self, audience: int, pid: int, label: str) -> int:
-        """A driver comes; returns how many others there are."""
+    def join(
+        self, audience: int, pid: int, label: str, host: str = "", process: str = "",
+        linger: float = 0.0,
+    ) -> int:  # fmt: skip
+        """A driver comes; returns how many others there are. ``process`` is what the system itself
+        calls it: see `processes`; ``linger``: seconds the session shall outlive the last one."""
+        self.linger = max(self.linger, linger)
+        self._came = True
         others = len(self._drivers)
-        record = ClientRecord(len(self._drivers) + 1, pid, "driver", label, audience)
-        self._drivers[audience] = _Driver(record)
+        record = ClientRecord(next(self._clients), pid, "driver", label, audience, host)
+        self._drivers[audience] = _Driver(record, process)
         return others
+
+    def processes(self) -> dict[int, str]:
+        """By driver, what the system itself calls it, where that was said."""
+        return {id: driver.process for id, driver in self._drivers.items() if driver.process}
 
     def leave(self, audience: int) -> int:
         """It goes; returns how many are left. What its jobs show is kept from now on."""
-        self._drivers.pop(audience, None)
+        if self._drivers.pop(audience, None) is not None:
+            self._used_at = self._clock()
         for job in self._jobs.values():
             if job.audience.pop(audience, None) is not None and not job.audience:
                 job.kept = True
         return len(self._drivers)
+
+    def keep(self, linger: float) -> None:
+        """The session outlives its last driver by so many seconds."""
+        self.linger = linger
+
+    def kept_for(self) -> float:
+        """Seconds for which it does."""
+        return self.linger
+
+    def seconds_left(self) -> float | None:
+        """How long the session lives on, if nobody comes; None: a driver is there, or a job."""
+        if self._drivers or any(not job.is_over for job in self._jobs.values()):
+            return None
+        linger = self.linger if self._came else NOBODY
+        return self._used_at + linger - self._clock()
 
     def drivers(self) -> tuple[ClientRecord, ...]:
         """Those that are there."""
@@ -325,6 +359,8 @@ class Keeper:
 
     def _ended(self, job: _Job, end: TaskEnd) -> None:
         job.ends[end.task] = end
+        if not self._drivers:
+            self._used_at = self._clock()
         if job.is_over and job.began is not None:
             job.seconds = self._clock() - job.began
 

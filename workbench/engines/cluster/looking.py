@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from workbench.client.survey import main_variables, survey
@@ -82,7 +83,7 @@ class Looking:
             raise SessionError(self._engine.ended)
         told, kept = self._told(), self._kept()
         clients: tuple[ClientRecord, ...] = self._backend.ask("drivers")
-        me = next((c.client for c in clients if c.pid == os.getpid()), 0)
+        me = self._me(clients)
         shown = self._engine.store.shown()
         held = {**shown, **{entry.id: entry for entry in self._entries.all()}}
         objects = [
@@ -102,7 +103,12 @@ class Looking:
             count=len(objects), segments=None, history=None, taken=time.time(),
             engine=self._backend.engine, available=told.available, scope=SCOPE,
             names=sum(len(each.names) for each in kept.values()),
+            linger=self._backend.ask("kept_for"),
         )  # fmt: skip
+
+    def _me(self, clients: Iterable[ClientRecord]) -> int:
+        """This process among the drivers; 0 in a task. Pids are alike on other machines."""
+        return next((c.client for c in clients if c.prefix == self._engine.prefix), 0)
 
     def _record(
         self, entry: KnownObject, kept: dict[int, KeptObject], me: int, is_shown: bool
@@ -195,7 +201,7 @@ class Looking:
         pins = [PinRecord("name", detail=name) for name in record.names]
         if record.pinned:
             pins.append(PinRecord("user", detail=record.pinned))
-        me = next((c.client for c in now.clients if c.pid == os.getpid()), 0)
+        me = self._me(now.clients)
         places = self.held().get(record.id, ())
         if self._entries.find(record.id) is not None or places:
             found = tuple(Place(kind, path) for path, kind in places)

@@ -349,6 +349,8 @@ class ClusterTasks:
 
     def cancel(self, ref: ObjectRef, force: bool, recursive: bool) -> None:
         entry = self._entries.of(ref)
+        if not recursive and self._backend.can.recursive:
+            raise WorkbenchError(self._backend.can.recursive)
         if not entry.is_over:
             task = entry.task or ref.id
             group = [each.task for each in list(self.running.values()) if each.job == task]

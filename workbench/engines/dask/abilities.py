@@ -20,15 +20,15 @@ CAN = Abilities(
         "They may be on other machines, without the file.",
         "Restart the session after editing one: `%workbench stop`, `%workbench start`.",
     ),
-    keep=Lack(
-        "A session on Dask isn't kept for a time.",
-        "It stays until somebody ends it, also when its notebook's kernel was killed.",
-        "Join it by its name, and end it there with `%workbench stop`.",
-    ),
     max_calls=Lack(
         "`max_calls` is ignored.",
         "Worker processes are Dask's, and run calls of all functions.",
         "Free in the function itself what it holds (caches, a GPU's memory).",
+    ),
+    recursive=Lack(
+        "A task can't be stopped without those that it has submitted.",
+        "They end with it on a cluster.",
+        "Stop it with them: leave out `recursive=False`.",
     ),
     huge_pages=Lack(
         "Huge pages can't be asked for.",

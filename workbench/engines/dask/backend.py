@@ -28,7 +28,9 @@ def connect(
     client = target if target is not None else _client(config.address)
     try:
         backend = joined(client, config.session, close_client=target is None)
-        engine = ClusterEngine(backend, logs=config.log_to_driver, namespace=namespace)
+        engine = ClusterEngine(
+            backend, logs=config.log_to_driver, namespace=namespace, linger=config.linger
+        )  # fmt: skip
         engine.join()
     except BaseException:
         if target is None:

@@ -26,6 +26,9 @@ WORKER_PLUGIN = "workbench"
 NUMBERS = 1000
 """Numbers of processes that a worker has."""
 
+LOOK = 2.0
+"""Seconds after which it is looked again whether a session without drivers is over."""
+
 QUEUED = ("waiting", "queued", "no-worker")
 """States of Dask's tasks that no worker has."""
 
@@ -180,9 +183,26 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
             return
         if found.processes.pop(number, None) is not None:
             self._departed(found, number)
-        if not audience or found.keeper.leave(audience) or not goodbye:
+        if not audience or found.keeper.leave(audience):
             return
-        self._end(found)
+        if goodbye:
+            await self._end(found)
+        else:
+            await self._end_if_due(found)
+
+    async def _end_if_due(self, session: ClusterSession) -> None:
+        """End a session whose last driver has gone: now, or when it is time."""
+        if self.sessions.get(session.name) is not session or session.keeper.drivers():
+            return
+        left = session.keeper.seconds_left()
+        if left is not None and left <= 0:
+            await self._end(session)
+        else:
+            later = LOOK if left is None else min(left, LOOK)
+            self._scheduler.loop.call_later(later, self._end_if_due, session)
+
+    async def _end(self, session: ClusterSession) -> None:
+        self._let_go(session)
         if not self.sessions:
             self._nodes.clear()
             for key in list(self._inside):
@@ -386,6 +406,7 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
                     self._departed(session, number)
                     if audience and session.keeper.knows(audience):
                         session.keeper.leave(audience)
+                        scheduler.loop.add_callback(self._end_if_due, session)
 
     # -- the end -----------------------------------------------------------------------------------
 
@@ -407,7 +428,7 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
                 [key], client=client, force=True, reason="stopped", msg="It was stopped."
             )
 
-    def _end(self, session: ClusterSession) -> None:
+    def _let_go(self, session: ClusterSession) -> None:
         del self.sessions[session.name]
         for actor, (_, _, address, _) in session.actors.items():
             message = {"op": "workbench_kill_actor", "actor": actor, "restart": False}

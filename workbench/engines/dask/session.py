@@ -55,6 +55,7 @@ class DaskBackend:
     """
 
     engine = "dask"
+    process = ""  # Dask says itself who has gone
     can = CAN
 
     def __init__(

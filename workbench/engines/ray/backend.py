@@ -7,6 +7,7 @@ import importlib
 import os
 import secrets
 import socket
+import time
 import warnings
 from types import ModuleType
 from typing import Any
@@ -21,7 +22,7 @@ from workbench.engines.cluster.engine import ClusterEngine
 from workbench.engines.probe import EXPRESSION, compare, found, here
 from workbench.engines.ray import calls
 from workbench.engines.ray.supervisor import Supervisor
-from workbench.engines.ray.system import NAMESPACE, RayBackend, name_of
+from workbench.engines.ray.system import AGAIN, NAMESPACE, RayBackend, name_of
 from workbench.errors import SessionError
 from workbench.options import Variables
 
@@ -51,19 +52,30 @@ def connect(
     if came:
         _join(config, variables)
         _hush()
+    calls.USUAL.clear()
+    calls.apart = {} if came else {"runtime_env": calls.OWN}
     name, unique, _ = config.session.partition(INCARNATION)
     name = name or f"{os.getpid()}-{secrets.token_hex(3)}"
     session = f"{name}{INCARNATION}{secrets.token_hex(4)}"
-    supervisor, joined = _supervisor(name, session)
-    if joined:
-        session = ray.get(supervisor.session.remote())
-        if unique and session != config.session:
+    while True:
+        supervisor, joined = _supervisor(name, session)
+        there = ray.get(supervisor.session.remote()) if joined else session
+        if unique and there != config.session:
             raise SessionError(f"Session {config.session!r} is over.")
-    backend = RayBackend(session, supervisor, calls, joined, False)
-    backend.leaves_ray = came
-    engine = ClusterEngine(backend, logs=config.log_to_driver, namespace=namespace)
-    engine.join()
-    return engine
+        backend = RayBackend(there, supervisor, calls, joined, False)
+        engine = ClusterEngine(
+            backend, logs=config.log_to_driver, namespace=namespace, linger=config.linger
+        )  # fmt: skip
+        try:
+            engine.join()
+        except SessionError:
+            engine.close(False)
+            if not joined or unique:
+                raise
+            time.sleep(AGAIN)  # it ends at this moment: soon there is none of that name
+        else:
+            backend.leaves_ray = came
+            return engine
 
 
 def _join(config: Config, variables: Variables) -> None:
@@ -155,6 +167,6 @@ def _supervisor(name: str, session: str) -> tuple[Any, bool]:
     cls: Any = ray.remote(Supervisor)
     made = cls.options(
         name=name_of(name), namespace=NAMESPACE, lifetime="detached", num_cpus=0,
-        get_if_exists=True, max_concurrency=1000,
+        get_if_exists=True, max_concurrency=1000, **calls.apart,
     ).remote(session)  # fmt: skip
     return made, ray.get(made.session.remote()) != session

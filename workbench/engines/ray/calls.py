@@ -55,6 +55,14 @@ def stream(head: bytes, inside: Sequence[Native], *deps: StoredValue) -> Iterato
 _run: Any = ray.remote(run)
 _stream: Any = ray.remote(stream)
 
+OWN = {"env_vars": {"WORKBENCH_WORKER": "1"}}
+"""Ray's `runtime_env` of processes that run nothing but our tasks, which take their output and
+input. What these submit has it too."""
+
+apart: dict[str, Any] = {}
+"""Options of all our tasks: `OWN` where a person's own may run in the same processes. Ray starts
+new ones for that, so where nobody else is connected it is empty."""
+
 USUAL: dict[int, Any] = {}
 """The function with the usual options, by how many results are wanted."""
 
@@ -67,7 +75,7 @@ def submit(
     if launch.cpus == 1 and not launch.memory and launch.retries == 3:
         remote = USUAL.get(wanted)
         if remote is None:
-            remote = USUAL[wanted] = _run.options(num_returns=wanted, name="workbench")
+            remote = USUAL[wanted] = _run.options(num_returns=wanted, name="workbench", **apart)
     else:
         remote = _run.options(num_returns=wanted, name=launch.name, **_options(launch))
     made = remote.remote(head, inside, *deps)
@@ -86,7 +94,9 @@ def submit_stream(
 
 
 def _options(launch: Launch) -> dict[str, Any]:
-    found: dict[str, Any] = {"num_cpus": launch.cpus, "max_retries": launch.retries}
+    found: dict[str, Any] = {
+        "num_cpus": launch.cpus, "max_retries": launch.retries, **apart
+    }  # fmt: skip
     if launch.memory:
         found["memory"] = launch.memory
     return found

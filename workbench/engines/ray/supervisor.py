@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import time
 from collections.abc import Coroutine, Sequence
 from typing import Any
@@ -17,12 +18,16 @@ import ray
 from msgspec.structs import replace
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from workbench.core.snapshot import WorkerRecord
+from workbench.core.snapshot import INCARNATION, WorkerRecord
 from workbench.engines.cluster.backend import Launch, Native, StoredValue, TaskEnd
 from workbench.engines.cluster.keeper import Keeper
+from workbench.engines.cluster.keeper import end_of as decode_end
+from workbench.engines.cluster.outputs import PATIENCE
 from workbench.engines.cluster.parcels import again
 from workbench.engines.ray import calls
 from workbench.engines.ray.node import NodeAgent
+from workbench.engines.ray.system import NAMESPACE, actors_of, name_of
+from workbench.errors import SessionError
 
 POLL = 10.0
 """Seconds after which a driver that waits for news is told that there is none."""
@@ -30,8 +35,8 @@ POLL = 10.0
 AGAIN = 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0
 """Seconds after which those are looked for that were to be stopped and didn't run yet."""
 
-AWAY = 30.0
-"""Seconds without asking after which a driver has gone: its kernel was killed."""
+LOOK = 2.0
+"""Seconds after which Ray is asked again whose kernel was killed."""
 
 
 class Supervisor:
@@ -41,13 +46,13 @@ class Supervisor:
         self._session = session
         self._keeper = Keeper(time.monotonic, self._woken)
         self._news: dict[int, asyncio.Event] = {}
-        self._asked: dict[int, float] = {}
-        self._left: set[int] = set()
+        self._sent: dict[int, tuple[int, bytes]] = {}  # what each driver was sent last
         self._agents: dict[str, Any] = {}
         self._owned: dict[int, Native] = {}  # first natives of tasks that it submitted
         self._stopped: set[int] = set()  # of these
         self._watches: set[asyncio.Task[None]] = set()
         self._look_for_nodes()
+        self._follows = self._ends = False
 
     async def session(self) -> str:
         """Its unique name."""
@@ -55,6 +60,8 @@ class Supervisor:
 
     async def ask(self, question: str, args: Sequence[Any]) -> Any:
         """A method of the keeper."""
+        if question == "join" and self._ends:
+            raise SessionError(f"Session {self._session!r} has just ended.")
         return self._keeper.ask(question, *args)
 
     async def tell(self, question: str, args: Sequence[Any]) -> None:
@@ -67,45 +74,76 @@ class Supervisor:
         """What a worker sends."""
         self._keeper.push(batch)
 
-    async def poll(self, audience: int) -> bytes:
-        """What is there for a driver, as soon as there is something."""
-        if audience in self._left:
+    async def poll(self, audience: int, number: int) -> bytes:
+        """What is there for a driver, as soon as there is something. ``number`` counts what it got:
+        what was lost on the way is sent again."""
+        if (again := self._sent_as(audience, number)) is not None:
+            return again
+        if not self._keeper.knows(audience):  # it leaves
             return b""
+        if not self._follows:  # there was no loop when it was made
+            self._follows = True
+            self._keep(self._follow_drivers())
         event = self._news.setdefault(audience, asyncio.Event())
-        self._asked[audience] = time.monotonic()
-        if not self._keeper.knows(audience):  # it was only slow
-            self._keeper.join(audience, 0, "")
         found = self._keeper.take(audience)
         if not found:
             event.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(event.wait(), POLL)
+            if (again := self._sent_as(audience, number)) is not None:
+                return again  # to who asked first, and whom that doesn't reach
             found = self._keeper.take(audience)
-        self._asked[audience] = time.monotonic()
-        self._drop_absent()
+        if self._keeper.knows(audience):
+            self._sent[audience] = number, found
         return found
+
+    def _sent_as(self, audience: int, number: int) -> bytes | None:
+        sent = self._sent.get(audience)
+        return sent[1] if sent is not None and sent[0] == number else None
 
     def _woken(self, audience: int) -> None:
         event = self._news.get(audience)
         if event is not None:
             event.set()
 
-    def _drop_absent(self) -> None:
-        for audience, asked in list(self._asked.items()):
-            if time.monotonic() - asked > AWAY:
-                self._forget(audience)
+    async def _follow_drivers(self) -> None:
+        """Who has gone without a word, Ray knows: one that is silent may only be slow."""
+        while True:
+            await asyncio.sleep(LOOK)
+            if self._is_due():
+                await self._end()
+                return
+            drivers = self._keeper.processes()
+            living = await asyncio.to_thread(_living) if drivers else None
+            if living is not None:
+                for audience, process in drivers.items():
+                    if process not in living:
+                        self._forget(audience)
 
     def _forget(self, audience: int) -> int:
-        self._asked.pop(audience, None)
+        self._sent.pop(audience, None)
         event = self._news.pop(audience, None)
         if event is not None:
             event.set()
         return self._keeper.leave(audience)
 
-    async def leave(self, audience: int) -> int:
-        """A driver goes; how many are left."""
-        self._left.add(audience)
-        return self._forget(audience)
+    async def leave(self, audience: int, goodbye: bool) -> bool:
+        """A driver goes; whether the session ends with that: who leaves sees to it."""
+        self._ends = not self._forget(audience) and (goodbye or self._is_due())
+        return self._ends
+
+    def _is_due(self) -> bool:
+        left = self._keeper.seconds_left()
+        return left is not None and left <= 0
+
+    async def _end(self) -> None:
+        """Nobody is there who would do it."""
+        self._ends = True
+        await self.close()
+        me = await asyncio.to_thread(
+            ray.get_actor, name_of(self._session.partition(INCARNATION)[0]), NAMESPACE
+        )
+        ray.kill(me)
 
     # -- what it owns ---------------------------------------------------------------------------
 
@@ -135,17 +173,20 @@ class Supervisor:
         watch.add_done_callback(self._watches.discard)
 
     async def _watch(self, task: int, native: Native) -> None:
-        """Whoever runs it says how it ends, unless it dies."""
+        """Whoever runs it says how it ends, unless it dies: before it could, or just after."""
+        patience = 0.0
         try:
-            await native
+            end, patience = decode_end(await native), PATIENCE
         except asyncio.CancelledError:
             raise
         except BaseException as error:
             cancelled = isinstance(error, ray.exceptions.TaskCancelledError)
             how = "stopped" if cancelled or task in self._stopped else "failed"
-            self._keeper.ended(TaskEnd(task, how, 0.0))
+            end = TaskEnd(task, how, 0.0)
         self._owned.pop(task, None)
         self._stopped.discard(task)
+        await asyncio.sleep(patience)  # for what it showed, which comes before its word
+        self._keeper.ended(end)
 
     # -- stopping -------------------------------------------------------------------------------
 
@@ -228,3 +269,18 @@ class Supervisor:
             with contextlib.suppress(ray.exceptions.RayError):
                 await agent.close.remote()
                 ray.kill(agent)
+        await asyncio.to_thread(self._kill_named)
+
+    def _kill_named(self) -> None:
+        for name in actors_of(self._session):
+            with contextlib.suppress(ValueError):
+                ray.kill(ray.get_actor(f"{self._session}/{name}", namespace=NAMESPACE))
+
+
+def _living() -> set[str] | None:
+    """Ray's jobs (its word for what a driver does) that aren't over; None: Ray doesn't say."""
+    try:  # its public API asks the dashboard, which may not be there
+        jobs = importlib.import_module("ray._private.state").jobs()
+    except Exception:
+        return None
+    return {job["JobID"] for job in jobs if not job["IsDead"]}

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -39,6 +41,12 @@ def name_of(session: str) -> str:
 
 decode_end = msgspec.msgpack.Decoder(TaskEnd).decode
 
+AGAIN = 0.5
+"""Seconds after which somebody is asked again who can't be reached."""
+
+REACH = 60.0
+"""Seconds for which that is tried, unless who asks says how long."""
+
 LEAVE = 10.0
 """Seconds that leaving may take."""
 
@@ -56,19 +64,30 @@ CAN = Abilities(
         "Workers don't take up edited modules.", "They may be on other machines, without the file.",
         "Restart the session after editing one: `%workbench stop`, `%workbench start`.",
     ),
-    keep=Lack(
-        "A session on Ray isn't kept for a time.", "It stays until somebody ends it.",
-        "`%workbench stop` ends it.",
-    ),
     max_calls=Lack(
         "`max_calls` is ignored.",
         "Worker processes are Ray's, and run calls of all functions.",
         "Free in the function itself what it holds (caches, a GPU's memory).",
     ),
+    recursive=Lack(
+        "A task can't be stopped without those that it has submitted.",
+        "They end with it on a cluster.", "Stop it with them: leave out `recursive=False`.",
+    ),
     huge_pages=Lack(
         "Huge pages can't be asked for.", "Ray's store is Ray's.", "Set them up where Ray starts.",
     ),
 )  # fmt: skip
+
+
+def actors_of(session: str) -> list[str]:
+    """The names that actors of that session have in it."""
+    mine = f"{session}/"
+    found: Any = ray.util.list_named_actors(all_namespaces=True)
+    return [
+        each["name"].removeprefix(mine)
+        for each in found
+        if each["namespace"] == NAMESPACE and each["name"].startswith(mine)
+    ]
 
 
 class RayStream:
@@ -125,6 +144,7 @@ class RayBackend:
         self._audience = 0
         self._ends: dict[int, Native] = {}  # of tasks of ours that aren't over
         self._over: str | None = None
+        self._closed = False
         self._calls: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
         name = "workbench-results"
         threading.Thread(target=self._serve, name=name, daemon=True).start()
@@ -141,6 +161,10 @@ class RayBackend:
         while (call := self._calls.get()) is not None:
             with contextlib.suppress(Exception):
                 call()
+
+    @property
+    def process(self) -> str:
+        return str(ray.get_runtime_context().get_job_id())
 
     @property
     def address(self) -> str:
@@ -264,13 +288,7 @@ class RayBackend:
         return id, (actor, ray.put(described))
 
     def actor_names(self) -> list[str]:
-        mine = self._full("")
-        found: Any = ray.util.list_named_actors(all_namespaces=True)
-        return [
-            each["name"].removeprefix(mine)
-            for each in found
-            if each["namespace"] == NAMESPACE and each["name"].startswith(mine)
-        ]
+        return actors_of(self.session)
 
     def kill_actor(self, actor: Native, restart: bool) -> None:
         ray.kill(actor, no_restart=not restart)
@@ -279,11 +297,26 @@ class RayBackend:
 
     def ask(self, question: str, *args: Any, timeout: float | None = None) -> Any:
         try:
-            return ray.get(self._ask.remote(question, args), timeout=timeout)
-        except ray.exceptions.RayActorError as error:
-            raise SessionError(self._lost()) from error
+            return self._answer(lambda: self._ask.remote(question, args), timeout)
         except ray.exceptions.RayTaskError as error:
             raise error.as_instanceof_cause() from None
+
+    def _answer(self, call: Callable[[], Native], timeout: float | None = None) -> Any:
+        """What the supervisor answers. One that can't be reached lives: it is asked again, which
+        has to do no harm."""
+        end = time.monotonic() + (REACH if timeout is None else timeout)
+        while True:
+            try:
+                return ray.get(call(), timeout=timeout)
+            except ray.exceptions.ActorUnavailableError as error:
+                if time.monotonic() > end or self._closed:
+                    raise errors.ActorUnavailableError(
+                        "The session's supervisor can't be reached, perhaps because of the "
+                        "network. The session lives on: try again."
+                    ) from error
+                time.sleep(AGAIN)
+            except ray.exceptions.RayActorError as error:
+                raise SessionError(self._lost()) from error
 
     def _lost(self) -> str:
         if self._over is None:
@@ -303,15 +336,21 @@ class RayBackend:
         threading.Thread(target=self._listen, args=(sink,), name=name, daemon=True).start()
 
     def _listen(self, sink: Sink) -> None:
-        while self._over is None:
+        number = 0
+        while self.ended is None:
+            asked = partial(self._supervisor.poll.remote, self._audience, number)
             try:
-                batch = ray.get(self._supervisor.poll.remote(self._audience))
-            except ray.exceptions.RayActorError:
-                self._lost()
+                batch = self._answer(asked)
+            except errors.ActorUnavailableError:
+                continue
+            except SessionError:
                 return
-            except Exception:
+            except Exception as error:
+                if self.ended is None:  # or its end is what that is about
+                    self._over = f"The session is over for this process: {_first_line(error)}"
                 return
-            if batch and self._over is None:
+            number += 1
+            if batch and self.ended is None:
                 sink(batch_of(batch))
 
     @contextmanager
@@ -323,9 +362,9 @@ class RayBackend:
         store = total.get("object_store_memory")
         free = left.get("object_store_memory", 0)
         try:
-            workers: tuple[WorkerRecord, ...] = ray.get(self._supervisor.workers.remote())
-        except ray.exceptions.RayActorError as error:
-            raise SessionError(self._lost()) from error
+            workers: tuple[WorkerRecord, ...] = self._answer(self._supervisor.workers.remote)
+        except ray.exceptions.RayTaskError as error:
+            raise translated(error) from None
         nodes = tuple(node["NodeManagerHostname"] for node in ray.nodes() if node["Alive"])
         return ClusterParts(
             workers, (), None if store is None else int(store), int(free),
@@ -339,19 +378,22 @@ class RayBackend:
         return self._over
 
     def close(self, goodbye: bool) -> None:
-        if self._over is not None:
+        if self._closed:
             return
-        self._over = "The session was shut down."
-        with contextlib.suppress(Exception):
-            left = ray.get(self._supervisor.leave.remote(self._audience), timeout=LEAVE)
-            if goodbye and not left:
-                ray.get(self._supervisor.close.remote(), timeout=LEAVE)
-                for name in self.actor_names():
-                    ray.kill(ray.get_actor(self._full(name), namespace=NAMESPACE))
-                ray.kill(self._supervisor)
+        self._closed = True
+        was_over, self._over = self._over, self._over or "The session was shut down."
+        if was_over is None:
+            with contextlib.suppress(Exception):
+                self._say_goodbye(goodbye)
         self._calls.put(None)
         if self.leaves_ray:
             ray.shutdown()
+
+    def _say_goodbye(self, goodbye: bool) -> None:
+        leave = partial(self._supervisor.leave.remote, self._audience, goodbye)
+        if self._answer(leave, LEAVE):  # with that the session ends
+            ray.get(self._supervisor.close.remote(), timeout=LEAVE)
+            ray.kill(self._supervisor)
 
     leaves_ray = False
     """Whether this process came to Ray only for the session."""

@@ -1,0 +1,157 @@
+"""Ray's supervisor and its drivers where the network fails; no cluster, only Ray's errors."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from workbench.engines.cluster.backend import Message, TaskEnd
+from workbench.engines.cluster.keeper import JobTask, encode
+
+ray = pytest.importorskip("ray")
+
+AUDIENCE = 11
+
+
+class Method:
+    """A remote method: what it returns is called by `ray.get`."""
+
+    def __init__(self, does: Callable[..., Any]) -> None:
+        self._does = does
+
+    def options(self, **given: Any) -> Method:
+        return self
+
+    def remote(self, *args: Any) -> Callable[[], Any]:
+        return lambda: self._does(*args)
+
+
+class Network:
+    """A supervisor behind a network that fails so many times."""
+
+    def __init__(self, failures: int, error: Callable[[], Exception]) -> None:
+        self.failures = failures
+        self.error = error
+        self.asked: list[Any] = []
+
+    def __getattr__(self, name: str) -> Method:
+        def does(*args: Any) -> Any:
+            self.asked.append((name, *args))
+            if self.failures:
+                self.failures -= 1
+                raise self.error()
+            if name == "poll":
+                return encode([Message(1, "stdout", b"late", 0, AUDIENCE)])
+            return 0
+
+        return Method(does)
+
+
+def unavailable() -> Exception:
+    return ray.exceptions.ActorUnavailableError("the network", None)
+
+
+@pytest.fixture
+def backend_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[Network], Any]:
+    from workbench.engines.ray import system
+
+    monkeypatch.setattr(system.ray, "get", lambda call, timeout=None: call())
+    monkeypatch.setattr(system.ray, "is_initialized", lambda: True)
+    monkeypatch.setattr(system.ray, "kill", lambda actor: None)
+    monkeypatch.setattr(system.RayBackend, "actor_names", lambda self: [])
+    monkeypatch.setattr(system, "AGAIN", 0.0)
+    return lambda network: system.RayBackend("s", network, None, False, False)
+
+
+def test_who_cannot_be_reached_is_asked_again(backend_of: Callable[[Network], Any]) -> None:
+    network = Network(2, unavailable)
+    backend = backend_of(network)
+    assert backend.ask("drivers") == 0
+    assert backend.ended is None
+    assert len(network.asked) == 3
+    backend.close(False)
+
+
+def test_the_channel_goes_on_after_a_failure(backend_of: Callable[[Network], Any]) -> None:
+    """And asks for the same again: what was lost on the way is sent once more."""
+    network = Network(2, unavailable)
+    backend = backend_of(network)
+    heard: list[Any] = []
+
+    def sink(messages: Any) -> None:
+        heard.extend(messages)
+        backend._over = "enough"
+
+    backend._audience = AUDIENCE
+    backend._listen(sink)
+    assert [message.data for message in heard] == [b"late"]
+    assert network.asked == [("poll", AUDIENCE, 0)] * 3
+
+
+def test_the_channel_does_not_end_in_silence(backend_of: Callable[[Network], Any]) -> None:
+    backend = backend_of(Network(1, lambda: ValueError("broken")))
+    backend._listen(list)
+    assert "broken" in backend.ended
+
+
+def test_leaving_does_the_local_part_of_a_lost_session(
+    backend_of: Callable[[Network], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: list[int] = []
+    monkeypatch.setattr(ray, "shutdown", lambda: left.append(1))
+    backend = backend_of(Network(1, ray.exceptions.ActorDiedError))
+    backend.leaves_ray = True
+    with pytest.raises(Exception, match="supervisor is gone"):
+        backend.ask("drivers")
+    backend.close(True)
+    backend.close(True)
+    assert left == [1]
+
+
+# -- the supervisor --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def supervisor(monkeypatch: pytest.MonkeyPatch) -> Any:
+    from workbench.engines.ray import supervisor
+
+    monkeypatch.setattr(supervisor.ray, "nodes", list)
+    monkeypatch.setattr(supervisor, "POLL", 0.01)
+    return supervisor.Supervisor("s")
+
+
+def test_what_did_not_arrive_is_sent_again(supervisor: Any) -> None:
+    async def polls() -> list[Any]:
+        await supervisor.ask("join", (AUDIENCE, 1, ""))
+        await supervisor.push(encode([Message(1, "stdout", b"a", 0, AUDIENCE)]))
+        batches = [await supervisor.poll(AUDIENCE, number) for number in (0, 0, 1)]
+        return [msgspec.msgpack.decode(batch) if batch else [] for batch in batches]
+
+    first, again, next_one = asyncio.run(polls())
+    assert first[0][2] == b"a"
+    assert again == first
+    assert next_one == []
+
+
+def test_a_job_is_over_whose_last_words_were_lost(
+    supervisor: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its worker died after the end had come, and before it was told."""
+    from workbench.engines.ray import supervisor as module
+
+    monkeypatch.setattr(module, "PATIENCE", 0.0)
+
+    async def runs() -> Any:
+        native: asyncio.Future[bytes] = asyncio.Future()
+        await supervisor.ask("job", (JobTask(100, 0, "cell 1", (), 1, AUDIENCE, 3),))
+        watch = asyncio.ensure_future(supervisor._watch(100, native))
+        native.set_result(msgspec.msgpack.encode(TaskEnd(100, "done", 1.0)))
+        await watch
+        return await supervisor.ask("jobs", ())
+
+    (record,) = asyncio.run(runs())
+    assert record.state == "done"
