@@ -10,6 +10,10 @@ RESTART = "# The kernel is restarted.\n"
 as a person does: a background cell goes on meanwhile."""
 
 
+OTHER = "guess = next(each for each in measured.choices if each != measured.answer)"
+"""A wrong guess where the clock decides which is right."""
+
+
 @dataclass(frozen=True)
 class Wrong:
     """An answer that isn't right, and what the check says of it: a regular expression."""
@@ -24,9 +28,11 @@ class Answers:
     """Of one lesson: what replaces its cells.
 
     ``guesses`` by what stands behind ``guess-`` in the id of the cell: the right ones, as source;
+    ``mistaken`` are the likeliest wrong ones;
     ``right`` and ``wrong`` by the exercise's name.
     """
 
     guesses: Mapping[str, str] = field(default_factory=dict)
+    mistaken: Mapping[str, str] = field(default_factory=dict)
     right: Mapping[str, str] = field(default_factory=dict)
     wrong: Mapping[str, Sequence[Wrong]] = field(default_factory=dict)

@@ -12,6 +12,10 @@ highest = int(np.array_split(land, 4)[part].{}())
 
 ANSWERS = Answers(
     guesses={"there": "guess = 0", "same": "guess = 'the same'"},
+    mistaken={
+        "there": "guess = 1",
+        "same": "guess = 'others'",
+    },
     wrong={
         "no_file": [
             Wrong("highest = 7", "`highest` is int"),
@@ -19,6 +23,12 @@ ANSWERS = Answers(
             Wrong(HIGHEST.format("min"), "and the land has", "almost"),
         ],
         "line": [
+            Wrong('line = "%workbench start \'"', "`line` has another shape .*quotation"),
+            Wrong(
+                "line = '%workbench start --engine=dask --address=tcp://a:1'",
+                "but at tcp://a:1",
+                "almost",
+            ),
             Wrong("line = 'start'", "doesn't begin with"),
             Wrong("line = '%workbench start'", "on this machine"),
             Wrong("line = '%workbench start --engine ray'", "on ray"),

@@ -16,6 +16,15 @@ ANSWERS = Answers(
         "later": "guess = 12",
         "list": 'guess = "copy"',
     },
+    mistaken={
+        "put": 'guess = "neither"',
+        "read": 'guess = "copy"',
+        "same": 'guess = "same object"',
+        "view": 'guess = "copy"',
+        "cow": "guess = 2",
+        "later": "guess = 24",
+        "list": 'guess = "shared"',
+    },
     right={
         "one_copy": "%get futures",
         # what the error advises: the kernel's `futures` is the halved one from then on
@@ -32,7 +41,7 @@ ANSWERS = Answers(
             Wrong("%put whole --name futures\ndel futures, whole", "no variable `futures`"),
         ],
         "own_copy": [
-            Wrong("mean_worth = 10_000 * futures.prod(axis=0).mean() / 2", "no cell on a worker"),
+            Wrong("mean_worth = 10_000 * futures.prod(axis=0).mean() / 2", "has failed"),
             Wrong(f"%%remote --wait\nmine = futures\n{WORTH}", "wasn't bad", "almost"),
             Wrong(f"%%remote --wait\nmine = futures / 2\n{WORTH}", "was to come out", "almost"),
         ],

@@ -12,6 +12,11 @@ ANSWERS = Answers(
         "submit": "guess = measured.answer",  # below a tenth of a second, on a quiet machine
         "shared": 'guess = " Shared"',
     },
+    mistaken={
+        "drawer": 'guess = "kernel"',
+        "submit": "guess = measured.answer * 3 + 1",
+        "shared": 'guess = "copy"',
+    },
     right={
         "in_background": f"%%remote\n{DAY}",
         "bring_back": "%get day\nmost_sun = day.max()",
@@ -21,13 +26,14 @@ ANSWERS = Answers(
     wrong={
         "in_background": [
             Wrong("del day", "No background cell has assigned"),
-            Wrong(f"%%remote\n{DAY}raise ValueError", "it failed", "almost"),
+            Wrong(f"%%remote\n{DAY}raise ValueError", "it has failed", "almost"),
         ],
         "bring_back": [
             Wrong("most_sun = day", "still a ref"),
             Wrong("kept, day, most_sun = day, None, 10", "is no array"),
             Wrong("day = kept\n%get day\nmost_sun = day", "is an array"),
             Wrong("most_sun = day.mean()", "differs from that"),
+            Wrong("most_sun = 'ten'", "`most_sun` has another shape than asked for .ValueError"),
         ],
         "each_hour": [
             Wrong("share = [sunlit(land, 12).mean()] * 11", "one hour only"),
@@ -36,7 +42,12 @@ ANSWERS = Answers(
                 "ran 10 times",
                 "almost",
             ),
-            Wrong("%%remote --map hour=range(7, 18)\nshare = hour / 0", "failed"),
+            Wrong(
+                "%%remote --map hour=range(0, 11)\nshare = sunlit(land, hour).mean()",
+                "isn't what the hours",
+                "almost",
+            ),
+            Wrong("%%remote --map hour=range(7, 18)\nshare = hour / 0", "has failed"),
         ],
         "repair": [
             Wrong("steepest = 100", "no background cell made it|failed"),

@@ -16,7 +16,7 @@ class Album:
 
 album = Album.remote()
 film = wb.put(fade())
-moth = film.hex()
+moth_in_album = film.hex()
 wb.get(album.add.remote(film))
 del film
 {}
@@ -24,7 +24,7 @@ del film
 
 THUMBNAIL = """
 film = wb.put(fade())
-moth = film.hex()
+moth_in_slice = film.hex()
 thumbnail = {}
 del film
 """
@@ -45,17 +45,34 @@ ANSWERS = Answers(
         "dead": "guess = 0",
         "spill": "guess = 1",
     },
+    mistaken={
+        "output": "guess = 0",
+        "slice": "guess = 1",
+        "pickled": "guess = 0",
+        "traceback": "guess = 0",
+        "actor": "guess = 1",
+        "dead": "guess = 11",
+        "spill": "guess = 3",
+    },
     wrong={
         "output_let_go": [
             Wrong("import gc; gc.collect()", r"11\.1 MB are still .*arrays in this notebook"),
             Wrong("%free $moth", "still in the store"),
+            Wrong("kept, moth = moth, 3", "`moth` is the id of no object"),
+            Wrong("moth = '0' * 16", "the id of no object"),
+            Wrong("moth = f'{int(kept, 16) + 10**6:016x}'", "the id of no object"),
+            Wrong("moth = kept", "still in the store"),
         ],
         "slice_let_go": [
             Wrong("import gc; gc.collect()", r"thumbnail\.__closure__"),
             Wrong(THUMBNAIL.format("lambda: None"), "no picture", "almost"),
             Wrong(THUMBNAIL.format("None"), "no picture", "almost"),
         ],
-        "pickled_let_go": [Wrong("import gc; gc.collect()", "ref pickled at Cell In")],
+        "pickled_let_go": [
+            Wrong("import gc; gc.collect()", "ref pickled at Cell In"),
+            Wrong("kept, moth_in_file = moth_in_file, 3", "`moth_in_file` is the id of no object"),
+            Wrong("moth_in_file = kept", "ref pickled at Cell In"),
+        ],
         "traceback_let_go": [
             Wrong("import gc; gc.collect()", r"`pictures` in brightest\(\), kept by"),
             Wrong("gc.disable()\n1 / 0", "refers only to itself", "almost"),
@@ -77,7 +94,7 @@ ANSWERS = Answers(
     right={
         "output_let_go": PASTED,
         "slice_let_go": THUMBNAIL.format("thumbnail_of(wb.get(film)[-1].copy())"),
-        "pickled_let_go": "%free $moth",
+        "pickled_let_go": "%free $moth_in_file",
         "traceback_let_go": "import gc\ngc.enable()\ngc.collect()",
         "actor_let_go": ALBUM.format(".copy()", ""),
         "moved": "plain, shown, pinned = [wb.put(fade()) for _ in range(3)]\n"

@@ -69,6 +69,13 @@ ANSWERS = Answers(
         "helper": 'guess = "Stopwatch"',
         "home": 'guess = "two signs"',
     },
+    mistaken={
+        "parts": 'guess = "one"',
+        "lock": 'guess = "the same lock"',
+        "registry": 'guess = "only the notebook"',
+        "helper": 'guess = "PackedStopwatch"',
+        "home": 'guess = "the same sign"',
+    },
     right={
         "find_it": "culprit = wb.inspect_serializability(shelf, 'shelf').failures[0].path",
         "lock_in_a_class": LOGBOOK.format(lock=LOCK, made="Logbook, (self.notes,)"),
@@ -79,6 +86,7 @@ ANSWERS = Answers(
     },
     wrong={
         "find_it": [
+            Wrong("culprit = 'shelf'", "as a whole is more than the one part", "almost"),
             Wrong("culprit = \"shelf['SNOWMAN']\"", "can be pickled, or isn't there"),
             Wrong(
                 "culprit = wb.inspect_serializability(shelf, 'shelf').failures[0].path\n"
@@ -125,6 +133,8 @@ ANSWERS = Answers(
                 HOME.format(add="pass", home="Home()").replace("@wb.remote", ""),
                 "no worker can call it",
             ),
+            Wrong(HOME.format(add="pass", home="Home.remote()").replace("Home", "House"),
+                  "no actor of the class `Home`"),
             Wrong(HOME.format(add="pass", home="Home"), "No actor runs yet", "almost"),
             Wrong(HOME.format(add="self.connect()", home="Home.remote()"), "counts 1 more",
                   "almost"),

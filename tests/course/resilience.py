@@ -33,17 +33,33 @@ wb.put("hello", name="greeting")
 '''], check=True)
 """
 
+GREETER = """
+@wb.remote
+class Greeter:
+    def greet(self):
+        return wb.put("hello", name="greeting")
+
+greeter = Greeter.remote()
+ref = wb.get(greeter.greet.remote())
+"""
+
 ANSWERS = Answers(
     guesses={
         "restart": "guess = 1\n%put guess",
         "flood": "guess = 'goes on'\n%put guess",
         "share": "guess = 'shared'",
     },
+    mistaken={
+        "restart": "guess = 2",
+        "flood": 'guess = "stops"',
+        "share": 'guess = "copy"',
+    },
     wrong={
         "restarted": [Wrong("%reset -f in", "still the kernel that ran the cells above")],
         "went_on": [
             Wrong("del flood", "has no variable `flood`"),
             Wrong("flood = wb.put(1)", "is no list yet"),
+            Wrong("flood = []", "`flood` has another shape than asked for"),
             Wrong("flood = [(time.time(), 300, 0)]", "began in this kernel", "almost"),
             Wrong("flood = [(0, 300, 0), (1, 400, 0)]", "had ended before", "almost"),
         ],
@@ -55,6 +71,7 @@ ANSWERS = Answers(
                 "a worker of this notebook",
                 "almost",
             ),
+            Wrong(GREETER, "a worker of this notebook", "almost"),
         ],
     },
     right={

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.course.answers import Answers, Wrong
+from tests.course.answers import OTHER, Answers, Wrong
 
 AT_ONCE = """
 cups = [Cup.remote(1) for _ in range({})]
@@ -79,33 +79,50 @@ thread.join()
 
 ANSWERS = Answers(
     guesses={
-        "spoon": "guess = '6 s'",
-        "leborn": "guess = '0 s'",
-        "two": "guess = '2 s'",
+        "spoon": "guess = measured.answer",
+        "leborn": "guess = measured.answer",
+        "two": "guess = measured.answer",
         "state": "guess = 0",
         "stream": "guess = 'first'",
         "crash": "guess = 'tea'",
         "loop": "guess = 20",
     },
+    mistaken={
+        "spoon": OTHER,
+        "leborn": OTHER,
+        "two": OTHER,
+        "state": "guess = 10",
+        "stream": 'guess = "last"',
+        "crash": 'guess = "error"',
+        "loop": "guess = 1",
+    },
     wrong={
         "at_once": [
             Wrong("cups = [Cup.remote(1), Cup.remote(1)]", "Not all cups were stirred"),
+            Wrong("cups = cup", "`cups` has another shape than asked for"),
             Wrong("cups = []", "`cups` has 0 cups"),
         ],
         "counter": [
             Wrong("bar, bill = None, list(range(1, 11))", "no actor that lives"),
+            Wrong(BAR.format("+", 5), "`bill` has another shape than asked for"),
             Wrong(BAR.format("+", "[bar.serve.remote() for _ in range(10)]"), "refs", "almost"),
             Wrong(BAR.format("+", "wb.get([bar.serve.remote()])"), r"`bill` is \[1\]"),
             Wrong(BAR.format("*", "list(range(1, 11))"), "next call gave 0", "almost"),
         ],
         "asked_again": [
             Wrong("sugar = 'sugar'", "is no ref"),
+            Wrong("sugar = wb.put('sugar')", "no task has made it"),
             Wrong("sugar = ask_shop.options(max_retries=5).remote(Tries.remote())", "has failed"),
             Wrong("sugar = fragile.remote(Tries.remote())", "brought 'tea'", "almost"),
         ],
         "comes_back": [
             Wrong("cup = None", "is no actor"),
             Wrong(TEA_CUP.format("", ""), "it never fell", "almost"),
+            Wrong(
+                TEA_CUP.format("", "fallen = cup.fall.remote()\ncup = TeaCup.remote()"),
+                "another one fell",
+                "almost",
+            ),
             Wrong(TEA_CUP.format("", "wb.kill(cup)"), "The cup doesn't answer: .*kill"),
         ],
         "defined_once": [

@@ -48,7 +48,16 @@ ANSWERS = Answers(
         "lists": 'guess = "same object"',
         "function": "guess = 21",
         "slice": 'guess = "the slice"',
-        "prices": 'guess = ["array", "list of numbers", "list of texts", "list of dicts"]',
+        "prices": "guess = measured.answer",  # as the clock has it
+    },
+    mistaken={
+        "stream": 'guess = "about 1000000"',
+        "ninety-nine": 'guess = "110 MB"',
+        "view": 'guess = "shared"',
+        "lists": 'guess = "another object"',
+        "function": 'guess = 0',
+        "slice": 'guess = "the whole array"',
+        "prices": 'guess = measured.answer[::-1]',
     },
     right={
         "lean_parcel": 'parcel = {"codes": codes, "unicode": "15"}\n%put parcel',
@@ -62,7 +71,7 @@ ANSWERS = Answers(
         ),
         "one_function": LOOK_UP.format(arguments="query, names", given="query, stored_names"),
         "cheap_table": (
-            'texts = {"sign": "string[pyarrow]", "name": "string[pyarrow]", "kind": "category"}\n'
+            'texts = dict.fromkeys(("word", "way", "kind"), "category")\n'
             "signs = signs.astype(texts)\n%put signs"
         ),
     },
@@ -127,9 +136,10 @@ ANSWERS = Answers(
             Wrong("del look_up, look_ups", "none can be called"),
         ],
         "cheap_table": [
-            Wrong('less = signs.drop(columns="name")\n%put --name signs less', "lost the column"),
-            Wrong('signs["name"] = signs["name"].astype("string[pyarrow]")\n%put signs',
-                  "`sign` is still", "almost"),
+            Wrong('less = signs.drop(columns="word")\n%put --name signs less', "lost the column"),
+            Wrong('less = signs.assign(word="x")\n%put --name signs less', "all rows and words"),
+            Wrong('signs["word"] = signs["word"].astype("category")\n%put signs',
+                  "`way` is still", "almost"),
         ],
     },
 )  # fmt: skip

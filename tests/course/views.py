@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from tests.course.answers import Answers, Wrong
+from tests.course.answers import OTHER, Answers, Wrong
 
 ANSWERS = Answers(
     guesses={
         "put": "guess = 'live'",
         "del": "guess = 'reusable'",
         "pins": "guess = 0.92",
-        "costs": "guess = 'texts'",
+        "costs": "guess = measured.answer",
+    },
+    mistaken={
+        "put": 'guess = "reusable"',
+        "del": 'guess = "available"',
+        "pins": "guess = 0",
+        "costs": OTHER,
     },
     wrong={
         "row_gone": [
             Wrong("import gc; gc.collect()", "`first`; arrays in this notebook: `one_row`"),
+            Wrong("kept, popped = popped, 7", "`popped` is the id of no object"),
+            Wrong("popped = kept", "What keeps the object"),
             Wrong("del first", "What keeps the object: .*one_row", "almost"),
         ],
         "put_once": [
             Wrong("stored = [wb.put(weights)]", "has 1 ref"),
             Wrong("stored = [darker[0]] * 3", "is not `weights`", "almost"),
+            Wrong("stored = [wb.put(weights + 1)] * 3", "is not `weights`", "almost"),
         ],
         "running": [
             Wrong("%%remote --name yours\nanswer = 42", "no row `mine`"),

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import pytest
+
 import workbench as wb
 from workbench.course import progress
 from workbench.engines.base import Abilities, Engine
+from workbench.serialization.codec import describe
 
 
 class Unpinned:
@@ -47,3 +50,37 @@ def test_where_nothing_can_be_pinned_a_check_still_answers(session: Engine) -> N
     assert progress.note(unpinned, ["a"]) == {"a"}
     assert progress.done(session) == frozenset()
     assert own(session) == []
+
+
+class Overtaken:
+    """A session in which another notebook notes something between every search and get."""
+
+    def __init__(self, engine: Engine, others: list[str]) -> None:
+        self._engine = engine
+        self._others = others
+
+    def get(self, refs: Any, *args: Any) -> Any:
+        if self._others:
+            progress.note(self._engine, [self._others.pop()])
+            self._engine.settle()
+        return self._engine.get(refs, *args)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+
+@pytest.mark.parametrize("times", [1, 20])
+def test_two_notebooks_may_note_at_once(session: Engine, times: int) -> None:
+    try:
+        progress.note(session, ["first"])
+        others = [f"other {number}" for number in range(times)]
+        progress.note(cast(Engine, Overtaken(session, list(others))), ["mine"])
+        assert {"first", "mine", others[-1]} <= progress.done(session)
+    finally:
+        session.free([session.borrow(record.id) for record in session.snapshot().objects])
+
+
+def test_a_class_of_that_name_elsewhere_is_nobodys_but_its_owners() -> None:
+    theirs = type("Progress", (), {"__module__": "workbench.course.progress"})
+    assert describe(theirs()) == "Progress"
+    assert describe(progress.Progress()) == "Workbench's Progress"

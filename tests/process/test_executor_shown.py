@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import traceback
@@ -54,6 +55,17 @@ def test_a_traceback_shows_a_person_s_lines_and_one_of_ours(
     assert len(mine) == 2, lines  # `shown`, and the call
     assert len(ours) <= 1, lines
     assert len(lines) < 25
+
+
+def test_an_error_that_the_caller_handles_keeps_its_frames(session: Engine) -> None:
+    future = wb.Executor().submit(fails, 7)
+    try:
+        json.loads("{")
+    except ValueError as handled:
+        before = len(traceback.extract_tb(handled.__traceback__))
+        with pytest.raises(LookupError):
+            future.result()
+        assert len(traceback.extract_tb(handled.__traceback__)) == before > 1  # noqa: PT017
 
 
 def test_a_person_s_frames_stay_in_a_traceback(session: Engine) -> None:

@@ -135,6 +135,10 @@ CALLS = """
             swallowed += 1  # CPython does so in a finalizer that is written in Python
         except KeyboardInterrupt:
             pass
+        except RuntimeError as error:  # CPython's own: Ctrl-C within `Condition.wait`
+            if "un-acquired lock" not in str(error):
+                raise
+            assert isinstance(error.__context__, KeyboardInterrupt)
         interrupted[each.__name__] += 1
         for ref in blocking:
             wb.cancel(ref)

@@ -83,6 +83,21 @@ def test_one_that_was_freed_is_stored_again(session: Engine) -> None:
     assert same(wb.get(arguments.ref_of(session, value)), value)
 
 
+@pytest.mark.parametrize("is_put", [False, True])
+def test_one_that_is_freed_once_it_was_compared_is_stored_again(
+    session: Engine, is_put: bool
+) -> None:
+    value, arguments = KINDS["rows"](), SharedArguments()
+    put = wb.put(value) if is_put else None
+    for _ in range(2):
+        arguments.begin()
+        ref = arguments.ref_of(session, value)
+    assert put is None or ref is put
+    session.free([ref])
+    arguments.begin()
+    assert same(wb.get(arguments.ref_of(session, value)), value)
+
+
 PUT: dict[str, Callable[[], Any]] = {
     **KINDS,
     "table": lambda: pd.DataFrame({"a": np.arange(N), "b": np.arange(N) / 2}),

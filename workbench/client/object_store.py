@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -46,7 +47,7 @@ class ObjectStore:
         self._generators = base.generators
         self._check_refs = base.check_refs
         # Large ones, by their address. Nothing is done when one dies: another has its address.
-        self._put: dict[int, tuple[weakref.ref[Any], int]] = {}
+        self._put: OrderedDict[int, tuple[weakref.ref[Any], int]] = OrderedDict()
 
     # -- putting ------------------------------------------------------------------------------
 
@@ -68,7 +69,7 @@ class ObjectStore:
         except TypeError:  # nobody could tell its end
             return
         if len(self._put) > MOST:
-            del self._put[next(iter(self._put))]
+            self._put.popitem(last=False)  # in one step: other threads put, too
 
     def put_from(self, value: Any) -> ObjectRef | None:
         found, id_ = self._put.get(id(value), (None, 0))

@@ -63,7 +63,11 @@ def no_file(live: Live) -> Outcome:
     needs=("line",),
 )
 def line(live: Live) -> Outcome:
-    words = shlex.split(str(live["line"]))
+    words = [
+        word
+        for given in shlex.split(str(live["line"]))
+        for word in (given.split("=", 1) if given.startswith("--") else [given])
+    ]
     if words[:2] != ["%workbench", "start"]:
         return wrong("`line` doesn't begin with `%workbench start`.")
     options = dict(zip(words[2::2], words[3::2], strict=False))

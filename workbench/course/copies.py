@@ -6,7 +6,16 @@ import math
 from typing import Any
 
 from workbench.course import measure
-from workbench.course.exercises import Lesson, Live, Outcome, almost, exercise, right, wrong
+from workbench.course.exercises import (
+    Lesson,
+    Live,
+    Outcome,
+    almost,
+    exercise,
+    not_done,
+    right,
+    wrong,
+)
 from workbench.ref import ObjectRef
 from workbench.report.format import human_bytes
 
@@ -54,10 +63,12 @@ def one_copy(live: Live) -> Outcome:
 )
 def own_copy(live: Live) -> Outcome:
     """Whether a worker halved a copy, and the stored array is as it was."""
-    found, stored = live.fetched(live["mean_worth"]), live.value("futures")
     job = live.assigning("mean_worth")
-    if job is None or job.state != "done":
+    if job is None:
         return wrong("`mean_worth` is there, but no cell on a worker has made it.")
+    if unfinished := not_done(job, "mean_worth"):
+        return unfinished
+    found, stored = live.fetched(live["mean_worth"]), live.value("futures")
     if stored[0].mean() < 0.75:
         return wrong("The first row of the store's `futures` is halved. Run the notebook's second "
                      "cell and `%put futures` to have it back.")  # fmt: skip
@@ -80,6 +91,7 @@ def own_copy(live: Live) -> Outcome:
     ),
     docs="howto/share-between-notebooks.md",
     page="Share data between notebooks",
+    subject="plan",
 )
 def put_again(live: Live) -> Outcome:
     """Whether the store has ``plan`` as the kernel has it."""

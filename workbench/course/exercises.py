@@ -11,8 +11,10 @@ from workbench.core.snapshot import JobRecord, ObjectRecord, Snapshot
 from workbench.course.measure import settled
 from workbench.course.words import Said, say
 from workbench.engines.base import Engine
+from workbench.errors import WorkbenchError
 from workbench.ref import ObjectRef
 from workbench.report.facts import is_internal
+from workbench.report.processes import Processes
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,31 @@ def wrong(template: str, **values: Any) -> Outcome:
 def untouched(template: str = "", **values: Any) -> Outcome:
     """Nothing has been tried yet."""
     return Outcome("untouched", say(template or "The cell above waits for you.", **values))
+
+
+class RefusedError(Exception):
+    """What a look has come upon on its way, where no more can be said than this."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(str(outcome.sentence))
+        self.outcome = outcome
+
+
+def not_done(job: JobRecord, name: str) -> Outcome | None:
+    """What is to be said of a background cell that hasn't come to its end; None if it has."""
+    match job.state:
+        case "done":
+            return None
+        case "failed":
+            return wrong("The last background cell that makes `{name}` has failed.", name=name)
+        case "stopped":
+            return wrong("The last background cell that makes `{name}` was stopped.", name=name)
+        case "queued":
+            return wrong("The cell that makes `{name}` hasn't begun: ask again when it is done.",
+                         name=name)  # fmt: skip
+        case _:
+            return wrong("The cell that makes `{name}` is still running: ask again when it is "
+                         "done.", name=name)  # fmt: skip
 
 
 class Live:
@@ -75,6 +102,17 @@ class Live:
     def stored(self, name: str) -> ObjectRecord | None:
         """The object of that name in the store."""
         return next((each for each in self.objects if name in each.names), None)
+
+    def had(self, id: Any) -> bool:
+        """Whether this process has made an object of that id, as ``ref.hex()`` gives it."""
+        try:
+            number = int(id, 16)
+        except (TypeError, ValueError):
+            return False
+        later, _ = self.engine.put(None)  # ids count what a process has made
+        makers = Processes(self.engine.snapshot())
+        maker = makers.made_by(number)
+        return maker is not None and maker == makers.made_by(later.id) and number < later.id
 
     def assigning(self, name: str) -> JobRecord | None:
         """The last background cell that assigns a name, or will; also one with ``--wait``."""
@@ -118,6 +156,8 @@ class Exercise:
     needs : tuple of str
         Variables that the exercise's cell assigns: while one is missing, or ``...``, nothing has
         been tried.
+    subject : str
+        The variable that is named if the look can't make anything of it; the last of ``needs``.
     """
 
     name: str
@@ -126,6 +166,7 @@ class Exercise:
     docs: str
     page: str
     needs: tuple[str, ...] = ()
+    subject: str = ""
 
     def ask(self, live: Live) -> Outcome:
         """How it is now. Whatever the look raises is an answer too."""
@@ -134,19 +175,31 @@ class Exercise:
                 return untouched("`{name}` has no value yet: its cell waits for you.", name=name)
         try:
             return self.look(live)
+        except RefusedError as refused:
+            return refused.outcome
         except Exception as error:
-            return wrong(
-                "This can't be checked: {kind}: {error}", kind=type(error).__name__, error=error
-            )
+            kind, subject = type(error).__name__, self.subject or "".join(self.needs[-1:])
+            if isinstance(error, SHAPES) and not isinstance(error, WorkbenchError) and subject:
+                return wrong("`{name}` has another shape than asked for ({kind}: {error}).",
+                             name=subject, kind=kind, error=error)  # fmt: skip
+            return wrong("This can't be checked: {kind}: {error}", kind=kind, error=error)
+
+
+SHAPES = AttributeError, LookupError, TypeError, ValueError
+"""What Python raises of a value that isn't made as expected."""
 
 
 def exercise(
-    hints: tuple[str, str, str], docs: str, page: str, needs: Sequence[str] = ()
+    hints: tuple[str, str, str],
+    docs: str,
+    page: str,
+    needs: Sequence[str] = (),
+    subject: str = "",
 ) -> Callable[[Look], Exercise]:
     """Make an exercise of the function that looks, under its name; see `Exercise`."""
 
     def made(look: Look) -> Exercise:
-        return Exercise(look.__name__, look, hints, docs, page, tuple(needs))
+        return Exercise(look.__name__, look, hints, docs, page, tuple(needs), subject)
 
     return made
 

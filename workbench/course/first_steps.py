@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from workbench.course.exercises import Lesson, Live, Outcome, almost, exercise, right, wrong
+from workbench.course.exercises import (
+    Lesson,
+    Live,
+    Outcome,
+    almost,
+    exercise,
+    not_done,
+    right,
+    wrong,
+)
 from workbench.ref import ObjectRef
 
-HOURS = 11
-"""From 7 to 17."""
+HOURS = range(7, 18)
 
 
 def _is_array(value: Any) -> bool:
@@ -32,7 +41,8 @@ def in_background(live: Live) -> Outcome:
             return wrong("`day` is there, and no background cell made it: your kernel did.")
         return wrong("No background cell has assigned `day`.")
     if job.state in ("failed", "stopped"):
-        return almost("A background cell began to make `day`, but it {state}.", state=job.state)
+        return almost("A background cell began to make `day`, but it {state}.",
+                      state="has failed" if job.state == "failed" else "was stopped")  # fmt: skip
     return right("A worker makes `day`, in the background: {cell}.", cell=job.name)
 
 
@@ -72,22 +82,31 @@ def bring_back(live: Live) -> Outcome:
     ),
     docs="reference/remote.md",
     page="Cells in the background: once for each item",
+    subject="share",
 )
 def each_hour(live: Live) -> Outcome:
     """Whether a background cell ran once for each hour, and assigned ``share``."""
     job = live.assigning("share")
     if job is None:
         return wrong("No background cell has assigned `share`.")
-    if job.state in ("failed", "stopped"):
-        return wrong("The last background cell that makes `share` {state}.", state=job.state)
+    if unfinished := not_done(job, "share"):
+        return unfinished
     if job.size == 1:
         return wrong("The cell that makes `share` ran for one hour only.")
-    if job.size != HOURS:
+    if job.size != len(HOURS):
         return almost(
             "The cell that makes `share` ran {size} times; from 7 to 17 there are {hours} hours.",
             size=job.size,
-            hours=HOURS,
+            hours=len(HOURS),
         )
+    land, sunlit = live.fetched(live["land"]), live["sunlit"]
+    shares = [float(live.fetched(each)) for each in live.fetched(live["share"])]
+    if not all(
+        math.isclose(share, sunlit(land, hour).mean(), rel_tol=1e-6)
+        for share, hour in zip(shares, HOURS, strict=True)
+    ):
+        return almost("The cell that makes `share` ran {size} times, but `share` isn't what the "
+                      "hours from 7 to 17 give.", size=job.size)  # fmt: skip
     return right("The workers ran {cell} {size} times, once for each hour.",
                  cell=job.name, size=job.size)  # fmt: skip
 
@@ -104,11 +123,12 @@ def each_hour(live: Live) -> Outcome:
 )
 def repair(live: Live) -> Outcome:
     """Whether ``steepest`` is the largest difference between neighbours in a row."""
-    job, land, steepest = live.assigning("steepest"), live["land"], live.fetched(live["steepest"])
+    job = live.assigning("steepest")
     if job is None:
         return wrong("`steepest` is there, but no background cell made it.")
-    if job.state != "done":
-        return wrong("The last background cell that makes `steepest` {state}.", state=job.state)
+    if unfinished := not_done(job, "steepest"):
+        return unfinished
+    land, steepest = live.fetched(live["land"]), live.fetched(live["steepest"])
     expected = float((land[:, 1:] - land[:, :-1]).max())
     if float(steepest) != expected:
         return almost("{found} m isn't the largest rise in one step to the right.", found=steepest)

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from workbench.core.snapshot import Account, ObjectRecord
-from workbench.course.exercises import Lesson, Live, Outcome, almost, exercise, right, wrong
+from workbench.course.exercises import (
+    Lesson,
+    Live,
+    Outcome,
+    RefusedError,
+    almost,
+    exercise,
+    right,
+    wrong,
+)
 from workbench.report.format import human_bytes
 from workbench.report.why import why
 
@@ -13,8 +22,11 @@ SMALL = 1_000_000
 """Bytes: what is smaller isn't looked for."""
 
 
-def _record(live: Live, variable: str = "moth") -> ObjectRecord | None:
-    """The object whose id the variable has; None if it is gone."""
+def _record(live: Live, variable: str) -> ObjectRecord | None:
+    """The object whose id the variable has; None if it is gone; refused if it never was."""
+    if not live.had(live[variable]):
+        sentence = "`{name}` is the id of no object that was here: run the cells above again."
+        raise RefusedError(wrong(sentence, name=variable))
     return next((each for each in live.objects if f"{each.id:016x}" == live[variable]), None)
 
 
@@ -55,7 +67,7 @@ def _is_alive(live: Live, handle: object) -> bool:
     needs=("moth",),
 )
 def output_let_go(live: Live) -> Outcome:
-    record = _record(live)
+    record = _record(live, "moth")
     if record is None:
         return right("The film is gone, and its memory is free: no output keeps it.")
     return _still_here(live, record)
@@ -69,10 +81,10 @@ def output_let_go(live: Live) -> Outcome:
     ),
     docs=PAGE[0],
     page=PAGE[1],
-    needs=("moth", "thumbnail"),
+    needs=("moth_in_slice", "thumbnail"),
 )
 def slice_let_go(live: Live) -> Outcome:
-    record = _record(live)
+    record = _record(live, "moth_in_slice")
     if record is not None:
         return _still_here(live, record)
     thumbnail = live["thumbnail"]
@@ -85,16 +97,16 @@ def slice_let_go(live: Live) -> Outcome:
 @exercise(
     hints=(
         "No variable has the ref. Ask for the object by its id.",
-        "`%why $moth` says where the ref was pickled. Workbench can't know whether somebody has"
-        " a copy of that file, so you have to decide.",
-        "In the cell above this check, write `%free $moth`, and run it.",
+        "`%why $moth_in_file` says where the ref was pickled. Workbench can't know whether"
+        " somebody has a copy of that file, so you have to decide.",
+        "In the cell above this check, write `%free $moth_in_file`, and run it.",
     ),
     docs="memory.md#when-an-object-goes",
     page="Memory: when an object goes",
-    needs=("moth",),
+    needs=("moth_in_file",),
 )
 def pickled_let_go(live: Live) -> Outcome:
-    record = _record(live)
+    record = _record(live, "moth_in_file")
     if record is None:
         return right("The film is gone: you have said that nobody will load the ref again.")
     return _still_here(live, record)
@@ -103,16 +115,16 @@ def pickled_let_go(live: Live) -> Outcome:
 @exercise(
     hints=(
         "The error is shown, and then it is kept: its traceback has the function's variables.",
-        "`%why $moth` names the variable, the function, and code that empties its frame.",
+        "`%why $moth_in_error` names the variable, the function, and code that empties its frame.",
         "In the cell above this check, paste the code that `%why` shows under `to let go`: it"
         " begins with `import sys`. Run the cell.",
     ),
     docs=PAGE[0],
     page=PAGE[1],
-    needs=("moth",),
+    needs=("moth_in_error",),
 )
 def traceback_let_go(live: Live) -> Outcome:
-    record = _record(live)
+    record = _record(live, "moth_in_error")
     if record is None:
         return right("The film is gone: the traceback doesn't keep it any more.")
     account = _account(live, record)
@@ -127,16 +139,16 @@ def traceback_let_go(live: Live) -> Outcome:
 
 @exercise(
     hints=(
-        "`%why $moth` says in which process the film is kept, and by which attribute.",
+        "`%why $moth_in_album` says in which process the film is kept, and by which attribute.",
         "The album needs one picture. It can keep a copy of that, as `thumbnail` did.",
         "In the cell above this check, write `self.cover = film[0].copy()`, and run it.",
     ),
     docs=PAGE[0],
     page=PAGE[1],
-    needs=("moth", "album"),
+    needs=("moth_in_album", "album"),
 )
 def actor_let_go(live: Live) -> Outcome:
-    record = _record(live)
+    record = _record(live, "moth_in_album")
     alive = _is_alive(live, live["album"])
     if record is not None:
         return _still_here(live, record)

@@ -220,7 +220,7 @@ def settled(engine: Engine) -> Snapshot:
         time.sleep(0.02)
 
 
-ENDING = 3.0
+ENDING = 20.0
 """Seconds that are waited at most for the processes of actors that end just now."""
 
 
@@ -273,6 +273,24 @@ def seconds() -> Iterator[Measurement]:
     yield found
     found.answer = time.perf_counter() - began
     found.rows = [(say("time"), human_seconds(found.answer))]
+
+
+def nearest(seconds: float, choices: tuple[str, ...]) -> str:
+    """Which of these times is nearest to the measured one.
+
+    Parameters
+    ----------
+    seconds : float
+        As it was measured.
+    choices : tuple of str
+        As ``"2 s"``.
+
+    Returns
+    -------
+    str
+        One of them.
+    """
+    return min(choices, key=lambda choice: abs(seconds - float(choice.partition(" ")[0])))
 
 
 def answer(value: Any, facts: Mapping[str, Any], choices: tuple[str, ...] = ()) -> Measurement:

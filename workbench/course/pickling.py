@@ -51,7 +51,9 @@ def find_it(live: Live) -> Outcome:
     if given == found:
         return right("Yes: there is a {type} at `shelf{path}`, and all else can be pickled.",
                      type=failure.type, path=found)  # fmt: skip
-    if given and found.startswith(given):
+    if not given:
+        return almost("It is in `shelf`, but `shelf` as a whole is more than the one part.")
+    if found.startswith(given):
         return almost("It is in `shelf{path}`, but that is more than the one part.", path=given)
     return wrong("What is at `shelf{path}` can be pickled, or isn't there.", path=given)
 
@@ -185,6 +187,10 @@ def a_home(live: Live) -> Outcome:
             return almost("`home` is the class. No actor runs yet: who starts one?")
         return wrong("`home` is of type {type}, in your kernel: no worker can call it.",
                      type=type(home).__name__)  # fmt: skip
+
+    number = getattr(getattr(home, "_ref", None), "id", None)
+    if not any(each.id == number and each.cls == "Home" for each in live.snapshot.actors):
+        return wrong("`home` is no actor of the class `Home`.")
 
     def call(method: Any) -> Any:
         return live.engine.get([method.remote("TEST SIGN")], SECONDS, False)[0]

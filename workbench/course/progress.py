@@ -1,15 +1,18 @@
 """Which exercises are done: kept in the session, so that it outlives the notebook's kernel.
 
-One small object without a name, pinned, and of a type that `serialization.codec.describe` counts
-among Workbench's own: lists and counts of objects leave it out.
+One small object without a name, pinned, and of a class marked as Workbench's own: lists and counts
+of objects leave it out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import ClassVar
 
 from workbench.engines.base import Engine
+from workbench.errors import ObjectFreedError
 from workbench.ref import ObjectRef
 from workbench.report.format import OWN
 
@@ -18,7 +21,13 @@ from workbench.report.format import OWN
 class Progress:
     """The names of the exercises that are done."""
 
+    __workbench_own__: ClassVar[bool] = True  # `serialization.codec.describe` asks for that
+
     done: frozenset[str] = frozenset()
+
+
+ATTEMPTS = 5
+"""So often another notebook may put its own in place of what was found, before it is read."""
 
 
 def _kept(engine: Engine) -> list[ObjectRef]:
@@ -26,18 +35,29 @@ def _kept(engine: Engine) -> list[ObjectRef]:
     return [engine.borrow(record.id) for record in found if record.pinned]
 
 
+def _read(engine: Engine) -> tuple[list[ObjectRef], frozenset[str]]:
+    """What is kept, and the exercises in it. Nothing if others are quicker each time: what they
+    keep stays."""
+    for _ in range(ATTEMPTS):
+        with suppress(ObjectFreedError):
+            kept = _kept(engine)
+            known = engine.get(kept, None, False)
+            return kept, frozenset[str]().union(*(each.done for each in known))
+    return [], frozenset()
+
+
 def done(engine: Engine) -> frozenset[str]:
     """The exercises that are done in this session, in whatever notebook."""
-    return frozenset[str]().union(*(each.done for each in engine.get(_kept(engine), None, False)))
+    return _read(engine)[1]
 
 
 def note(engine: Engine, names: Iterable[str]) -> frozenset[str]:
     """These are done too. Returns all. Where nothing can be pinned, it isn't kept."""
-    before = _kept(engine)
-    known = done(engine)
+    before, known = _read(engine)
     now = known.union(names)
     if now != known and not engine.can.pin:
         ref, _ = engine.put(Progress(now))
         engine.pin(ref, True)
-        engine.free(before)
+        with suppress(ObjectFreedError):
+            engine.free(before)
     return now

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.course.exercises import Lesson, Live, Outcome, almost, exercise, right, wrong
-from workbench.report.processes import Processes
+from workbench.report.processes import Processes, is_this_process
 
 PAGE = "sessions.md#after-a-restart-of-the-kernel", "Sessions: after a restart of the kernel"
 
@@ -50,6 +50,7 @@ def restarted(live: Live) -> Outcome:
     ),
     docs=PAGE[0],
     page=PAGE[1],
+    subject="flood",
 )
 def went_on(live: Live) -> Outcome:
     flood: Any = live["flood"]
@@ -86,10 +87,10 @@ def greeting(live: Live) -> Outcome:
     record = live.stored("greeting")
     if record is None:
         return wrong("The store has nothing of the name `greeting`.")
-    maker = Processes(live.snapshot).maker(record.id)
-    if maker.startswith("this "):
+    maker = Processes(live.snapshot).made_by(record.id)
+    if maker is not None and is_this_process(maker):
         return almost("There is a `greeting`, but this notebook itself has put it there.")
-    if maker.startswith("worker "):
+    if maker is not None and maker.role == "worker":
         return almost("There is a `greeting`, but a worker of this notebook has put it there.")
     return right("The other one says: {greeting!r}.", greeting=live.value("greeting"))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any
 
 from workbench.course.measure import Measurement
@@ -13,7 +14,8 @@ from workbench.report.markup import Rich, Table, card, page, title
 from workbench.report.mistyped import did_you_mean
 
 TOLERANCE = 2.0
-"""A guessed number agrees if it is no more than so many times too large or too small,"""
+"""A guess of what isn't a whole number agrees if it is no more than so many times too large or too
+small,"""
 
 AT_ONCE = 0.1
 """or if both numbers are this small: a tenth of a second, or of any other unit."""
@@ -119,10 +121,11 @@ def _refusal(guess: Any, measured: Measurement) -> Said | None:
     if measured.choices:
         words = {_plain(choice) for choice in measured.choices}
         if isinstance(measured.answer, tuple):
-            given = {_plain(each) for each in guess} if isinstance(guess, list | tuple) else None
-            if given != words or len(guess) != len(words):
+            given = guess if isinstance(guess, list | tuple) else ()
+            texts = {_plain(each) for each in given if isinstance(each, str)}
+            if texts != words or len(given) != len(words):
                 return say("Put these in an order: {choices}.", choices=_quoted(measured.choices))
-        elif _plain(guess) not in words:
+        elif not isinstance(guess, str) or _plain(guess) not in words:
             meant = did_you_mean(str(guess), measured.choices)
             return say(
                 "The guess is one of these: {choices}.{meant}",
@@ -137,15 +140,17 @@ def _refusal(guess: Any, measured: Measurement) -> Said | None:
 
 
 def _agree(guess: Any, answer: Any) -> bool:
+    if isinstance(answer, Integral):
+        return bool(guess == answer)
     if _is_number(answer):
         small, large = sorted((abs(guess), abs(answer)))
         alike = (guess < 0) == (answer < 0) and large <= TOLERANCE * small
         return bool(alike or large <= AT_ONCE)
-    return bool(_plain(guess) == _plain(answer))
+    return repr(_plain(guess)) == repr(_plain(answer))  # an array has no truth value
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _plain(value: Any) -> Any:
@@ -163,5 +168,8 @@ def _worded(value: Any, unit: str) -> Said | str:
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value))
     if _is_number(value):
-        return human_seconds(value) if unit == "s" else f"{value:.3g} {unit}".strip()
+        if unit == "s":
+            return human_seconds(float(value))
+        shown = str(value) if isinstance(value, Integral) else f"{value:.3g}"
+        return f"{shown} {unit}".strip()
     return say(value) if isinstance(value, str) and "{" not in value else str(value)

@@ -105,6 +105,9 @@ def counter(live: Live) -> Outcome:
 def asked_again(live: Live) -> Outcome:
     if not isinstance(live["sugar"], ObjectRef):
         return wrong("`sugar` is no ref: it should be what `.remote(...)` returns.")
+    found = live.engine.describe(live["sugar"])
+    if found is not None and found.object.about is not None:  # which tells what a put has cost
+        return wrong("`sugar` is a ref to something that was put: no task has made it.")
     value, error = _answer(live, live["sugar"])
     if error:
         return wrong("The task has failed: {error}", error=error)
@@ -121,7 +124,8 @@ def asked_again(live: Live) -> Outcome:
     ),
     docs=COMING,
     page="Coming from Ray: what is called",
-    needs=("cup",),
+    needs=("cup", "first_pid", "fallen"),
+    subject="cup",
 )
 def comes_back(live: Live) -> Outcome:
     handle = live["cup"]
@@ -133,6 +137,8 @@ def comes_back(live: Live) -> Outcome:
     pids, error = _answer(live, handle.pid.remote())
     if error or pids == live["first_pid"]:
         return almost("The cup answers, but it never fell: it is still the first process.")
+    if live["fallen"].id < handle._ref.id:  # ids count what this notebook has made
+        return almost("The cup answers, but another one fell: run the whole cell above again.")
     return right(
         "The cup is back, in a new process, and needs {needs} stirs: what it knew is gone.",
         needs=needs,

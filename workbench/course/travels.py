@@ -186,27 +186,28 @@ def one_function(live: Live) -> Outcome:
 @exercise(
     hints=(
         "`%cost signs` lists its columns. Which of them are pickled text by text?",
-        "A column of Python texts becomes Arrow's with `.astype('string[pyarrow]')`, or a category "
-        "if few texts come again and again.",
-        "In the cell right above this check, write `signs = signs.astype({'sign': "
-        "'string[pyarrow]', 'name': 'string[pyarrow]', 'kind': 'category'})` before `%put signs`.",
+        "Few texts come again and again. A column of the type `category` has each of them once, "
+        "and for each row a number.",
+        "In the cell right above this check, write `signs = signs.astype({'word': 'category', "
+        "'way': 'category', 'kind': 'category'})` before `%put signs`.",
     ),
     docs="reference/values.md",
     page="What is read where it lies",
+    subject="signs",
 )
 def cheap_table(live: Live) -> Outcome:
-    """Whether less than 300 kB of the stored table is pickled, with all its texts."""
+    """Whether less than 100 kB of the stored table is pickled, with all its texts."""
     record, stored = live.stored("signs"), live.value("signs")
-    names = live["names"][: len(live["some"])]
+    words = [name.split()[0] for name in live["names"][: len(live["some"])]]
     if record is None:
         return wrong("The store has no `signs`: `%put signs`.")
     pickled = human_bytes(_pickled(record))
-    missing = {"sign", "name", "kind", "code"} - set(stored)
+    missing = {"word", "way", "kind", "code"} - set(stored)
     if missing:
         return wrong("The stored `signs` lost the column `{name}`.", name=min(missing))
-    if len(stored) != len(names) or list(stored["name"].iloc[:9]) != names[:9]:
-        return wrong("The stored `signs` haven't all rows and names any more.")
-    if _pickled(record) >= 300_000:
+    if list(stored["word"]) != words:
+        return wrong("The stored `signs` haven't all rows and words any more.")
+    if _pickled(record) >= 100_000:
         objects = [name for name in stored if stored[name].dtype == object]
         if 0 < len(objects) < 3:
             return almost("{pickled} are still pickled: `{name}` is still a column of Python "

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from workbench.core.snapshot import ObjectRecord
-from workbench.course.exercises import Lesson, Live, Outcome, almost, exercise, right, wrong
+from workbench.course.exercises import (
+    Lesson,
+    Live,
+    Outcome,
+    almost,
+    exercise,
+    not_done,
+    right,
+    wrong,
+)
 from workbench.ref import ObjectRef
 from workbench.report.format import count, human_bytes
 from workbench.report.reasons import chips
@@ -29,12 +40,18 @@ def _reasons(live: Live, record: ObjectRecord) -> str:
 )
 def row_gone(live: Live) -> Outcome:
     record = next((each for each in live.objects if f"{each.id:016x}" == live["popped"]), None)
+    if record is None and not live.had(live["popped"]):
+        return wrong("`popped` is the id of no object that was here: run the cells above again.")
     if record is None:
         return right("The row is gone, and its memory is free.")
     reasons = _reasons(live, record)
     left = [name for name in ("first", "one_row") if live[name] is not ...]
     state = almost if len(left) == 1 else wrong
     return state("The row is still there. What keeps the object: {reasons}.", reasons=reasons)
+
+
+def _is(value: object, weights: object) -> bool:
+    return type(value) is type(weights) and np.array_equal(value, weights)  # type: ignore[arg-type]
 
 
 @exercise(
@@ -56,7 +73,7 @@ def put_once(live: Live) -> Outcome:
     if len(ids) > 1:
         return wrong("The refs are to {count} objects, which take {size}.", count=len(ids),
                      size=human_bytes(sum(each.size for each in found)))  # fmt: skip
-    if not found or found[0].size < live["weights"].nbytes:
+    if not found or not _is(live.fetched(refs[0]), live["weights"]):
         return almost("The three refs are to one object, but that is not `weights`.")
     return right("Three refs, one object: {size}.", size=human_bytes(found[0].size))
 
@@ -76,11 +93,11 @@ def running(live: Live) -> Outcome:
     if not jobs:
         return wrong("The view has no row `mine`.")
     job = max(jobs, key=lambda job: job.number)
-    if job.state == "failed":
-        return wrong("`mine` has failed: its error stands under the cell.")
+    if unfinished := not_done(job, "mine"):
+        return unfinished
     if "answer" not in job.binds:
         return almost("`mine` is in the view, but it assigns no `answer`.")
-    return right("`mine` is in the view: {state}, and it assigns `answer`.", state=job.state)
+    return right("`mine` is in the view: it is done, and has assigned `answer`.")
 
 
 LESSON = Lesson("03-what-you-see", "What you see", (row_gone, put_once, running))

@@ -23,7 +23,7 @@ def without_ours(error: E) -> E:
     while each is not None and id(each) not in seen:
         seen.add(id(each))
         each.__traceback__ = _of_others(each.__traceback__)
-        each = each.__cause__ or each.__context__
+        each = each.__cause__  # its context may be an error that the caller handles
     return error
 
 

@@ -126,11 +126,12 @@ class _Stored:
             except LookupError:  # it is on disk
                 return False
             return found.verdict is Verdict.SAME
-        try:
-            if self._digests is None:
-                self._digests = _digests(self._engine.get([self.ref], None, False)[0])
-        except WorkbenchError:  # somebody has freed it, or there is no room for it
+        try:  # each time: somebody may have freed it since, or there is no room for it
+            stored = self._engine.get([self.ref], None, False)[0]
+        except WorkbenchError:
             return False
+        if self._digests is None:
+            self._digests = _digests(stored)
         return _digests(value) == self._digests
 
 

@@ -59,9 +59,14 @@ class Processes:
 
     def maker(self, id: int) -> str:
         """Who put an object, or submitted the task that made it: its id tells."""
+        made = self.made_by(id)
+        return LEFT if made is None else self.name(made.client)
+
+    def made_by(self, id: int) -> ClientRecord | None:
+        """The process that gave something its id; None if it has left."""
         prefix = id >> ID_BITS
-        made = [each.client for each in self._clients.values() if each.prefix == prefix]
-        return self.name(made[0]) if prefix and made else LEFT
+        made = (each for each in self._clients.values() if prefix and each.prefix == prefix)
+        return next(made, None)
 
     def pool_worker(self, client: int) -> WorkerRecord | None:
         """The pool's worker that this process is, if it is one."""

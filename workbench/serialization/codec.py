@@ -435,7 +435,7 @@ def describe(value: Any) -> str:
     if isinstance(dtype, np.dtype):
         name = f"{name} {dtype}"
     is_shape = type(shape) is tuple and all(type(length) is int for length in shape)
-    if not is_shape and kind.__module__ == "workbench.course.progress":
+    if not is_shape and getattr(kind, "__workbench_own__", False):
         return f"{OWN}{name}"
     return f"{name} {shape}" if is_shape else name
 

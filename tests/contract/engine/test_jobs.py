@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.contract.engine.conftest import Book
+from tests.contract.engine.systems import Cluster
 from tests.kernel.gates import Gate
 from tests.leaks import eventually
 
@@ -45,6 +46,25 @@ def test_some_items_fail(book: Book) -> None:
     assert "ValueError" in cell.failure
     assert re.match(r"cell \d+ · failed after .*s · 2 of 4", book.over(cell))
     assert book.value("(wb.get(x[0]), wb.get(x[2]))") == "(0, 2)"
+
+
+def test_a_cell_whose_process_dies_has_failed(book: Book) -> None:
+    cell = book.ok("%%remote --name dies --retries 0\nimport os\nos._exit(3)")
+    assert "failed" in book.over(cell)
+    assert eventually(lambda: re.search("dies +failed", book.ok("%workbench jobs").results()[0]))
+
+
+def test_a_cell_that_could_not_be_submitted_has_failed(book: Book, cluster: Cluster) -> None:
+    book.ok("""
+        from workbench import context
+        engine = context.get()
+        def refuse(*args): raise RuntimeError("no room")
+        engine.backend.submit, expected = refuse, set(engine.outputs._came)
+    """)
+    book.fails("%%remote --name refused\nx = 1", "no room")
+    book.ok("del engine.backend.submit")
+    assert eventually(lambda: re.search("refused +failed", book.ok("%workbench jobs").results()[0]))
+    assert book.value("set(engine.outputs._came) <= expected") == "True"
 
 
 def crash(book: Book) -> None:

@@ -10,6 +10,7 @@ import pytest
 from tests.contract.engine.conftest import Book
 from tests.contract.engine.systems import Cluster
 from tests.kernel.gates import Gate
+from tests.leaks import eventually
 
 
 def test_arguments_of_all_kinds(book: Book) -> None:
@@ -378,3 +379,35 @@ def test_refs_are_awaited_and_have_futures(book: Book) -> None:
         failed = wb.remote(max_retries=0)(lambda: 1 / 0).remote().future()
         assert isinstance(failed.exception(), ZeroDivisionError)
     """)
+
+
+def test_futures_of_results_of_any_size(book: Book) -> None:
+    book.ok("""
+        sizes = 10, 100_000, 3_000_000
+        futures = [wb.remote(lambda n: b"x" * n).remote(n).future() for n in sizes]
+        assert [len(each.result(60)) for each in futures] == list(sizes)
+        async def awaited(n): return len(await wb.remote(lambda n: b"x" * n).remote(n))
+        assert [await awaited(n) for n in sizes] == list(sizes)
+    """)
+
+
+def test_tasks_that_wait_for_refs_that_came_later_let_others_run(
+    book: Book, cluster: Cluster, gate: Gate, tmp_path: Path
+) -> None:
+    slots, began = book.system.workers, tmp_path / "began"
+    began.mkdir()
+    book.ok(f"""
+        def waits(n):
+            open(f"{began}/{{n}}", "w").close()
+            {gate.wait}
+            return wb.get("later")
+        waiting = [wb.remote(waits).remote(n) for n in range({slots})]
+    """)
+    assert eventually(lambda: len(list(began.iterdir())) == slots)
+    book.ok("""
+        from workbench import context
+        queued = wb.remote(lambda: "queued").remote()
+        context.get().name(queued, "later")
+    """)
+    gate.open(slots)
+    assert book.value("wb.get(waiting, timeout=60)") == repr(["queued"] * slots)

@@ -116,3 +116,10 @@ def test_how_long_it_took() -> None:
 def test_which_object_it_is() -> None:
     assert measure.identity(X, X).answer == "same object"
     assert measure.identity(X, X[:]).answer == "another object"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "says"), [(0.01, "0 s"), (0.99, "0 s"), (2.7, "2 s"), (6.04, "6 s"), (60.0, "6 s")]
+)
+def test_a_time_is_said_as_the_nearest_choice(seconds: float, says: str) -> None:
+    assert measure.nearest(seconds, ("0 s", "2 s", "6 s")) == says

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from workbench.course import measure, reveal
@@ -30,6 +31,19 @@ ORDER = Measurement(("list", "array"), ("array", "list"))
         (2, Measurement(6.02, unit="s"), "You guessed: 2 s. Measured: 6.02 s."),
         (0, Measurement(0.02, unit="s"), "You guessed: 0 s. Measured: 20 ms. Right."),
         (1, Measurement(0.02, unit="s"), "You guessed: 1 s. Measured: 20 ms."),
+        (24, Measurement(12), "You guessed: 24. Measured: 12."),
+        (11, Measurement(12), "You guessed: 11. Measured: 12."),
+        (0, Measurement(1), "You guessed: 0. Measured: 1."),
+        (12.0, Measurement(12), "Measured: 12. Right."),
+        (1797, Measurement(np.int64(1797)), "You guessed: 1797. Measured: 1797. Right."),
+        (np.int64(1), Measurement(1), "You guessed: 1. Measured: 1. Right."),
+        (np.float32(5), Measurement(6.02, unit="s"), "Measured: 6.02 s. Right."),
+        (np.arange(3), Measurement(1), "The guess is a number"),
+        (np.arange(3), SHARED, 'one of these: `"shared"`, `"copy"`.'),
+        ({"shared"}, SHARED, 'one of these: `"shared"`, `"copy"`.'),
+        (np.array(["list", "array"]), ORDER, "Put these in an order"),
+        ([{"list"}, ["array"]], ORDER, "Put these in an order"),
+        (np.arange(3), Measurement("shared"), "Measured: shared."),
         (-6, Measurement(6), "You guessed: -6. Measured: 6."),
         ("six", Measurement(6.02, unit="s"), "The guess is a number"),
         (True, Measurement(6.02, unit="s"), "The guess is a number"),

@@ -109,6 +109,7 @@ def test_all_end_with_the_scheduler() -> None:
     waiting.join(TIMEOUT)
     assert not waiting.is_alive()
     assert holds.ended == "It is gone."
+    assert holds.add("later", None).error is hold.error
 
 
 class Taker:

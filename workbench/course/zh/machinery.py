@@ -60,5 +60,20 @@ WORDS: Words = {
     "`{name}` has no value yet: its cell waits for you.": (
         "`{name}` 还没有值：对应的单元格等你来填写。"
     ),
+    "The last background cell that makes `{name}` has failed.": (
+        "最近一个计算 `{name}` 的后台单元格出错了。"
+    ),
+    "The last background cell that makes `{name}` was stopped.": (
+        "最近一个计算 `{name}` 的后台单元格被停止了。"
+    ),
+    "The cell that makes `{name}` hasn't begun: ask again when it is done.": (
+        "计算 `{name}` 的单元格还没有开始：等它运行完再检查。"
+    ),
+    "The cell that makes `{name}` is still running: ask again when it is done.": (
+        "计算 `{name}` 的单元格还在运行：等它运行完再检查。"
+    ),
+    "`{name}` has another shape than asked for ({kind}: {error}).": (
+        "`{name}` 的形式与要求的不同（{kind}: {error}）。"
+    ),
     "This can't be checked: {kind}: {error}": "无法检查：{kind}: {error}",
 }

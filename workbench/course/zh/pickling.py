@@ -47,6 +47,10 @@ WORDS: Words = {
     "Yes: there is a {type} at `shelf{path}`, and all else can be pickled.": (
         "对：`shelf{path}` 是一个 {type}，其余部分都可以序列化。"
     ),
+    "It is in `shelf`, but `shelf` as a whole is more than the one part.": (
+        "它在 `shelf` 里，但整个 `shelf` 不只是那一部分。"
+    ),
+    "`home` is no actor of the class `Home`.": "`home` 不是 `Home` 类的 actor。",
     "It is in `shelf{path}`, but that is more than the one part.": (
         "它就在 `shelf{path}` 里面，但这个路径还不够具体。"
     ),

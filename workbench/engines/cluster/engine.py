@@ -354,6 +354,7 @@ class ClusterEngine:
             self.backend.close(goodbye)
         finally:
             self.entries.end("The session was shut down.")
+            self.store.opening.close()
             self._prints.close()
 
     def abandon(self) -> None:

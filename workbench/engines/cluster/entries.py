@@ -57,14 +57,36 @@ class KnownObject:
         return self.state in (READY, FAILED, FREED)
 
 
+class HeldEntry(weakref.ref[ObjectRef]):
+    """An entry as long as its handle lives; then ``dropped`` is told, by one step without a lock,
+    for a finalizer may come anywhere."""
+
+    __slots__ = ("entry", "id")
+
+    entry: KnownObject | None
+    id: int
+
+    def __new__(cls, ref: ObjectRef, entry: KnownObject, dropped: deque[HeldEntry]) -> HeldEntry:
+        def drop(dead: Any) -> None:
+            dead.entry = None
+            dropped.append(dead)
+
+        held = super().__new__(cls, ref, drop)
+        held.entry, held.id = entry, entry.id
+        return held
+
+    def __init__(self, ref: ObjectRef, entry: KnownObject, dropped: deque[HeldEntry]) -> None:
+        super().__init__(ref)  # type: ignore[call-arg]
+
+
 class Entries:
     """See the module. ``watch`` is asked to have `settle` called for an entry nobody watches."""
 
     def __init__(self, engine: Any, watch: Callable[[KnownObject], None]) -> None:
         self._engine = engine
         self._watch = watch
-        self._entries: dict[int, KnownObject] = {}
-        self._refs: dict[int, weakref.ref[ObjectRef]] = {}
+        self._held: dict[int, HeldEntry] = {}
+        self._dropped: deque[HeldEntry] = deque()
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
         self.ended: str | None = None
@@ -72,34 +94,32 @@ class Entries:
     def new(self, id: int, native: Native, state: str) -> tuple[ObjectRef, KnownObject]:
         """The handle of an object, known from now on as long as that lives."""
         with self.lock:
-            known = self.find(id)
-            if known is not None and (entry := self._entries.get(id)) is not None:
+            while self._dropped:
+                dead = self._dropped.popleft()
+                if self._held.get(dead.id) is dead:
+                    del self._held[dead.id]
+            known, entry = self.find(id), self.get(id)
+            if known is not None and entry is not None:
                 if entry.native is None:
                     entry.native = native
                 return known, entry
-            ref = ObjectRef(id, self._engine)
-            entry = self._entries[id] = KnownObject(id, native, state)
-            self._refs[id] = weakref.ref(ref, lambda dead: self._dropped(id, dead))
+            ref, entry = ObjectRef(id, self._engine), KnownObject(id, native, state)
+            self._held[id] = HeldEntry(ref, entry, self._dropped)
             return ref, entry
-
-    def _dropped(self, id: int, dead: weakref.ref[ObjectRef]) -> None:
-        # Without the lock: a finalizer may come anywhere. Each step is one.
-        if self._refs.get(id) is dead:
-            self._refs.pop(id, None)
-            self._entries.pop(id, None)
 
     def find(self, id: int) -> ObjectRef | None:
         """The handle of an object that has one here."""
-        held = self._refs.get(id)
+        held = self._held.get(id)
         return None if held is None else held()
 
     def get(self, id: int) -> KnownObject | None:
         """What is known of an object."""
-        return self._entries.get(id)
+        held = self._held.get(id)
+        return None if held is None else held.entry
 
     def of(self, ref: ObjectRef) -> KnownObject:
         """The entry of a handle; ForeignRefError if it is another session's."""
-        entry = self._entries.get(ref.id)
+        entry = self.get(ref.id)
         if entry is None or engine_of(ref) is not self._engine:
             if ref.session == self._engine.session and entry is not None:
                 return entry
@@ -111,14 +131,15 @@ class Entries:
 
     def all(self) -> list[KnownObject]:
         """Those that have handles here."""
-        return list(self._entries.values())
+        held = [each.entry for each in list(self._held.values())]
+        return [entry for entry in held if entry is not None]
 
     def settle(
         self, id: int, state: str, about: About | None = None, error: WorkbenchError | None = None
     ) -> None:
         """The object is there, or never will be."""
         with self.lock:
-            entry = self._entries.get(id)
+            entry = self.get(id)
             if entry is None or entry.state == FREED:
                 return
             entry.state, entry.error = state, error
@@ -133,11 +154,13 @@ class Entries:
         for ref in refs:
             entry = self.of(ref)
             with self.lock:
-                if not entry.is_over:
+                is_over = entry.is_over or self.ended is not None
+                if not is_over:
                     entry.listeners.append(listener)
-                    self.watch(entry)
-                    continue
-            listener(entry.id)
+            if is_over:
+                listener(entry.id)
+            else:
+                self.watch(entry)
 
     def watch(self, entry: KnownObject) -> None:
         """Have it settled when the system says so."""
@@ -164,7 +187,7 @@ class Entries:
         """Nothing pending will ever come."""
         with self.lock:
             self.ended = reason
-            waiting = [(e.id, e.listeners) for e in self._entries.values() if e.listeners]
+            waiting = [(e.id, e.listeners) for e in self.all() if e.listeners]
             self.changed.notify_all()
         for id, listeners in waiting:
             for listener in listeners:

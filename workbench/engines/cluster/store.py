@@ -30,6 +30,7 @@ from workbench.engines.cluster.entries import (
     KnownObject,
     first,
 )
+from workbench.engines.cluster.opening import OpeningThread
 from workbench.engines.cluster.parcels import Packer, contents, inlined
 from workbench.errors import (
     GetTimeoutError,
@@ -68,6 +69,7 @@ class ClusterStore:
         self._show_prints = show_prints
         self._views: dict[int, tuple[weakref.ref[Any], KnownObject]] = {}  # by id() of the bytes
 
+        self.opening = OpeningThread()
         self.new_future: Callable[[ObjectRef], Future[Any]] = lambda ref: Future()
 
     # -- putting ---------------------------------------------------------------------------------
@@ -279,7 +281,7 @@ class ClusterStore:
         future: Future[Any] = self.new_future(ref)
         future.set_running_or_notify_cancel()
 
-        def arrived(id: int, ref: ObjectRef = ref) -> None:
+        def open_it() -> None:
             try:
                 (value,) = self.get([ref], None, False)
             except BaseException as error:
@@ -287,7 +289,8 @@ class ClusterStore:
             else:
                 future.set_result(value)
 
-        self._entries.announce([ref], arrived)
+        # Who tells that it is there may be the thread that would bring it.
+        self._entries.announce([ref], lambda _: self.opening.do(open_it))
         return future
 
     def state(self, ref: ObjectRef) -> str:

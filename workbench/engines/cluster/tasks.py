@@ -166,6 +166,9 @@ class ClusterTasks:
                 native = self._store.native(actor)
                 made = self._backend.call(native[0], encode(head), packed.dep_natives, more, launch)
         except BaseException:
+            self._outputs.forget(task)
+            if keep:
+                self._backend.tell("ended", TaskEnd(task, "failed", 0.0))
             self._over(own, None)
             raise
         if not isinstance(made, list):

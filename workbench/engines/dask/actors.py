@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import threading
-import time
+import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
@@ -15,9 +15,6 @@ import msgspec
 from workbench.engines.dask.channel import HeadDone, RunHead
 from workbench.engines.dask.packed import PackedValue, close_all
 from workbench.engines.dask.slots import ChildDied, SlotChild, Slots
-
-TURN = 60.0
-"""Seconds after which a call no longer waits for those submitted before it: they were lost."""
 
 MOST_ENDED = 10_000
 """Actors that are over, of which is known why."""
@@ -46,6 +43,14 @@ class ActorGone(Exception):  # noqa: N818 - it is told to people in other words
         super().__init__(why)
         self.why, self.value = why, value
 
+    def again(self) -> ActorGone:
+        """The same to be raised: one that was raised twice keeps both frames."""
+        return ActorGone(self.why, self.value)
+
+
+class CallStopped(Exception):  # noqa: N818 - the same
+    """A call was stopped while it waited for its turn."""
+
 
 class ActorProcess:
     """One actor. Calls come in threads of Dask's; a thread of its own reads what its child says."""
@@ -61,39 +66,54 @@ class ActorProcess:
         self._calls: dict[int, tuple[Future[Outcome], Heard]] = {}  # by task
         self._next: dict[int, int] = {}  # submitter → number of its next call
         self._skipped: set[tuple[int, int]] = set()
+        self._departed: set[int] = set()  # submitters from which not all calls will come
         self._child: SlotChild | None = None
-        self._gone = ""
-        self.made = False
+        self._gone: ActorGone | None = None
+        self._is_made = False
 
     def create(self, heard: Heard) -> Outcome:
-        """Make the instance; ChildDied if that kills its process."""
+        """Make the instance; ChildDied if that kills its process, ActorGone if it was killed."""
+        child = self._slots.lease()  # without the lock: it may have to be started
+        self._slots.own(child)
         with self._lock:
-            child = self._child = self._slots.lease()
-            self._slots.own(child)
+            if self._gone is not None:
+                child.close(0.0)
+                self._slots.free_number(child)
+                raise self._gone.again()
+            self._child = child
             future = self._sent(child, self._creation, self._fds, heard)
+            self._lock.notify_all()
         name = f"workbench-actor-{self._creation.task:x}"
         threading.Thread(target=self._read, args=(child,), name=name, daemon=True).start()
         done = future.result()
-        self.made = not self._gone and not any(value.failed for value in done[0].values)
+        with self._lock:
+            self._is_made = child is self._child and not has_failed(done)
+            self._lock.notify_all()
         return done
 
     def call(
-        self, submitter: int, number: int, message: RunHead, fds: Sequence[int], heard: Heard
-    ) -> Outcome:
-        """One call: those of one submitter begin in their order. ActorGone, ChildDied."""
+        self, submitter: int, number: int, message: RunHead, fds: Sequence[int], heard: Heard,
+        is_wanted: Callable[[], bool],
+    ) -> Outcome:  # fmt: skip
+        """One call: those of one submitter begin in their order. ActorGone, ChildDied.
+
+        CallStopped if it isn't wanted any more: see `wake`.
+        """
         with self._lock:
-            self._wait_turn(submitter, number)
+            self._lock.wait_for(lambda: self._may_begin(submitter, number) or not is_wanted())
             self._pass_turn(submitter, number)
-            if self._gone or self._child is None:
-                raise ActorGone(self._gone)
+            if not is_wanted():
+                raise CallStopped
+            if self._gone is not None or self._child is None:
+                raise (self._gone or ActorGone("It has ended.")).again()
             future = self._sent(self._child, message, fds, heard)
         return future.result()
 
-    def _wait_turn(self, submitter: int, number: int) -> None:
-        until = time.monotonic() + TURN
-        while self._in_order and self._next.get(submitter, 1) < number and not self._gone:
-            if not self._lock.wait(until - time.monotonic()):
-                return
+    def _may_begin(self, submitter: int, number: int) -> bool:
+        if self._gone is not None:
+            return True
+        is_next = self._next.get(submitter, 1) >= number or submitter in self._departed
+        return self._is_made and (is_next or not self._in_order)
 
     def _pass_turn(self, submitter: int, number: int) -> None:
         following = max(self._next.get(submitter, 1), number + 1)
@@ -106,10 +126,22 @@ class ActorProcess:
     def skip(self, submitter: int, number: int) -> None:
         """That call won't come."""
         with self._lock:
-            if self._next.get(submitter, 1) == number:
+            following = self._next.get(submitter, 1)
+            if following == number:
                 self._pass_turn(submitter, number)
-            else:
+            elif following < number:
                 self._skipped.add((submitter, number))
+
+    def departed(self, submitter: int) -> None:
+        """Its process is gone: of what it called, some may never come."""
+        with self._lock:
+            self._departed.add(submitter)
+            self._lock.notify_all()
+
+    def wake(self) -> None:
+        """Have calls that wait see whether they are wanted."""
+        with self._lock:
+            self._lock.notify_all()
 
     def _sent(
         self, child: SlotChild, message: RunHead, fds: Sequence[int], heard: Heard
@@ -124,49 +156,80 @@ class ActorProcess:
 
     def _read(self, child: SlotChild) -> None:
         """A thread's life: while this child lives."""
-        while True:
+        try:
+            while self._heard(child):
+                pass
+        except ChildDied as died:
+            self._died(child, died)
+        except BaseException as error:  # nobody could read what it says from now on
+            traceback.print_exc()
+            child.kill()
+            child.close(0.0)
+            self._died(child, ChildDied(-9, f"{type(error).__name__}: {error}", True))
+
+    def _heard(self, child: SlotChild) -> bool:
+        """Read one message; False after the last one."""
+        said, fds = child.hear()
+        if type(said) is not HeadDone:
+            task = getattr(said, "task", 0)
+            found = self._calls.get(task) or next(iter(self._calls.values()), None)
+            future, heard = found or (None, _drop)
             try:
-                said, fds = child.hear()
-            except ChildDied as died:
-                self._died(child, died)
-                return
-            if type(said) is HeadDone:
-                future, _ = self._calls.pop(said.task)
-                if said.leaves:
-                    self._end("It has left by itself.")
-                future.set_result((said, fds))
-                if said.leaves:
-                    child.close()
-                    return
-            else:
-                task = getattr(said, "task", 0)
-                _, heard = self._calls.get(task) or next(iter(self._calls.values()), (None, _drop))
                 heard(child, said, fds)
+            except Exception as error:  # of the worker: that call's, and nobody else's
+                if future is not None and not future.done():
+                    future.set_exception(error)
+            return True
+        future, _ = self._calls.pop(said.task, (None, _drop))
+        if said.leaves:
+            self._end("It has left by itself.")
+        if future is not None and not future.done():
+            future.set_result((said, fds))
+        else:
+            close_all(fds)
+        if said.leaves:
+            child.close()
+        return not said.leaves
 
     def _died(self, child: SlotChild, died: ChildDied) -> None:
         with self._lock:
             calls, self._calls = list(self._calls.values()), {}
-            again = self.made and self._left != 0 and not self._gone
+            again = self._is_made and self._left != 0 and self._gone is None
             self._left -= again
+            self._child, self._is_made = None, False
             if not again:
-                self._gone = self._gone or "Its process has died."
+                self._end("Its process has died.")
                 self._close()
-            self._lock.notify_all()
-        heard = next((heard for _, heard in calls), _drop)
-        if again:
-            self.made = False
-            self._creation = msgspec.structs.replace(self._creation, restarted=True)
-            try:
-                self.create(heard)
-            except (ChildDied, RuntimeError):
-                self._end("It could not be made again.")
-        self._slots.free_number(child)
-        for future, _ in calls:
-            future.set_exception(died)
+        try:
+            if again:
+                self._make_again(next((heard for _, heard in calls), _drop))
+        finally:
+            self._slots.free_number(child)
+            for future, _ in calls:
+                if not future.done():
+                    future.set_exception(died)
 
-    def _end(self, why: str) -> None:
+    def _make_again(self, heard: Heard) -> None:
+        self._creation = msgspec.structs.replace(self._creation, restarted=True)
+        why, value = "It could not be made again.", None
+        try:
+            done, fds = self.create(heard)
+            close_all(fds)
+            value = next(iter(done.values), None)
+            if not has_failed((done, fds)):
+                return
+        except Exception as error:
+            if not isinstance(error, ChildDied | ActorGone):
+                why += f" {error}"
+        self._end(why, value)
+        child = self._child
+        if child is not None:
+            child.kill()
+        self._close()
+
+    def _end(self, why: str, value: PackedValue | None = None) -> None:
         with self._lock:
-            self._gone = self._gone or why
+            self._gone = self._gone or ActorGone(why, value)
             self._lock.notify_all()
 
     def kill(self, restart: bool, why: str = "It was killed.") -> None:
@@ -184,17 +247,31 @@ class ActorProcess:
         child.stop(task, force)
         return True
 
+    @property
+    def running(self) -> int:
+        """Calls that are at work in it."""
+        shape = self._creation.shape
+        assert shape is not None
+        most = shape.concurrency + sum(size for _, size in shape.groups)
+        return min(len(self._calls), most)
+
     def tell(self, task: int, message: Any) -> None:
         if task in self._calls and self._child is not None:
             self._child.tell(message)
 
     @property
     def is_gone(self) -> bool:
-        return bool(self._gone)
+        return self._gone is not None
 
     def _close(self) -> None:
-        close_all(self._fds)
-        self._fds = []
+        with self._lock:
+            close_all(self._fds)
+            self._fds = []
+
+
+def has_failed(done: Outcome) -> bool:
+    """Whether what was made is an error."""
+    return any(value.failed for value in done[0].values)
 
 
 def _drop(child: SlotChild, said: Any, fds: list[int]) -> None:
@@ -207,35 +284,69 @@ class ActorProcesses:
     def __init__(self, slots: Slots) -> None:
         self._slots = slots
         self._actors: dict[int, ActorProcess] = {}
+        self._making: dict[int, ActorProcess] = {}
         self._ended: dict[int, ActorGone] = {}
+        self._old: set[int] = set()  # that ended before those
+        self._waiting: set[int] = set()  # calls that haven't begun
+        self._early: dict[int, list[tuple[int, int]]] = {}  # skipped before their actor was there
+        self._departed: set[int] = set()
         self._changed = threading.Condition()  # a lock that its own thread may take again
 
     def run(self, call: ActorCalled, message: RunHead, fds: Sequence[int], heard: Heard) -> Outcome:
-        """Make an actor, or call one. ActorGone, ChildDied."""
+        """Make an actor, or call one. ActorGone, ChildDied, CallStopped."""
         if message.shape is not None:
             return self._create(call.actor, message, fds, heard)
-        with self._changed:  # its calls may be here before it is made
-            self._changed.wait_for(
-                lambda: call.actor in self._actors or call.actor in self._ended, TURN
+        self._waiting.add(call.task)
+        try:
+            try:
+                found = self._found(call)
+            except CallStopped:
+                self.skip(call.actor, call.reply_to, call.number)
+                raise
+            return found.call(
+                call.reply_to, call.number, message, fds, heard, lambda: call.task in self._waiting
             )
-        found = self._actors.get(call.actor)
-        if found is None:
-            raise self._ended.get(call.actor) or ActorGone("It has ended.")
-        return found.call(call.reply_to, call.number, message, fds, heard)
+        finally:
+            self._waiting.discard(call.task)
+
+    def _found(self, call: ActorCalled) -> ActorProcess:
+        """Once it is made: its calls may be here before it is, and that may take long."""
+
+        def is_known() -> bool:
+            known = (self._actors, self._ended, self._old)
+            return any(call.actor in each for each in known) or call.task not in self._waiting
+
+        with self._changed:
+            self._changed.wait_for(is_known)
+            found = self._actors.get(call.actor)
+            if found is not None:
+                return found
+            if call.actor not in self._ended and call.actor not in self._old:
+                raise CallStopped
+            raise self._ended.get(call.actor, ActorGone("It has ended.")).again()
 
     def _create(self, id: int, message: RunHead, fds: Sequence[int], heard: Heard) -> Outcome:
         if id in self._ended:
-            raise self._ended[id]
+            raise self._ended[id].again()
         actor = ActorProcess(self._slots, message, fds)
+        with self._changed:
+            self._making[id] = actor
+            for submitter, number in self._early.pop(id, ()):
+                actor.skip(submitter, number)
+            for submitter in self._departed:
+                actor.departed(submitter)
+        made = False
         gone = ActorGone("Its process died while it was made.")
         try:
             done = actor.create(heard)
-            if not actor.made:
+            if has_failed(done):
                 gone = ActorGone("It could not be made.", *done[0].values[:1])
+            made = not has_failed(done) and not actor.is_gone
             return done
         finally:
             with self._changed:
-                if actor.made and id not in self._ended:
+                del self._making[id]
+                if made and id not in self._ended:
                     self._actors[id] = actor
                     self._changed.notify_all()
                 else:
@@ -245,34 +356,66 @@ class ActorProcesses:
     def _over(self, id: int, gone: ActorGone) -> None:
         with self._changed:
             self._actors.pop(id, None)
+            self._early.pop(id, None)
             self._ended.setdefault(id, gone)
             while len(self._ended) > MOST_ENDED:
-                del self._ended[next(iter(self._ended))]
+                oldest = next(iter(self._ended))
+                del self._ended[oldest]
+                self._old.add(oldest)
             self._changed.notify_all()
 
+    def _all(self) -> list[ActorProcess]:
+        return [*self._making.copy().values(), *self._actors.copy().values()]
+
     def skip(self, actor: int, submitter: int, number: int) -> None:
-        found = self._actors.get(actor)
-        if found is not None:
-            found.skip(submitter, number)
+        with self._changed:
+            found = self._actors.get(actor) or self._making.get(actor)
+            if found is None:
+                if actor not in self._ended and actor not in self._old:
+                    self._early.setdefault(actor, []).append((submitter, number))
+                return
+        found.skip(submitter, number)
+
+    def departed(self, submitter: int) -> None:
+        """A process that submitted calls is gone."""
+        with self._changed:
+            self._departed.add(submitter)
+            actors = self._all()
+        for actor in actors:
+            actor.departed(submitter)
 
     def stop(self, task: int, force: bool) -> bool:
-        """Stop a call; whether it runs in one of them."""
-        return any(actor.stop(task, force) for actor in list(self._actors.values()))
+        """Stop a call; whether it runs in one of them, or waits for its turn."""
+        if any(actor.stop(task, force) for actor in self._all()):
+            return True
+        if task not in self._waiting:
+            return False
+        self._waiting.discard(task)
+        with self._changed:
+            self._changed.notify_all()
+        for actor in self._all():
+            actor.wake()
+        return True
+
+    def running(self) -> int:
+        """Calls that are at work."""
+        return sum(actor.running for actor in self._all())
 
     def tell(self, task: int, message: Any) -> None:
-        for actor in list(self._actors.values()):
+        for actor in self._all():
             actor.tell(task, message)
 
     def kill(self, actor: int, restart: bool) -> None:
-        found = self._actors.get(actor)
+        found = self._actors.get(actor) or self._making.get(actor)
         if not restart:
             self._over(actor, ActorGone("It was killed."))
         if found is not None:
             found.kill(restart)
 
     def close(self) -> None:
-        for actor in list(self._actors.values()):
+        for actor in self._all():
             actor.kill(restart=False, why="Its worker has ended.")
         with self._changed:
             self._actors.clear()
+            self._waiting.clear()
             self._changed.notify_all()

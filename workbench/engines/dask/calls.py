@@ -10,7 +10,7 @@ import msgspec
 
 from workbench.engines.cluster.backend import TaskEnd
 from workbench.engines.cluster.parcels import refused
-from workbench.engines.dask.actors import ActorGone
+from workbench.engines.dask.actors import ActorGone, CallStopped
 from workbench.engines.dask.channel import ActorShape, LendsSlot, MadeItem, RunHead, ShownBytes
 from workbench.engines.dask.packed import Bundle, NativeForm, PackedValue, pack
 from workbench.engines.dask.slots import ChildDied, SlotChild
@@ -63,6 +63,7 @@ class Attempt:
         self._call = call
         self._bundles = bundles
         self._side = WorkerSide.here()
+        self._side.begun.add(call.key)
 
     def run(self) -> Bundle:
         call = self._call
@@ -83,6 +84,10 @@ class Attempt:
                     code = "actor" if call.actor else "crashed"
                     return self._failed("failed", code, self._said(died))
                 left -= 1
+            except CallStopped:
+                return self._failed(
+                    "stopped", "cancelled", f"`{call.name}` was stopped before it began."
+                )
             except ActorGone as gone:
                 value = gone.value or pack(refused("actor", f"The actor is gone. {gone.why}"))[0]
                 return self._failed_as("failed", value)

@@ -46,11 +46,14 @@ class Holds:
         self._future_of = future_of
         self._holds: weakref.WeakValueDictionary[str, KeyHold] = weakref.WeakValueDictionary()
         self._changed = threading.Condition()
+        self._over: WorkbenchError | None = None
         self.ended: str | None = None
 
     def add(self, key: str, future: Any) -> KeyHold:
         """A key of ours: we shall hear how it ends."""
         hold = self._holds[key] = KeyHold(key, future)
+        if self._over is not None:
+            self.settle(hold, self._over)
         return hold
 
     def of(self, ref: DaskRef) -> KeyHold:
@@ -116,7 +119,9 @@ class Holds:
 
     def end_all(self, why: str, error: WorkbenchError) -> None:
         """There is no scheduler any more."""
-        self.ended = self.ended or why
+        if self.ended is not None:
+            return
+        self.ended, self._over = why, error
         for hold in list(self._holds.values()):
             self.settle(hold, error)
 

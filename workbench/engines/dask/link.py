@@ -46,6 +46,12 @@ class SchedulerLink:
         except Exception as error:
             raise self.failed(error) from error
 
+    def future_of(self, key: str) -> Any:
+        """Dask's own future of a key, of which the scheduler isn't told."""
+        from distributed import Future
+
+        return Future(key, self.client)
+
     def send(self, kind: str, **message: Any) -> None:
         """In order with each other, and with what is submitted."""
         message |= {"op": f"workbench_{kind}", "session": self.session}

@@ -15,6 +15,7 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 from workbench.core.snapshot import INCARNATION
 from workbench.engines.cluster.backend import TaskEnd
 from workbench.engines.dask.balance import Balance
+from workbench.engines.dask.cluster_parts import seen
 from workbench.engines.dask.kept_session import ClusterSession, release, want
 from workbench.engines.dask.topics import id_of, key_of
 
@@ -36,7 +37,7 @@ LOST = (
     "run it again."
 )
 
-_encode = msgspec.msgpack.Encoder().encode
+_decode_end = msgspec.msgpack.Decoder(TaskEnd).decode
 
 
 class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
@@ -144,27 +145,9 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
         task = self._scheduler.tasks.get(key)
         return task is None or task.state not in QUEUED
 
-    def parts(self) -> dict[str, Any]:
-        """What it has, of all sessions."""
-        scheduler = self._scheduler
-        workers = [
-            {
-                "address": ws.address,
-                "name": str(ws.name),
-                "number": self._nodes.get(ws.address, (0, ws.pid, ""))[0],
-                "pid": ws.pid,
-                "host": ws.host,
-                "node": self._nodes.get(ws.address, (0, 0, ws.host))[2],
-                "threads": ws.nthreads,
-                "limit": ws.memory_limit or 0,
-                "memory": ws.metrics.get("memory", 0),
-                "tasks": [task.prefix.name for task in list(ws.processing)[:10]],
-            }
-            for ws in scheduler.workers.values()
-        ]
-        running = sum(len(ws.processing) for ws in scheduler.workers.values())
-        queued = len(scheduler.queued) + len(scheduler.unrunnable)
-        return {"workers": workers, "running": running, "queued": queued}
+    async def parts(self) -> dict[str, Any]:
+        """What the cluster has: see `cluster_parts`."""
+        return await seen(self._scheduler, self._nodes)
 
     def place(
         self, session: str, actor: int, name: str, key: str, described: str, detached: bool
@@ -198,7 +181,8 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
         found = self.sessions.get(session)
         if found is None:
             return
-        found.processes.pop(number, None)
+        if found.processes.pop(number, None) is not None:
+            self._departed(found, number)
         if not audience or found.keeper.leave(audience):
             return
         if goodbye:
@@ -245,6 +229,7 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
         """A worker sends how a task ended, for who submitted it."""
         found = self.sessions.get(session)
         if found is not None:
+            found.keeper.ended(_decode_end(end[2]))  # its process may have died without a word
             found.tell(reply_to, end)
 
     def want(self, session: str, key: str, desirer: str, number: int, **_: Any) -> None:
@@ -273,7 +258,7 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
             if known.state == "processing":
                 message = {
                     "op": "workbench_stop", "key": known.key, "session": session, "task": task,
-                    "force": force,
+                    "force": force, "actor": actor, "submitter": submitter, "number": number,
                 }  # fmt: skip
                 self._scheduler.worker_send(known.processing_on.address, message)
             elif known.state in QUEUED:
@@ -283,7 +268,10 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
                 self.unbegun(known.key, session, task)
 
     def unbegun(self, key: str, session: str, task: int, **_: Any) -> None:
-        """A task was stopped before it began."""
+        """A task was stopped before it began; unless it is over by now."""
+        known = self._scheduler.tasks.get(key)
+        if known is not None and known.state == "memory":
+            return
         found = self.sessions.get(session)
         if found is not None:
             found.keeper.ended(TaskEnd(task, "stopped", 0.0, 0, (True,), (None,)))
@@ -415,13 +403,24 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
             for number, (name, audience) in list(session.processes.items()):
                 if name == client:
                     del session.processes[number]
+                    self._departed(session, number)
                     if audience and session.keeper.knows(audience):
                         session.keeper.leave(audience)
                         scheduler.loop.add_callback(self._end_if_due, session)
 
     # -- the end -----------------------------------------------------------------------------------
 
+    def _departed(self, session: ClusterSession, submitter: int) -> None:
+        """Actors wait no longer for calls of a process that is gone."""
+        for address in {each[2] for each in session.actors.values()}:
+            if address in self._scheduler.stream_comms:
+                message = {"op": "workbench_departed", "submitter": submitter}
+                self._scheduler.worker_send(address, message)
+
     def _dropped(self, key: str) -> None:
+        for session in self.sessions.values():
+            for actor in [id for id, each in session.actors.items() if each[1] == key]:
+                self.kill_actor(session.name, actor, False)  # it will never be made
         task = self._scheduler.tasks.get(key)
         if task is not None and task.who_wants:
             client = next(iter(task.who_wants)).client_key

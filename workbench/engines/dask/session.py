@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from workbench.core.snapshot import WorkerRecord
 from workbench.engines.cluster import heads
 from workbench.engines.cluster.backend import (
     ActorLaunch,
@@ -25,6 +24,7 @@ from workbench.engines.cluster.backend import (
 from workbench.engines.dask.abilities import CAN
 from workbench.engines.dask.calls import HeadCall, encode_call, run_head
 from workbench.engines.dask.channel import ActorShape
+from workbench.engines.dask.cluster_parts import parts_of
 from workbench.engines.dask.holds import Holds, KeyHold, keys_of, refs
 from workbench.engines.dask.link import SchedulerLink
 from workbench.engines.dask.node_store import this_process
@@ -91,6 +91,9 @@ class DaskBackend:
         if self._near:
             store.lends = True
         client.subscribe_topic(topic(session, self._link.number), self._heard)
+        # Dask cancels what its client waits for once that has lost the scheduler, or is closed.
+        self._connected = self._link.future_of(key_of(session, "connected", secrets.randbits(64)))
+        self._connected.add_done_callback(lambda _: self._lost())
 
     @property
     def workers(self) -> int:
@@ -119,8 +122,11 @@ class DaskBackend:
 
     def get(self, natives: Sequence[DaskRef], timeout: float | None) -> list[StoredValue]:
         holds = [self._holds.of(native) for native in natives]
-        if not self._holds.wait(holds, len(holds), timeout):
-            raise TimeoutError
+        if not all(hold.is_ready for hold in holds):
+            with self.lending():
+                in_time = self._holds.wait(holds, len(holds), timeout)
+            if not in_time:
+                raise TimeoutError
         self._bring(holds)
         found = []
         for native, hold in zip(natives, holds, strict=True):
@@ -191,7 +197,11 @@ class DaskBackend:
         """The scheduler keeps the key for the keeper already."""
 
     def free(self, natives: Sequence[DaskRef]) -> None:
-        self._link.send("drop", keys=keys_of(natives))
+        keys = dict.fromkeys(keys_of(natives))
+        for key, actor, number, _ in list(self._keys.values()):
+            if key in keys:
+                self._skip(actor, number)  # it may never come
+        self._link.send("drop", keys=list(keys))
 
     # -- tasks -------------------------------------------------------------------------------------
 
@@ -234,6 +244,8 @@ class DaskBackend:
                 retries=launch.retries, **where,
             )  # fmt: skip
         except Exception as error:
+            self._skip(actor, number)
+            self._streams.pop(key, None)
             raise self._link.failed(error) from error
         self._keys[launch.task] = key, actor, number, hold
         self._holds.on_ready(hold, lambda _: self._forget(launch.task))
@@ -389,31 +401,25 @@ class DaskBackend:
     # -- the whole ---------------------------------------------------------------------------------
 
     def parts(self) -> ClusterParts:
-        seen = self._link.asked("parts")
-        workers = tuple(
-            WorkerRecord(each["number"], each["pid"], "busy" if each["tasks"] else "idle",
-                         tuple(each["tasks"]), each["memory"])
-            for each in seen["workers"]
-        )  # fmt: skip
-        limits = [each["limit"] for each in seen["workers"]]
-        limited = bool(limits) and all(limits)
-        left = [max(each["limit"] - each["memory"], 0) for each in seen["workers"]]
-        return ClusterParts(
-            workers,
-            (),
-            sum(limits) if limited else None,
-            sum(left) if limited else None,
-            seen["queued"],
-            seen["running"],
-            tuple(dict.fromkeys(each["host"] for each in seen["workers"])),
-        )
+        return parts_of(self._link.asked("parts"))
 
     @property
     def ended(self) -> str | None:
         if self._holds.ended is None and self._client.status in ("closing", "closed"):
-            why = "The client of the Dask cluster is closed."
-            self._holds.end_all(why, SessionError(why))
+            self._lost()
         return self._holds.ended
+
+    def _lost(self) -> None:
+        """Nothing comes from the scheduler any more."""
+        if self._client.status in ("closing", "closed"):
+            self._end("The client of the Dask cluster is closed.")
+        else:
+            self._end("The connection to the Dask scheduler was lost: the session is over.")
+
+    def _end(self, why: str) -> None:
+        self._holds.end_all(why, SessionError(why))
+        for stream in list(self._streams.values()):
+            stream.ended()
 
     def close(self, goodbye: bool) -> None:
         if self._holds.ended is None:
@@ -424,8 +430,7 @@ class DaskBackend:
                     "leave", 10.0, session=self.session, number=self._link.number,
                     audience=self._audience, goodbye=goodbye,
                 )  # fmt: skip
-            why = "This process has left the session."
-            self._holds.end_all(why, SessionError(why))
+            self._end("This process has left the session.")
         self._reader.close()
         if self._close_client:
             self._client.close()
@@ -438,8 +443,6 @@ class DaskBackend:
         self._link.send("took", key=key, task=task, taken=taken)
 
     def _future_of(self, key: str) -> Any:
-        from distributed import Future
-
-        future = Future(key, self._client)
+        future = self._link.future_of(key)
         self._link.send("want", key=key, desirer=self._client.id, number=self._link.number)
         return future

@@ -47,6 +47,8 @@ class SlotChild:
         self.number = number
         self.task = 0
         """What runs in it; 0: nothing."""
+        self.is_lent = False
+        """Whether that waits for others."""
         self.killed = False
         """Whether a person wanted it to end."""
         self._position = 0
@@ -74,7 +76,7 @@ class SlotChild:
 
     def run(self, message: RunHead, fds: Sequence[int], heard: Heard) -> tuple[HeadDone, list[int]]:
         """Run a task to its end; ChildDied if it kills its process."""
-        self.task = message.task
+        self.task, self.is_lent = message.task, False
         try:
             with contextlib.suppress(OSError):  # `hear` says it better
                 self.begin(message, fds)
@@ -163,6 +165,7 @@ class Slots:
 
     def __init__(self, count: int, first_number: int = 1) -> None:
         self._lock = threading.Lock()
+        self._count = count
         self._idle: deque[SlotChild] = deque()
         self._used: set[SlotChild] = set()
         self._numbers = deque(range(first_number, first_number + count))
@@ -202,11 +205,12 @@ class Slots:
         """Its task is over; not ``alive``: another takes its place."""
         with self._lock:
             self._used.discard(child)
-            if alive and not self._closed:
+            has_enough = len(self._idle) >= self._count  # more were there while some waited
+            if alive and not self._closed and not has_enough:
                 self._idle.append(child)
                 return
             self._numbers.appendleft(child.number)
-            if not self._closed:
+            if not self._closed and not has_enough:
                 self._coming.append(self._maker.submit(self._make))
         child.close(0.0 if not alive else GRACE)
 
@@ -270,6 +274,11 @@ class Slots:
     def free_number(self, child: SlotChild) -> None:
         with self._lock:
             self._numbers.appendleft(child.number)
+
+    def running(self) -> int:
+        """Tasks that are at work, not those that wait for others."""
+        with self._lock:
+            return sum(bool(child.task) and not child.is_lent for child in self._used)
 
     def pids(self) -> list[tuple[int, int, int]]:
         """(number, pid, task) of each child that is at work or waits for some."""

@@ -28,6 +28,9 @@ NAME = "workbench"
 NUMBERS = 1000
 """Numbers that a worker has for its processes, at most."""
 
+OVER = ("memory", "error", "released", "forgotten")
+"""States of Dask's tasks that no thread has."""
+
 Heard = Callable[[SlotChild, Any, list[int]], None]
 
 
@@ -56,6 +59,8 @@ class WorkerSide:
         self.scheduler: str = worker.scheduler.address
         self.ended: dict[str, dict[str, Any]] = {}
         """By key, what the scheduler is told of tasks that have just ended."""
+        self.begun: set[str] = set()
+        """Keys that a thread of this worker has, or whose end is on its way."""
         self.slots = Slots(worker.state.nthreads, first_number)
         self.actors = ActorProcesses(self.slots)
 
@@ -84,6 +89,7 @@ class WorkerSide:
         from distributed import rejoin, secede
         from distributed.threadpoolexecutor import thread_state
 
+        child.is_lent = on
         if on:
             if getattr(thread_state, "proceed", False):
                 secede()
@@ -131,9 +137,15 @@ class WorkerSide:
 
     # -- on the event loop -------------------------------------------------------------------------
 
-    def stop(self, key: str, session: str, task: int, force: bool) -> None:
+    def stop(
+        self, key: str, session: str, task: int, force: bool, actor: int, submitter: int,
+        number: int,
+    ) -> None:  # fmt: skip
         """Stop a task that was sent here. One that hasn't begun is the scheduler's to drop."""
-        if not self.actors.stop(task, force) and not self.slots.stop(task, force):
+        stopped = self.actors.stop(task, force) or self.slots.stop(task, force)
+        if not stopped and key not in self.begun:
+            if number:
+                self.actors.skip(actor, submitter, number)
             message = {"op": "workbench_unbegun", "key": key, "session": session, "task": task}
             self._worker.batched_send(message)
 
@@ -151,6 +163,13 @@ class WorkerSide:
 
     def skip(self, actor: int, submitter: int, number: int) -> None:
         self.actors.skip(actor, submitter, number)
+
+    def running(self) -> int:
+        """Tasks and calls of ours that are at work."""
+        return self.slots.running() + self.actors.running()
+
+    def departed(self, submitter: int) -> None:
+        self.actors.departed(submitter)
 
     def close(self) -> None:
         self.actors.close()
@@ -175,15 +194,19 @@ class WorkbenchWorker(WorkerPlugin):  # type: ignore[misc]
         self._worker = worker
         self.side = side = WorkerSide(worker, number)
         worker.handlers[READ] = reader(store, fetcher)
+        worker.handlers["workbench_running"] = side.running
         worker.handlers["workbench_state"] = lambda: pickle.dumps(side.slots.pids())
         worker.stream_handlers["workbench_stop"] = side.stop
         worker.stream_handlers["workbench_abandon"] = side.abandon
         worker.stream_handlers["workbench_took"] = side.took
         worker.stream_handlers["workbench_kill_actor"] = side.kill_actor
         worker.stream_handlers["workbench_skip"] = side.skip
+        worker.stream_handlers["workbench_departed"] = side.departed
 
     def transition(self, key: Any, start: str, finish: str, **_: Any) -> None:
         """On the event loop, when a task's result is here: no other wake-up is needed."""
+        if finish in OVER:
+            self.side.begun.discard(key)
         message = self.side.ended.pop(key, None) if self.side.ended else None
         if message is not None:
             self._worker.batched_send(message)

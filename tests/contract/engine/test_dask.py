@@ -1,0 +1,125 @@
+"""What only Dask has: a scheduler that may go away. With clusters of a test's own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.contract.engine.conftest import Book
+from tests.contract.engine.systems import Cluster
+from tests.kernel.gates import Gate
+from tests.leaks import eventually
+
+
+@pytest.fixture
+def scheduler(cluster: Cluster, tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """The address of a scheduler without workers, and its process."""
+    if cluster.name != "dask":
+        pytest.skip("of Dask alone")
+    place = tmp_path / "scheduler.json"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dask", "scheduler", "--host", "127.0.0.1", "--port", "0",
+         "--no-dashboard", "--scheduler-file", str(place)],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        env=dict(os.environ), start_new_session=True,
+    )  # fmt: skip
+    try:
+        assert eventually(lambda: place.exists() and place.stat().st_size)
+        import json
+
+        yield json.loads(place.read_text())["address"], process
+    finally:
+        psutil.Process(process.pid).kill()
+        process.wait()
+
+
+def test_who_waits_is_told_that_the_scheduler_has_died(
+    another: Callable[..., Book], scheduler: tuple[str, subprocess.Popen[bytes]]
+) -> None:
+    address, process = scheduler
+    book = another()
+    book.ok("%load_ext workbench")
+    book.ok(f"%workbench start --engine dask --address {address}")
+    book.ok("""
+        import workbench as wb
+        ref = wb.remote(len).remote("abc")
+        items = wb.remote(num_returns="streaming")(lambda: iter("ab")).remote()
+        future = ref.future()
+    """)
+    cell = book.start("print('waits', flush=True)\nwb.get(ref)")
+    book.until(cell.text)
+    process.kill()
+    book.until(lambda: cell.idle)
+    assert "SessionError" in cell.failure
+    assert "scheduler was lost" in cell.failure
+    book.fails("future.result(60)", "SessionError", "scheduler was lost")
+    book.fails("wb.get(next(items))", "SessionError")
+    book.fails("wb.put(1)", "SessionError", "scheduler was lost")
+
+
+def test_a_stop_that_comes_just_after_the_end_changes_nothing() -> None:
+    """On the worker, whose result is on its way; and at the scheduler, which has it by then."""
+    pytest.importorskip("distributed")
+    from workbench.engines.dask.scheduler import WorkbenchScheduler
+    from workbench.engines.dask.worker_plugin import WorkbenchWorker, WorkerSide
+
+    sent = list[dict[str, Any]]()
+    worker = SimpleNamespace(
+        scheduler=SimpleNamespace(address="tcp://x"), state=SimpleNamespace(nthreads=0),
+        batched_send=sent.append,
+    )  # fmt: skip
+    plugin = WorkbenchWorker()
+    side = plugin.side = WorkerSide(worker, 1)
+    try:
+        side.begun.add("k-7")
+        plugin.transition("k-7", "executing", "long-running")
+        side.stop("k-7", "s", 7, False, 0, 0, 0)
+        assert sent == []
+        side.stop("k-8", "s", 8, False, 0, 0, 0)
+        assert [message["op"] for message in sent] == ["workbench_unbegun"]
+        plugin.transition("k-7", "executing", "memory")
+        side.stop("k-7", "s", 7, False, 0, 0, 0)
+        assert [message["task"] for message in sent] == [8, 7]
+    finally:
+        side.close()
+    told = list[Any]()
+    ours: Any = WorkbenchScheduler()
+    ours._scheduler = SimpleNamespace(tasks={"k-7": SimpleNamespace(state="memory", who_wants=[])})
+    ours.sessions["s"] = SimpleNamespace(
+        actors={}, tell_all=told.append, keeper=SimpleNamespace(ended=told.append)
+    )
+    ours.unbegun("k-7", "s", 7)
+    assert told == []
+    ours._scheduler.tasks["k-7"].state = "processing"
+    ours.unbegun("k-7", "s", 7)
+    assert len(told) == 2
+
+
+def test_running_is_what_is_at_work_and_ours(book: Book, cluster: Cluster, gate: Gate) -> None:
+    if cluster.name != "dask":
+        pytest.skip("of Dask alone")
+    slots = cluster.workers
+    book.ok(f"""
+        from workbench import context
+        from distributed import Client
+        def wait(): {gate.wait}
+        tasks = [wb.remote(wait).remote() for _ in range({slots} + 3)]
+        parts = context.get().backend.parts
+        other = Client({cluster.address!r}, set_as_default=False)
+        foreign = [other.submit(lambda n: n, n, pure=False) for n in range(20)]
+        for _ in range(2000):
+            seen = parts()
+            if (seen.running, seen.queued) == ({slots}, 3): break
+            pause(0.01)
+    """)
+    assert book.value("(seen.running, seen.queued)") == f"({slots}, 3)"
+    gate.open(slots + 3)
+    book.ok("wb.get(tasks)\ndel foreign\nother.close()")

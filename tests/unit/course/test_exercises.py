@@ -1,0 +1,73 @@
+"""What a check answers of unfinished cells, and of values that its look can't read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import pytest
+
+from workbench.core.snapshot import JobRecord
+from workbench.course.clusters import line
+from workbench.course.exercises import Live, Outcome, RefusedError, exercise, not_done, right, wrong
+from workbench.course.resilience import went_on
+from workbench.engines.base import Engine
+from workbench.errors import WorkbenchError
+
+HINTS = "one", "two", "three"
+
+
+def alone(variables: Mapping[str, Any]) -> Live:
+    """A notebook's variables; the looks here ask no session."""
+    return Live(variables, cast(Engine, None))
+
+
+@pytest.mark.parametrize(
+    ("state", "says"),
+    [
+        ("queued", "The cell that makes `x` hasn't begun: ask again when it is done."),
+        ("running", "The cell that makes `x` is still running: ask again when it is done."),
+        ("failed", "The last background cell that makes `x` has failed."),
+        ("stopped", "The last background cell that makes `x` was stopped."),
+    ],
+)
+def test_a_cell_that_isnt_done_is_said_to_be(state: str, says: str) -> None:
+    found = not_done(JobRecord(1, 1, "cell", state, 0.0, 0, 0, ("x",), False), "x")
+    assert found is not None
+    assert found.state == "wrong"
+    assert str(found.sentence) == says
+
+
+def test_a_cell_that_is_done_can_be_looked_at() -> None:
+    assert not_done(JobRecord(1, 1, "cell", "done", 0.0, 0, 0, ("x",), False), "x") is None
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (KeyError("months"), "`x` has another shape than asked for (KeyError: 'months')."),
+        (WorkbenchError("no session"), "This can't be checked: WorkbenchError: no session"),
+        (OSError("no file"), "This can't be checked: OSError: no file"),
+        (RefusedError(wrong("`{name}` is old.", name="x")), "`x` is old."),
+    ],
+)
+def test_what_a_look_raises_is_a_sentence(error: Exception, says: str) -> None:
+    @exercise(HINTS, "views.md", "What you see", needs=("x",))
+    def look(live: Live) -> Outcome:
+        raise error
+
+    found = look.ask(alone({"x": 1}))
+    assert (found.state, str(found.sentence)) == ("wrong", says)
+
+
+def test_the_variable_that_is_named_may_be_another_than_is_needed() -> None:
+    assert "`flood` has another shape" in str(went_on.ask(alone({"flood": []})).sentence)
+
+
+@pytest.mark.parametrize("between", [" ", "="])
+def test_an_option_may_have_its_value_behind_an_equals_sign(between: str) -> None:
+    source = "%workbench start --engine dask --address tcp://10.0.0.7:8786"
+    given = source.replace("engine ", f"engine{between}").replace("address ", f"address{between}")
+    assert line.ask(alone({"line": given})) == right(
+        "That session would run on Dask at {address}.", address="tcp://10.0.0.7:8786"
+    )

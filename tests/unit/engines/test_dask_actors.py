@@ -1,0 +1,256 @@
+"""An actor's calls on a Dask worker: when they begin, in which order, and how each has an end."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, NamedTuple, cast
+
+import pytest
+
+from tests.leaks import eventually
+from tests.patience import TIMEOUT
+from workbench.engines.dask import actors
+from workbench.engines.dask.actors import ActorGone, ActorProcesses, CallStopped
+from workbench.engines.dask.channel import ActorShape, HeadDone, RunHead, ShownBytes
+from workbench.engines.dask.packed import PackedValue
+from workbench.engines.dask.slots import ChildDied, Slots
+
+ACTOR, HERE, THERE = 1, 5, 6
+GOOD = PackedValue(b"P1", [], [], [], [])
+BAD = PackedValue(b"P2", [], [], [], [], failed=True)
+
+
+class Child:
+    """A process that does what the test says."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.begun: list[int] = []
+        self.said: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    def begin(self, message: RunHead, fds: Any) -> None:
+        self.begun.append(message.task)
+
+    def hear(self) -> tuple[Any, list[int]]:
+        said = self.said.get(timeout=TIMEOUT)
+        if isinstance(said, Exception):
+            raise said
+        return said, []
+
+    def done(self, task: int, value: PackedValue = GOOD) -> None:
+        self.said.put(HeadDone(task, b"", [value]))
+
+    def die(self) -> None:
+        self.said.put(ChildDied(1, "", False))
+
+    def kill(self) -> None:
+        self.said.put(ChildDied(-9, "", True))
+
+    def close(self, grace: float = 0.0) -> None:
+        pass
+
+
+class Children:
+    """`Slots`, as far as an actor needs them."""
+
+    def __init__(self) -> None:
+        self.made: list[Child] = []
+
+    def lease(self) -> Child:
+        self.made.append(Child(len(self.made)))
+        return self.made[-1]
+
+    def own(self, child: Child) -> None:
+        pass
+
+    def free_number(self, child: Child) -> None:
+        pass
+
+
+class Call(NamedTuple):
+    actor: int
+    reply_to: int
+    number: int
+    task: int
+
+
+class Worker:
+    """One worker, with one actor. ``calls`` are threads of Dask's."""
+
+    def __init__(self) -> None:
+        self.slots = Children()
+        self.actors = ActorProcesses(cast(Slots, self.slots))
+        self.pool = ThreadPoolExecutor(20)
+        self.shape = ActorShape()
+        self.heard: Callable[..., object] = lambda *said: None
+
+    def make(self) -> Future[Any]:
+        return self._run(Call(ACTOR, HERE, 0, ACTOR), self.shape)
+
+    def close(self) -> None:
+        self.actors.close()
+        for child in self.slots.made:
+            child.kill()
+        self.pool.shutdown()
+
+    def call(self, number: int, submitter: int = HERE) -> Future[Any]:
+        """Of which the task is submitter and number: 51 is the first from here."""
+        task = submitter * 10 + number
+        found = self._run(Call(ACTOR, submitter, number, task), None)
+        assert eventually(lambda: found.done() or task in self.actors._waiting or self.runs(task))
+        return found
+
+    def runs(self, task: int) -> bool:
+        return any(task in child.begun for child in self.slots.made)
+
+    def _run(self, call: Call, shape: ActorShape | None) -> Future[Any]:
+        message = RunHead(call.task, b"", "s", "tcp://x", [], [], shape)
+        return self.pool.submit(self.actors.run, call, message, [], self.heard)
+
+    def child(self, number: int = 0) -> Child:
+        assert eventually(lambda: len(self.slots.made) > number)
+        return self.slots.made[number]
+
+    def made(self) -> Child:
+        """The actor's process, once it is there."""
+        making = self.make()
+        self.child().done(ACTOR)
+        making.result(TIMEOUT)
+        return self.child()
+
+
+@pytest.fixture
+def worker() -> Iterator[Worker]:
+    worker = Worker()
+    yield worker
+    worker.close()
+
+
+@pytest.fixture(autouse=True)
+def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long something takes, who waits for it waits."""
+    monkeypatch.setattr(actors, "TURN", 0.0, raising=False)
+
+
+def test_calls_wait_for_an_actor_however_long_it_takes_to_be_made(worker: Worker) -> None:
+    early = worker.call(1)
+    making = worker.make()
+    first = worker.call(2)
+    worker.child().done(ACTOR)
+    making.result(TIMEOUT)
+    for task in (51, 52):
+        assert eventually(lambda task=task: worker.runs(task))
+        worker.child().done(task)
+    assert early.result(TIMEOUT)[0].task == 51
+    assert first.result(TIMEOUT)[0].task == 52
+
+
+def test_calls_of_one_submitter_begin_in_their_order(worker: Worker) -> None:
+    child = worker.made()
+    calls = [worker.call(number) for number in (3, 2)]
+    other = worker.call(1, THERE)
+    assert eventually(lambda: worker.runs(61))
+    assert child.begun == [ACTOR, 61]
+    calls.append(worker.call(1))
+    assert eventually(lambda: len(child.begun) == 5)
+    assert child.begun[2:] == [51, 52, 53]
+    child.kill()
+    for each in (*calls, other):
+        assert isinstance(each.exception(TIMEOUT), ChildDied)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_what_will_not_come_is_not_waited_for(worker: Worker, first: bool) -> None:
+    """Whether that is known before the actor is made, or after."""
+    if first:
+        worker.actors.skip(ACTOR, HERE, 1)
+        worker.actors.departed(THERE)
+    child = worker.made()
+    worker.call(2)
+    worker.call(7, THERE)
+    if not first:
+        assert child.begun == [ACTOR]
+        worker.actors.skip(ACTOR, HERE, 1)
+        worker.actors.departed(THERE)
+    assert eventually(lambda: set(child.begun) == {ACTOR, 52, 67})
+
+
+def test_a_call_that_waits_is_stopped(worker: Worker) -> None:
+    early = worker.call(1)
+    assert worker.actors.stop(51, force=False)
+    assert isinstance(early.exception(TIMEOUT), CallStopped)
+    child = worker.made()
+    third = worker.call(3)
+    assert worker.actors.stop(53, force=False)
+    assert isinstance(third.exception(TIMEOUT), CallStopped)
+    assert not worker.actors.stop(53, force=False)
+    worker.call(2)
+    worker.call(4)
+    assert eventually(lambda: child.begun == [ACTOR, 52, 54])
+
+
+def test_one_that_can_not_be_made_again_says_why(worker: Worker) -> None:
+    worker.shape = ActorShape(3)
+    child = worker.made()
+    running = worker.call(1)
+    assert eventually(lambda: worker.runs(51))
+    child.die()
+    again = worker.child(1)
+    waiting = worker.call(2)
+    again.done(ACTOR, BAD)
+    assert isinstance(running.exception(TIMEOUT), ChildDied)
+    gone = waiting.exception(TIMEOUT)
+    assert isinstance(gone, ActorGone)
+    assert gone.value == BAD
+    assert worker.slots.made[1].begun == [ACTOR]
+    later = worker.call(3).exception(TIMEOUT)
+    assert isinstance(later, ActorGone)
+    assert later.value == BAD
+
+
+def test_it_is_made_again_and_goes_on(worker: Worker) -> None:
+    worker.shape = ActorShape(1)
+    child = worker.made()
+    running = worker.call(1)
+    assert eventually(lambda: worker.runs(51))
+    child.die()
+    again = worker.child(1)
+    waiting = worker.call(2)
+    again.done(ACTOR)
+    assert isinstance(running.exception(TIMEOUT), ChildDied)
+    assert eventually(lambda: worker.child(1).begun == [ACTOR, 52])
+    worker.child(1).done(52)
+    assert waiting.result(TIMEOUT)[0].task == 52
+
+
+def test_a_message_that_can_not_be_passed_on_is_its_call_s_failure(worker: Worker) -> None:
+    reading = threading.Event()
+
+    def heard(*said: Any) -> None:
+        reading.set()
+        raise OSError("the worker is closing")
+
+    worker.heard = heard
+    child = worker.made()
+    first = worker.call(1)
+    assert eventually(lambda: worker.runs(51))
+    child.said.put(ShownBytes(b""))
+    assert isinstance(first.exception(TIMEOUT), OSError)
+    assert reading.is_set()
+    child.done(51)
+    second = worker.call(2)
+    assert eventually(lambda: worker.runs(52))
+    child.done(52)
+    assert second.result(TIMEOUT)[0].task == 52
+
+
+def test_what_can_not_be_read_ends_the_actor_and_its_calls(worker: Worker) -> None:
+    child = worker.made()
+    first = worker.call(1)
+    assert eventually(lambda: worker.runs(51))
+    child.said.put(ValueError("no message"))
+    assert isinstance(first.exception(TIMEOUT), ChildDied)
+    assert isinstance(worker.call(2).exception(TIMEOUT), ActorGone)
