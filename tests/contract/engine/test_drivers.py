@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-import time
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -30,7 +30,7 @@ def test_a_slow_driver_keeps_its_session(cluster: Cluster, alone: Callable[..., 
     pid = int(first.value("__import__('os').getpid()"))
     os.kill(pid, signal.SIGSTOP)
     try:
-        time.sleep(SILENT)
+        threading.Event().wait(SILENT)
         assert second.value(THERE) == "2"
         second.ok("%workbench stop")
     finally:

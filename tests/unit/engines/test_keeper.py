@@ -191,7 +191,7 @@ def test_drivers_have_numbers_of_their_own(world: World) -> None:
     world.keeper.join(13, 3, "")
     first, second = world.keeper.drivers()
     assert (first.client, first.host, second.client) == (2, "far", 3)
-    assert world.keeper.processes() == {OTHER: "0a"}
+    assert world.keeper.processes() == {OTHER: "0a", 13: ""}
 
 
 def test_a_session_outlives_its_last_driver_as_long_as_one_said(world: World) -> None:

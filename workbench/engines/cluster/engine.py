@@ -44,9 +44,6 @@ from workbench.errors import WorkbenchError
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
 
-ANSWER = 0.5
-"""Seconds that somebody waits who only wants to see what a thing is."""
-
 
 class ClusterEngine:
     """See the module. ``hosting`` makes one in a worker, once the engine is there; None: a driver.

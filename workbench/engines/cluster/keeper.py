@@ -140,7 +140,7 @@ class Keeper:
         self._clients = itertools.count(1)
         self._numbers = itertools.count(1)
         self._workers: dict[str, WorkerRecord] = {}
-        self._nodes: dict[int, str] = {}  # by worker
+        self.nodes: dict[int, str] = {}  # by worker
         self._names: dict[str, Named] = {}
         self._pinned: dict[int, Pinned] = {}
         self._serializers: list[tuple[int, bytes]] = []
@@ -163,8 +163,8 @@ class Keeper:
         return others
 
     def processes(self) -> dict[int, str]:
-        """By driver, what the system itself calls it, where that was said."""
-        return {id: driver.process for id, driver in self._drivers.items() if driver.process}
+        """By driver, what the system itself calls it; '' where that wasn't said."""
+        return {id: driver.process for id, driver in self._drivers.items()}
 
     def leave(self, audience: int) -> int:
         """It goes; returns how many are left. What its jobs show is kept from now on."""
@@ -175,12 +175,9 @@ class Keeper:
                 job.kept = True
         return len(self._drivers)
 
-    def keep(self, linger: float) -> None:
-        """The session outlives its last driver by so many seconds."""
-        self.linger = linger
-
-    def kept_for(self) -> float:
-        """Seconds for which it does."""
+    def keep(self, linger: float | None = None) -> float:
+        """By how many seconds the session outlives its last driver; from now on, if it is said."""
+        self.linger = self.linger if linger is None else linger
         return self.linger
 
     def seconds_left(self) -> float | None:
@@ -198,12 +195,8 @@ class Keeper:
         """A worker's number, small and the same as long as it lives."""
         if key not in self._workers:
             self._workers[key] = WorkerRecord(len(self._workers) + 1, pid, "idle", ())
-            self._nodes[self._workers[key].number] = node
+            self.nodes[self._workers[key].number] = node
         return self._workers[key].number
-
-    def node_of(self, number: int) -> str:
-        """Where that worker is."""
-        return self._nodes[number]
 
     def workers(self) -> tuple[WorkerRecord, ...]:
         """All that have come."""
@@ -245,10 +238,6 @@ class Keeper:
             return b""
         queue, driver.queue = driver.queue, []
         return encode(queue)
-
-    def knows(self, audience: int) -> bool:
-        """Whether such a driver is there."""
-        return audience in self._drivers
 
     # -- names and pins --------------------------------------------------------------------------
 

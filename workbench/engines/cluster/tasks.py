@@ -319,9 +319,6 @@ class ClusterTasks:
         self._stopped.discard(own.task)
         self._streams.pop(own.task, None)
         self._backend.forget(own.task)
-        self._woken()
-
-    def _woken(self) -> None:
         with self._entries.lock:
             self._entries.changed.notify_all()
 

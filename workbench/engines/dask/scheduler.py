@@ -404,7 +404,7 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
                 if name == client:
                     del session.processes[number]
                     self._departed(session, number)
-                    if audience and session.keeper.knows(audience):
+                    if audience and audience in session.keeper.processes():
                         session.keeper.leave(audience)
                         scheduler.loop.add_callback(self._end_if_due, session)
 

@@ -79,7 +79,7 @@ class Supervisor:
         what was lost on the way is sent again."""
         if (again := self._sent_as(audience, number)) is not None:
             return again
-        if not self._keeper.knows(audience):  # it leaves
+        if audience not in self._keeper.processes():  # it leaves
             return b""
         if not self._follows:  # there was no loop when it was made
             self._follows = True
@@ -93,7 +93,7 @@ class Supervisor:
             if (again := self._sent_as(audience, number)) is not None:
                 return again  # to who asked first, and whom that doesn't reach
             found = self._keeper.take(audience)
-        if self._keeper.knows(audience):
+        if audience in self._keeper.processes():
             self._sent[audience] = number, found
         return found
 
@@ -117,7 +117,7 @@ class Supervisor:
             living = await asyncio.to_thread(_living) if drivers else None
             if living is not None:
                 for audience, process in drivers.items():
-                    if process not in living:
+                    if process and process not in living:
                         self._forget(audience)
 
     def _forget(self, audience: int) -> int:
@@ -246,7 +246,7 @@ class Supervisor:
         return tuple(
             replace(record, state="running" if found[place] else "idle")
             for record in self._keeper.workers()
-            if (place := (self._keeper.node_of(record.number), record.pid)) in found
+            if (place := (self._keeper.nodes[record.number], record.pid)) in found
         )
 
     def _look_for_nodes(self) -> None:
