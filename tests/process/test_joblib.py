@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -158,12 +159,22 @@ def test_an_error_ends_it(session: Engine) -> None:
     assert Parallel()(delayed(square)(n) for n in range(3)) == [0, 1, 4]
 
 
+class _Clock:
+    """The module time for who sleeps otherwise."""
+
+    def __init__(self, sleep: Callable[[float], None]) -> None:
+        self.sleep = sleep
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(time, name)
+
+
 def test_short_calls_are_not_looked_at_again_and_again(
     session: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """joblib waits 10 ms between two looks, which would be most of what short calls take."""
     looked: list[float] = []
-    monkeypatch.setattr(joblib.parallel.time, "sleep", looked.append)
+    monkeypatch.setattr(joblib.parallel, "time", _Clock(looked.append))  # of no other module
     monkeypatch.setattr(ours, "SHORT", TIMEOUT)
     for how in ({}, {"batch_size": 1}, {"pre_dispatch": 1}):
         expected = [n * n for n in range(20)]
@@ -210,6 +221,20 @@ def test_another_call_while_a_generator_is_read(gate: Gate) -> None:
     assert Parallel(n_jobs=2)(delayed(square)(n) for n in range(20)) == [n * n for n in range(20)]
     visitor.let_on("on")
     assert list(found) == ["on"]
+
+
+def test_a_generator_that_is_closed_stops_its_calls_and_no_others(
+    session: Engine, gate: Gate
+) -> None:
+    found = Parallel(return_as="generator", batch_size=1)(
+        [delayed(square)(3), delayed(gate.stop)()]
+    )
+    assert next(found) == 9
+    gate.next()
+    assert Parallel(n_jobs=2)(delayed(square)(n) for n in range(20)) == [n * n for n in range(20)]
+    with pytest.warns(UserWarning, match="have been cancelled"):
+        found.close()
+    assert eventually(lambda: not session.snapshot().running)
 
 
 def test_no_batch_is_larger_than_what_is_left_for_each_worker() -> None:

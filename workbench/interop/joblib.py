@@ -5,6 +5,7 @@ joblib is imported when somebody registers the backend, or has imported joblib.
 
 from __future__ import annotations
 
+import copy
 import pickle
 import threading
 from collections.abc import Callable, Iterator
@@ -97,6 +98,7 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
     supports_retrieve_callback = True
     supports_inner_max_num_threads = True
     _executor: Executor
+    _batches: _Batches  # of the call of Parallel that runs, or of the last one
     _kind: tuple[Any, ...] = ()  # of executor
     _function: Any = None  # of the batch before
     _submitted = 0  # calls of this call of Parallel, and how many there will be, perhaps
@@ -119,6 +121,12 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
         n_jobs = self.effective_n_jobs(n_jobs)
         if n_jobs == 1:
             raise FallbackToBackend(SequentialBackend(nesting_level=self.nesting_level))
+        running = self.__dict__.get("_batches")
+        if running is not None and running.left:  # of another Parallel, which stops its own alone
+            another = copy.copy(self)
+            another._submitted = 0
+            another.terminate()
+            raise FallbackToBackend(another)
         given = {**self.backend_kwargs, **options}
         self._nested = pickle.dumps(self.get_nested_backend())  # once, and not with each batch
         self.parallel = parallel
