@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import queue
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -127,3 +128,14 @@ def test_what_is_announced_after_the_end_is_told_at_once(world: World) -> None:
     world.entries.end("It is over.")
     with pytest.raises(SessionError, match="It is over"):
         world.store.future(ref).result(TIMEOUT)
+
+
+def test_a_future_s_callback_may_wait_for_another_future(world: World) -> None:
+    world.system.may_read.set()
+    first, second = world.object(7, "one"), world.object(8, "two", READY)
+    found = queue.SimpleQueue[str]()
+    world.store.future(first).add_done_callback(
+        lambda _: found.put(world.store.future(second).result(TIMEOUT))
+    )
+    world.entries.settle(7, READY)
+    assert found.get(timeout=TIMEOUT) == "two"

@@ -11,6 +11,8 @@ from collections.abc import Callable
 
 Work = Callable[[], object]
 
+_here = threading.local()
+
 
 class OpeningThread:
     """See the module. The thread starts with the first work; it never keeps a process alive."""
@@ -21,7 +23,13 @@ class OpeningThread:
         self._is_running = False
 
     def do(self, work: Work) -> None:
-        """Have it done soon, behind what came before. ``work`` raises nothing. Any thread."""
+        """Have it done soon, behind what came before. ``work`` raises nothing. Any thread.
+
+        In this one at once: a future's callback may wait for another one that is there.
+        """
+        if getattr(_here, "opens", None) is self:
+            work()
+            return
         with self._lock:
             self._queue.put(work)
             if not self._is_running:
@@ -30,6 +38,7 @@ class OpeningThread:
                 threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def _run(self) -> None:
+        _here.opens = self
         while (work := self._queue.get()) is not None:
             work()
 

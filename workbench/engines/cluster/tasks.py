@@ -32,9 +32,16 @@ from workbench.engines.cluster.keeper import JobTask
 from workbench.engines.cluster.keeper import encode as encode_batch
 from workbench.engines.cluster.outputs import LOST, Outputs
 from workbench.engines.cluster.parcels import Packer
+from workbench.engines.cluster.sent import RunningTask, Sent
 from workbench.engines.cluster.store import ClusterStore
 from workbench.engines.cluster.streams import StreamReader
-from workbench.errors import ActorDiedError, TaskCancelledError, WorkbenchError, WorkerCrashedError
+from workbench.errors import (
+    ActorDiedError,
+    SessionError,
+    TaskCancelledError,
+    WorkbenchError,
+    WorkerCrashedError,
+)
 from workbench.options import (
     DETACHED,
     DYNAMIC,
@@ -46,27 +53,6 @@ from workbench.options import (
 )
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
-
-
-class Sent(NamedTuple):
-    """A function as it was sent: in each head, or (no ``code``) as an object of its own."""
-
-    id: int
-    code: bytes
-    ref: ObjectRef | None
-    export: Export
-
-
-class RunningTask(NamedTuple):
-    """A task of ours that isn't over. ``ids`` are its results', ``parent`` submitted it."""
-
-    task: int
-    name: str
-    origin: int
-    job: int
-    ids: tuple[int, ...]
-    actor: int
-    parent: int
 
 
 class ClusterTasks:
@@ -295,7 +281,7 @@ class ClusterTasks:
             self._backend.tell("push", encode_batch([lost]))
         if own.task in self._stopped or isinstance(error, TaskCancelledError):
             error = TaskCancelledError(f"`{own.name}` was stopped.")
-        if own.job:
+        if own.job and not isinstance(error, SessionError):  # we left: it goes on
             how = "stopped" if isinstance(error, TaskCancelledError) else "failed"
             self._backend.tell("ended", TaskEnd(own.task, how, 0.0))
         self._outputs.forget(own.task)
