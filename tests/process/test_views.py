@@ -114,6 +114,7 @@ def test_variables_with_a_ref_and_those_with_arrays_are_told_apart(
     monkeypatch.setattr("workbench.client.client.main_variables", lambda: roots)
     page._feed.nudge()
     page.until(lambda: page.row(ref).get("held") == "mine, shown")
+    page.until(lambda: {pin["reason"] for pin in page.row(ref)["pins"]} == {"ref", "view"})
     texts = {pin["reason"]: pin["text"] for pin in page.row(ref)["pins"]}
     assert texts["ref"] == "ref in this process: mine"
     assert texts["view"] == "arrays in this process: shown"
