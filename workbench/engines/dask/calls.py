@@ -8,7 +8,10 @@ from typing import Any
 
 import msgspec
 
-from workbench.engines.cluster.backend import TaskEnd
+from workbench.engines.cluster import heads
+from workbench.engines.cluster.backend import Message, TaskEnd
+from workbench.engines.cluster.keeper import encode as encode_batch
+from workbench.engines.cluster.outputs import LOST
 from workbench.engines.cluster.parcels import refused
 from workbench.engines.dask.actors import ActorGone, CallStopped
 from workbench.engines.dask.channel import ActorShape, LendsSlot, MadeItem, RunHead, ShownBytes
@@ -81,6 +84,7 @@ class Attempt:
                 if died.killed and not call.actor:
                     return self._failed("stopped", "cancelled", f"`{call.name}` was stopped.")
                 if left == 0:
+                    self._say_what_is_lost()
                     code = "actor" if call.actor else "crashed"
                     return self._failed("failed", code, self._said(died))
                 left -= 1
@@ -94,6 +98,13 @@ class Attempt:
             except BaseException as error:  # of the worker, or Dask's: never a task's own
                 said = f"{type(error).__name__}: {error}"
                 return self._failed("failed", "crashed", f"`{call.name}` did not run: {said}")
+
+    def _say_what_is_lost(self) -> None:
+        """What the process wrote last may not have come. Of a job, the keeper says so."""
+        head = heads.decode(self._call.head)
+        if not head.job:
+            lost = Message(head.task, "stderr", LOST.encode(), head.origin, head.audience)
+            self._side.shown(self._call.session, encode_batch([lost]))
 
     def _said(self, died: ChildDied) -> str:
         how = f"was killed by signal {-died.code}" if died.code < 0 else f"ended ({died.code})"
