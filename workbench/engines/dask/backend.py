@@ -7,15 +7,13 @@ import secrets
 from typing import Any
 
 from workbench.config import Config
+from workbench.engines.choice import PATIENCE
 from workbench.engines.cluster.engine import ClusterEngine
 from workbench.engines.dask.abilities import CAN as CAN
 from workbench.engines.dask.session import DaskBackend
 from workbench.engines.dask.shipping import prepare
 from workbench.errors import SessionError
 from workbench.options import Variables
-
-PATIENCE = 10.0
-"""Seconds for which an address is tried."""
 
 
 def connect(

@@ -18,6 +18,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 import workbench
 from workbench.config import Config
 from workbench.core.snapshot import INCARNATION
+from workbench.engines.choice import PATIENCE
 from workbench.engines.cluster.engine import ClusterEngine
 from workbench.engines.probe import EXPRESSION, compare, found, here
 from workbench.engines.ray import calls
@@ -25,9 +26,6 @@ from workbench.engines.ray.supervisor import Supervisor
 from workbench.engines.ray.system import AGAIN, NAMESPACE, RayBackend, name_of
 from workbench.errors import SessionError
 from workbench.options import Variables
-
-PATIENCE = 10.0
-"""Seconds for which an address is tried."""
 
 LEAST_STORE = 100 << 20
 """Bytes of a store below which Ray doesn't start one."""
