@@ -14,7 +14,8 @@ def did_you_mean(word: str, known: Iterable[object], likeness: float = 0.6) -> s
     """A question to end a message with, if one of the words that are known is much like this one.
 
     ``'stauts'`` → ``" Did you mean 'status'?"``; what is no text among the known is left out, and
-    what has other numbers at the same places: ``cell 9`` is no slip of ``cell 4``.
+    what has other numbers at the same places: ``cell 9`` is no slip of ``cell 4``. Numbers of four
+    digits and more count nothing: they are parts of an id, such as a session's, and are mistyped.
     """
     from difflib import get_close_matches  # for those alone who have mistyped something
 
@@ -24,7 +25,8 @@ def did_you_mean(word: str, known: Iterable[object], likeness: float = 0.6) -> s
 
 
 def _same_but_numbers(a: str, b: str) -> bool:
-    return a != b and re.sub(r"\b\d+\b", "0", a) == re.sub(r"\b\d+\b", "0", b)
+    counted = r"\b\d{1,3}\b"
+    return a != b and re.sub(counted, "0", a) == re.sub(counted, "0", b)
 
 
 def of_arguments(parser: ArgumentParser, words: Sequence[str], error: str) -> str:
