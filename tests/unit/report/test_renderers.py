@@ -309,9 +309,9 @@ def test_a_card_says_why_it_lists_fewer_objects_than_there_are() -> None:
     named = sum(1 for record in now.objects if record.names)
     card = dict(cards.of_snapshot(msgspec.structs.replace(now, count=49)).lines)
     assert "in 49 objects" in card["store"]
-    assert card["below"] == f"{named} of 49 objects: with a name; `%objects` lists all"
+    assert card["listed"] == f"{named} of 49 objects, those that have a name; `%objects` lists all"
     for count in (named, 0):  # all are listed
-        assert "below" not in dict(
+        assert "listed" not in dict(
             cards.of_snapshot(msgspec.structs.replace(now, count=count)).lines
         )
 
