@@ -5,8 +5,6 @@ Which task is sent where is the scheduler's business; the life of actors that of
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.actor_manager import ActorManager, last_words, place_of
@@ -227,12 +225,15 @@ class TaskManager:
         if task is None:
             sender = self._scheduler.by_client.get(client.number)
             task = None if sender is None else sender.lingering.get(event.task)
-        if task is not None and task.job is not None:
-            self._jobs.output(task.job, replace(event, worker=client.worker))
-        elif task is not None:
-            origin, worker = task.submit.origin, client.worker
-            output = ev.Output(event.task, event.kind, event.data, origin, worker)
-            self._state.send(task.audience, output)
+        if task is not None:
+            self._show(task, client.worker, event.kind, event.data)
+
+    def _show(self, task: Task, worker: int, kind: str, data: bytes) -> None:
+        id, origin = task.submit.task, task.submit.origin
+        if task.job is not None:
+            self._jobs.output(task.job, ev.Output(id, kind, data, worker=worker))
+        else:
+            self._state.send(task.audience, ev.Output(id, kind, data, origin, worker))
 
     def cancel(self, client: ClientState, event: ev.Cancel) -> None:
         tasks = self._jobs.cancelled(event.object)
@@ -365,6 +366,9 @@ class TaskManager:
         )
         if worker is None:
             return
+        for id, kind, data in event.unsent:
+            if (task := self._scheduler.tasks.get(id)) is not None:
+                self._show(task, event.worker, kind, data)
         tasks = self._scheduler.lost(worker)
         if worker.actor is not None:
             self._actors.lost(worker.actor, tasks, crash, event)
