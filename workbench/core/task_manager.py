@@ -42,6 +42,7 @@ class TaskManager:
         self._actors = actors
         self._catalog = state.catalog
         self._scheduler = state.scheduler
+        self._refreshed: ev.Refresh | None = None  # once somebody's modules may have changed
         self.interrupts: list[tuple[int, int, set[int]]] = []  # (client, request, tasks not over)
 
     def submit(self, client: ClientState, event: ev.Submit) -> None:
@@ -404,9 +405,17 @@ class TaskManager:
                 self._state.send(number, do.Forget((entry.id,), unused=True))
 
     def refresh(self, client: ClientState, event: ev.Refresh) -> None:
-        """Workers hear of it before any task that is submitted after it."""
+        """Workers hear of it before any task that is submitted after it; later ones first of all.
+
+        So they know what the modules were like that they import: the next edit is then seen.
+        """
+        self._refreshed = event
         for number in self._scheduler.by_client:
             self._state.send(number, event)
+
+    def worker_arrived(self, number: int) -> None:
+        if self._refreshed is not None:
+            self._state.send(number, self._refreshed)
 
 
 def _owed(task: Task) -> int:
