@@ -213,8 +213,8 @@ class Exercise:
         """How it is now. Whatever the look raises is an answer too."""
         for name in self.needs:
             if name not in live.variables:
-                return untouched("There is no variable `{name}`: its cell hasn't made it yet, or it "
-                                 "was deleted since.", name=name)  # fmt: skip
+                return untouched("There is no variable `{name}`: its cell hasn't made it yet, or "
+                                 "it was deleted since.", name=name)  # fmt: skip
             if live[name] is ...:
                 return untouched("`{name}` has no value yet: its cell waits for you.", name=name)
         try:
