@@ -71,7 +71,7 @@ class DaskBackend:
         self._lends = lends
         self._client = client
         self._link = SchedulerLink(client, session, lambda: self.ended)
-        self.ask, self.tell = self._link.ask, self._link.tell
+        self.ask, self.tell, self.explain = self._link.ask, self._link.tell, self._link.explain
         self._close_client = close_client
         self.address: str = client.scheduler.address
         self._audience = 0
