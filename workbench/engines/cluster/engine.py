@@ -35,6 +35,7 @@ from workbench.engines.cluster.inquiries import ASKED
 from workbench.engines.cluster.jobs import ClusterJobs
 from workbench.engines.cluster.lending import NativeLending
 from workbench.engines.cluster.looking import Looking
+from workbench.engines.cluster.outliving import outliving
 from workbench.engines.cluster.outputs import MISSING, Outputs
 from workbench.engines.cluster.parcels import Packer
 from workbench.engines.cluster.serializers import SharedSerializers
@@ -295,9 +296,8 @@ class ClusterEngine(SessionPresentation):
         if not on:
             self.backend.ask("unpin", ref.id)
             return
-        native = store.native(ref)
+        (native,) = outliving(self.backend, self.entries, [ref.id], [store.native(ref)])
         self.backend.ask("pin", ref.id, native, entry.about, site or store.site())
-        self.backend.adopt(ref.id, of_object(native), entry.is_over)
 
     # -- what this engine has none of ------------------------------------------------------------
 

@@ -31,6 +31,7 @@ from workbench.engines.cluster.entries import (
 )
 from workbench.engines.cluster.kept_names import ESCAPED, escaped_name
 from workbench.engines.cluster.opening import OpeningThread
+from workbench.engines.cluster.outliving import outliving
 from workbench.engines.cluster.parcels import Packer, contents, inlined
 from workbench.engines.cluster.shown_arrays import ShownArrays
 from workbench.errors import (
@@ -390,8 +391,8 @@ class ClusterStore:
     def name(self, ref: ObjectRef, name: str) -> None:
         self.check_open()
         native, entry = self.native(ref), self._entries.of(ref)
+        (native,) = outliving(self._backend, self._entries, [ref.id], [native])
         self._backend.ask("bind", name, ref.id, native, entry.about)
-        self._backend.adopt(ref.id, of_object(native), entry.is_over)
 
     def unname(self, name: str) -> None:
         self.check_open()
