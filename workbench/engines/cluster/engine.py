@@ -86,6 +86,7 @@ class ClusterEngine(SessionPresentation):
         self.completed: Callable[[int, int, list[ObjectRef | None]], None] | None = None
         self.origin: Callable[[], int] = self._prints.origin
         self.roots: Callable[[], Mapping[str, Any]] = dict
+        self.is_final: Callable[[], bool] = bool
         self.tally: Callable[[], CallTally | None] = lambda: None
         self.leave: Callable[[], None] = self.close
         self._closed = False
