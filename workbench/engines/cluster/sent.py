@@ -16,6 +16,8 @@ class Sent(NamedTuple):
     ref: ObjectRef | None
     export: Export
 
+    is_a_functions = True  # see `client.references.is_ours`
+
 
 class RunningTask(NamedTuple):
     """A task of ours that isn't over. ``ids`` are its results', ``parent`` submitted it; it
