@@ -83,6 +83,17 @@ class DaskCluster:
                         found.append(f"process {child.pid}: {' '.join(line)[:80]}")
         return found
 
+    def moved(self) -> int:
+        """Bytes that nodes fetched from others, and that Dask itself has moved."""
+
+        def on_worker(dask_worker: Any) -> int:
+            from workbench.engines.dask.node_store import this_process
+
+            dask = sum(each["total"] for each in dask_worker.transfer_incoming_log)
+            return int(this_process().fetched + dask)
+
+        return sum(self._client.run(on_worker).values())
+
     def kill_node(self) -> None:
         """End one as if its machine had lost its power; another comes."""
         _kill(self._nodes.pop())
