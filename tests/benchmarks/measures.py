@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import statistics
+import threading
 import time
 import traceback
 from collections.abc import Callable, Collection
@@ -94,12 +95,16 @@ def _empty(pool: Pool, effort: Effort) -> Sample:
 def _paced(pool: Pool, effort: Effort) -> Sample:
     """An empty task now and then, as a person runs them; what the processes use in between."""
     (seconds,) = times(
-        effort, lambda: pool.call(tasks.empty), least=20, before=lambda: time.sleep(PAUSE)
+        effort, lambda: pool.call(tasks.empty), least=20, before=lambda: _rest(PAUSE)
     )
-    time.sleep(SETTLED)
+    _rest(SETTLED)
     began, used = time.perf_counter(), processor_time()
-    time.sleep(max(effort.seconds, 1.0))
+    _rest(max(effort.seconds, 1.0))
     return {"paced": seconds, "idle": (processor_time() - used) / (time.perf_counter() - began)}
+
+
+def _rest(seconds: float) -> None:
+    threading.Event().wait(seconds)
 
 
 def _burst(pool: Pool, effort: Effort) -> Sample:

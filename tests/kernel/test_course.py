@@ -158,8 +158,10 @@ def test_a_translation_has_the_same_cells(edition: str) -> None:
 
 
 def _untold(source: str) -> str:
-    """Code without what a translation may say otherwise: comments, the reason, its own import."""
-    source = re.sub(r"(?m)^# .*$", "#", re.sub(r'why=("[^"\n]*"\s*)+', "why", source))
+    """Code without what a translation may say otherwise: comments, docstrings, the reason, its own
+    import."""
+    source = re.sub(r'why=("[^"\n]*"\s*)+', "why", re.sub(r'"""[^"]*"""', "", source))
+    source = re.sub(r"(?m)(^|  )# .*$", "#", source)
     return re.sub(r"from workbench\.course(\.\w+)? import", "from workbench.course import", source)
 
 

@@ -199,4 +199,5 @@ def _listed(named: Collection[object], every: int) -> Facts:
     """Why the list below is shorter than the number of objects, if it is."""
     if not 0 < len(named) < every:
         return []
-    return [("below", f"{len(named)} of {every} objects: with a name; `%objects` lists all")]
+    those = "the one that has" if len(named) == 1 else "those that have"
+    return [("listed", f"{len(named)} of {every} objects, {those} a name; `%objects` lists all")]

@@ -16,6 +16,7 @@ WORDS: Words = {
     "Measured: {answer}.": "实测：{answer}。",
     "Put these in an order: {choices}.": "请把这几项排好顺序：{choices}。",
     "The guess is one of these: {choices}.{meant}": "请从这些词里选一个：{choices}。{meant}",
+    " Did you mean {word}?": "你是想写 {word} 吗？",
     "The guess is a number, as 2.5 is.": "请猜一个数，例如 2.5。",
     "The guess is True or False.": "请猜 True 或 False。",
     "shared": "shared（共享）",

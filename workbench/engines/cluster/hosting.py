@@ -106,9 +106,15 @@ class Hosting:
         self.stopped: set[int] = set()  # by a person, not by their timeout
         self.work = link.work
         self.actor = 0
+        self.called = ""
         self.namespace = ""
         self.is_restarted = False
         self.leaves = False
+
+    @property
+    def cls(self) -> type:
+        """Of the actor that lives here."""
+        return self._cls
 
     @property
     def variables(self) -> dict[str, Any]:
@@ -299,7 +305,7 @@ class Hosting:
         building.submitter, building.origin = submitter, (submitter, head.task)
         if head.method == CREATION:
             blueprint: Blueprint = self._function(head, keep)
-            self.actor, self._cls = head.actor, blueprint.cls
+            self.actor, self._cls, self.called = head.actor, blueprint.cls, head.called
             self.namespace = head.spec.namespace if head.spec is not None else ""
             function: Any = self._make
         elif head.method:
