@@ -29,6 +29,7 @@ from workbench.engines.base import Engine, OutputSink
 from workbench.engines.base import Running as RunningNow
 from workbench.engines.cluster.backend import BEGAN, ENDED, Backend, Message, Native, TaskEnd
 from workbench.engines.cluster.entries import FAILED, READY, Entries, KnownObject
+from workbench.engines.cluster.freeing import FREES, ids_of
 from workbench.engines.cluster.hosting import Hosting
 from workbench.engines.cluster.jobs import ClusterJobs
 from workbench.engines.cluster.lending import NativeLending
@@ -182,6 +183,8 @@ class ClusterEngine:
                     self.began(message.job, message.worker)
             elif message.kind == ENDED:
                 continue
+            elif message.kind == FREES:
+                self.store.let_go(ids_of(message.data))
             else:
                 self._show(message)
                 if message.kind != PROGRESS:

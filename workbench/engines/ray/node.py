@@ -24,6 +24,9 @@ from pathlib import Path
 SLOTS = 64
 """Calls of one process that are noted at a time. An actor may run more: they can't be found."""
 
+MOST_FREED = 1000
+"""Numbers in a message that says which objects were freed: it is small enough for any socket."""
+
 PREFIX = "workbench-ray-"
 
 SETTLED = 60.0
@@ -45,9 +48,13 @@ def _socket_of(directory: Path, pid: int) -> str:
 
 
 class RunningTasks:
-    """Of this process. ``stop`` is told what to stop, in a thread of ours."""
+    """Of this process. ``stop`` is told what to stop, ``let_go`` what was freed, in a thread of
+    ours."""
 
-    def __init__(self, session: str, stop: Callable[[int], object]) -> None:
+    def __init__(
+        self, session: str, stop: Callable[[int], object], let_go: Callable[[list[int]], object]
+    ) -> None:
+        self._let_go = let_go
         directory = directory_of(session)
         directory.mkdir(mode=0o700, exist_ok=True)
         path = directory / str(os.getpid())
@@ -82,10 +89,13 @@ class RunningTasks:
 
     def _serve(self) -> None:
         while True:
-            data = self._socket.recv(_ID.size)
-            if len(data) == _ID.size:
-                with contextlib.suppress(Exception):
-                    self._stop(_ID.unpack(data)[0])
+            data = self._socket.recv(_ID.size * MOST_FREED)
+            with contextlib.suppress(Exception):
+                first, *freed = (id for (id,) in _ID.iter_unpack(data))
+                if first:
+                    self._stop(first)
+                else:
+                    self._let_go(freed)
 
 
 class NodeAgent:
@@ -135,6 +145,18 @@ class NodeAgent:
             ):
                 sender.sendto(_ID.pack(task), _socket_of(self._directory, pid))
         return mine
+
+    async def let_go(self, ids: Sequence[int]) -> None:
+        """Tell all processes here that these objects were freed."""
+        for start in range(0, len(ids), MOST_FREED - 1):
+            part = (0, *ids[start : start + MOST_FREED - 1])
+            for pid in self._pids():
+                with (
+                    contextlib.suppress(OSError),  # it has ended
+                    socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender,
+                ):
+                    data = b"".join(map(_ID.pack, part))
+                    sender.sendto(data, socket.MSG_DONTWAIT, _socket_of(self._directory, pid))
 
     async def close(self) -> None:
         """Nothing of the session stays here."""

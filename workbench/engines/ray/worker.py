@@ -48,7 +48,9 @@ def _set_up(session: str, calls: Any) -> Hosting:
     engine = ClusterEngine(backend)
     link = ChannelLink(worker, backend.push)
     output = set_up(link, captures)
-    running = RunningTasks(session, lambda task: _stop(made, engine, task))
+    running = RunningTasks(
+        session, lambda task: _stop(made, engine, task), lambda ids: engine.store.let_go(ids)
+    )
     made = Hosting(engine, link, output.finish, worker, running.begin, running.end)
     engine.host(made)
     context.set(engine)
