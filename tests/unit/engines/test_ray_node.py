@@ -36,7 +36,7 @@ def test_an_agent_finds_and_stops_what_runs(session: str) -> None:
         stopped.append(task)
         heard.set()
 
-    tasks, agent = RunningTasks(session, stop, bool), NodeAgent(session)
+    tasks, agent = RunningTasks(session, stop), NodeAgent(session)
     for task in (5, 6):
         tasks.begin(task)
     assert asyncio.run(agent.running()) == {5: os.getpid(), 6: os.getpid()}
@@ -54,7 +54,7 @@ def test_an_agent_finds_and_stops_what_runs(session: str) -> None:
 def test_an_agent_says_what_was_freed(session: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node, "MOST_FREED", 3)
     heard = queue.SimpleQueue[list[int]]()
-    RunningTasks(session, bool, heard.put)
+    RunningTasks(session, bool, let_go=heard.put)
     agent = NodeAgent(session)
     asyncio.run(agent.let_go([1, 2, 3]))
     assert [heard.get(timeout=60), heard.get(timeout=60)] == [[1, 2], [3]]
@@ -62,7 +62,7 @@ def test_an_agent_says_what_was_freed(session: str, monkeypatch: pytest.MonkeyPa
 
 
 def test_more_calls_than_are_noted_are_no_error(session: str) -> None:
-    tasks = RunningTasks(session, bool, bool)
+    tasks = RunningTasks(session, bool)
     for task in range(1, node.SLOTS + 3):
         tasks.begin(task)
     assert len(asyncio.run(NodeAgent(session).running())) == node.SLOTS

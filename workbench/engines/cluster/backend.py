@@ -267,6 +267,11 @@ class Backend(Protocol):
     def listen(self, audience: int, sink: Sink) -> None:
         """From now on hand over what comes on the channel for that driver, in a thread of ours."""
 
+    def explain(self, question: bytes, seconds: float) -> tuple[list[bytes], list[str]]:
+        """Ask each process that runs the session's tasks and actors: have `holders.answer` answer
+        there, also while a task runs. What they say (b"": nothing); and who didn't in time, each
+        in a few words. Never raises."""
+
     def lending(self) -> AbstractContextManager[None]:
         """Around code in a task that waits by other means than `wait`."""
 

@@ -28,8 +28,8 @@ from workbench.engines.cluster.backend import (
 from workbench.engines.cluster.entries import FAILED, PENDING, READY, Entries
 from workbench.engines.cluster.heads import MOST_CODE, Head, encode
 from workbench.engines.cluster.hosting import Hosting
-from workbench.engines.cluster.keeper import JobTask
 from workbench.engines.cluster.keeper import encode as encode_batch
+from workbench.engines.cluster.kept_jobs import JobTask
 from workbench.engines.cluster.outliving import outliving
 from workbench.engines.cluster.outputs import LOST, Outputs
 from workbench.engines.cluster.parcels import Packer
@@ -141,8 +141,9 @@ class ClusterTasks:
             ids = []
         refs = self._expect(head, ids, task)
         own = RunningTask(
-            task, head.name, origin, job if keep else 0, tuple(ids), head.actor, self._task
-        )
+            task, head.name, origin, job if keep else 0, tuple(ids), head.actor, self._task,
+            (*head.deps, *head.inside),
+        )  # fmt: skip
         self.running[task] = own
         if self._hosting is None:
             self._outputs.expect(task)
@@ -397,7 +398,7 @@ class ClusterTasks:
         head = Head(
             id, blueprint.name, self._backend.session, audience, origin, sent.id, sent.code,
             packed.args, packed.deps, inside, 1, id, "__init__", spec, 0, self._serializers(),
-            self._task,
+            self._task, called=options.name,
         )  # fmt: skip
         made: Any = blueprint.function
         launch = ActorLaunch(

@@ -23,7 +23,7 @@ from workbench.engines.cluster.backend import Launch, Native, StoredValue, TaskE
 from workbench.engines.cluster.freeing import told
 from workbench.engines.cluster.keeper import Keeper
 from workbench.engines.cluster.keeper import encode as encode_batch
-from workbench.engines.cluster.keeper import end_of as decode_end
+from workbench.engines.cluster.kept_jobs import end_of as decode_end
 from workbench.engines.cluster.outputs import PATIENCE
 from workbench.engines.cluster.parcels import again
 from workbench.engines.ray import calls
@@ -270,10 +270,31 @@ class Supervisor:
                 here = await agent.processes.remote()
                 found.update(((node, pid), count) for pid, count in here.items())
         return tuple(
-            replace(record, state="running" if found[place] else "idle")
+            replace(record, state="busy" if found[place] else "idle")
             for record in self._keeper.workers()
             if (place := (self._keeper.nodes[record.number], record.pid)) in found
         )
+
+    async def explain(self, question: bytes, seconds: float) -> tuple[list[bytes], list[str]]:
+        """Have all processes of the session's asked: see `Backend.explain`."""
+        processes: dict[str, dict[int, int]] = {node: {} for node in self._agents}
+        for each in self._keeper.workers():
+            processes.get(self._keeper.nodes[each.number], {})[each.pid] = each.number
+        asked = [
+            (processes[node], agent.explain.remote(question, list(processes[node]), seconds))
+            for node, agent in self._agents.items()
+            if processes[node]
+        ]
+        answers: list[bytes] = []
+        silent: list[str] = []
+        for numbers, coming in asked:
+            try:
+                here, missing = await asyncio.wait_for(coming, seconds + 1.0)
+            except (ray.exceptions.RayError, TimeoutError):
+                here, missing = [], list(numbers)
+            answers += here
+            silent += [f"worker {numbers[pid]}" for pid in missing]
+        return answers, silent
 
     def _look_for_nodes(self) -> None:
         alive = {node["NodeID"] for node in ray.nodes() if node["Alive"]}

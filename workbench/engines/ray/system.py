@@ -343,6 +343,15 @@ class RayBackend:
             if batch and self.ended is None:
                 sink(batch_of(batch))
 
+    def explain(self, question: bytes, seconds: float) -> tuple[list[bytes], list[str]]:
+        try:
+            found: tuple[list[bytes], list[str]] = ray.get(
+                self._supervisor.explain.remote(question, seconds), timeout=seconds + 2.0
+            )
+        except ray.exceptions.RayError as error:
+            return [], [f"the cluster's processes ({_first_line(error)})"]
+        return found
+
     @contextmanager
     def lending(self) -> Iterator[None]:
         yield
