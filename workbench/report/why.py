@@ -9,7 +9,7 @@ from typing import NamedTuple
 from workbench.core.events import Place
 from workbench.core.snapshot import Account, PinRecord, WorkerRecord
 from workbench.report import facts, reasons
-from workbench.report.format import count, human_bytes, human_count
+from workbench.report.format import UNKNOWN, count, human_bytes, human_count
 from workbench.report.markup import Rich, Table, page
 from workbench.report.processes import Processes
 
@@ -30,18 +30,29 @@ class Why(Rich):
     what: str  # the object in a few words
     reasons: tuple[ReasonText, ...]
     complete: bool = True  # all processes looked everywhere
+    unknown: tuple[str, ...] = ()  # what its engine can't tell
 
     def _text(self) -> str:
         if not self.reasons:
-            return f"{self.what}: nothing keeps it."
+            return f"{self.what}: {self._nothing}"
         lines = [f"  {r.text}\n    to let go: {r.action}" for r in self.reasons]
-        return "\n".join([f"{self.what}. Why it is here:", *lines])
+        return "\n".join([f"{self.what}. Why it is here:", *lines, *self._unknown("  ")])
 
     def _repr_html_(self) -> str:
         if not self.reasons:
             return page(str(self))
         rows = tuple((reason.text, reason.action) for reason in self.reasons)
-        return page(self.what, Table(("why it is here", "to let go"), rows).html())
+        table = Table(("why it is here", "to let go"), rows).html()
+        return page(self.what, table, *self._unknown(""))
+
+    @property
+    def _nothing(self) -> str:
+        if not self.unknown:
+            return "nothing keeps it."
+        return "\n".join(["nothing that is known here keeps it.", *self._unknown("  ")])
+
+    def _unknown(self, indent: str) -> list[str]:
+        return [f"{indent}{UNKNOWN}: {each}" for each in self.unknown]
 
 
 class Asked(NamedTuple):
@@ -86,7 +97,8 @@ def why(account: Account, name: str, ref: str = "ref", deep: str = "") -> Why:
         what += f", freed already: {stays if record.viewers else 'only refs to it are left'}"
     asked = Asked(name, ref, deep or f"%why {name or ref} --deep")
     found = [reason for pin in account.pins for reason in _reasons(pin, processes, asked)]
-    return Why(what, tuple(found), all(pin.complete for pin in account.pins))
+    complete = all(pin.complete for pin in account.pins) and not account.unknown
+    return Why(what, tuple(found), complete, account.unknown)
 
 
 def _reasons(pin: PinRecord, processes: Processes, asked: Asked) -> Iterator[ReasonText]:

@@ -22,7 +22,8 @@ class Head(msgspec.Struct, array_like=True, frozen=True, gc=False):
     are its pickled arguments without ``deps``; if they are large, the first of ``deps``.
     ``inside`` are the ids of the other natives: refs in the arguments. ``actor`` is the one whose
     ``method`` it calls, or that it makes. ``serializers``: so many were registered by then.
-    ``parent``: the task that submitted it. ``retries``: so often its host tries again after an
+    ``parent``: the task that submitted it. ``called``: the name of the actor that it makes.
+    ``retries``: so often its host tries again after an
     exception that its spec names.
     """
 
@@ -44,6 +45,7 @@ class Head(msgspec.Struct, array_like=True, frozen=True, gc=False):
     serializers: int = 0
     parent: int = 0
     retries: int = 0
+    called: str = ""
 
 
 encode = msgspec.msgpack.Encoder().encode

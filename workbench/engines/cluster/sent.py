@@ -18,7 +18,8 @@ class Sent(NamedTuple):
 
 
 class RunningTask(NamedTuple):
-    """A task of ours that isn't over. ``ids`` are its results', ``parent`` submitted it."""
+    """A task of ours that isn't over. ``ids`` are its results', ``parent`` submitted it; it
+    ``needs`` those objects."""
 
     task: int
     name: str
@@ -27,3 +28,4 @@ class RunningTask(NamedTuple):
     ids: tuple[int, ...]
     actor: int
     parent: int
+    needs: tuple[int, ...] = ()

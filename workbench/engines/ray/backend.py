@@ -30,6 +30,12 @@ from workbench.options import Variables
 LEAST_STORE = 100 << 20
 """Bytes of a store below which Ray doesn't start one."""
 
+FRAME, SETTINGS = 9, b"\x04"
+"""Bytes of the head of one of HTTP/2's frames; the type that has settings, its fourth byte."""
+
+GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + SETTINGS + bytes(5)
+"""How a client of HTTP/2 begins: with settings, all of them the usual."""
+
 ANSWER = 60.0
 """Seconds that workers have to say what they have: Ray may have to start them."""
 
@@ -108,11 +114,18 @@ def _join_at(address: str, options: dict[str, Any]) -> None:
     try:
         _reach(address)
         ray.init(address=address, **options)
+        _send(address, options)
     except OSError as error:  # ConnectionError is one
-        raise SessionError(f"No Ray cluster answers at {address}: {error}") from error
+        raise SessionError(f"No Ray cluster answers at {address}: {_reason(error)}") from error
     except (RuntimeError, ValueError) as error:
         raise SessionError(f"Ray at {address} refused the connection: {error}") from error
-    _send(address, options)
+
+
+def _reason(error: BaseException) -> str:
+    """What Ray says first: what it was caused by has the reason."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return next((line for line in str(error).splitlines() if line), type(error).__name__)
 
 
 def _send(address: str, options: dict[str, Any]) -> None:
@@ -131,14 +144,29 @@ def _hush() -> None:
         module.print_to_stdstream = lambda data, *more, **options: None
 
 
-def _reach(address: str | None) -> None:
-    """OSError if nobody listens at an address of a host and a port: Ray itself would try longer."""
-    host, _, port = (address or "").removeprefix("ray://").partition("/")[0].rpartition(":")
-    if host and port.isdigit():
-        socket.create_connection((host.strip("[]"), int(port)), PATIENCE).close()
+def _reach(address: str) -> None:
+    """OSError if who listens at an address of a host and a port isn't Ray: Ray itself would try for
+    minutes. Its servers speak HTTP/2, where both sides begin with a frame of settings."""
+    host, _, port = address.removeprefix("ray://").partition("/")[0].rpartition(":")
+    if not (host and port.isdigit()) or _is_encrypted():
+        return
+    with socket.create_connection((host.strip("[]"), int(port)), PATIENCE) as sock:
+        sock.sendall(GREETING)
+        answer = b""
+        with contextlib.suppress(OSError):
+            answer = sock.recv(FRAME, socket.MSG_WAITALL)
+    if answer[3:4] != SETTINGS:
+        raise OSError(
+            "who listens there isn't Ray. A head's port is 6379, for `ray://` it is 10001; 8265 is "
+            "the dashboard's."
+        )
 
 
-def _to_send() -> list[Any]:
+def _is_encrypted() -> bool:
+    return os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true")
+
+
+def _to_send() -> list[str]:
     """What the workers lack of Workbench and can be sent. SessionError if they can't have us."""
     look: Any = ray.remote(eval("lambda text: eval(text)", {}))  # by value: it knows no Workbench
     nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"]]
@@ -158,7 +186,7 @@ def _to_send() -> list[Any]:
         raise SessionError(verdict.refusal)
     for each in verdict.warnings:
         warnings.warn(each, stacklevel=2)
-    return [workbench] if verdict.ships else []
+    return [os.path.dirname(workbench.__file__)] if verdict.ships else []
 
 
 def _supervisor(name: str, session: str) -> tuple[Any, bool]:

@@ -7,6 +7,7 @@ from being read), and hears on a socket what to stop; an actor on its node tells
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import mmap
@@ -19,6 +20,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 SLOTS = 64
@@ -28,6 +30,11 @@ PREFIX = "workbench-ray-"
 
 SETTLED = 60.0
 """Seconds after which somebody who made a directory has put something there."""
+
+MOST_ASKED = 1 << 20
+"""Bytes of a question or an answer; the kernel may take less."""
+
+Reply = Callable[[bytes], object]
 
 _ID = struct.Struct("=q")
 _SIZE = SLOTS * _ID.size
@@ -45,9 +52,13 @@ def _socket_of(directory: Path, pid: int) -> str:
 
 
 class RunningTasks:
-    """Of this process. ``stop`` is told what to stop, in a thread of ours."""
+    """Of this process. ``stop`` is told what to stop, in a thread of ours; ``asked`` what this
+    process is asked, and how to reply: it must not wait."""
 
-    def __init__(self, session: str, stop: Callable[[int], object]) -> None:
+    def __init__(
+        self, session: str, stop: Callable[[int], object],
+        asked: Callable[[bytes, Reply], object] = lambda question, reply: None,
+    ) -> None:  # fmt: skip
         directory = directory_of(session)
         directory.mkdir(mode=0o700, exist_ok=True)
         path = directory / str(os.getpid())
@@ -57,6 +68,7 @@ class RunningTasks:
         os.close(fd)
         self._slots: dict[int, int] = {}
         self._stop = stop
+        self._asked = asked
         self._lock = threading.Lock()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         with contextlib.suppress(OSError):
@@ -82,10 +94,16 @@ class RunningTasks:
 
     def _serve(self) -> None:
         while True:
-            data = self._socket.recv(_ID.size)
-            if len(data) == _ID.size:
-                with contextlib.suppress(Exception):
+            data, sender = self._socket.recvfrom(MOST_ASKED)
+            with contextlib.suppress(Exception):
+                if len(data) == _ID.size:
                     self._stop(_ID.unpack(data)[0])
+                elif sender:
+                    self._asked(data[_ID.size :], partial(self._reply, sender))
+
+    def _reply(self, sender: str, answer: bytes) -> None:
+        with contextlib.suppress(OSError):  # who asked has gone, or it is too long
+            self._socket.sendto(_ID.pack(os.getpid()) + answer, sender)
 
 
 class NodeAgent:
@@ -135,6 +153,35 @@ class NodeAgent:
             ):
                 sender.sendto(_ID.pack(task), _socket_of(self._directory, pid))
         return mine
+
+    async def explain(
+        self, question: bytes, pids: Sequence[int], seconds: float
+    ) -> tuple[list[bytes], list[int]]:
+        """Ask those of these processes that live; what they say, and which didn't in time."""
+        return await asyncio.to_thread(self._explain, question, pids, seconds)
+
+    def _explain(
+        self, question: bytes, pids: Sequence[int], seconds: float
+    ) -> tuple[list[bytes], list[int]]:
+        until = time.monotonic() + seconds
+        waiting = {pid for pid in pids if _is_alive(pid)}
+        answers: list[bytes] = []
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as asker:
+            asker.bind("")  # a name of the kernel's choice, to which they reply
+            for pid in list(waiting):
+                asker.settimeout(max(until - time.monotonic(), 0.01))
+                with contextlib.suppress(TimeoutError):
+                    try:
+                        asker.sendto(_ID.pack(0) + question, _socket_of(self._directory, pid))
+                    except ConnectionRefusedError:  # it has just ended
+                        waiting.discard(pid)
+            while waiting and (left := until - time.monotonic()) > 0:
+                asker.settimeout(left)
+                with contextlib.suppress(TimeoutError):
+                    data = asker.recv(MOST_ASKED)
+                    waiting.discard(_ID.unpack_from(data)[0])
+                    answers.append(data[_ID.size :])
+        return answers, sorted(waiting)
 
     async def close(self) -> None:
         """Nothing of the session stays here."""
