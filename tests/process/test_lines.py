@@ -16,6 +16,7 @@ from tests.process.gates import Gate
 from tests.process.scripts import Script
 from workbench.engines.base import Engine
 from workbench.errors import ActorDiedError, ActorUnavailableError, TaskCancelledError, TaskError
+from workbench.wire import packets
 
 
 def log() -> Any:
@@ -131,6 +132,54 @@ def test_results_of_any_kind(line: Any, capsys: pytest.CaptureFixture[str]) -> N
         assert "shown first" in capsys.readouterr().out  # before the result is there
     assert wb.get(actor.runs.remote()) == 5
     assert eventually(lambda: "shown by a task of a call" in capsys.readouterr().out)
+
+
+def test_a_handle_that_was_gone_meanwhile(session: Any, line: Any) -> None:
+    actor = line()
+    box = wb.put([actor])
+    for n in range(5):
+        del actor
+        session.settle()
+        (actor,) = wb.get(box)
+        assert wb.get(actor.note.remote(n)) == n + 1
+
+
+def test_results_that_nobody_waits_for(session: Any, line: Any) -> None:
+    """Large ones, which the server is told of: the line goes on being used."""
+    actor = line()
+    (direct,) = session._base.lines._by_actor.values()
+    for _ in range(100):
+        actor.result.remote("large")
+    wb.get(actor.all.remote())
+    assert eventually(lambda: not direct.unanswered)
+    wait_for_line(session, actor)
+
+
+def test_a_call_with_a_name_too_long_for_a_packet(line: Any) -> None:
+    actor = line()
+    assert wb.get(actor.note.options(name="n" * 70_000).remote(1)) == 1
+    assert wb.get(actor.note.remote(2)) == 2
+
+
+def test_a_call_made_by_a_finalizer_inside_a_call(
+    session: Any, line: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The garbage collector runs wherever something is made, with the line's lock held, too."""
+    actor, lines, encode = line(), session._base.lines, packets.encode
+    inner: list[Any] = []
+
+    def collects(packet: Any) -> bytes:
+        if not inner:
+            inner.append(None)
+            inner[0] = actor.note.remote("inner")
+        return encode(packet)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(packets, "encode", collects)
+        outer = actor.note.remote("outer")
+    assert sorted(wb.get([*inner, outer])) == [1, 2]
+    assert sorted(wb.get(actor.all.remote())) == ["inner", "outer"]
+    assert not lines._calls
 
 
 def test_what_was_said_before_is_known(session: Engine, line: Any) -> None:

@@ -28,16 +28,21 @@ MOST_UNKNOWN = 1000
 """Answered calls of which the server doesn't know yet; their results are kept by the worker."""
 
 
+MOST_UNHEARD = 1 << 16
+"""Bytes of results that the server may count late as taken from the worker's leave."""
+
+
 class DirectCall:
     """A call that went by a line. Queued for the server: `SendQueue` says what that is told."""
 
-    __slots__ = ("answer", "heard", "is_said", "number", "submit")
+    __slots__ = ("answer", "heard", "is_said", "number", "submit", "unheard")
 
     def __init__(self, submit: ev.Submit, number: int) -> None:
         self.submit = submit
         self.number = number  # among those of its line
         self.answer: ev.Value | None = None
         self.heard = 0  # see `Connection.heard`
+        self.unheard = 0  # bytes of its result, counted in `DirectLine.unheard`
         self.is_said = False  # that it was submitted: its answer has to be said as well
 
 
@@ -54,6 +59,7 @@ class DirectLine:
         self.unanswered = 0
         self.sent = 0
         self.known = 0
+        self.unheard = 0  # bytes of results of which the server hasn't heard, see `ev.Unheard`
 
 
 class DirectCalls:
@@ -68,7 +74,7 @@ class DirectCalls:
         self._connection = connection
         self._objects = objects
         self._handlers = handlers
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a `__del__` that runs inside may call, too
         self._by_actor: dict[int, DirectLine] = {}
         self._calls: dict[
             int, tuple[DirectLine, DirectCall]
@@ -89,7 +95,8 @@ class DirectCalls:
         line = self._by_actor.get(actor)
         if line is None or not line.is_granted or line.unanswered >= MOST_AHEAD:
             return None
-        return line if self._last[actor][1] == self._connection.spoken else None
+        last = self._last.get(actor)  # None: its handle was gone meanwhile
+        return line if last and last[1] == self._connection.spoken else None
 
     def call(self, line: DirectLine, submit: ev.Submit) -> bool:
         """Send a call; False if it has to go through the server."""
@@ -97,13 +104,16 @@ class DirectCalls:
             calls, told = line.calls, self._connection.told
             while calls and calls[0].answer is not None and calls[0].heard <= told:
                 line.known = calls.popleft().number
-            if not line.is_granted or len(calls) > MOST_UNKNOWN:
-                return False
             number = line.sent + 1
             what = submit.task, submit.method, submit.args, submit.name, submit.origin
             packet = packets.encode(packets.CallPacket(number, line.known, *what))
             call = DirectCall(submit, number)
+            if len(packet) > packets.LARGEST_PACKET or len(calls) > MOST_UNKNOWN:
+                return False
             self._calls[submit.task] = line, call  # first: the answer may be read at once
+            if not line.is_granted or number != line.sent + 1:  # last: what a `__del__` did
+                del self._calls[submit.task]
+                return False
             line.unanswered += 1
             try:
                 line.end.send(packet)
@@ -124,6 +134,19 @@ class DirectCalls:
             line = self._by_actor.get(actor)
             if line is not None:
                 line.is_granted = False
+
+    def unheard(self, call: DirectCall, nbytes: int) -> ev.Unheard | None:
+        """The server won't hear of a call whose result has so many bytes; what it is told. Holds
+        the writer's lock."""
+        line = self._by_actor.get(call.submit.actor)
+        if line is None or line.number != call.submit.line:
+            return None  # the worker is gone, too
+        line.unheard += nbytes - call.unheard
+        call.unheard = nbytes
+        if line.unheard < MOST_UNHEARD:
+            return None
+        told, line.unheard = ev.Unheard(line.number, line.unheard), 0
+        return told
 
     def forget(self, actor: int) -> None:
         """Its handle is gone."""

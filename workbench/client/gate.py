@@ -35,7 +35,9 @@ class Gate:
     def watch(self, fd: int, reader: Callable[[], object]) -> None:
         self._readers[fd] = reader
         self._polled.register(fd, select.POLLIN)
-        self._epoll.register(fd, select.EPOLLIN if self._is_armed else 0)
+        self._epoll.register(fd, 0)
+        if self._is_armed:  # after it is there for `arm`, which another thread may be in
+            self._epoll.modify(fd, select.EPOLLIN)
 
     def unwatch(self, fd: int) -> None:
         """Before it is closed."""
@@ -47,8 +49,8 @@ class Gate:
 
     def arm(self) -> None:
         if not self._is_armed:
-            self._set(select.EPOLLIN)
             self._is_armed = True
+            self._set(select.EPOLLIN)
 
     def disarm(self) -> None:
         if self._is_armed:

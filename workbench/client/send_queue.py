@@ -61,7 +61,14 @@ class SendQueue:
                     drops.extend([message.id] * message.grants)
             elif type(message) is DirectCall:
                 task, message.is_said = message.submit.task, True  # before the look for an answer
-                if task not in silent:
+                if task in silent:
+                    assert message.answer is not None
+                    unheard = self._lines.unheard(message, _taken(message.answer))
+                    if unheard is not None:
+                        messages.append(unheard)
+                else:
+                    if message.unheard:
+                        self._lines.unheard(message, 0)
                     messages.append(message.submit)
                     if message.answer is not None and not message.answer.segment:
                         messages.append(ev.Settled(task, message.answer))
@@ -83,6 +90,11 @@ class SendQueue:
     def _is_of_interest(self, id: int) -> bool:
         """Whether what loading it cost is worth a message: not what was put, read and dropped."""
         return id in self._objects.values or id >> ID_BITS != self._prefix
+
+
+def _taken(value: ev.Value) -> int:
+    """Of its maker's leave for inline results; see `Budget.admits`."""
+    return len(value.header) if len(value.header) > 1 and not value.failed else 0
 
 
 def _unheard_of(queued: list[Any]) -> set[int]:

@@ -19,6 +19,13 @@ class Settled(Event, tag=48):
     value: Value
 
 
+class Unheard(Event, tag=51):
+    """So many bytes of results came by the line and are gone: nobody will be told of them."""
+
+    line: Natural
+    nbytes: Natural
+
+
 class LineClosed(Event, tag=49):
     """The answer to LineEnded: of what went by the line, no more will be known."""
 

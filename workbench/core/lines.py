@@ -134,15 +134,28 @@ class LineManager:
             return state.hang_up(client.number, "a result that isn't its own to tell")
         if value.segment or value.contains or value.digest:
             return state.hang_up(client.number, "a result that its worker has to tell")
-        worker = task.line.worker.client
-        known = worker is not None and worker in state.clients  # and has leave to send as much
-        if worker is not None and known and not state.budget.admits(worker, (value,)):
+        taken = 0 if value.failed else len(value.header)
+        if not self._admits(task.line, taken):
             return state.hang_up(client.number, "more results than there can be")
         if task.final_value is not None and value.header.startswith(b"!cancelled"):
             value = task.final_value
         self._scheduler.finish(task)
         state.catalog.unneed_all(task)
         return self._objects.result(event.task, value)
+
+    def unheard(self, client: ClientState, event: ev.Unheard) -> None:
+        """Results that were gone before anything was said of their calls."""
+        line = self._lines.get(event.line)
+        if line is None or line.caller != client.number or not line.is_open:
+            self._state.hang_up(client.number, "results of a line that isn't its own")
+        elif not self._admits(line, event.nbytes):
+            self._state.hang_up(client.number, "more results than there can be")
+
+    def _admits(self, line: Line, nbytes: int) -> bool:
+        """Whether its worker has leave for so much in messages."""
+        worker = line.worker.client
+        gone = worker is None or worker not in self._state.clients
+        return gone or self._state.budget.admits_inline(worker or 0, nbytes)
 
     def is_late(self, worker: Worker, done: ev.Done) -> bool:
         """Whether a call's result has been told by its caller before."""
@@ -151,7 +164,8 @@ class LineManager:
             return False
         worker.reported.discard(done.task)
         assert worker.client is not None
-        if not self._state.budget.admits(worker.client, done.values):
+        placed = [value for value in done.values if value.segment]  # `settled` counted the rest
+        if not self._state.budget.admits(worker.client, placed):
             self._state.hang_up(worker.client, "an extent that is not its own")
         else:
             for value in done.values:

@@ -116,6 +116,7 @@ class Session:
             ev.Refresh: self.tasks.refresh,
             ev.Attached: self.lines.attached,
             ev.Settled: self.lines.settled,
+            ev.Unheard: self.lines.unheard,
             ev.LineClosed: self.lines.closed,
             ev.Relay: self.lines.relay,
             ev.Create: self.actors.create,

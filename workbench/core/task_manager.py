@@ -155,6 +155,10 @@ class TaskManager:
             if task.final_value is not None and value.header.startswith(b"!cancelled"):
                 value = task.final_value  # it stopped because it was told to: this is why
             self._objects.result(id, value, about)
+        if task.submit.line and self._catalog.get(event.task) is None:
+            # Its caller has let go of the result, but counts its calls.
+            gone = ev.error_value("unknown", "This session has no such object: nothing holds it.")
+            state.send(task.owner, do.Ready(event.task, gone))
         self._catalog.unneed_all(task)
         if task.job is not None and event.values:
             self._jobs.ended(task, event.values[0])

@@ -72,7 +72,8 @@ class IncomingCalls:
         self._calls: dict[int, IncomingCall] = {}  # by task
         self._lock = threading.RLock()  # for what becomes of results
         self._known = -1  # of what this process has said, the server has heard so much
-        self._asked = -1  # the same, when it answers
+        self._asked = -1  # the same, when it has answered all that was asked
+        self._asks: deque[int] = deque()  # the same, for each answer to come
         self._answer = handlers[do.Answer]
         handlers |= {
             do.Attach: self._attach,
@@ -158,7 +159,7 @@ class IncomingCalls:
 
     def _synced(self, message: do.Answer) -> None:
         if message.request == SYNC:
-            self._known = self._asked
+            self._known = self._asks.popleft()
         else:
             self._answer(message)
 
@@ -208,5 +209,6 @@ class IncomingCalls:
         self._connection.send(ev.Relay(line.number, data))
         if self._asked != said:
             self._asked = said
+            self._asks.append(said)
             self._connection.post(ev.Ask(SYNC))
         self._connection.push()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from unittest.mock import Mock
 
-from workbench.client.direct_calls import DirectCall
+from workbench.client.direct_calls import MOST_UNHEARD, DirectCall, DirectCalls, DirectLine
 from workbench.client.reference_counter import HandleWatch
 from workbench.client.send_queue import SendQueue
 from workbench.core import events as ev
@@ -20,7 +20,9 @@ class Handle:
 def queue() -> SendQueue:
     marshal = Mock()
     marshal.report.return_value = None
-    return SendQueue(Mock(), Mock(), marshal, Mock(), 1)
+    lines = DirectCalls(Mock(), Mock(), {})
+    lines._by_actor[9] = DirectLine(1, 9, Mock())
+    return SendQueue(Mock(), Mock(), marshal, lines, 1)
 
 
 def call(task: int, answer: ev.Value | None = NONE) -> DirectCall:
@@ -66,3 +68,20 @@ def test_what_was_said_once_is_said_to_its_end() -> None:
     again = queued.translate([made, gone(1)])
     assert first == [made.submit, ev.Drop((1,))]
     assert again == [made.submit, ev.Settled(1, NONE), ev.Drop((1,))]
+
+
+def test_what_results_took_of_the_leave_for_messages_is_told_in_sums() -> None:
+    """Else the worker would ask for leave again and again, and the server think it unused."""
+    half, queued = ev.Value(bytes(MOST_UNHEARD // 2)), queue()
+    assert queued.translate([call(1, half), gone(1), call(2), gone(2)]) == []
+    failed = ev.Value(bytes(MOST_UNHEARD), failed=True)  # takes none
+    assert queued.translate([call(3, failed), gone(3)]) == []
+    assert queued.translate([call(4, half), gone(4)]) == [ev.Unheard(1, MOST_UNHEARD)]
+    assert queued.translate([call(5, half), gone(5)]) == []
+
+
+def test_a_frame_translated_again_is_counted_once() -> None:
+    made, queued = call(1, ev.Value(bytes(MOST_UNHEARD // 2))), queue()
+    assert queued.translate([made, gone(1)]) == []
+    assert made.submit in queued.translate([made, gone(1)])  # said: so that counts it
+    assert queued.translate([call(2, ev.Value(bytes(MOST_UNHEARD // 2))), gone(2)]) == []

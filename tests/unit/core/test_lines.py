@@ -144,10 +144,36 @@ def test_a_call_known_before_its_end_is_told_by_the_worker(scene: Scene) -> None
     assert not scene.stage.session.state.scheduler.tasks
 
 
+def test_a_result_that_both_ends_tell_counts_once(scene: Scene) -> None:
+    budget, number = scene.stage.session.state.budget, scene.worker.number
+    for _ in range(3):
+        task, before = scene.call(scene.line), budget._inline_left.get(number, 0)
+        scene.stage.turn()
+        scene.driver.post(ev.Settled(task, ev.Value(bytes(1000))))
+        scene.stage.turn()
+        scene.worker.post(ev.Done(task, (ev.Value(bytes(1000)),), 0.1))
+        scene.stage.turn()
+        assert budget._inline_left[number] == before - 1000
+    scene.driver.post(ev.Unheard(scene.line, 500))
+    scene.stage.turn()
+    assert budget._inline_left[number] == before - 1500
+
+
+def test_a_caller_hears_of_the_end_of_a_call_whose_result_it_dropped(scene: Scene) -> None:
+    task = scene.call(scene.line)
+    scene.stage.turn()
+    scene.driver.drop(task)
+    scene.stage.turn()
+    scene.worker.post(ev.Done(task, (NONE,), 0.1))
+    scene.stage.turn()
+    assert scene.value(task) is not None
+
+
 @pytest.mark.parametrize(
     "event",
     [
         ev.LineClosed(1), ev.LineClosed(2), ev.Attached(1), ev.Settled(1, NONE),
+        ev.Unheard(2, 1), ev.Unheard(1, 1 << 40),
     ],
 )  # fmt: skip
 def test_who_says_what_cannot_be_is_hung_up_on(scene: Scene, event: ev.Event) -> None:
