@@ -159,6 +159,9 @@ class LineManager:
 
     def is_late(self, worker: Worker, done: ev.Done) -> bool:
         """Whether a call's result has been told by its caller before."""
+        if not done.values and done.task in worker.reported:  # its caller tells, or has told
+            worker.reported.discard(done.task)
+            return True
         if done.task not in worker.reported or done.task in worker.sent:
             worker.reported.discard(done.task)
             return False

@@ -130,6 +130,8 @@ class IncomingCalls:
                 call.is_reported = True
                 if call.done is not None:
                     self._tell(call.done, call)
+        else:  # what the server has been told by the caller
+            self._connection.post(ev.Done(message.task, (), 0.0))
 
     def _tell(self, done: ev.Done, call: IncomingCall) -> None:
         """The server is to have the result."""

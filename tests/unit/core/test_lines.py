@@ -159,6 +159,24 @@ def test_a_result_that_both_ends_tell_counts_once(scene: Scene) -> None:
     assert budget._inline_left[number] == before - 1500
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_a_report_that_comes_too_late_is_answered(scene: Scene, first: bool) -> None:
+    """The worker has forgotten the call: its caller has said all, heard here before or not."""
+    task = scene.call(scene.line)
+    scene.stage.turn()
+    if first:
+        scene.driver.post(ev.Settled(task, NONE))
+        scene.stage.turn()
+    scene.worker.post(ev.Done(task, (), 0.0))
+    scene.stage.turn()
+    if not first:
+        scene.driver.post(ev.Settled(task, NONE))
+        scene.stage.turn()
+    (worker,) = [w for w in scene.stage.session.state.scheduler.by_client.values() if w.actor]
+    assert not worker.reported
+    assert not scene.stage.session.state.scheduler.tasks
+
+
 def test_a_caller_hears_of_the_end_of_a_call_whose_result_it_dropped(scene: Scene) -> None:
     task = scene.call(scene.line)
     scene.stage.turn()
