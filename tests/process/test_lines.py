@@ -182,6 +182,25 @@ def test_a_call_made_by_a_finalizer_inside_a_call(
     assert not lines._calls
 
 
+def test_ctrl_c_right_after_a_call_was_sent(
+    session: Any, line: Any, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody has its handle, so nobody else could stop it."""
+    actor, lines = line(), session._base.lines
+    call = lines.call
+
+    def interrupted(*args: Any) -> bool:
+        assert call(*args)
+        gate.next()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lines, "call", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            actor.waits.remote(gate.stop, 1)
+    assert wb.get(actor.all.remote()) == []  # the gate wasn't opened
+
+
 def test_what_was_said_before_is_known(session: Engine, line: Any) -> None:
     """By the call of what its caller said, and by the caller of what the call said."""
     actor = line()

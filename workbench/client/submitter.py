@@ -164,12 +164,12 @@ class Submitter:
             self._role.origin(), retries, actor, method, spec,
         )  # fmt: skip
         parent = 0 if running is None or not running.method else running.task
-        if line is not None and self._lines.call(line, ev.Submit(*what, line.number, parent)):
-            return refs[0]
-        submit = ev.Submit(*what, parent=parent)
-        if actor:
-            self._lines.goes_through_server(actor, task)
         try:
+            if line is not None and self._lines.call(line, ev.Submit(*what, line.number, parent)):
+                return refs[0]
+            submit = ev.Submit(*what, parent=parent)
+            if actor:
+                self._lines.goes_through_server(actor, task)
             self._connection.send(submit)
         except BaseException:  # Ctrl-C: nobody will have its handles, so nobody could stop it
             self._connection.post(ev.Cancel(task))
