@@ -17,6 +17,7 @@ from workbench.core.entry import Entry
 from workbench.core.generators import GeneratorManager
 from workbench.core.idleness import Idleness
 from workbench.core.job_manager import JobManager
+from workbench.core.lines import LineManager
 from workbench.core.loop_events import Copied, Left, Measured, Tick, WorkerExited, WorkerForked
 from workbench.core.memory_monitor import MemoryMonitor
 from workbench.core.object_manager import ObjectManager
@@ -61,8 +62,11 @@ class Session:
         self.spilling = Spilling(state, spills)
         self.objects = ObjectManager(state, self.spilling)
         self.jobs = JobManager(state)
-        self.actors = ActorManager(state, self.objects)
-        self.tasks = TaskManager(state, self.objects, self.spilling, self.jobs, self.actors)
+        self.lines = LineManager(state, self.objects)
+        self.actors = ActorManager(state, self.objects, self.lines)
+        self.tasks = TaskManager(
+            state, self.objects, self.spilling, self.jobs, self.actors, self.lines
+        )
         self.generators = GeneratorManager(state, self.objects, self.tasks)
         self.memory_monitor = MemoryMonitor(state, headroom)
         self.idleness = Idleness(state, idle)
@@ -110,6 +114,11 @@ class Session:
             ev.Cancel: self.tasks.cancel,
             ev.Interrupt: self.tasks.interrupt,
             ev.Refresh: self.tasks.refresh,
+            ev.Attached: self.lines.attached,
+            ev.Settled: self.lines.settled,
+            ev.Unheard: self.lines.unheard,
+            ev.LineClosed: self.lines.closed,
+            ev.Relay: self.lines.relay,
             ev.Create: self.actors.create,
             ev.KillActor: self.actors.kill_actor,
             ev.Leave: self.actors.leave,
@@ -193,6 +202,8 @@ class Session:
             for worker, task in scheduler.assign(state.now):
                 assert worker.client is not None
                 self.tasks.run(worker.client, task)
+        if scheduler.clear or self.lines.has_news:
+            self.lines.settle()
         if self.tasks.interrupts:
             self.tasks.answer_interrupts()
         if len(scheduler.tasks) > 1:
@@ -326,6 +337,7 @@ class Session:
             cached.discard(number)
         self.jobs.left(client)
         self._forget(number)
+        self.lines.left(number)
         self.referrers.left(number)
         self.subscriptions.left(number)
         self.serializers.left(client)

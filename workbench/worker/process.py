@@ -25,7 +25,7 @@ class WorkerLink(NamedTuple):
     """The `Link` of a local worker: its tasks, and its client's connection."""
 
     work: TaskContext[Any]
-    put: Callable[[object], None]
+    put: Callable[[Any], None]
     flush: Callable[[], None]
 
 
@@ -60,7 +60,8 @@ def run_worker(
         debug=settings.pickle_debug, huge=settings.huge_pages,
     )  # fmt: skip
     work = TaskContext[Run]()
-    output = set_up(WorkerLink(work, base.connection.put, base.connection.push), captures, mark)
+    link = WorkerLink(work, lambda output: executor.output(output), base.connection.push)
+    output = set_up(link, captures, mark)
     executor = TaskExecutor(base, work, begins, output.finish, settings.reload)
     Client(base, executor)
     context.set(base.references.engine)
