@@ -98,10 +98,10 @@ def test_hints_come_in_three_steps_and_the_pages_are_there(module: str) -> None:
     lesson: Lesson = MODULES[module]
     for exercise in lesson.exercises:
         assert len(set(exercise.hints)) == 3, exercise.name
-        page, _, heading = exercise.docs.partition("#")
+        page, _, heading = exercise.page.docs.partition("#")
         text = (ROOT / "docs" / page).read_text()
         slugs = [slug(line) for line in text.splitlines() if line.startswith("#")]
-        assert not heading or heading in slugs, f"{exercise.name}: {exercise.docs}; {slugs}"
+        assert not heading or heading in slugs, f"{exercise.name}: {exercise.page.docs}; {slugs}"
 
 
 def slug(line: str) -> str:
@@ -127,7 +127,7 @@ def templates(module: str) -> set[str]:
         if call.args and isinstance(call.args[0], ast.Constant)
     }
     for exercise in MODULES[module].exercises if module in MODULES else ():
-        found |= {*exercise.hints, exercise.page, MODULES[module].title}
+        found |= {*exercise.hints, exercise.page.title, MODULES[module].title}
     return found
 
 

@@ -68,6 +68,7 @@ def log() -> Any:
             return value
 
         def dies(self) -> None:
+            print("shown last")
             os._exit(3)
 
     return Log
@@ -244,7 +245,7 @@ def test_a_call_is_cancelled(line: Any, gate: Gate, begun: bool) -> None:
         assert wb.get(second) == 1
 
 
-def test_an_actor_dies(line: Any) -> None:
+def test_an_actor_dies(line: Any, capsys: pytest.CaptureFixture[str]) -> None:
     actor = line(max_restarts=1)
     before = [actor.note.remote(n) for n in range(3)]
     ref = actor.dies.remote()
@@ -252,6 +253,7 @@ def test_an_actor_dies(line: Any) -> None:
     assert wb.get(before) == [1, 2, 3]
     with pytest.raises(ActorUnavailableError, match=r"while it ran `Log\.dies`"):
         wb.get(ref)
+    assert "shown last" in capsys.readouterr().out
     assert wb.get(behind) == [1, 2, 3]  # those had not begun
     pid = wb.get(actor.pid.remote())
     os.kill(pid, signal.SIGKILL)

@@ -54,6 +54,10 @@ CASES: dict[str, tuple[Machine, Config, str, str, str]] = {
         {"cpu_limits": lambda: (8, 1.5)}, Config(cpus=2, workers=2),
         "processors", "ok", "8 by affinity, a quota of 1.5: 2; workers: 2",
     ),
+    "one processor": (
+        {"cpu_limits": lambda: (1, None)}, Config(cpus=1, workers=1),
+        "processors", "ok", "who waits for a message sleeps at once, since there is one",
+    ),
     "too many workers": (
         {"cpu_limits": lambda: (2, None)}, Config(cpus=2, workers=9),
         "processors", "note", "no quota: 2; workers: 9",

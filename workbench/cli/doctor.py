@@ -24,7 +24,7 @@ from workbench.errors import SessionError, WorkbenchError
 from workbench.memory import segment
 from workbench.report.format import human_bytes, human_seconds
 from workbench.report.markup import Table
-from workbench.system import machine
+from workbench.system import machine, spin_poll
 from workbench.system.sizes import PAGE
 
 PACKAGES = ("numpy", "cloudpickle", "msgspec", "ipython", "ipykernel", "jupyterlab")
@@ -128,11 +128,25 @@ def processors(config: Config) -> Finding:
     affinity, quota = machine.cpu_limits()
     data = {"affinity": affinity, "quota": quota, "cpus": config.cpus, "workers": config.workers}
     limit = "no quota" if quota is None else f"a quota of {quota:.3g}"
-    text = f"{affinity} by affinity, {limit}: {config.cpus}; workers: {config.workers}"
+    waits, data["spins"], data["yield_seconds"] = _waits()
+    text = f"{affinity} by affinity, {limit}: {config.cpus}; workers: {config.workers}; {waits}"
     if config.workers > 4 * config.cpus:
         advice = "More workers than processors wait for each other; set WORKBENCH_WORKERS lower."
         return Finding("processors", NOTE, text, advice, data)
     return Finding("processors", OK, text, data=data)
+
+
+def _waits() -> tuple[str, bool, float]:
+    """How processes wait for each other's messages here: in words, whether they spin, and what a
+    yield takes."""
+    took = spin_poll.longest_yield()
+    if not spin_poll.can_spin():
+        return "who waits for a message sleeps at once, since there is one", False, took
+    if took > spin_poll.CONTESTED:
+        why = f"others want the cores (a yield took {human_seconds(took)})"
+        return f"who waits for a message sleeps at once while {why}", False, took
+    look = human_seconds(spin_poll.SPIN)
+    return f"who waits for a message looks for {look} before it sleeps", True, took
 
 
 def shared_memory(config: Config) -> Finding:

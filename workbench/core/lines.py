@@ -189,14 +189,21 @@ class LineManager:
         parent = scheduler.tasks.get(submit.parent)
         if parent is not None and parent.worker is scheduler.by_client.get(number):
             return Task(submit, number, parent)
+        worker = scheduler.by_client.get(number)
+        line = None if worker is None else self.that_brought(worker, submit.parent)
+        if line is None:
+            return Task(submit, number, scheduler.running_in(number))
         task = Task(submit, number)
+        task.parent_id, task.audience = submit.parent, line.caller
+        return task
+
+    def that_brought(self, worker: Worker, task: int) -> Line | None:
+        """The line of this worker that a call came by which isn't known yet."""
         for line in self._lines.values():
             caller = self._state.clients.get(line.caller)
-            prefix = 0 if caller is None else caller.hello.prefix
-            if line.worker.client == number and submit.parent >> ev.ID_BITS == prefix:
-                task.parent_id, task.audience = submit.parent, line.caller
-                return task
-        return Task(submit, number, scheduler.running_in(number))
+            if line.worker is worker and caller and task >> ev.ID_BITS == caller.hello.prefix:
+                return line
+        return None
 
     # -- their end --------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ from workbench.core.spilling import Spilling
 from workbench.core.state import ClientState, State
 from workbench.core.subscriptions import Subscriptions
 from workbench.core.task_manager import TaskManager
+from workbench.core.task_output import TaskOutput
 from workbench.report.format import human_bytes
 
 STARTER = 1
@@ -64,8 +65,9 @@ class Session:
         self.jobs = JobManager(state)
         self.lines = LineManager(state, self.objects)
         self.actors = ActorManager(state, self.objects, self.lines)
+        self.output = TaskOutput(state, self.jobs, self.lines)
         self.tasks = TaskManager(
-            state, self.objects, self.spilling, self.jobs, self.actors, self.lines
+            state, self.objects, self.spilling, self.jobs, self.actors, self.lines, self.output
         )
         self.generators = GeneratorManager(state, self.objects, self.tasks)
         self.memory_monitor = MemoryMonitor(state, headroom)
@@ -107,7 +109,7 @@ class Session:
             ev.Loaded: self.objects.loaded,
             ev.Submit: self.tasks.submit,
             ev.Done: self.tasks.done,
-            ev.Output: self.tasks.output,
+            ev.Output: self.output.output,
             ev.GaveBack: self.tasks.gave_back,
             ev.Blocked: self.tasks.blocked,
             ev.Unblocked: self.tasks.unblocked,
@@ -319,6 +321,7 @@ class Session:
         if hello.worker:
             state.catalog.follow(number)
             self.serializers.tell_all(number)
+            self.tasks.worker_arrived(number)
         return None
 
     def _bye(self, client: ClientState, event: ev.Bye) -> None:

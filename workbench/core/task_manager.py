@@ -5,8 +5,6 @@ Which task is sent where is the scheduler's business; the life of actors that of
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.actor_manager import ActorManager, last_words, place_of
@@ -17,6 +15,7 @@ from workbench.core.loop_events import WorkerExited
 from workbench.core.object_manager import ObjectManager
 from workbench.core.spilling import Spilling
 from workbench.core.state import ClientState, State
+from workbench.core.task_output import TaskOutput
 from workbench.core.tasks import DONE, SENT, STOPPING, Task, Wait, Worker
 
 ADVICE = " Give it less at a time, or let fewer run beside it: `num_cpus=2` takes the room of two."
@@ -38,6 +37,7 @@ class TaskManager:
         jobs: JobManager,
         actors: ActorManager,
         lines: LineManager,
+        output: TaskOutput,
     ) -> None:
         self._state = state
         self._objects = objects
@@ -45,8 +45,10 @@ class TaskManager:
         self._jobs = jobs
         self._actors = actors
         self._lines = lines
+        self._output = output
         self._catalog = state.catalog
         self._scheduler = state.scheduler
+        self._refreshed: ev.Refresh | None = None  # once somebody's modules may have changed
         self.interrupts: list[tuple[int, int, set[int]]] = []  # (client, request, tasks not over)
 
     def submit(self, client: ClientState, event: ev.Submit) -> None:
@@ -74,6 +76,7 @@ class TaskManager:
         if line is not None:
             task.line, task.actor = line, line.actor
             self._scheduler.add(task)
+            self._output.came(task)
             return self._lines.came(task)
         if event.actor and task.actor is None:  # a call of an actor that nobody knows
             assert why is not None
@@ -238,18 +241,6 @@ class TaskManager:
         )
         self._state.fail(task, ev.error_value("nested", text))
 
-    def output(self, client: ClientState, event: ev.Output) -> None:
-        task = self._scheduler.tasks.get(event.task)
-        if task is None:
-            sender = self._scheduler.by_client.get(client.number)
-            task = None if sender is None else sender.lingering.get(event.task)
-        if task is not None and task.job is not None:
-            self._jobs.output(task.job, replace(event, worker=client.worker))
-        elif task is not None:
-            origin, worker = task.submit.origin, client.worker
-            output = ev.Output(event.task, event.kind, event.data, origin, worker)
-            self._state.send(task.audience, output)
-
     def cancel(self, client: ClientState, event: ev.Cancel) -> None:
         tasks = self._jobs.cancelled(event.object)
         maker = self._scheduler.maker(event.object)
@@ -383,6 +374,7 @@ class TaskManager:
         )
         if worker is None:
             return
+        self._output.exited(worker, event)
         tasks = self._scheduler.lost(worker)
         if worker.actor is not None:
             self._actors.lost(worker.actor, worker, tasks, crash, event)
@@ -418,9 +410,17 @@ class TaskManager:
                 self._state.send(number, do.Forget((entry.id,), unused=True))
 
     def refresh(self, client: ClientState, event: ev.Refresh) -> None:
-        """Workers hear of it before any task that is submitted after it."""
+        """Workers hear of it before any task that is submitted after it; later ones first of all.
+
+        So they know what the modules were like that they import: the next edit is then seen.
+        """
+        self._refreshed = event
         for number in self._scheduler.by_client:
             self._state.send(number, event)
+
+    def worker_arrived(self, number: int) -> None:
+        if self._refreshed is not None:
+            self._state.send(number, self._refreshed)
 
 
 def _owed(task: Task) -> int:

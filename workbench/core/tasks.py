@@ -179,6 +179,7 @@ class Line:
     has_ended: bool = False  # the worker is gone
     tasks: dict[int, Task] = field(default_factory=dict)  # in the caller's order
     crash: tuple[str, str, int] = "", "", 0  # how the worker ended, its last words, what it ran
+    unsent: list[tuple[int, str, bytes]] = field(default_factory=list)  # see `WorkerExited`
 
     def add(self, task: Task) -> bool:
         """A new one; whether it is sent. Else it is lost."""

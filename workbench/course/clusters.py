@@ -6,7 +6,7 @@ import shlex
 
 import numpy as np
 
-from workbench.course.exercises import Lesson, Live, Outcome, almost, exercise, right, wrong
+from workbench.course.exercises import Lesson, Live, Outcome, Page, almost, exercise, right, wrong
 from workbench.engines.choice import read
 from workbench.errors import WorkbenchError
 from workbench.report.format import count
@@ -26,14 +26,11 @@ PARTS = 4
         "In the cell `no_file`, leave out the line with `np.fromfile`, and write `land` for"
         " `heights`.",
     ),
-    docs=f"{PAGE}#what-stays-on-the-laptop",
-    page="Past one machine: what stays on the laptop",
+    page=Page(f"{PAGE}#what-stays-on-the-laptop", "Past one machine: what stays on the laptop"),
     needs=("highest",),
 )
 def no_file(live: Live) -> Outcome:
     land = live.value("land")
-    if land is ...:
-        return wrong("The store has no `land`: run the cell with `%put land` again.")
     found = live["highest"]
     if not isinstance(found, list) or len(found) != PARTS:
         return wrong(
@@ -58,8 +55,7 @@ def no_file(live: Live) -> Outcome:
         "`%workbench start --help` lists the options: `--engine` and `--address`.",
         f"In the cell `line`, write `line = '%workbench start --engine dask --address {ADDRESS}'`.",
     ),
-    docs=PAGE,
-    page="Past one machine",
+    page=Page(PAGE, "Past one machine"),
     needs=("line",),
 )
 def line(live: Live) -> Outcome:

@@ -86,6 +86,8 @@ class DaskCluster:
     def kill_node(self) -> None:
         """End one as if its machine had lost its power; another comes."""
         _kill(self._nodes.pop())
+        workers = self._client.nthreads
+        assert eventually(lambda: len(workers()) == len(self._nodes)), "it isn't missed"
         self._add()
 
     def close(self) -> None:

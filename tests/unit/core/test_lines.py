@@ -62,8 +62,9 @@ class Scene:
             self.stage.turn()
         return [m.task for m in worker.inbox if isinstance(m, do.Run) and m.method == "m"]
 
-    def dies(self, worker: Peer, running: int) -> None:
-        self.stage.post(0, WorkerExited(worker.worker, -9, running=running))
+    def dies(self, worker: Peer, running: int, shown: bytes = b"") -> None:
+        unsent = ((running, "stdout", shown),) if shown else ()
+        self.stage.post(0, WorkerExited(worker.worker, -9, running=running, unsent=unsent))
         self.stage.turn()
 
     def value(self, task: int) -> ev.Value | None:
@@ -104,6 +105,16 @@ def test_what_may_have_begun_is_not_run_again(scene: Scene) -> None:
     assert failed is not None
     assert failed.failed
     assert scene.sent(worker) == [behind]
+
+
+def test_what_a_call_shows_right_before_the_worker_dies_is_shown(scene: Scene) -> None:
+    """Also if nobody here had heard of the call."""
+    scene.dies(scene.worker, scene.driver.id() + 1, b"last words")
+    task = scene.call(scene.line)
+    scene.driver.post(ev.LineClosed(scene.line))
+    scene.stage.turn()
+    shown = [m for m in scene.driver.inbox if isinstance(m, ev.Output)]
+    assert [(m.task, m.data) for m in shown] == [(task, b"last words")]
 
 
 def test_a_killed_actors_call_has_the_end_that_its_caller_heard(scene: Scene) -> None:

@@ -304,6 +304,18 @@ def test_the_account_of_an_object_has_the_same_phrases_as_its_record() -> None:
 # -- sessions --------------------------------------------------------------------------------------
 
 
+def test_a_card_says_why_it_lists_fewer_objects_than_there_are() -> None:
+    now = local()
+    named = sum(1 for record in now.objects if record.names)
+    card = dict(cards.of_snapshot(msgspec.structs.replace(now, count=49)).lines)
+    assert "in 49 objects" in card["store"]
+    assert card["listed"] == f"{named} of 49 objects, those that have a name; `%objects` lists all"
+    for count in (named, 0):  # all are listed
+        assert "listed" not in dict(
+            cards.of_snapshot(msgspec.structs.replace(now, count=count)).lines
+        )
+
+
 def test_the_status_a_card_and_ps_tell_one_session() -> None:
     now = local()
     card = dict(cards.of_snapshot(now).lines)

@@ -6,6 +6,7 @@ values through a `Packer`, and objects come from the system, by the engine of th
 
 from __future__ import annotations
 
+import functools
 import inspect
 import itertools
 import threading
@@ -67,8 +68,15 @@ class Opener(Protocol):
         """So many were registered by now."""
 
 
+@functools.cache
+def _process_state() -> ProcessState:
+    """This process's, whatever sessions it serves, one after the other: of two, the second would
+    take what tasks of the first have changed for what was there."""
+    return ProcessState()
+
+
 class Hosting:
-    """See the module. Made in the main thread, once a process.
+    """See the module. Made in the main thread, once for each session that the process serves.
 
     ``finish`` is `OutputQueue.finish`. ``begins`` and ``ends`` are told of each task, so that
     others can find who runs it.
@@ -90,7 +98,7 @@ class Hosting:
         self._begins = begins
         self._ends = ends
         self._reloader = Reloader(False)
-        self._state: ProcessState | None = ProcessState()
+        self._state: ProcessState | None = _process_state()
         self._functions: dict[int, Any] = {}
         self._instance: Any = None
         self._cls: type = object
