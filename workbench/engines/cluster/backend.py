@@ -203,8 +203,10 @@ class Backend(Protocol):
     def outlive(self, natives: Sequence[Native]) -> list[Native]:
         """Natives of the same objects, which don't end with this process."""
 
-    def free(self, natives: Sequence[Native]) -> None:
-        """Drop them for everybody, as far as the system can."""
+    def free(self, ids: Sequence[int], natives: Sequence[Native]) -> None:
+        """Drop these objects for everybody: here nobody has their natives any more but this call,
+        and the keeper neither. Where the system can't, have each process that may hold them let go
+        (`freeing`)."""
 
     # -- tasks
 

@@ -30,6 +30,7 @@ from workbench.engines.base import Running as RunningNow
 from workbench.engines.cluster import holders
 from workbench.engines.cluster.backend import BEGAN, ENDED, Backend, Message, Native, TaskEnd
 from workbench.engines.cluster.entries import FAILED, READY, Entries, KnownObject
+from workbench.engines.cluster.freeing import FREES, ids_of
 from workbench.engines.cluster.hosting import Hosting
 from workbench.engines.cluster.inquiries import ASKED
 from workbench.engines.cluster.jobs import ClusterJobs
@@ -187,6 +188,8 @@ class ClusterEngine(SessionPresentation):
                     self.began(message.job, message.worker)
             elif message.kind == ENDED:
                 continue
+            elif message.kind == FREES:
+                self.store.let_go(ids_of(message.data))
             elif message.kind == ASKED:
                 holders.heard(self, self.backend, message)
             else:

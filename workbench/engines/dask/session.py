@@ -196,7 +196,7 @@ class DaskBackend:
     def outlive(self, natives: Sequence[DaskRef]) -> list[DaskRef]:
         return list(natives)  # the scheduler keeps the keys of what the keeper keeps
 
-    def free(self, natives: Sequence[DaskRef]) -> None:
+    def free(self, ids: Sequence[int], natives: Sequence[DaskRef]) -> None:
         keys = dict.fromkeys(keys_of(natives))
         for key, actor, number, _ in list(self._keys.values()):
             if key in keys:

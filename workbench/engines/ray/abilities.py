@@ -31,3 +31,11 @@ CAN = Abilities(
         "Huge pages can't be asked for.", "Ray's store is Ray's.", "Set them up where Ray starts.",
     ),
 )  # fmt: skip
+
+ENDS_WITH_KERNEL = Lack(
+    "Names and background cells end with this kernel.",
+    "It has started this Ray itself, which ends with it.",
+    "Start Ray apart (`ray start --head`) and take `--address auto`, or take a session of this "
+    "machine.",
+)
+"""Why a session on a Ray of our own isn't kept (``keep``)."""

@@ -9,6 +9,7 @@ import secrets
 import socket
 import time
 import warnings
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -22,6 +23,7 @@ from workbench.engines.choice import PATIENCE
 from workbench.engines.cluster.engine import ClusterEngine
 from workbench.engines.probe import EXPRESSION, compare, found, here
 from workbench.engines.ray import calls
+from workbench.engines.ray.abilities import ENDS_WITH_KERNEL
 from workbench.engines.ray.supervisor import Supervisor
 from workbench.engines.ray.system import AGAIN, NAMESPACE, RayBackend, name_of
 from workbench.errors import SessionError
@@ -30,6 +32,12 @@ from workbench.options import Variables
 LEAST_STORE = 100 << 20
 """Bytes of a store below which Ray doesn't start one."""
 
+LACKS_US = (
+    "The workers of this Ray have no Workbench, or another version of it, and Ray sends modules "
+    "only while it connects. Either connect with it: `ray.init(..., runtime_env={'py_modules': "
+    "[workbench]})`. Or `ray.shutdown()`, and `init(engine='ray', address=...)` sends it along."
+)
+"""To who has connected already."""
 FRAME, SETTINGS = 9, b"\x04"
 """Bytes of the head of one of HTTP/2's frames; the type that has settings, its fourth byte."""
 
@@ -53,9 +61,11 @@ def connect(
         If nobody answers there, or the workers can't have us.
     """
     came = not ray.is_initialized()
+    is_own = came and _join(config, variables)
     if came:
-        _join(config, variables)
         _hush()
+    elif _lacks_us():
+        raise SessionError(LACKS_US)
     calls.USUAL.clear()
     calls.apart = {} if came else {"runtime_env": calls.OWN}
     name, unique, _ = config.session.partition(INCARNATION)
@@ -67,6 +77,8 @@ def connect(
         if unique and there != config.session:
             raise SessionError(f"Session {config.session!r} is over.")
         backend = RayBackend(there, supervisor, calls, joined, False)
+        if is_own:
+            backend.can = replace(backend.can, keep=ENDS_WITH_KERNEL)
         engine = ClusterEngine(
             backend, logs=config.log_to_driver, namespace=namespace, linger=config.linger
         )  # fmt: skip
@@ -82,9 +94,9 @@ def connect(
             return engine
 
 
-def _join(config: Config, variables: Variables) -> None:
+def _join(config: Config, variables: Variables) -> bool:
     """Connect to the cluster at the address; without one to that of this machine, or to a new one
-    of our own, which ends with this process: as ``local`` says."""
+    of our own, which ends with this process: as ``local`` says. Whether it is our own."""
     options: dict[str, Any] = {
         "namespace": NAMESPACE, "log_to_driver": False, "logging_level": "ERROR",
         "configure_logging": False,
@@ -93,11 +105,14 @@ def _join(config: Config, variables: Variables) -> None:
         options["runtime_env"] = {"env_vars": dict(variables)}
     if config.address not in ("", "local"):
         _join_at(config.address, options)
-    elif config.address or not _join_here(options):
-        ray.init(
-            address="local", num_cpus=config.workers, include_dashboard=False,
-            object_store_memory=max(config.memory, LEAST_STORE), **options,
-        )  # fmt: skip
+        return False
+    if not config.address and _join_here(options):
+        return False
+    ray.init(
+        address="local", num_cpus=config.workers, include_dashboard=False,
+        object_store_memory=max(config.memory, LEAST_STORE), **options,
+    )  # fmt: skip
+    return True
 
 
 def _join_here(options: dict[str, Any]) -> bool:
@@ -130,9 +145,17 @@ def _reason(error: BaseException) -> str:
 
 def _send(address: str, options: dict[str, Any]) -> None:
     """Send what the workers lack of Workbench, if they lack it: that takes connecting again."""
-    if modules := _to_send():
+    try:
+        lacks_us = _lacks_us()
+    except SessionError:
         ray.shutdown()
-        environment = {**options.get("runtime_env", {}), "py_modules": modules}
+        raise
+    if lacks_us:
+        ray.shutdown()
+        environment = {
+            **options.get("runtime_env", {}),
+            "py_modules": [os.path.dirname(workbench.__file__)],
+        }
         ray.init(address=address, **{**options, "runtime_env": environment})
 
 
@@ -166,8 +189,9 @@ def _is_encrypted() -> bool:
     return os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true")
 
 
-def _to_send() -> list[str]:
-    """What the workers lack of Workbench and can be sent. SessionError if they can't have us."""
+def _lacks_us() -> bool:
+    """Whether the workers lack Workbench, or have another one. SessionError if they can't have
+    it."""
     look: Any = ray.remote(eval("lambda text: eval(text)", {}))  # by value: it knows no Workbench
     nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"]]
     asked = [
@@ -182,11 +206,10 @@ def _to_send() -> list[str]:
     except ray.exceptions.RayError as error:
         raise SessionError(f"Ray's workers don't say what they have: {error}") from error
     if verdict.refusal:
-        ray.shutdown()
         raise SessionError(verdict.refusal)
     for each in verdict.warnings:
         warnings.warn(each, stacklevel=2)
-    return [os.path.dirname(workbench.__file__)] if verdict.ships else []
+    return verdict.ships
 
 
 def _supervisor(name: str, session: str) -> tuple[Any, bool]:

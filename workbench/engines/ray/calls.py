@@ -118,12 +118,12 @@ class _Made:
         self._described = inlined(described)
         self._host = _host(self._head.session)
         self._host.is_restarted = ray.get_runtime_context().was_current_actor_reconstructed
-        self._given = deps, inside
+        self._given: Any = deps, inside
         self._end: TaskEnd | None = None
         self._failure: tuple[StoredValue, ...] = ()
 
     def _noted(self, end: TaskEnd, values: tuple[StoredValue, ...]) -> TaskEnd:
-        self._end, self._failure = end, values
+        self._end, self._failure, self._given = end, values, None
         return end
 
     def _failed(self, head: Any) -> Any:

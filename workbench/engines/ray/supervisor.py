@@ -20,7 +20,9 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from workbench.core.snapshot import INCARNATION, WorkerRecord
 from workbench.engines.cluster.backend import Launch, Native, StoredValue, TaskEnd
+from workbench.engines.cluster.freeing import told
 from workbench.engines.cluster.keeper import Keeper
+from workbench.engines.cluster.keeper import encode as encode_batch
 from workbench.engines.cluster.kept_jobs import end_of as decode_end
 from workbench.engines.cluster.outputs import PATIENCE
 from workbench.engines.cluster.parcels import again
@@ -162,6 +164,14 @@ class Supervisor:
             await owned(native, copies) if is_there else calls.copy.remote(native)
             for native, is_there in zip(natives, there, strict=True)
         ]
+
+    async def free(self, ids: Sequence[int], audience: int) -> None:
+        """Have all processes of the session but that driver let go of these."""
+        drivers = [each for each in self._keeper.processes() if each != audience]
+        self._keeper.push(encode_batch(told(drivers, ids)))
+        self._look_for_nodes()
+        for agent in self._agents.values():
+            agent.let_go.remote(list(ids))
 
     async def submit(
         self, head: bytes, deps: Sequence[Native], inside: Sequence[Native], launch: Launch

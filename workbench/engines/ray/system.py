@@ -200,8 +200,9 @@ class RayBackend:
             for each in natives
         ]
 
-    def free(self, natives: Sequence[Native]) -> None:
-        """Ray frees an object with its last ref: ours are gone, and the supervisor's."""
+    def free(self, ids: Sequence[int], natives: Sequence[Native]) -> None:
+        """Ray frees an object with its last ref, wherever that is: all are told to drop theirs."""
+        self._supervisor.free.remote(list(ids), self._audience)
 
     # -- tasks --------------------------------------------------------------------------------
 
