@@ -62,7 +62,7 @@ def test_what_is_not_known_is_said_and_is_no_zero() -> None:
     )
     assert "None" not in told
     assert facts.workers_text(now) == f"workers {UNKNOWN}"
-    assert facts.tasks_text(now) == f"tasks {UNKNOWN} running, {UNKNOWN} queued"
+    assert facts.tasks_text(now) == f"how many tasks run or wait is {UNKNOWN}"
     assert facts.store_text(now) == f"sizes and capacity {UNKNOWN} in 1 object"
     for part in html.PARTS:
         assert "None" not in str(html.Still((part,), now))
