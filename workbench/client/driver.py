@@ -12,6 +12,7 @@ from typing import Any
 from workbench.client.base import ClientBase
 from workbench.client.client import Client
 from workbench.client.task_prints import TaskPrints
+from workbench.config import NOTEBOOK_LINGER
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.engines.base import OutputSink
@@ -59,6 +60,7 @@ class Driver(SessionPresentation, Client):
         self.show_prints = self._prints.flush
         self.tally: Callable[[], CallTally | None] = lambda: None
         self.roots: Callable[[], Mapping[str, Any]] = dict
+        self.is_final: Callable[[], bool] = bool
         self._linger = linger
         self._reap = reap
         super().__init__(base, self)
@@ -96,7 +98,8 @@ class Driver(SessionPresentation, Client):
         reap, self._reap = self._reap, None
         lingers = self._linger > 0 and not goodbye
         patience = 0.0 if reap is not None and (lingers or self._stays(goodbye)) else PATIENCE
-        super().close(goodbye)
+        final = not goodbye and self._linger <= NOTEBOOK_LINGER and self.is_final()
+        self._base.close(goodbye, final)
         self._prints.close()
         if reap is not None:
             reap(patience)

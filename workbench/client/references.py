@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.call_site import is_own
+from workbench.client.collector import referents_of
 
 LONGEST_KEY = 200
 """Characters of a dict key that is written out; longer ones are found by their place."""
@@ -240,7 +241,7 @@ def attributes_of(holder: Any) -> dict[str, Any] | None:
 
 def _referred(holder: Any, wanted: Wanted) -> list[int]:
     own = id(type(holder))
-    found = (id(each) for each in gc.get_referents(holder))
+    found = (id(each) for each in referents_of([holder]))
     return [each for each in dict.fromkeys(found) if each in wanted and each != own]
 
 

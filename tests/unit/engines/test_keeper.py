@@ -109,6 +109,15 @@ def test_a_job_is_collected_by_a_new_kernel_while_it_runs(world: World) -> None:
     assert world.state == "done"
 
 
+def test_a_freed_result_is_gone(world: World) -> None:
+    world.job()
+    world.keeper.dropped([JOB - 1, JOB + 1, JOB + 2])
+    found = world.jobs.collect(JOB, ME, 3, "")
+    assert found is not None
+    assert found.tasks[0].natives == ("end", "ran", None)
+    assert list(world.jobs.results()) == [JOB]
+
+
 def test_who_asks_for_one_variable_takes_no_output(world: World) -> None:
     world.job()
     world.shows("one\n")
@@ -146,8 +155,7 @@ def test_names() -> None:
     found = names.find("a")
     assert found is not None
     assert found.native == "three"
-    names.rebind(3, "moved")
-    assert names.find("a") == found._replace(native="moved")
+    assert names.find("a") == found
     assert [each.id for each in names.identify(f"{2:016x}")] == [2]
     names.dropped([3])
     names.unbind("ab")
@@ -166,9 +174,8 @@ def test_a_pinned_object_is_kept_whatever_its_names() -> None:
     }  # fmt: skip
     assert names.kept()[3].escapes == ("cell 9",)
     names.unbind("a")
-    names.rebind(1, "moved")
     (found,) = names.identify(f"{1:016x}")
-    assert (found.id, found.native) == (1, "moved")
+    assert (found.id, found.native) == (1, "one")
     names.unpin(1)
     names.unpin(1)
     assert names.identify(f"{1:016x}") == []

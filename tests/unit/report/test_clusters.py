@@ -164,7 +164,12 @@ def test_what_it_can_t_is_listed_in_a_line() -> None:
 )
 def test_the_line_that_says_what_was_started(system: str, line: str) -> None:
     engine = SimpleNamespace(
-        system=system, joined=False, session="a.b~1", workers=2, capacity=64_000_000
+        system=system,
+        joined=False,
+        session="a.b~1",
+        workers=2,
+        capacity=64_000_000,
+        can=Abilities(),
     )
     assert text.started_line(cast(Any, engine)) == line
 

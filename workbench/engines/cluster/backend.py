@@ -200,11 +200,13 @@ class Backend(Protocol):
     def on_done(self, native: Native, callback: Callable[[TaskEnd | BaseException], None]) -> None:
         """The same for a task's first native: what it was, or the `WorkbenchError` instead."""
 
-    def adopt(self, id: int, native: Native, is_there: bool) -> None:
-        """See to it that what the keeper keeps outlives this process: now, if it ``is_there``."""
+    def outlive(self, natives: Sequence[Native]) -> list[Native]:
+        """Natives of the same objects, which don't end with this process."""
 
-    def free(self, natives: Sequence[Native]) -> None:
-        """Drop them for everybody, as far as the system can."""
+    def free(self, ids: Sequence[int], natives: Sequence[Native]) -> None:
+        """Drop these objects for everybody: here nobody has their natives any more but this call,
+        and the keeper neither. Where the system can't, have each process that may hold them let go
+        (`freeing`)."""
 
     # -- tasks
 

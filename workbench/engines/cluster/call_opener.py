@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from workbench.client.arguments import SLOTTED, fill_slots, slot_names
+from workbench.client.arguments import SLOTTED, ref_names, with_values
 from workbench.engines.cluster.backend import Native, StoredValue
 from workbench.engines.cluster.heads import Head
 from workbench.engines.cluster.parcels import Packer
@@ -65,9 +65,8 @@ class CallOpener:
             packed = codec.deserialize_inline(head.args, where=_ARGUMENTS)
         if not ids:
             return packed
-        names = slot_names(packed, parameters)
+        names = ref_names(packed, parameters)
         values = [
-            opener.open(id, dep, name=names.get(n, ""))
-            for n, (id, dep) in enumerate(zip(ids, deps, strict=True))
+            opener.open(id, dep, name=name) for id, dep, name in zip(ids, deps, names, strict=True)
         ]
-        return fill_slots(packed, values)
+        return with_values(packed, values)

@@ -30,11 +30,13 @@ from workbench.engines.base import Running as RunningNow
 from workbench.engines.cluster import holders
 from workbench.engines.cluster.backend import BEGAN, ENDED, Backend, Message, Native, TaskEnd
 from workbench.engines.cluster.entries import FAILED, READY, Entries, KnownObject
+from workbench.engines.cluster.freeing import FREES, ids_of
 from workbench.engines.cluster.hosting import Hosting
 from workbench.engines.cluster.inquiries import ASKED
 from workbench.engines.cluster.jobs import ClusterJobs
 from workbench.engines.cluster.lending import NativeLending
 from workbench.engines.cluster.looking import Looking
+from workbench.engines.cluster.outliving import outliving
 from workbench.engines.cluster.outputs import MISSING, Outputs
 from workbench.engines.cluster.parcels import Packer
 from workbench.engines.cluster.serializers import SharedSerializers
@@ -85,6 +87,7 @@ class ClusterEngine(SessionPresentation):
         self.completed: Callable[[int, int, list[ObjectRef | None]], None] | None = None
         self.origin: Callable[[], int] = self._prints.origin
         self.roots: Callable[[], Mapping[str, Any]] = dict
+        self.is_final: Callable[[], bool] = bool
         self.tally: Callable[[], CallTally | None] = lambda: None
         self.leave: Callable[[], None] = self.close
         self._closed = False
@@ -185,6 +188,8 @@ class ClusterEngine(SessionPresentation):
                     self.began(message.job, message.worker)
             elif message.kind == ENDED:
                 continue
+            elif message.kind == FREES:
+                self.store.let_go(ids_of(message.data))
             elif message.kind == ASKED:
                 holders.heard(self, self.backend, message)
             else:
@@ -300,9 +305,8 @@ class ClusterEngine(SessionPresentation):
         if not on:
             self.backend.ask("unpin", ref.id)
             return
-        native = store.native(ref)
+        (native,) = outliving(self.backend, self.entries, [ref.id], [store.native(ref)])
         self.backend.ask("pin", ref.id, native, entry.about, site or store.site())
-        self.backend.adopt(ref.id, of_object(native), entry.is_over)
 
     # -- what this engine has none of ------------------------------------------------------------
 

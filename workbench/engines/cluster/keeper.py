@@ -8,7 +8,7 @@ in `kept_names`, background cells in `kept_jobs`, what drivers ask each other in
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -58,12 +58,18 @@ class Keeper:
         names, jobs = KeptNames(), KeptJobs(clock, self._send)
         self._jobs = jobs
         self.parts = names, jobs, Inquiries(self._send)
-        self.rebind, self.ended, self.unfinished = names.rebind, jobs.ended, jobs.unfinished
+        self.ended, self.unfinished = jobs.ended, jobs.unfinished
+        self._droppers = names.dropped, jobs.dropped
 
     def ask(self, question: str, *args: Any) -> Any:
         """Any method of it or of its parts, by name: see `Backend.ask`."""
         found = next(part for part in (self, *self.parts) if hasattr(part, question))
         return getattr(found, question)(*args)
+
+    def dropped(self, ids: Sequence[int]) -> None:
+        """These objects were freed: nothing here keeps them any more."""
+        for drop in self._droppers:
+            drop(ids)
 
     # -- who is there -------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ Part of the `keeper`, which brings what workers say of them and sends on what co
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -36,6 +36,12 @@ class JobTask(NamedTuple):
     audience: int
     origin: int
     natives: tuple[Native, ...] = ()
+
+    def without(self, ids: Sequence[int]) -> JobTask:
+        """The same without those of its results."""
+        gone = {id - self.task + 1 for id in ids}
+        natives = (None if n and n in gone else each for n, each in enumerate(self.natives))
+        return self._replace(natives=tuple(natives))
 
 
 class KeptJob(NamedTuple):
@@ -117,6 +123,13 @@ class KeptJobs:
         if job is not None and task in job.tasks:
             job.tasks[task] = job.tasks[task]._replace(natives=natives)
 
+    def dropped(self, ids: Sequence[int]) -> None:
+        """These were freed: results among them are gone."""
+        for job in self._jobs.values():
+            for task in list(job.tasks.values()):
+                if any(0 <= id - task.task < len(task.natives) - 1 for id in ids):
+                    job.tasks[task.task] = task.without(ids)
+
     def came(self, message: Message) -> None:
         """What a worker says of a job's task. Of a job that is forgotten nobody wants it."""
         job = self._jobs.get(message.job)
@@ -178,7 +191,8 @@ class KeptJobs:
             task.task + number: (job.first.name, job.kept)
             for job in self._jobs.values()
             for task in job.tasks.values()
-            for number in range(len(task.natives) - 1)
+            for number, native in enumerate(task.natives[1:])
+            if native is not None
         }
 
     def shown_by(self, id: int) -> tuple[Output, ...] | None:

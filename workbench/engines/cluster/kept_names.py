@@ -59,14 +59,6 @@ class KeptNames:
         """Give an object a name, and take that from what had it."""
         self._names[name] = Named(id, native, about)
 
-    def rebind(self, id: int, native: Native) -> None:
-        """The object lies elsewhere now."""
-        for name, named in self._names.items():
-            if named.id == id:
-                self._names[name] = named._replace(native=native)
-        if id in self._pinned:
-            self._pinned[id] = self._pinned[id]._replace(native=native)
-
     def unbind(self, name: str) -> None:
         """Take a name away."""
         self._names.pop(name, None)

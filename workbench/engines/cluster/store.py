@@ -29,8 +29,10 @@ from workbench.engines.cluster.entries import (
     KnownObject,
     first,
 )
+from workbench.engines.cluster.freeing import FREED_ELSEWHERE, FREED_HERE, let_go
 from workbench.engines.cluster.kept_names import ESCAPED, escaped_name
 from workbench.engines.cluster.opening import OpeningThread
+from workbench.engines.cluster.outliving import outliving
 from workbench.engines.cluster.parcels import Packer, contents, inlined
 from workbench.engines.cluster.shown_arrays import ShownArrays
 from workbench.errors import (
@@ -360,18 +362,14 @@ class ClusterStore:
     def free(self, refs: Sequence[ObjectRef]) -> None:
         entries = [self._entries.of(ref) for ref in refs]
         natives = [entry.native for entry in entries if entry.native is not None]
-        for entry in entries:
-            self._entries.settle(
-                entry.id, FREED,
-                error=ObjectFreedError("You freed it. Put it again if you need it."),
-            )  # fmt: skip
-            entry.native = entry.stored = None
-        shown = self.shown()
-        for entry in entries:
-            if (seen := shown.get(entry.id)) is not None:
-                seen.state, seen.native = FREED, None
-        self._backend.ask("dropped", [entry.id for entry in entries])
-        self._backend.free(natives)
+        ids = [entry.id for entry in entries]
+        let_go(self._entries, self.shown().values(), ids, FREED_HERE)
+        self._backend.ask("dropped", ids)
+        self._backend.free(ids, natives)
+
+    def let_go(self, ids: Sequence[int]) -> None:
+        """Others freed these."""
+        let_go(self._entries, self.shown().values(), ids, FREED_ELSEWHERE)
 
     def find(self, name: str) -> ObjectRef | None:
         self.check_open()
@@ -390,8 +388,8 @@ class ClusterStore:
     def name(self, ref: ObjectRef, name: str) -> None:
         self.check_open()
         native, entry = self.native(ref), self._entries.of(ref)
+        (native,) = outliving(self._backend, self._entries, [ref.id], [native])
         self._backend.ask("bind", name, ref.id, native, entry.about)
-        self._backend.adopt(ref.id, of_object(native), entry.is_over)
 
     def unname(self, name: str) -> None:
         self.check_open()

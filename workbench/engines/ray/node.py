@@ -26,6 +26,9 @@ from pathlib import Path
 SLOTS = 64
 """Calls of one process that are noted at a time. An actor may run more: they can't be found."""
 
+MOST_FREED = 1000
+"""Numbers in a message that says which objects were freed: it is small enough for any socket."""
+
 PREFIX = "workbench-ray-"
 
 SETTLED = 60.0
@@ -52,12 +55,13 @@ def _socket_of(directory: Path, pid: int) -> str:
 
 
 class RunningTasks:
-    """Of this process. ``stop`` is told what to stop, in a thread of ours; ``asked`` what this
-    process is asked, and how to reply: it must not wait."""
+    """Of this process. ``stop`` is told what to stop, ``let_go`` what was freed, in a thread of
+    ours; ``asked`` what this process is asked, and how to reply: it must not wait."""
 
     def __init__(
         self, session: str, stop: Callable[[int], object],
         asked: Callable[[bytes, Reply], object] = lambda question, reply: None,
+        let_go: Callable[[list[int]], object] = bool,
     ) -> None:  # fmt: skip
         directory = directory_of(session)
         directory.mkdir(mode=0o700, exist_ok=True)
@@ -69,6 +73,7 @@ class RunningTasks:
         self._slots: dict[int, int] = {}
         self._stop = stop
         self._asked = asked
+        self._let_go = let_go
         self._lock = threading.Lock()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         with contextlib.suppress(OSError):
@@ -100,6 +105,8 @@ class RunningTasks:
                     self._stop(_ID.unpack(data)[0])
                 elif sender:
                     self._asked(data[_ID.size :], partial(self._reply, sender))
+                else:
+                    self._let_go([id for (id,) in _ID.iter_unpack(data) if id])
 
     def _reply(self, sender: str, answer: bytes) -> None:
         with contextlib.suppress(OSError):  # who asked has gone, or it is too long
@@ -182,6 +189,18 @@ class NodeAgent:
                     waiting.discard(_ID.unpack_from(data)[0])
                     answers.append(data[_ID.size :])
         return answers, sorted(waiting)
+
+    async def let_go(self, ids: Sequence[int]) -> None:
+        """Tell all processes here that these objects were freed."""
+        for start in range(0, len(ids), MOST_FREED - 1):
+            part = (0, *ids[start : start + MOST_FREED - 1])
+            for pid in self._pids():
+                with (
+                    contextlib.suppress(OSError),  # it has ended
+                    socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender,
+                ):
+                    data = b"".join(map(_ID.pack, part))
+                    sender.sendto(data, socket.MSG_DONTWAIT, _socket_of(self._directory, pid))
 
     async def close(self) -> None:
         """Nothing of the session stays here."""

@@ -54,7 +54,10 @@ def _set_up(session: str, calls: Any) -> Hosting:
     link = ChannelLink(worker, backend.push)
     output = set_up(link, captures)
     running = RunningTasks(
-        session, lambda task: _stop(made, engine, task), partial(answer_apart, engine)
+        session,
+        lambda task: _stop(made, engine, task),
+        partial(answer_apart, engine),
+        lambda ids: engine.store.let_go(ids),
     )
     made = Hosting(engine, link, output.finish, worker, running.begin, running.end)
     engine.host(made)
