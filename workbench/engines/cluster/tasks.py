@@ -329,6 +329,7 @@ class ClusterTasks:
         StreamReader(
             self._entries, self._packer, reader, stream, engine.next_id, engine.item_futures,
             self._settle, partial(self._over, own),
+            ActorDiedError if own.actor else WorkerCrashedError,
         )  # fmt: skip
         return reader
 
