@@ -345,6 +345,8 @@ def worker_states(snapshot: Snapshot) -> dict[str, int]:
 
 
 def tasks_text(snapshot: Snapshot) -> str:
+    if snapshot.running is None and snapshot.queued is None:
+        return f"tasks {UNKNOWN}"
     queued = UNKNOWN if snapshot.queued is None else human_count(snapshot.queued)
     return f"{count(snapshot.running, 'task')} running, {queued} queued"
 

@@ -68,11 +68,8 @@ class Opener(Protocol):
         """So many were registered by now."""
 
 
-@functools.cache
-def _process_state() -> ProcessState:
-    """This process's, whatever sessions it serves, one after the other: of two, the second would
-    take what tasks of the first have changed for what was there."""
-    return ProcessState()
+_process_state = functools.cache(ProcessState)
+"""Of this process, whatever sessions it serves: a second one would know what tasks have changed."""
 
 
 class Hosting:
