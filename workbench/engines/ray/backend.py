@@ -108,10 +108,13 @@ def _join(config: Config, variables: Variables) -> bool:
         return False
     if not config.address and _join_here(options):
         return False
-    ray.init(
-        address="local", num_cpus=config.workers, include_dashboard=False,
-        object_store_memory=max(config.memory, LEAST_STORE), **options,
-    )  # fmt: skip
+    try:
+        ray.init(
+            address="local", num_cpus=config.workers, include_dashboard=False,
+            object_store_memory=max(config.memory, LEAST_STORE), **options,
+        )  # fmt: skip
+    except Exception as error:  # it says no more: nodes that need longer than Ray waits
+        raise SessionError(f"Ray didn't start here; trying again may help: {error}") from error
     return True
 
 
