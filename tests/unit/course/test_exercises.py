@@ -61,6 +61,22 @@ def test_what_a_look_raises_is_a_sentence(error: Exception, says: str) -> None:
     assert (found.state, str(found.sentence)) == ("wrong", says)
 
 
+@pytest.mark.parametrize(
+    ("variables", "says"),
+    [({}, "There is no variable `x`: its cell"), ({"x": ...}, "`x` has no value yet: its cell")],
+)
+def test_what_is_missing_is_told_from_what_is_empty(variables: Any, says: str) -> None:
+    """Somebody may have deleted it, as an exercise on memory suggests."""
+
+    @exercise(HINTS, Page("views.md", "What you see"), needs=("x",))
+    def look(live: Live) -> Outcome:
+        raise AssertionError("nothing to look at")
+
+    found = look.ask(alone(variables))
+    assert found.state == "untouched"
+    assert str(found.sentence).startswith(says)
+
+
 def test_the_variable_that_is_named_may_be_another_than_is_needed() -> None:
     assert "`flood` has another shape" in str(went_on.ask(alone({"flood": []})).sentence)
 

@@ -57,6 +57,9 @@ WORDS: Words = {
     "No session runs. Start one by `%workbench start`, and run the cells again.": (
         "没有正在运行的会话。`%workbench start` 会启动一个，然后请重新运行本笔记本的单元格。"
     ),
+    "There is no variable `{name}`: its cell hasn't made it yet, or it was deleted since.": (
+        "没有变量 `{name}`：它的单元格还没有创建它，或者它后来被删掉了。"
+    ),
     "`{name}` has no value yet: its cell waits for you.": (
         "`{name}` 还没有值：对应的单元格等你来填写。"
     ),

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 from workbench.client.function_cache import Export
 from workbench.ref import ObjectRef
 
 
-class Sent(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Sent:
     """A function as it was sent: in each head, or (no ``code``) as an object of its own."""
 
     id: int
     code: bytes
     ref: ObjectRef | None
     export: Export
+
+    is_a_functions: ClassVar[bool] = True  # see `client.references.is_ours`
 
 
 class RunningTask(NamedTuple):
