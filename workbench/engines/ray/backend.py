@@ -133,6 +133,8 @@ def _join_at(address: str, options: dict[str, Any]) -> None:
         _reach(address)
         ray.init(address=address, **options)
         _send(address, options)
+    except SessionError:  # what the workers have
+        raise
     except OSError as error:  # ConnectionError is one
         raise SessionError(f"No Ray cluster answers at {address}: {_reason(error)}") from error
     except (RuntimeError, ValueError) as error:
