@@ -345,6 +345,17 @@ def test_a_task_gives_the_refs_of_its_own(book: Book) -> None:
     """)
 
 
+def test_refs_that_tasks_give_are_there_however_soon_they_come(book: Book) -> None:
+    """What a task submits and its end take different ways."""
+    book.ok("""
+        f = wb.remote(abs)
+        @wb.remote
+        def gives(): return [f.remote(-n) for n in range(5)]
+        for _ in range(20):
+            assert wb.get(wb.get(gives.remote())) == [*range(5)]
+    """)
+
+
 def test_a_cells_own_tasks(book: Book) -> None:
     book.ok(
         "%%remote -w\nimport workbench as wb\n"

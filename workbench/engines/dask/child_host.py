@@ -239,6 +239,7 @@ class ChildHost:
         if natives and backend.is_connected:
             head = decode_head(message.head)
             backend.contains(key_of(message.session, head.name, head.task), natives)
+            backend.flush()  # who gets these may ask the scheduler for them at once
 
     # -- streams -----------------------------------------------------------------------------------
 
