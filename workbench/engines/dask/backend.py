@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import warnings
 from typing import Any
 
 from workbench.config import Config
@@ -23,7 +24,13 @@ def connect(
 
     SessionError if nobody answers there, or the workers can't have us.
     """
-    client = target if target is not None else _client(config.address)
+    client = target if target is not None else _client(config.address, variables)
+    if variables and (target is not None or not _is_started_here(config.address)):
+        warnings.warn(
+            "The `runtime_env` of a session doesn't reach a Dask cluster that runs already. Give "
+            "it to what needs it: `.options(runtime_env=...)`.",
+            stacklevel=5,
+        )
     try:
         backend = joined(client, config.session, close_client=target is None)
         engine = ClusterEngine(
@@ -37,11 +44,15 @@ def connect(
     return engine
 
 
-def _client(address: str) -> Any:
+def _is_started_here(address: str) -> bool:
+    return not address or address == "local"
+
+
+def _client(address: str, variables: Variables) -> Any:
     from distributed import Client
 
-    if not address or address == "local":
-        return Client(set_as_default=False, dashboard_address=None)
+    if _is_started_here(address):
+        return Client(set_as_default=False, dashboard_address=None, env=dict(variables))
     try:
         return Client(address, timeout=PATIENCE, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:

@@ -112,9 +112,16 @@ class TookItems(msgspec.Struct, tag=8, array_like=True):
     taken: int
 
 
+class Credentials(msgspec.Struct, tag=10, array_like=True):
+    """The first message to a child: the worker's `distributed.Security`, pickled; empty if its
+    connections aren't encrypted."""
+
+    security: bytes
+
+
 ChannelMessage = (
-    ChildReady | RunHead | HeadDone | ShownBytes | LendsSlot | SlotBack | StopTask | MadeItem
-    | TookItems
+    Credentials | ChildReady | RunHead | HeadDone | ShownBytes | LendsSlot | SlotBack | StopTask
+    | MadeItem | TookItems
 )  # fmt: skip
 
 

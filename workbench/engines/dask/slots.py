@@ -20,7 +20,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import workbench
-from workbench.engines.dask.channel import Channel, ChildReady, HeadDone, RunHead, StopTask
+from workbench.engines.dask.channel import (
+    Channel,
+    ChildReady,
+    Credentials,
+    HeadDone,
+    RunHead,
+    StopTask,
+)
 
 GRACE = 2.0
 """Seconds that a child has to end by itself."""
@@ -43,7 +50,7 @@ class ChildDied(Exception):  # noqa: N818 - it is told to people in other words
 class SlotChild:
     """One child process. One thread at a time runs tasks in it; any thread may stop them."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, security: bytes = b"") -> None:
         self.number = number
         self.task = 0
         """What runs in it; 0: nothing."""
@@ -67,6 +74,8 @@ class SlotChild:
             each.close()
         self._work, self._control = Channel(ours[0]), Channel(ours[1])
         self.pid = self._process.pid
+        with contextlib.suppress(OSError):  # `wait_ready` says it better
+            self._work.send(Credentials(security))
 
     def wait_ready(self) -> None:
         """Until it can take tasks. EOFError if it never will."""
@@ -163,7 +172,8 @@ def _environment() -> dict[str, str]:
 class Slots:
     """The children of one worker. Any thread."""
 
-    def __init__(self, count: int, first_number: int = 1) -> None:
+    def __init__(self, count: int, first_number: int = 1, security: bytes = b"") -> None:
+        self._security = security
         self._lock = threading.Lock()
         self._count = count
         self._idle: deque[SlotChild] = deque()
@@ -293,7 +303,7 @@ class Slots:
                 number = self._numbers.popleft()
             else:
                 number, self._next = self._next, self._next + 1
-        return SlotChild(number)
+        return SlotChild(number, self._security)
 
     def _give_back(self, number: int) -> None:
         with self._lock:

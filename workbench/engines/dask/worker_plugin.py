@@ -61,7 +61,8 @@ class WorkerSide:
         """By key, what the scheduler is told of tasks that have just ended."""
         self.begun: set[str] = set()
         """Keys that a thread of this worker has, or whose end is on its way."""
-        self.slots = Slots(worker.state.nthreads, first_number)
+        security = pickle.dumps(worker.security) if self.scheduler.startswith("tls") else b""
+        self.slots = Slots(worker.state.nthreads, first_number, security)
         self.actors = ActorProcesses(self.slots)
 
     @staticmethod
