@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -175,6 +176,24 @@ def test_an_error_is_a_streams_last_item(book: Book) -> None:
         last = next(stream)
     """)
     book.fails("wb.get(last)", "OSError", "midway")
+
+
+@pytest.mark.needs("streams", STREAM)
+def test_a_stream_that_is_tried_again_gives_each_item_once(book: Book, tmp_path: Path) -> None:
+    book.ok(f"""
+        @wb.remote(num_returns="streaming", max_retries=1, max_ahead=1)
+        def count(mark={str(tmp_path / "died")!r}):
+            for i in range(4):
+                if i == 2 and not os.path.exists(mark):
+                    open(mark, "w").close()
+                    os._exit(1)
+                yield i
+        assert [wb.get(ref) for ref in count.remote()] == [0, 1, 2, 3]
+    """)
+    book.ok(
+        "gone = wb.remote(num_returns='streaming', max_retries=0)(lambda: os._exit(1)).remote()"
+    )
+    book.fails("for ref in gone: wb.get(ref)", "WorkerCrashedError")
 
 
 @pytest.mark.needs("streams", STREAM)

@@ -167,6 +167,22 @@ def test_results_that_are_lost_are_made_again_if_that_is_allowed(
     assert len(os.listdir(marks)) == count + (lost if tries else 0)
 
 
+def test_what_restarts_do_not_cover_is_said_where_they_are_asked_for(
+    book: Book, cluster: Cluster
+) -> None:
+    if cluster.name != "dask":
+        pytest.skip("of Dask alone")
+    book.ok("""
+        @wb.remote
+        class Empty: pass
+    """)
+    told = book.ok("kept = Empty.options(max_restarts=1).remote()").text("stderr")
+    assert book.lacks["elsewhere"] in " ".join(told.split())
+    told = book.ok("wide = Empty.options(num_cpus=1).remote()").text("stderr")
+    assert book.lacks["needs"] in " ".join(told.split())
+    assert book.ok("usual = Empty.remote()").text("stderr") == ""
+
+
 OWN_CLUSTER = """
 import os
 import workbench as wb

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -287,6 +288,26 @@ def test_a_worker_ends_after_so_many_calls(book: Book) -> None:
         pids = [wb.get(once.remote()) for _ in range(3)]
         assert len(set(pids)) == 3, pids
     """)
+
+
+@pytest.mark.needs("needs", "wb.get(wb.remote(num_cpus=2)(abs).remote(-1))")
+def test_fewer_run_of_those_that_take_more(
+    book: Book, gates: Callable[[], Gate], tmp_path: Path
+) -> None:
+    gate, most = gates(), book.system.workers // 2
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    book.ok(f"""
+        def wide(n):
+            open({str(marks)!r} + f"/{{n}}", "w").close()
+            {gate.wait}
+        refs = [wb.remote(num_cpus=2)(wide).remote(n) for n in range({most + 1})]
+    """)
+    assert eventually(lambda: len(os.listdir(marks)) == most)
+    book.ok("wb.wait(refs, timeout=0.2)")
+    assert len(os.listdir(marks)) == most
+    gate.open(most + 1)
+    book.ok("wb.get(refs)")
 
 
 # -- retries ---------------------------------------------------------------------------------------

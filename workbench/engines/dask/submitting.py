@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from workbench.engines.cluster import heads
 from workbench.engines.cluster.backend import ActorLaunch, Launch
+from workbench.engines.dask.abilities import CAN
 from workbench.engines.dask.calls import HeadCall, encode_call, run_head
 from workbench.engines.dask.channel import ActorShape
 from workbench.engines.dask.holds import KeyHold, keys_of, refs
 from workbench.engines.dask.link import SchedulerLink
 from workbench.engines.dask.packed import DaskActor, DaskRef, form_of
 from workbench.engines.dask.streams import ItemStream
-from workbench.engines.dask.topics import key_of
+from workbench.engines.dask.topics import key_of, number_of
 from workbench.engines.dask.values import Values
 from workbench.errors import ActorDiedError, TaskCancelledError, WorkbenchError
 
@@ -40,6 +42,8 @@ class Submitting:
     def submit(
         self, head: bytes, deps: Sequence[DaskRef], inside: Sequence[DaskRef], launch: Launch
     ) -> list[DaskRef] | ItemStream:
+        if launch.cpus != 1 or launch.memory:
+            warnings.warn(CAN.needs, stacklevel=6)
         return self._submitted(head, deps, inside, launch, None)
 
     def _submitted(
@@ -144,6 +148,10 @@ class Submitting:
         self, head: bytes, described: DaskRef, deps: Sequence[DaskRef], inside: Sequence[DaskRef],
         launch: ActorLaunch,
     ) -> tuple[DaskActor, DaskRef]:  # fmt: skip
+        if launch.cpus or launch.memory:
+            warnings.warn(CAN.needs, stacklevel=5)
+        if launch.restarts:
+            warnings.warn(CAN.elsewhere, stacklevel=5)
         key = key_of(self.session, launch.cls, launch.actor)
         address = self._link.asked(
             "place", session=self.session, actor=launch.actor, name=launch.name, key=key,
@@ -202,7 +210,7 @@ class Submitting:
         """A stream has one more."""
         stream = self._streams.get(key)
         if stream is not None:
-            stream.came(DaskRef(item, 1), failed)
+            stream.came(number_of(item), DaskRef(item, 1), failed)
 
     def never_ends(self, key: str, error: WorkbenchError) -> None:
         """It won't end by itself any more."""

@@ -22,6 +22,7 @@ from workbench.engines.dask.fetching import READ, Fetcher, reader
 from workbench.engines.dask.node_store import this_process
 from workbench.engines.dask.packed import Bundle
 from workbench.engines.dask.slots import SlotChild, Slots
+from workbench.engines.dask.topics import item_key
 
 NAME = "workbench"
 
@@ -122,7 +123,7 @@ class WorkerSide:
         """Keep an item of a stream under a key of its own, and tell its reader."""
         from distributed.utils import sync
 
-        key = f"{call.key}-item-{item.number}"
+        key = item_key(call.key, item.number)
         bundle = Bundle.of(key, b"", [item.value], fds)
         sync(self._worker.loop, self._stored, call, key, bundle)
         if item.value.natives:
