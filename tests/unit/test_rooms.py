@@ -39,7 +39,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "client": (
         NEUTRAL
         | {"core", "wire", "memory", "serialization", "report.facts"}
-        | {"engines.base", "engines.lending_future", "engines.tally"},
+        | {"engines.base", "engines.lending_future", "engines.presentation", "engines.tally"},
         {"numpy"},
     ),
     "server": (
@@ -55,7 +55,14 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "worker": (
         NEUTRAL
         | {"host", "core.events", "core.instructions", "core.loop_events"}
-        | {"wire.buffers", "client", "serialization", "engines.lending_future", "engines.tally"}
+        | {
+            "wire.buffers",
+            "wire.packets",
+            "client",
+            "serialization",
+            "engines.lending_future",
+            "engines.tally",
+        }
         | {"server.settings", "api.actors", "api.functions", "interop.registration"},
         {"msgspec", "numpy", "cloudpickle"},
     ),

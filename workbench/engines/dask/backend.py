@@ -24,15 +24,17 @@ def connect(
 
     SessionError if nobody answers there, or the workers can't have us.
     """
-    client = target if target is not None else _client(config.address, variables)
-    if variables and (target is not None or not _is_started_here(config.address)):
+    is_ours = target is None and config.address in ("", "local")
+    client = target if target is not None else _client(config)
+    if variables and not is_ours:
         warnings.warn(
             "The `runtime_env` of a session doesn't reach a Dask cluster that runs already. Give "
             "it to what needs it: `.options(runtime_env=...)`.",
             stacklevel=5,
         )
     try:
-        backend = joined(client, config.session, close_client=target is None)
+        given = variables if is_ours else ()
+        backend = joined(client, config.session, close_client=target is None, variables=given)
         engine = ClusterEngine(
             backend, logs=config.log_to_driver, namespace=namespace, linger=config.linger
         )  # fmt: skip
@@ -44,15 +46,21 @@ def connect(
     return engine
 
 
-def _is_started_here(address: str) -> bool:
-    return not address or address == "local"
+def _client(config: Config) -> Any:
+    """One of the cluster at the address; without one of a cluster of our own, in this process.
 
-
-def _client(address: str, variables: Variables) -> Any:
+    Tasks run in children of a worker in any case. A worker that is a process of its own would
+    import a script that has no `if __name__ == "__main__"` again, and with it start another.
+    """
     from distributed import Client
 
-    if _is_started_here(address):
-        return Client(set_as_default=False, dashboard_address=None, env=dict(variables))
+    address = config.address
+    if not address or address == "local":
+        return Client(
+            processes=False, protocol="tcp://", n_workers=1, threads_per_worker=config.workers,
+            memory_limit=0, dashboard_address=None, scheduler_kwargs={"dashboard_address": ":0"},
+            set_as_default=False,
+        )  # fmt: skip
     try:
         return Client(address, timeout=PATIENCE, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
@@ -62,8 +70,11 @@ def _client(address: str, variables: Variables) -> Any:
         ) from None
 
 
-def joined(client: Any, session: str, close_client: bool) -> DaskBackend:
-    """The session of that name on a client's cluster; started if there is none."""
+def joined(client: Any, session: str, close_client: bool, variables: Variables = ()) -> DaskBackend:
+    """The session of that name on a client's cluster; started if there is none.
+
+    ``variables`` are those of all that runs on a cluster that is ours alone.
+    """
     from workbench.engines.dask.scheduler import WorkbenchScheduler
     from workbench.engines.dask.worker_plugin import WorkbenchWorker
 
@@ -74,7 +85,7 @@ def joined(client: Any, session: str, close_client: bool) -> DaskBackend:
         )
     prepare(client)
     client.register_plugin(WorkbenchScheduler())
-    client.register_plugin(WorkbenchWorker())
+    client.register_plugin(WorkbenchWorker(variables))
     name = session or f"{os.getpid()}-{secrets.token_hex(3)}"
 
     async def open_session() -> Any:

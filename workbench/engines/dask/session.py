@@ -47,7 +47,8 @@ class DaskBackend:
         self.blocks = lends is not None
         self._client = client
         self._link = SchedulerLink(client, session, lambda: self.ended)
-        self.ask, self.tell, self.flush = self._link.ask, self._link.tell, self._link.flush
+        self.ask, self.tell, self.explain = self._link.ask, self._link.tell, self._link.explain
+        self.flush = self._link.flush
         self._close_client = close_client
         self.address: str = client.scheduler.address
         self._audience = 0
@@ -55,7 +56,7 @@ class DaskBackend:
         self._values = values = Values(client, self._link, lends)
         self.put, self.contains, self.get = values.put, values.contains, values.get
         self.wait, self.lending = values.wait, values.lending
-        self.on_ready, self.on_done, self.adopt = values.on_ready, values.on_done, values.adopt
+        self.on_ready, self.on_done, self.outlive = values.on_ready, values.on_done, values.outlive
         self._submitting = submitting = Submitting(client, self._link, values)
         self.submit, self.forget, self.free = submitting.submit, submitting.forget, submitting.free
         self.withdraw, self.has_begun = submitting.withdraw, submitting.has_begun

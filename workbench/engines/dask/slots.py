@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -21,6 +22,7 @@ from typing import Any
 
 import workbench
 from workbench.engines.dask.channel import (
+    AskHolder,
     Channel,
     ChildReady,
     Credentials,
@@ -28,6 +30,7 @@ from workbench.engines.dask.channel import (
     RunHead,
     StopTask,
 )
+from workbench.options import Variables
 
 GRACE = 2.0
 """Seconds that a child has to end by itself."""
@@ -50,7 +53,7 @@ class ChildDied(Exception):  # noqa: N818 - it is told to people in other words
 class SlotChild:
     """One child process. One thread at a time runs tasks in it; any thread may stop them."""
 
-    def __init__(self, number: int, security: bytes = b"") -> None:
+    def __init__(self, number: int, security: bytes = b"", variables: Variables = ()) -> None:
         self.number = number
         self.task = 0
         """What runs in it; 0: nothing."""
@@ -60,6 +63,7 @@ class SlotChild:
         """Whether a person wanted it to end."""
         self._position = 0
         self._capture = -1
+        self._asking, self._asked = threading.Lock(), 0
         ours, theirs = zip(*(socket.socketpair() for _ in range(2)), strict=True)
         numbers = [str(each.fileno()) for each in theirs]
         self._process = subprocess.Popen(
@@ -67,7 +71,7 @@ class SlotChild:
              str(number)],
             pass_fds=[each.fileno() for each in theirs],
             stdin=subprocess.DEVNULL,
-            env=_environment(),
+            env={**_environment(), **dict(variables)},
             start_new_session=True,  # its own programs are found by that, and Ctrl-C isn't ours
         )  # fmt: skip
         for each in theirs:
@@ -126,6 +130,21 @@ class SlotChild:
         with contextlib.suppress(OSError):
             self._control.send(message)
 
+    def ask_holder(self, session: str, question: bytes, seconds: float) -> bytes | None:
+        """What it has of an object; None if it doesn't say so in time, or has ended. Any thread."""
+        until = time.monotonic() + seconds
+        with self._asking:
+            self._asked += 1
+            try:
+                self._control.send(AskHolder(self._asked, session, question))
+                while True:
+                    told = self._control.receive_within(until - time.monotonic())
+                    if told.number == self._asked:
+                        answer: bytes = told.answer
+                        return answer
+            except (TimeoutError, EOFError, OSError, ValueError):
+                return None
+
     def kill(self) -> None:
         self.killed = True
         self._signal(signal.SIGKILL)
@@ -172,8 +191,10 @@ def _environment() -> dict[str, str]:
 class Slots:
     """The children of one worker. Any thread."""
 
-    def __init__(self, count: int, first_number: int = 1, security: bytes = b"") -> None:
-        self._security = security
+    def __init__(
+        self, count: int, first_number: int = 1, security: bytes = b"", variables: Variables = ()
+    ) -> None:
+        self._security, self._variables = security, variables
         self._lock = threading.Lock()
         self._count = count
         self._idle: deque[SlotChild] = deque()
@@ -290,6 +311,11 @@ class Slots:
         with self._lock:
             return sum(bool(child.task) and not child.is_lent for child in self._used)
 
+    def children(self) -> list[SlotChild]:
+        """Those that are at work or wait for some."""
+        with self._lock:
+            return [*self._used, *self._idle]
+
     def pids(self) -> list[tuple[int, int, int]]:
         """(number, pid, task) of each child that is at work or waits for some."""
         with self._lock:
@@ -303,7 +329,7 @@ class Slots:
                 number = self._numbers.popleft()
             else:
                 number, self._next = self._next, self._next + 1
-        return SlotChild(number, self._security)
+        return SlotChild(number, self._security, self._variables)
 
     def _give_back(self, number: int) -> None:
         with self._lock:

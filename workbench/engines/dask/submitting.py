@@ -192,7 +192,7 @@ class Submitting:
     def kill_actor(self, actor: DaskActor, restart: bool) -> None:
         self._link.send("kill_actor", actor=actor.actor, restart=restart)
 
-    def free(self, natives: Sequence[DaskRef]) -> None:
+    def free(self, ids: Sequence[int], natives: Sequence[DaskRef]) -> None:
         keys = dict.fromkeys(keys_of(natives))
         for key, actor, number, _ in list(self._keys.values()):
             if key in keys:

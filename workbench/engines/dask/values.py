@@ -133,8 +133,9 @@ class Values:
             hold.end = _decode_end(hold.bundle.end)
         callback(hold.end or hold.error or WorkerCrashedError("It has no end."))
 
-    def adopt(self, id: int, native: DaskRef, is_there: bool) -> None:
-        """The scheduler keeps the key for the keeper already."""
+    def outlive(self, natives: Sequence[DaskRef]) -> list[DaskRef]:
+        """The scheduler keeps the keys of what the keeper keeps."""
+        return list(natives)
 
     @contextmanager
     def lending(self) -> Iterator[None]:

@@ -3,8 +3,10 @@ handlers by which tasks are stopped."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pickle
+import platform
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -23,6 +25,7 @@ from workbench.engines.dask.node_store import this_process
 from workbench.engines.dask.packed import Bundle
 from workbench.engines.dask.slots import SlotChild, Slots
 from workbench.engines.dask.topics import item_key
+from workbench.options import Variables
 
 NAME = "workbench"
 
@@ -55,7 +58,7 @@ class HeadCalled(Protocol):
 class WorkerSide:
     """What our code in a worker's threads has to do with the worker. Any thread."""
 
-    def __init__(self, worker: Any, first_number: int) -> None:
+    def __init__(self, worker: Any, first_number: int, variables: Variables = ()) -> None:
         self._worker = worker
         self.scheduler: str = worker.scheduler.address
         self.ended: dict[str, dict[str, Any]] = {}
@@ -63,7 +66,7 @@ class WorkerSide:
         self.begun: set[str] = set()
         """Keys that a thread of this worker has, or whose end is on its way."""
         security = pickle.dumps(worker.security) if self.scheduler.startswith("tls") else b""
-        self.slots = Slots(worker.state.nthreads, first_number, security)
+        self.slots = Slots(worker.state.nthreads, first_number, security, variables)
         self.actors = ActorProcesses(self.slots)
 
     @staticmethod
@@ -170,6 +173,22 @@ class WorkerSide:
         """Tasks and calls of ours that are at work."""
         return self.slots.running() + self.actors.running()
 
+    async def explain(
+        self, session: str, question: bytes, seconds: float
+    ) -> tuple[list[bytes], list[str]]:
+        """Ask each of the processes: see `Backend.explain`."""
+        children = [*self.slots.children(), *self.actors.children()]
+        asked = (
+            asyncio.to_thread(child.ask_holder, session, question, seconds) for child in children
+        )
+        answers = await asyncio.gather(*asked)
+        silent = [
+            f"worker {child.number}"
+            for child, answer in zip(children, answers, strict=True)
+            if answer is None
+        ]
+        return [answer for answer in answers if answer], silent
+
     def departed(self, submitter: int) -> None:
         self.actors.departed(submitter)
 
@@ -179,11 +198,14 @@ class WorkerSide:
 
 
 class WorkbenchWorker(WorkerPlugin):  # type: ignore[misc]
-    """Registered by each driver; the first one's stays."""
+    """Registered by each driver; the first one's stays. ``variables`` are those of all tasks."""
 
     name = NAME
     idempotent = True
     side: WorkerSide
+
+    def __init__(self, variables: Variables = ()) -> None:
+        self._variables = variables
 
     async def setup(self, worker: Any) -> None:
         store = this_process()
@@ -191,12 +213,13 @@ class WorkbenchWorker(WorkerPlugin):  # type: ignore[misc]
         fetcher = Fetcher(worker, store)
         store.fetch = fetcher.fetch
         number = await worker.scheduler.workbench_enroll(
-            address=worker.address, pid=os.getpid(), node=store.node
+            address=worker.address, pid=os.getpid(), node=store.node, host=platform.node()
         )
         self._worker = worker
-        self.side = side = WorkerSide(worker, number)
+        self.side = side = WorkerSide(worker, number, self._variables)
         worker.handlers[READ] = reader(store, fetcher)
         worker.handlers["workbench_running"] = side.running
+        worker.handlers["workbench_explain"] = side.explain
         worker.handlers["workbench_state"] = lambda: pickle.dumps(side.slots.pids())
         worker.stream_handlers["workbench_stop"] = side.stop
         worker.stream_handlers["workbench_abandon"] = side.abandon
@@ -214,7 +237,5 @@ class WorkbenchWorker(WorkerPlugin):  # type: ignore[misc]
             self._worker.batched_send(message)
 
     async def teardown(self, worker: Any) -> None:
-        import asyncio
-
         if hasattr(self, "side"):
             await asyncio.get_running_loop().run_in_executor(None, self.side.close)
