@@ -29,8 +29,10 @@ def main() -> None:
                         help=f"of {', '.join(keys)}")  # fmt: skip
     parser.add_argument("--markdown", action="store_true", help="tables for docs/benchmarks.md")
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep all samples in a file")
+    parser.add_argument("--cores", type=int, help="take so many of the machine's cores")
     options = parser.parse_args()
 
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.cores])
     load, began = os.getloadavg()[0], time.monotonic()
     effort = Effort(0.2, 10) if options.quick else Effort()
     with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as scratch:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -45,6 +45,26 @@ def _actors(pool: Pool, effort: Effort) -> Sample:
     burst()
     (seconds,) = times(effort, burst)
     return {"actors": WORKERS * CALLS / seconds}
+
+
+def _cores(pool: Pool, effort: Effort) -> Sample:
+    """One caller and one actor, one caller and n, n callers with an actor each: n is the cores."""
+    actors = [pool.actor(tasks.Actor) for _ in range(WORKERS)]
+
+    def burst(called: Sequence[Any]) -> None:
+        pool.told([pool.tell(actor) for _ in range(CALLS) for actor in called])
+
+    sample: Sample = {}
+    actions: dict[str, Callable[[], Any]] = {
+        "calls_1_1": lambda: burst(actors[:1]),
+        "calls_1_n": lambda: burst(actors),
+        "calls_n_n": lambda: pool.tell_from_tasks(actors, CALLS),
+    }
+    for figure, action in actions.items():
+        action()
+        (seconds,) = times(effort, action)
+        sample[figure] = (1 if figure == "calls_1_1" else WORKERS) * CALLS / seconds
+    return sample
 
 
 def _fan_out(pool: Pool, effort: Effort) -> Sample:
@@ -190,6 +210,7 @@ MEASURES: dict[str, Callable[[Pool, Effort], Sample]] = {
     "actor": partial(_actor, cls=tasks.Actor, name="actor"),
     "async_actor": partial(_actor, cls=tasks.AsyncActor, name="async_actor"),
     "actors": _actors,
+    "cores": _cores,
     "fan_out": _fan_out,
     "tree": _tree,
     "wait": _wait,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import statistics
+import threading
 import time
 import traceback
 from collections.abc import Callable, Collection
@@ -18,7 +19,13 @@ import limits
 import numpy as np
 import tasks
 import values
-from pools import Effort, NotOffered, Pool, Sample, Store, memory_of_children, times
+from pools import Effort, NotOffered, Pool, Sample, Store, memory_of_children, processor_time, times
+
+PAUSE = 0.1
+"""Seconds between tasks where a person would run them."""
+
+SETTLED = 3.0
+"""Seconds after which a pool that isn't used has nothing more to put in order."""
 
 
 def measure_pool(pool: Pool, rows: Collection[str], effort: Effort) -> Sample:
@@ -83,6 +90,21 @@ def _memory(pool: Pool, effort: Effort) -> Sample:
 def _empty(pool: Pool, effort: Effort) -> Sample:
     (seconds,) = times(effort, lambda: pool.call(tasks.empty), least=20)
     return {"empty": seconds}
+
+
+def _paced(pool: Pool, effort: Effort) -> Sample:
+    """An empty task now and then, as a person runs them; what the processes use in between."""
+    (seconds,) = times(
+        effort, lambda: pool.call(tasks.empty), least=20, before=lambda: _rest(PAUSE)
+    )
+    _rest(SETTLED)
+    began, used = time.perf_counter(), processor_time()
+    _rest(max(effort.seconds, 1.0))
+    return {"paced": seconds, "idle": (processor_time() - used) / (time.perf_counter() - began)}
+
+
+def _rest(seconds: float) -> None:
+    threading.Event().wait(seconds)
 
 
 def _burst(pool: Pool, effort: Effort) -> Sample:
@@ -171,6 +193,7 @@ _MEASURES: dict[str, Callable[[Pool, Effort], Sample]] = {
     "get_cow": _get_to_write,
     "dict": _dict,
     "empty": _empty,
+    "paced": _paced,
     "burst": _burst,
     "by_ref": _by_ref,
     "returns": _returns,

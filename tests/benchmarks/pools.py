@@ -5,6 +5,7 @@ The figures themselves are `measures`' and `crowds`'.
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -13,7 +14,8 @@ from typing import Any
 
 import psutil
 
-WORKERS = 2
+WORKERS = int(os.environ.get("BENCH_WORKERS", 2))
+"""How many each pool has; `rounds` says it where it isn't two."""
 
 Sample = dict[str, float]
 
@@ -92,6 +94,10 @@ class Pool(Store):
         """The values of such references."""
         return self.gather(results)
 
+    def tell_from_tasks(self, actors: Sequence[Any], count: int) -> None:
+        """Have each actor called ``count`` times, by a task of its own; wait for all."""
+        raise NotOffered
+
     def server(self) -> int:
         """The process that keeps the queue, if that is one of its own."""
         raise NotOffered
@@ -134,3 +140,10 @@ def memory_of_children() -> float:
     """Proportional set size of all processes below this one, which itself is left out."""
     children = psutil.Process().children(recursive=True)
     return float(sum(child.memory_full_info().pss for child in children))
+
+
+def processor_time() -> float:
+    """Seconds of processor that this process and all below it have used."""
+    this = psutil.Process()
+    each = (process.cpu_times() for process in (this, *this.children(recursive=True)))
+    return float(sum(times.user + times.system for times in each))

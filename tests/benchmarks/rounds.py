@@ -9,7 +9,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,20 +33,41 @@ MORE = (*MANY, "actor", "async_actor", "actors", "tree", "waiting")
 """... and of those that have them, and actors."""
 
 
+CALLS = ("empty", "burst", "by_ref")
+"""Rows that are told with every core busy as well; of who has actors ..."""
+
+ACTOR_CALLS = ("actor", "async_actor")
+
+
 @dataclass(frozen=True)
 class Contestant:
-    """Who is measured for which rows. ``environment``: see `peers`; empty for our own."""
+    """Who is measured for which rows, and where.
+
+    ``environment``: see `peers`; empty for our own. ``every``: in each so-many-th round: the slow
+    ones, which differ by more than noise. ``module``: its module, if it isn't called the same.
+    ``one_core``: all its processes have one. ``busy``: another process computes on each core.
+    ``workers_by_core``: it has as many workers as there are cores, not `pools.WORKERS`.
+    """
 
     rows: tuple[str, ...]
     environment: str = ""
-    every: int = 1  # in each so-many-th round: the slow ones, which differ by more than noise
+    every: int = 1
+    module: str = ""
+    one_core: bool = False
+    busy: bool = False
+    workers_by_core: bool = False
 
 
 CONTESTANTS = {
     "sockets": Contestant(("empty",)),
+    "floor": Contestant(("empty",)),
     "pickle": Contestant(tuple(key for key in VALUES if key != "function")),
     "cloudpickle": Contestant(tuple(VALUES)),
     "workbench": Contestant((*POOL_ROWS, *MORE, "contains", *VALUES)),
+    "floor-busy": Contestant(("empty",), module="floor", busy=True),
+    "workbench-busy": Contestant((*CALLS, *ACTOR_CALLS), module="workbench", busy=True),
+    "workbench-one": Contestant(("paced",), module="workbench", one_core=True),
+    "workbench-cores": Contestant(("cores",), module="workbench", workers_by_core=True),
     "memory": Contestant(("spill", "full", "crowd")),
     "notebook": Contestant(("start", "memory")),
     "checks": Contestant(("checks",)),
@@ -53,9 +75,13 @@ CONTESTANTS = {
     "page": Contestant(("views",)),
     "imports": Contestant(("import",)),
     "processpool": Contestant((*POOL_ROWS, *MANY), "peers"),
+    "processpool-busy": Contestant(CALLS, "peers", module="processpool", busy=True),
+    "processpool-one": Contestant(("paced",), "peers", module="processpool", one_core=True),
     "loky": Contestant((*POOL_ROWS, *MANY), "peers"),
     "joblib": Contestant(POOL_ROWS, "peers"),
     "ray": Contestant((*POOL_ROWS, *MORE, "contains", *VALUES), "peers", every=2),
+    "ray-busy": Contestant((*CALLS, *ACTOR_CALLS), "peers", 2, "ray", busy=True),
+    "ray-cores": Contestant(("cores",), "peers", 2, "ray", workers_by_core=True),
     "dask": Contestant((*POOL_ROWS, *MORE), "peers", every=2),
     "ipyparallel": Contestant(POOL_ROWS, "peers-ipyparallel", every=2),
 }
@@ -87,16 +113,21 @@ def run(rows: Collection[str], rounds: int, effort: Effort, scratch: Path) -> Sa
 
 
 def _run_one(name: str, rows: list[str], effort: Effort, scratch: Path) -> Sample:
-    environment = CONTESTANTS[name].environment
+    contestant = CONTESTANTS[name]
+    environment = contestant.environment
     python = str(peers.interpreter(environment)) if environment else sys.executable
     file, log = scratch / "sample.json", scratch / f"{name}.log"
     file.unlink(missing_ok=True)
-    command = [python, "-m", "contestants", name, str(file)]
+    command = [python, "-m", "contestants", contestant.module or name, str(file)]
     command += [str(effort.seconds), str(effort.divisor), *rows]
-    with open(log, "wb") as output:
-        process = subprocess.Popen(
-            command, env=_environment(scratch), cwd=scratch, stdout=output, stderr=output
-        )
+    cores = sorted(os.sched_getaffinity(0))
+    if contestant.one_core:
+        command = ["taskset", "--cpu-list", str(cores[-1]), *command]
+    told = _environment(scratch)
+    if contestant.workers_by_core:
+        told["BENCH_WORKERS"] = str(len(cores))
+    with _others(cores if contestant.busy else []), open(log, "wb") as output:
+        process = subprocess.Popen(command, env=told, cwd=scratch, stdout=output, stderr=output)
         try:
             process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
@@ -106,6 +137,19 @@ def _run_one(name: str, rows: list[str], effort: Effort, scratch: Path) -> Sampl
         _say("".join(f"\n    {line}" for line in text.strip().splitlines()[-3:]) + "\n   ")
     sample: Sample = json.loads(file.read_text()) if file.exists() else {}
     return sample
+
+
+@contextmanager
+def _others(cores: Sequence[int]) -> Iterator[None]:
+    """A process that computes on each of these cores, meanwhile."""
+    code = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])})\nwhile True: pass"
+    others = [subprocess.Popen([sys.executable, "-S", "-c", code, str(core)]) for core in cores]
+    try:
+        yield
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
 
 
 def _environment(scratch: Path) -> dict[str, str]:

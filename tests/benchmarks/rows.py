@@ -37,8 +37,9 @@ class Row:
     goals: tuple[Goal, ...]
 
 
-def _ours(name: str) -> Figure:
-    return Figure("workbench", name, "Workbench")
+def _ours(name: str, where: str = "") -> Figure:
+    """``where``: see `rounds.CONTESTANTS`."""
+    return Figure(f"workbench-{where}" if where else "workbench", name, "Workbench")
 
 
 def _at_least(bound: float, *beside: str) -> Goal:
@@ -69,13 +70,26 @@ ROWS = (
         _at_least(10, "ray", "dict", "Ray"),
     )),
     Row("empty", "one empty task, submitted and got", _ours("empty"), (
-        _at_most(8, "sockets", "round_trip", "socket round trip"),
+        _at_most(6, "floor", "empty", "the floor"),
         _at_least(3, "processpool", "empty", "ProcessPoolExecutor"),
-        _at_least(10, "ray", "empty", "Ray"),
+        _at_least(25, "ray", "empty", "Ray"),
+    )),
+    Row("empty", "the same, every core busy", _ours("empty", "busy"), (
+        _at_least(2, "processpool-busy", "empty", "ProcessPoolExecutor"),
+    )),
+    Row("paced", "the same on one core, 0.1 s between tasks", _ours("paced", "one"), (
+        _at_least(1, "processpool-one", "paced", "ProcessPoolExecutor"),
+    )),
+    Row("paced", "processor that an idle session uses", _ours("idle", "one"), (
+        _at_most(0.001),
     )),
     Row("burst", "10 000 empty tasks at once", _ours("burst"), (
         _at_least(8, "processpool", "burst", "ProcessPoolExecutor"),
-        _at_least(20, "ray", "burst", "Ray"),
+        _at_least(30, "ray", "burst", "Ray"),
+    )),
+    Row("burst", "the same, every core busy", _ours("burst", "busy"), (
+        _at_least(8, "processpool-busy", "burst", "ProcessPoolExecutor"),
+        _at_least(30, "ray-busy", "burst", "Ray"),
     )),
     Row("by_ref", "a task that takes 100 MB by reference, less the empty task", _ours("by_ref"), (
         _at_most(50 * US),
@@ -84,16 +98,25 @@ ROWS = (
         _at_most(1.3, "workbench", "make_and_copy", "made and copied there"),
     )),
     Row("actor", "1:1 actor calls sync", _ours("actor_sync"), (
-        _at_least(10, "ray", "actor_sync", "Ray"),
+        _at_least(15, "ray", "actor_sync", "Ray"),
     )),
     Row("actor", "1:1 actor calls async", _ours("actor_async"), (
-        _at_least(10, "ray", "actor_async", "Ray"),
+        _at_least(15, "ray", "actor_async", "Ray"),
     )),
     Row("async_actor", "1:1 async-actor calls sync", _ours("async_actor_sync"), (
-        _at_least(10, "ray", "async_actor_sync", "Ray"),
+        _at_least(15, "ray", "async_actor_sync", "Ray"),
+        _at_most(1.3, "workbench", "actor_sync", "a sync actor's"),
     )),
     Row("async_actor", "1:1 async-actor calls async", _ours("async_actor_async"), (
-        _at_least(10, "ray", "async_actor_async", "Ray"),
+        _at_least(15, "ray", "async_actor_async", "Ray"),
+    )),
+    Row("cores", "1:n actor calls async, n the cores", _ours("calls_1_n", "cores"), (
+        _at_least(1, "workbench-cores", "calls_1_1", "1:1"),
+        _at_least(15, "ray-cores", "calls_1_n", "Ray"),
+    )),
+    Row("cores", "n:n actor calls async", _ours("calls_n_n", "cores"), (
+        _at_least(1, "workbench-cores", "calls_1_n", "1:n"),
+        _at_least(15, "ray-cores", "calls_n_n", "Ray"),
     )),
     Row("actors", "1:2 actor calls async", _ours("actors"), (
         _at_least(10, "ray", "actors", "Ray"),
@@ -155,8 +178,8 @@ ROWS = (
         _at_most(1.5, "imports", "import_numpy", "import numpy"),
     )),
     Row("start", "%load_ext → first %%remote result", Figure("notebook", "magic_start"), (
-        _at_most(1.0),
-        _at_least(5, "ray", "start", "Ray, init → first task"),
+        _at_most(0.5),
+        _at_least(6, "ray", "start", "Ray, init → first task"),
     )),
     Row("cell", "a `%%remote -w` cell, over the same cell here", Figure("kernel", "cell_over"), (
         _at_most(3e-3),
@@ -233,6 +256,7 @@ UNITS = {
     "put_full": "B/s", "sendfile_full": "B/s",
     "speed_loud": "/s", "speed_silent": "/s",
     "per_object_small": "bytes", "per_object_shared": "bytes",
+    "calls_1_1": "/s", "calls_1_n": "/s", "calls_n_n": "/s", "idle": "share",
     "cpu_idle": "share", "cpu_busy": "share", "update_bytes": "bytes",
 }  # fmt: skip
 """Of figures that aren't seconds."""
@@ -277,13 +301,29 @@ FIGURES = {
     "submit_alone": "submitting a task, all workers taken",
     "submit_crowded": "the same while 100 000 are queued",
     "per_task": "all processes' memory per queued task",
+    "calls_1_1": "1:1 actor calls async, a worker a core",
+    "calls_1_n": "1:n actor calls async",
+    "calls_n_n": "n:n actor calls async",
+    "paced": "one empty task, 0.1 s between them, one core",
+    "idle": "processor that it uses at rest",
 }
 """Its rows."""
+
+WHERE = {
+    "": "beside the peers",
+    "busy": "with every core busy",
+    "one": "on one core",
+    "cores": "as many workers as cores",
+}
+"""The tables of that kind: the ends of the names of `rounds.CONTESTANTS`."""
 
 OTHERS = {
     Figure("workbench", "memcpy_one"): "memcpy of 100 MB into warm pages, one core",
     Figure("workbench", "memcpy_all"): "memcpy of 100 MB into warm pages, all cores",
     Figure("workbench", "pwrite"): "pwrite of 100 MB into cold pages",
+    Figure("floor", "empty"): "an empty task over a socket alone, both sides looking",
+    Figure("floor-busy", "empty"): "the same, every core busy",
+    Figure("floor", "empty_asleep"): "the same, both sides asleep",
     Figure("sockets", "round_trip"): "200 bytes there and back, unix socket, two cores",
     Figure("sockets", "round_trip_one_core"): "200 bytes there and back, unix socket, one core",
     Figure("workbench", "make_and_copy"): "100 MB made and copied once, in a worker",

@@ -6,7 +6,19 @@ from collections.abc import Collection, Iterator
 from statistics import median
 
 from rounds import Samples
-from rows import FIGURES, OTHERS, PEERS, ROUND_TRIPS, ROWS, SERIALIZERS, UNITS, Figure, Goal, Row
+from rows import (
+    FIGURES,
+    OTHERS,
+    PEERS,
+    ROUND_TRIPS,
+    ROWS,
+    SERIALIZERS,
+    UNITS,
+    WHERE,
+    Figure,
+    Goal,
+    Row,
+)
 
 NOTHING = "–"
 
@@ -31,21 +43,26 @@ class Report:
         self._round_trips = [row for row in ROUND_TRIPS if row.key in rows]
 
     def tables(self) -> list[Table]:
-        """The goals; all figures beside the peers'; serializing; the limits.
+        """The goals; all figures beside the peers', a table a place; serializing; the limits.
 
         Without what wasn't measured.
         """
         goals = [["what", "Workbench", "beside", "ratio", "goal", "met"]]
         goals += [line for row in self._rows for line in self._goals(row)]
-        peers = [["beside the peers", *PEERS.values()]]
-        for name, title in FIGURES.items():
-            values = [self._show(Figure(peer, name), spread=False) for peer in PEERS]
-            peers.append([title, *values])
+        peers = [self._beside_peers(where) for where in WHERE]
         others = [["limits and the like", "median (least … greatest)"]]
         others += [[title, self._show(figure)] for figure, title in OTHERS.items()]
-        tables = (goals, peers, self._serializing(), others)
+        tables = (goals, *peers, self._serializing(), others)
         shown = [[t[0], *(n for n in t[1:] if set(n[1:]) != {NOTHING})] for t in tables]
         return [table for table in shown if len(table) > 1]
+
+    def _beside_peers(self, where: str) -> Table:
+        table = [[WHERE[where], *PEERS.values()]]
+        for name, title in FIGURES.items():
+            contestants = (f"{peer}-{where}" if where else peer for peer in PEERS)
+            values = [self._show(Figure(peer, name), spread=False) for peer in contestants]
+            table.append([title, *values])
+        return table
 
     def _serializing(self) -> Table:
         """Each value beside the other serializers; a ratio that misses its goal says so."""

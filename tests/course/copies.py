@@ -6,6 +6,10 @@ from tests.course.answers import Answers, Wrong
 
 WORTH = "mean_worth = 10_000 * mine.prod(axis=0).mean()"
 
+ADVISED = "%%remote --wait\nfutures = futures.copy()\nfutures[0] = futures[0] / 2\n"
+RUN = f"get_ipython().run_cell({ADVISED + WORTH.replace('mine', 'futures')!r})\n"
+"""What the error advises: the kernel's `futures` is the halved one from then on."""
+
 ANSWERS = Answers(
     guesses={
         "put": 'guess = "store"',
@@ -27,9 +31,7 @@ ANSWERS = Answers(
     },
     right={
         "one_copy": "%get futures",
-        # what the error advises: the kernel's `futures` is the halved one from then on
-        "own_copy": "%%remote --wait\nfutures = futures.copy()\nfutures[0] = futures[0] / 2\n"
-        + WORTH.replace("mine", "futures"),
+        "own_copy": f"%get futures\n{RUN}",
         "put_again": "%put plan",
         "shareable": "months = np.array(months)\n%put months",
     },
@@ -43,7 +45,8 @@ ANSWERS = Answers(
         "own_copy": [
             Wrong("mean_worth = 10_000 * futures.prod(axis=0).mean() / 2", "has failed"),
             Wrong(f"%%remote --wait\nmine = futures\n{WORTH}", "wasn't bad", "almost"),
-            Wrong(f"%%remote --wait\nmine = futures / 2\n{WORTH}", "was to come out", "almost"),
+            Wrong(f"%%remote --wait\nmine = futures / 3\n{WORTH}", "was to come out", "almost"),
+            Wrong(RUN * 2, "halved 2 times", "almost"),
         ],
         "put_again": [
             Wrong("plan = {**plan, 'months': 12}", "the old one"),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tests.course.answers import Answers, Wrong
 
-DAY = "day = sum(sunlit(land, hour) for hour in quarters) / 4\n"
+QUARTERS = "day = sum(sunlit(land, hour) for hour in quarters)"
+DAY = f"{QUARTERS} / 4\n"
 
 ANSWERS = Answers(
     guesses={
@@ -26,12 +27,15 @@ ANSWERS = Answers(
     wrong={
         "in_background": [
             Wrong("del day", "No background cell has assigned"),
-            Wrong(f"%%remote\n{DAY}raise ValueError", "it has failed", "almost"),
+            Wrong(f"%%remote --wait\n{DAY}raise ValueError", "makes `day` has failed"),
+            Wrong(f"%%remote --wait\n{QUARTERS}", "gets 40 hours, and this day has 10", "almost"),
         ],
         "bring_back": [
             Wrong("most_sun = day", "still a ref"),
             Wrong("kept, day, most_sun = day, None, 10", "is no array"),
+            Wrong("day = 4 * wb.get(kept)\nmost_sun = day.max()", "gets 40 hours", "almost"),
             Wrong("day = kept\n%get day\nmost_sun = day", "is an array"),
+            Wrong("most_sun = wb.put(day.max())", "is a ref", "almost"),
             Wrong("most_sun = day.mean()", "differs from that"),
             Wrong("most_sun = 'ten'", "`most_sun` has another shape than asked for .ValueError"),
         ],
@@ -50,7 +54,7 @@ ANSWERS = Answers(
             Wrong("%%remote --map hour=range(7, 18)\nshare = hour / 0", "has failed"),
         ],
         "repair": [
-            Wrong("steepest = 100", "no background cell made it|failed"),
+            Wrong("steepest = 100", "has failed"),
             Wrong(
                 "%%remote --wait\nsteepest = (land[1:] - land[:-1]).max()",
                 "the largest rise",

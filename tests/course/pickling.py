@@ -103,11 +103,26 @@ ANSWERS = Answers(
                 "almost",
             ),
             Wrong(LOGBOOK.format(lock=LOCK, made="Logbook, ()"), "has 0 notes", "almost"),
+            Wrong(
+                LOGBOOK.format(lock=LOCK, made="Logbook, (self.notes,)").replace("%put", "# %put"),
+                "The stored one is an older one, with 0",
+                "almost",
+            ),
             Wrong(LOGBOOK.format(lock="", made="Logbook, (self.notes,)"), "no lock", "almost"),
             Wrong(LOGBOOK.format(lock=LOCK, made="Logbook, (1, 2, 3)"), "can't be built again"),
+            Wrong(
+                LOGBOOK.format(lock=LOCK, made="Logbook, (self.notes,)").replace("%put", "# %put"),
+                "older one, which can't",
+                "almost",
+            ),
         ],
         "connection": [
             Wrong(SIGNS.format(packed="str(database)", unpacked="data"), "no connection"),
+            Wrong("%free signs", "has no `signs`"),
+            Wrong(
+                SIGNS.format(packed="connection", unpacked="data"),
+                "`signs` can't be pickled: what the serializer .* contains the Connection itself",
+            ),
             Wrong(
                 SIGNS.format(packed="':memory:'", unpacked="sqlite3.connect(data)"),
                 "no such table",

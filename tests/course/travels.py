@@ -84,7 +84,7 @@ ANSWERS = Answers(
                 "still the old",
                 "almost",
             ),
-            Wrong("%free parcel", "no dict called"),
+            Wrong("%free parcel", "has no `parcel`"),
         ],
         "windows_once": [
             Wrong(
@@ -107,11 +107,20 @@ ANSWERS = Answers(
                 SEARCH.format(
                     stored="%put letters", arguments="query, letters", given='"CAT FACE", letters'
                 ),
-                "no variable is a ref",
+                "was `letters` itself an argument",
+                "almost",
+            ),
+            Wrong(  # that there is a ref, of an earlier try, isn't enough
+                SEARCH.format(
+                    stored="stored = wb.put(letters)",
+                    arguments="query, letters",
+                    given='"CAT FACE", letters',
+                ),
+                "was `letters` itself an argument",
                 "almost",
             ),
             Wrong(
-                "%free letters\n"
+                "%free letters\ndel stored\n"
                 + SEARCH.format(
                     stored="", arguments="query, letters", given='"CAT FACE", letters'
                 ),

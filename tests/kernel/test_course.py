@@ -98,15 +98,34 @@ def test_hints_come_in_three_steps_and_the_pages_are_there(module: str) -> None:
     lesson: Lesson = MODULES[module]
     for exercise in lesson.exercises:
         assert len(set(exercise.hints)) == 3, exercise.name
-        page, _, heading = exercise.docs.partition("#")
+        page, _, heading = exercise.page.docs.partition("#")
         text = (ROOT / "docs" / page).read_text()
         slugs = [slug(line) for line in text.splitlines() if line.startswith("#")]
-        assert not heading or heading in slugs, f"{exercise.name}: {exercise.docs}; {slugs}"
+        assert not heading or heading in slugs, f"{exercise.name}: {exercise.page.docs}; {slugs}"
 
 
 def slug(line: str) -> str:
     """How a heading is linked to, as on GitHub and in our docs."""
     return re.sub(r"[^\w\- ]", "", line.lstrip("# ").lower()).replace(" ", "-")
+
+
+JARGON = {
+    r"in[ -]band|out[ -]of[ -]band|resident|warm|extents?": {"02-is-it-a-copy"},
+    "segments?": {"02-is-it-a-copy", "03-what-you-see"},  # a view has that word
+    "shall": set(),
+}
+"""Words, and the notebooks that say what they mean; where nobody does they aren't used."""
+
+
+@pytest.mark.parametrize("edition", [edition for edition in EDITIONS if "." not in edition])
+def test_jargon_is_explained_or_not_used(edition: str) -> None:
+    cells = notebooks.read(EDITIONS[edition][1]).cells
+    text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    module = EDITIONS[edition][0]
+    words = "\n".join([text, *templates(module)])
+    for pattern, explained in JARGON.items():
+        found = re.search(rf"\b({pattern})\b", words, re.IGNORECASE)
+        assert found is None or edition in explained, found
 
 
 # -- translations ------------------------------------------------------------------------------
@@ -127,7 +146,7 @@ def templates(module: str) -> set[str]:
         if call.args and isinstance(call.args[0], ast.Constant)
     }
     for exercise in MODULES[module].exercises if module in MODULES else ():
-        found |= {*exercise.hints, exercise.page, MODULES[module].title}
+        found |= {*exercise.hints, exercise.page.title, MODULES[module].title}
     return found
 
 
@@ -158,8 +177,10 @@ def test_a_translation_has_the_same_cells(edition: str) -> None:
 
 
 def _untold(source: str) -> str:
-    """Code without what a translation may say otherwise: comments, the reason, its own import."""
-    source = re.sub(r"(?m)^# .*$", "#", re.sub(r'why=("[^"\n]*"\s*)+', "why", source))
+    """Code without what a translation may say otherwise: comments, docstrings, the reason, its own
+    import."""
+    source = re.sub(r'why=("[^"\n]*"\s*)+', "why", re.sub(r'"""[^"]*"""', "", source))
+    source = re.sub(r"(?m)(^|  )# .*$", "#", source)
     return re.sub(r"from workbench\.course(\.\w+)? import", "from workbench.course import", source)
 
 

@@ -111,6 +111,9 @@ def test_a_new_kernel_finds_what_the_old_one_left(
     kernel.ok("%load_ext workbench")
     assert "x: what " in kernel.ok("%get x").text(), "the kernel that had it has gone"
     assert kernel.value("x") == "42"
+    again = kernel.ok(f"%workbench jobs {running}")
+    kernel.until(lambda: "done in" in again.line)
+    assert kernel.value("x") == "42", "what was fetched is no ref again"
     kernel.ok("import workbench as wb")
     assert kernel.value("sorted(wb.api.engine().names())") == "['df', 'model', 'the_counter']"
     kernel.ok("%free df model the_counter")

@@ -115,3 +115,25 @@ def test_without_the_setting_nothing_is_loaded_again(project: Project) -> None:
     project.edit("def answer(): return 3")
     session.refresh()
     assert set(wb.get([asks.remote() for _ in range(8)])) == {3}
+
+
+def test_a_worker_that_comes_later_sees_the_first_edit_too(project: Project) -> None:
+    """The module is imported by its first task: what it was like then, it has to know."""
+    session = wb.init(workers=1, memory="64MB")
+    project.edit("def answer(): return 1")
+
+    @wb.remote(max_retries=0)
+    def asks(dies: bool = False) -> int:
+        import edited_helpers
+
+        if dies:
+            os._exit(0)
+        return int(edited_helpers.answer())
+
+    session.refresh()
+    with pytest.raises(wb.errors.WorkerCrashedError):
+        wb.get(asks.remote(True))
+    assert wb.get(asks.remote()) == 1
+    project.edit("def answer(): return 2")
+    session.refresh()
+    assert wb.get(asks.remote()) == 2

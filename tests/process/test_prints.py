@@ -246,3 +246,32 @@ def test_nothing_of_it_stays(session: Engine) -> None:
     assert "workbench-prints" in names
     wb.shutdown()
     assert eventually(lambda: "workbench-prints" not in {t.name for t in threading.enumerate()})
+
+
+@pytest.mark.parametrize(
+    "end",
+    ["os._exit(3)", "os.kill(os.getpid(), signal.SIGKILL)", "__import__('ctypes').string_at(0)"],
+)
+def test_what_a_process_shows_right_before_it_dies_is_shown(end: str) -> None:
+    """In a kernel, too, it would be lost: its prints go out 0.05 s after the last ones."""
+    out, _ = run(f"""
+        wb.init(workers=1)
+
+        @wb.remote(max_retries=0)
+        def dies():
+            import ctypes
+            for n in range(200):
+                print("line", n)
+            ctypes.CDLL(None).puts(b"from C")
+            {end}
+        try:
+            wb.get(dies.remote())
+        except wb.errors.WorkerCrashedError:
+            print("it died")
+    """)
+    lines = [line.removeprefix("(worker 1) ") for line in out.splitlines()]
+    assert [line for line in lines if line != "from C"] == [
+        *(f"line {n}" for n in range(200)),
+        "it died",
+    ]
+    assert lines.count("from C") == 1

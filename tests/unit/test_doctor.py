@@ -54,6 +54,10 @@ CASES: dict[str, tuple[Machine, Config, str, str, str]] = {
         {"cpu_limits": lambda: (8, 1.5)}, Config(cpus=2, workers=2),
         "processors", "ok", "8 by affinity, a quota of 1.5: 2; workers: 2",
     ),
+    "one processor": (
+        {"cpu_limits": lambda: (1, None)}, Config(cpus=1, workers=1),
+        "processors", "ok", "who waits for a message sleeps at once, since there is one",
+    ),
     "too many workers": (
         {"cpu_limits": lambda: (2, None)}, Config(cpus=2, workers=9),
         "processors", "note", "no quota: 2; workers: 9",
@@ -117,6 +121,14 @@ def test_readers_that_are_not_kept_from_writing(monkeypatch: pytest.MonkeyPatch)
 def both_writable(made: segment.Descriptors) -> segment.Descriptors:
     os.close(made.readonly)
     return segment.Descriptors(made.writable, os.dup(made.writable), made.size)
+
+
+def test_of_a_cluster_it_says_that_it_checks_this_machine() -> None:
+    finding = doctor.settings(Config(engine="ray"))
+    assert finding.state == "note"
+    assert "Ray, which isn't checked" in finding.found
+    assert "this machine alone" in finding.advice
+    assert doctor.settings(Config()).state == "ok"
 
 
 def test_a_process_that_listens(monkeypatch: pytest.MonkeyPatch) -> None:

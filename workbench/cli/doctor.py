@@ -19,12 +19,13 @@ from workbench import __version__
 from workbench import config as config_module
 from workbench.cli import admin, show
 from workbench.config import Config
+from workbench.engines.choice import NAMES
 from workbench.engines.local import runtime_directory
 from workbench.errors import SessionError, WorkbenchError
 from workbench.memory import segment
 from workbench.report.format import human_bytes, human_seconds
 from workbench.report.markup import Table
-from workbench.system import machine
+from workbench.system import machine, spin_poll
 from workbench.system.sizes import PAGE
 
 PACKAGES = ("numpy", "cloudpickle", "msgspec", "ipython", "ipykernel", "jupyterlab")
@@ -65,7 +66,7 @@ def run(as_json: bool) -> int:
         rows = tuple((f.check, f.state, f.found, f.advice) for f in findings)
         show.table(Table(("check", "state", "found", "what to do"), rows))
         many = f"{problems} problems" if problems > 1 else "One problem"
-        print(f"{many}: see above." if problems else "Workbench works here.")
+        print(f"{many}: see above." if problems else "Workbench works on this machine.")
     return int(bool(problems))
 
 
@@ -77,7 +78,7 @@ def examine() -> Iterator[Finding]:
         yield Finding("settings", PROBLEM, str(error), "Correct it, or take it away.")
         config = Config()
     else:
-        yield Finding("settings", OK, "they can be used")
+        yield settings(config)
     for name, check in CHECKS.items():
         try:
             yield check(config)
@@ -101,6 +102,16 @@ def versions() -> Finding:
     if found[NOTEBOOKS] == "none":
         return Finding("versions", NOTE, text, f"For notebooks: `pip install {NOTEBOOKS}`.", found)
     return Finding("versions", OK, text, data=found)
+
+
+def settings(config: Config) -> Finding:
+    if config.engine == "local":
+        return Finding("settings", OK, "they can be used")
+    name = NAMES[config.engine]
+    return Finding(
+        "settings", NOTE, f"they can be used; sessions run on {name}, which isn't checked here",
+        f"What follows is about this machine alone. `%workbench start` in a notebook tries {name}.",
+    )  # fmt: skip
 
 
 def memory(config: Config) -> Finding:
@@ -128,11 +139,25 @@ def processors(config: Config) -> Finding:
     affinity, quota = machine.cpu_limits()
     data = {"affinity": affinity, "quota": quota, "cpus": config.cpus, "workers": config.workers}
     limit = "no quota" if quota is None else f"a quota of {quota:.3g}"
-    text = f"{affinity} by affinity, {limit}: {config.cpus}; workers: {config.workers}"
+    waits, data["spins"], data["yield_seconds"] = _waits()
+    text = f"{affinity} by affinity, {limit}: {config.cpus}; workers: {config.workers}; {waits}"
     if config.workers > 4 * config.cpus:
         advice = "More workers than processors wait for each other; set WORKBENCH_WORKERS lower."
         return Finding("processors", NOTE, text, advice, data)
     return Finding("processors", OK, text, data=data)
+
+
+def _waits() -> tuple[str, bool, float]:
+    """How processes wait for each other's messages here: in words, whether they spin, and what a
+    yield takes."""
+    took = spin_poll.longest_yield()
+    if not spin_poll.can_spin():
+        return "who waits for a message sleeps at once, since there is one", False, took
+    if took > spin_poll.CONTESTED:
+        why = f"others want the cores (a yield took {human_seconds(took)})"
+        return f"who waits for a message sleeps at once while {why}", False, took
+    look = human_seconds(spin_poll.SPIN)
+    return f"who waits for a message looks for {look} before it sleeps", True, took
 
 
 def shared_memory(config: Config) -> Finding:

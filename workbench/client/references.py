@@ -287,7 +287,12 @@ MACHINERY = tuple(
 
 
 def is_ours(kind: type) -> bool:
-    """Whether it is part of the session itself: that has everything, and is no reason."""
+    """Whether it is part of the session itself: that has everything, and is no reason.
+
+    What a person's function has of the session (`is_a_functions`) is that function's.
+    """
+    if getattr(kind, "is_a_functions", False) is True:
+        return False
     return str(kind.__module__).startswith(MACHINERY)
 
 

@@ -24,8 +24,9 @@ class WorkerExited(Event, tag=103):
 
     ``stderr`` is the end of what it wrote to that descriptor: a C library's last words, or the
     fault handler's traceback. ``running`` is the last task it began, 0 if none is known.
-    ``unforked`` says why there never was a process, if there wasn't; then ``status`` is 0, or what
-    the forkserver ended with.
+    ``unsent`` is what its tasks had shown and it hadn't sent: of each piece the task, what kind it
+    is of, and its content. ``unforked`` says why there never was a process, if there wasn't; then
+    ``status`` is 0, or what the forkserver ended with.
     """
 
     worker: int
@@ -33,6 +34,7 @@ class WorkerExited(Event, tag=103):
     stderr: str = ""
     running: int = 0
     unforked: str = ""
+    unsent: tuple[tuple[int, str, bytes], ...] = ()
 
 
 class Measured(Event, tag=105):

@@ -311,6 +311,7 @@ class Session:
         if hello.worker:
             state.catalog.follow(number)
             self.serializers.tell_all(number)
+            self.tasks.worker_arrived(number)
         return None
 
     def _bye(self, client: ClientState, event: ev.Bye) -> None:

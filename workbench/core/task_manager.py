@@ -5,8 +5,6 @@ Which task is sent where is the scheduler's business; the life of actors that of
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.actor_manager import ActorManager, last_words, place_of
@@ -44,6 +42,7 @@ class TaskManager:
         self._actors = actors
         self._catalog = state.catalog
         self._scheduler = state.scheduler
+        self._refreshed: ev.Refresh | None = None  # once somebody's modules may have changed
         self.interrupts: list[tuple[int, int, set[int]]] = []  # (client, request, tasks not over)
 
     def submit(self, client: ClientState, event: ev.Submit) -> None:
@@ -227,12 +226,15 @@ class TaskManager:
         if task is None:
             sender = self._scheduler.by_client.get(client.number)
             task = None if sender is None else sender.lingering.get(event.task)
-        if task is not None and task.job is not None:
-            self._jobs.output(task.job, replace(event, worker=client.worker))
-        elif task is not None:
-            origin, worker = task.submit.origin, client.worker
-            output = ev.Output(event.task, event.kind, event.data, origin, worker)
-            self._state.send(task.audience, output)
+        if task is not None:
+            self._show(task, client.worker, event.kind, event.data)
+
+    def _show(self, task: Task, worker: int, kind: str, data: bytes) -> None:
+        id, origin = task.submit.task, task.submit.origin
+        if task.job is not None:
+            self._jobs.output(task.job, ev.Output(id, kind, data, worker=worker))
+        else:
+            self._state.send(task.audience, ev.Output(id, kind, data, origin, worker))
 
     def cancel(self, client: ClientState, event: ev.Cancel) -> None:
         tasks = self._jobs.cancelled(event.object)
@@ -365,6 +367,9 @@ class TaskManager:
         )
         if worker is None:
             return
+        for id, kind, data in event.unsent:
+            if (task := self._scheduler.tasks.get(id)) is not None:
+                self._show(task, event.worker, kind, data)
         tasks = self._scheduler.lost(worker)
         if worker.actor is not None:
             self._actors.lost(worker.actor, tasks, crash, event)
@@ -400,9 +405,17 @@ class TaskManager:
                 self._state.send(number, do.Forget((entry.id,), unused=True))
 
     def refresh(self, client: ClientState, event: ev.Refresh) -> None:
-        """Workers hear of it before any task that is submitted after it."""
+        """Workers hear of it before any task that is submitted after it; later ones first of all.
+
+        So they know what the modules were like that they import: the next edit is then seen.
+        """
+        self._refreshed = event
         for number in self._scheduler.by_client:
             self._state.send(number, event)
+
+    def worker_arrived(self, number: int) -> None:
+        if self._refreshed is not None:
+            self._state.send(number, self._refreshed)
 
 
 def _owed(task: Task) -> int:

@@ -154,7 +154,7 @@ class Checks:
         due = 0 if is_right else asked[exercise.name]
         asked[exercise.name] = 0 if is_right else due + 1
         hints = tuple(map(say, exercise.hints[:due]))
-        page = ("", "") if is_right else (exercise.page, f"{DOCS}{exercise.docs}")
+        page = ("", "") if is_right else (exercise.page.title, f"{DOCS}{exercise.page.docs}")
         row = tuple(each.name in done for each in lesson.exercises)
         return CheckResult(exercise.name, outcome, self._words, hints, page, lesson.title, row)
 

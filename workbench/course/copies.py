@@ -10,14 +10,16 @@ from workbench.course.exercises import (
     Lesson,
     Live,
     Outcome,
+    Page,
     almost,
     exercise,
-    not_done,
     right,
     wrong,
 )
 from workbench.ref import ObjectRef
 from workbench.report.format import human_bytes
+
+VALUES = Page("reference/values.md", "What is read where it lies")
 
 
 @exercise(
@@ -26,14 +28,11 @@ from workbench.report.format import human_bytes
         "`%put --replace x` has the variable show what is stored, and so has `%get x`.",
         "In the cell right above this check, write `%put --replace futures`.",
     ),
-    docs="memory.md#where-an-object-lies",
-    page="Memory: where an object lies",
+    page=Page("memory.md#where-an-object-lies", "Memory: where an object lies"),
 )
 def one_copy(live: Live) -> Outcome:
     """Whether the variable ``futures`` shows the stored object."""
     futures, stored = live["futures"], live.value("futures")
-    if stored is ...:
-        return wrong("The store has no `futures` any more; only your kernel may have.")
     if futures is ...:
         return wrong("Your kernel has no variable `futures` any more.")
     if isinstance(futures, ObjectRef):
@@ -57,17 +56,12 @@ def one_copy(live: Live) -> Outcome:
         "In the cell right above this check, write `mine = futures.copy()` first, and then `mine` "
         "in place of `futures` in all lines below it.",
     ),
-    docs="reference/values.md",
-    page="What is read where it lies",
+    page=VALUES,
     needs=("mean_worth",),
 )
 def own_copy(live: Live) -> Outcome:
     """Whether a worker halved a copy, and the stored array is as it was."""
-    job = live.assigning("mean_worth")
-    if job is None:
-        return wrong("`mean_worth` is there, but no cell on a worker has made it.")
-    if unfinished := not_done(job, "mean_worth"):
-        return unfinished
+    live.made_by("mean_worth")
     found, stored = live.fetched(live["mean_worth"]), live.value("futures")
     if stored[0].mean() < 0.75:
         return wrong("The first row of the store's `futures` is halved. Run the notebook's second "
@@ -75,6 +69,13 @@ def own_copy(live: Live) -> Outcome:
     whole = 10_000 * float(stored.prod(axis=0).mean())
     if math.isclose(found, whole, rel_tol=1e-9):
         return almost("`mean_worth` is {found:.0f}, as if the first month wasn't bad.", found=found)
+    halvings = math.log2(whole / found) if found > 0 else 0.0
+    if round(halvings) > 1 and math.isclose(halvings, round(halvings), abs_tol=1e-9):
+        return almost("`mean_worth` is {found:.0f}: the first month was halved {times} times. The "
+                      "`futures` of your notebook are the halved ones, since a cell on a worker "
+                      "has assigned that name. `%get futures` brings the stored ones back; then "
+                      "run the cell above once more.",
+                      found=found, times=round(halvings))  # fmt: skip
     if not math.isclose(found, whole / 2, rel_tol=1e-9):
         return almost("`mean_worth` is {found:.0f}; half of {whole:.0f} was to come out.",
                       found=found, whole=whole)  # fmt: skip
@@ -89,15 +90,12 @@ def own_copy(live: Live) -> Outcome:
         "The same name can be stored again; from then on it means the new object.",
         "In the cell right above this check, write `%put plan`.",
     ),
-    docs="howto/share-between-notebooks.md",
-    page="Share data between notebooks",
+    page=Page("howto/share-between-notebooks.md", "Share data between notebooks"),
     subject="plan",
 )
 def put_again(live: Live) -> Outcome:
     """Whether the store has ``plan`` as the kernel has it."""
     plan, stored = live["plan"], live.value("plan")
-    if stored is ...:
-        return wrong("The store has no `plan`.")
     if plan == {"share": "MSFT", "months": 12}:
         return wrong("Your own `plan` is the old one again.")
     if stored != plan:
@@ -119,14 +117,11 @@ def _column(value: Any) -> Any:
         "`np.array(months)` makes an array of the list, and `%put months` stores that.",
         "In the cell right above this check, put `months = np.array(months)` above `%put months`.",
     ),
-    docs="reference/values.md",
-    page="What is read where it lies",
+    page=VALUES,
 )
 def shareable(live: Live) -> Outcome:
     """Whether two readings of ``months`` show the same memory, and the numbers are right."""
     one, two = _column(live.value("months")), _column(live.value("months"))
-    if one is ...:
-        return wrong("The store has no `months`.")
     if isinstance(one, list):
         return wrong("The store's `months` is a list: each reading builds {count} new objects.",
                      count=len(one))  # fmt: skip

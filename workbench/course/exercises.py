@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
-from workbench.core.snapshot import JobRecord, ObjectRecord, Snapshot
+from workbench.core.snapshot import ActorRecord, JobRecord, ObjectRecord, Snapshot
 from workbench.course.measure import settled
 from workbench.course.words import Said, say
 from workbench.engines.base import Engine
@@ -15,6 +15,8 @@ from workbench.errors import WorkbenchError
 from workbench.ref import ObjectRef
 from workbench.report.facts import is_internal
 from workbench.report.processes import Processes
+from workbench.report.reasons import chips
+from workbench.report.why import why
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,34 +42,27 @@ def wrong(template: str, **values: Any) -> Outcome:
     return Outcome("wrong", say(template, **values))
 
 
-def untouched(template: str = "", **values: Any) -> Outcome:
+def untouched(template: str, **values: Any) -> Outcome:
     """Nothing has been tried yet."""
-    return Outcome("untouched", say(template or "The cell above waits for you.", **values))
+    return Outcome("untouched", say(template, **values))
 
 
 class RefusedError(Exception):
-    """What a look has come upon on its way, where no more can be said than this."""
+    """What a look has come upon on its way, where no more can be said than this. An exercise need
+    not catch it: `Exercise.ask` answers with it."""
 
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(str(outcome.sentence))
         self.outcome = outcome
 
 
-def not_done(job: JobRecord, name: str) -> Outcome | None:
-    """What is to be said of a background cell that hasn't come to its end; None if it has."""
-    match job.state:
-        case "done":
-            return None
-        case "failed":
-            return wrong("The last background cell that makes `{name}` has failed.", name=name)
-        case "stopped":
-            return wrong("The last background cell that makes `{name}` was stopped.", name=name)
-        case "queued":
-            return wrong("The cell that makes `{name}` hasn't begun: ask again when it is done.",
-                         name=name)  # fmt: skip
-        case _:
-            return wrong("The cell that makes `{name}` is still running: ask again when it is "
-                         "done.", name=name)  # fmt: skip
+NOT_DONE = {
+    "failed": say("The last background cell that makes `{name}` has failed."),
+    "stopped": say("The last background cell that makes `{name}` was stopped."),
+    "queued": say("The cell that makes `{name}` hasn't begun: ask again when it is done."),
+    "running": say("The cell that makes `{name}` is still running: ask again when it is done."),
+}
+"""What is to be said of a background cell in these states."""
 
 
 class Live:
@@ -119,10 +114,34 @@ class Live:
         jobs = reversed(self.engine.jobs())
         return next((job for job in jobs if name in job.binds), None)
 
+    def made_by(self, name: str) -> JobRecord:
+        """The same, refused if there is none or it isn't done."""
+        job = self.assigning(name)
+        if job is None:
+            raise RefusedError(wrong("No background cell has assigned `{name}`.", name=name))
+        return self.done(job, name)
+
+    def done(self, job: JobRecord, name: str) -> JobRecord:
+        """The background cell that makes a name; refused if it isn't done."""
+        if (said := NOT_DONE.get(job.state)) is not None:
+            raise RefusedError(wrong(said.template, name=name))
+        return job
+
+    def record(self, name: str) -> ObjectRecord:
+        """The object of that name in the store; refused if there is none."""
+        found = self.stored(name)
+        if found is None:
+            raise RefusedError(wrong("The store has no `{name}`: `%put {name}` stores it.",
+                                     name=name))  # fmt: skip
+        return found
+
     def value(self, name: str) -> Any:
-        """What the store has under a name; ``...`` if it has none, or that isn't ready."""
+        """What the store has under a name; refused if it has none, or that isn't ready."""
         ref = self.engine.find(name)
-        return ... if ref is None else self.fetched(ref)
+        found = self.fetched(self.engine.borrow(self.record(name).id) if ref is None else ref)
+        if found is ... and self.record(name).where == "pending":
+            raise RefusedError(wrong("`{name}` isn't ready yet: ask again.", name=name))
+        return found
 
     def fetched(self, value: Any) -> Any:
         """What a ref refers to, ``...`` if that isn't ready; of anything else itself."""
@@ -133,8 +152,33 @@ class Live:
             return ...
         return self.engine.get([value], None, False)[0]
 
+    def let_go(self, variable: str) -> ObjectRecord | None:
+        """The object whose id a variable has; None if it is gone; refused if it never was."""
+        if not self.had(self[variable]):
+            raise RefusedError(wrong("`{name}` is the id of no object that was here: run the "
+                                     "cells above again.", name=variable))  # fmt: skip
+        return next((each for each in self.objects if f"{each.id:016x}" == self[variable]), None)
+
+    def reasons(self, record: ObjectRecord) -> str:
+        """All that keeps an object, in the words of `%why`."""
+        account = self.engine.why(record.id)
+        found = why(account, f"{record.id:016x}").reasons if account is not None else ()
+        return "; ".join(sorted(reason.text for reason in found)) or ", ".join(chips(record))
+
+    def actor(self, handle: object) -> ActorRecord | None:
+        """The actor that a handle is of, dead or alive; None if it is no handle of one."""
+        number = getattr(getattr(handle, "_ref", None), "id", None)
+        return next((each for each in self.snapshot.actors if each.id == number), None)
+
 
 Look = Callable[[Live], Outcome]
+
+
+class Page(NamedTuple):
+    """A page that helps: its address in ``docs``, with a heading, and what it is called."""
+
+    docs: str
+    title: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,10 +193,8 @@ class Exercise:
         Looks at the session, and says how it is.
     hints : tuple of str
         Three, one more each time; the last names the cell to look at.
-    docs : str
-        The page that helps, in ``docs``, with a heading: ``memory.md#when-an-object-goes``.
-    page : str
-        What that is called: ``Memory: when an object goes``.
+    page : Page
+        What to read: ``Page("memory.md#when-an-object-goes", "Memory: when an object goes")``.
     needs : tuple of str
         Variables that the exercise's cell assigns: while one is missing, or ``...``, nothing has
         been tried.
@@ -163,14 +205,16 @@ class Exercise:
     name: str
     look: Look
     hints: tuple[str, str, str]
-    docs: str
-    page: str
+    page: Page
     needs: tuple[str, ...] = ()
     subject: str = ""
 
     def ask(self, live: Live) -> Outcome:
         """How it is now. Whatever the look raises is an answer too."""
         for name in self.needs:
+            if name not in live.variables:
+                return untouched("There is no variable `{name}`: its cell hasn't made it yet, or "
+                                 "it was deleted since.", name=name)  # fmt: skip
             if live[name] is ...:
                 return untouched("`{name}` has no value yet: its cell waits for you.", name=name)
         try:
@@ -191,15 +235,19 @@ SHAPES = AttributeError, LookupError, TypeError, ValueError
 
 def exercise(
     hints: tuple[str, str, str],
-    docs: str,
-    page: str,
+    page: Page | str,
     needs: Sequence[str] = (),
     subject: str = "",
+    docs: str = "",
 ) -> Callable[[Look], Exercise]:
-    """Make an exercise of the function that looks, under its name; see `Exercise`."""
+    """Make an exercise of the function that looks, under its name; see `Exercise`.
+
+    ``page`` may be what it is called alone, if ``docs`` has its address.
+    """
+    reads = Page(docs, page) if isinstance(page, str) else page
 
     def made(look: Look) -> Exercise:
-        return Exercise(look.__name__, look, hints, docs, page, tuple(needs), subject)
+        return Exercise(look.__name__, look, hints, reads, tuple(needs), subject)
 
     return made
 

@@ -9,9 +9,9 @@ from workbench.course.exercises import (
     Lesson,
     Live,
     Outcome,
+    Page,
     almost,
     exercise,
-    not_done,
     right,
     wrong,
 )
@@ -20,8 +20,26 @@ from workbench.ref import ObjectRef
 HOURS = range(7, 18)
 
 
+QUARTERS = 4
+"""Of an hour: what `day` is a sum of, and so is divided by."""
+
+
 def _is_array(value: Any) -> bool:
     return hasattr(value, "shape") and hasattr(value, "max")
+
+
+def _too_long(live: Live, day: Any) -> bool:
+    """Whether some point of ``day`` gets more hours of sun than there are."""
+    return float(day.max()) > len(live["quarters"]) / QUARTERS
+
+
+def _long(live: Live, day: Any) -> Outcome:
+    return almost(
+        "The sunniest point of `day` gets {most:g} hours, and this day has {all:g}: is `/ 4` still"
+        " in its cell? (A quarter of an hour counts as 1 without it.)",
+        most=float(day.max()),
+        all=len(live["quarters"]) / QUARTERS,
+    )
 
 
 @exercise(
@@ -30,19 +48,18 @@ def _is_array(value: Any) -> bool:
         "`%%remote` as the first line sends a cell to a worker.",
         "Write `%%remote` above `day = ...`, in the cell right above this check, and run it.",
     ),
-    docs="reference/remote.md",
-    page="Cells in the background",
+    page=Page("reference/remote.md", "Cells in the background"),
 )
 def in_background(live: Live) -> Outcome:
     """Whether a background cell made ``day``."""
     job = live.assigning("day")
-    if job is None:
-        if _is_array(live["day"]):
-            return wrong("`day` is there, and no background cell made it: your kernel did.")
-        return wrong("No background cell has assigned `day`.")
-    if job.state in ("failed", "stopped"):
-        return almost("A background cell began to make `day`, but it {state}.",
-                      state="has failed" if job.state == "failed" else "was stopped")  # fmt: skip
+    if job is None and _is_array(live["day"]):
+        return wrong("`day` is there, and no background cell made it: your kernel did.")
+    if job is None or job.is_over:
+        job = live.made_by("day")
+        day = live.fetched(live["day"])
+        if _is_array(day) and _too_long(live, day):
+            return _long(live, day)
     return right("A worker makes `day`, in the background: {cell}.", cell=job.name)
 
 
@@ -53,8 +70,7 @@ def in_background(live: Live) -> Outcome:
         "In the cell right above this check, write `%get day` as the first line, and "
         "`most_sun = day.max()` as the last.",
     ),
-    docs="reference/magics.md",
-    page="The magics: %get",
+    page=Page("reference/magics.md", "The magics: %get"),
     needs=("most_sun",),
 )
 def bring_back(live: Live) -> Outcome:
@@ -64,6 +80,8 @@ def bring_back(live: Live) -> Outcome:
         return wrong("`day` is still a ref, a handle to the value in the store.")
     if not _is_array(day):
         return wrong("`day` is no array: run the cell of the exercise before this one again.")
+    if _too_long(live, day):
+        return _long(live, day)
     if isinstance(most, ObjectRef):
         return almost("`most_sun` is a ref to the answer, and not the answer itself.")
     if getattr(most, "size", 1) != 1:
@@ -80,17 +98,12 @@ def bring_back(live: Live) -> Outcome:
         "In the cell right above this check, make the first line "
         "`%%remote --map hour=range(7, 18)`.",
     ),
-    docs="reference/remote.md",
-    page="Cells in the background: once for each item",
+    page=Page("reference/remote.md", "Cells in the background: once for each item"),
     subject="share",
 )
 def each_hour(live: Live) -> Outcome:
     """Whether a background cell ran once for each hour, and assigned ``share``."""
-    job = live.assigning("share")
-    if job is None:
-        return wrong("No background cell has assigned `share`.")
-    if unfinished := not_done(job, "share"):
-        return unfinished
+    job = live.made_by("share")
     if job.size == 1:
         return wrong("The cell that makes `share` ran for one hour only.")
     if job.size != len(HOURS):
@@ -117,17 +130,12 @@ def each_hour(live: Live) -> Outcome:
         "`right` has one column less than `land`. What it is compared with must have as many.",
         "In the cell right above this check, write `(right - land[:, :-1]).max()`.",
     ),
-    docs="reference/errors.md",
-    page="Errors",
+    page=Page("reference/errors.md", "Errors"),
     needs=("steepest",),
 )
 def repair(live: Live) -> Outcome:
     """Whether ``steepest`` is the largest difference between neighbours in a row."""
-    job = live.assigning("steepest")
-    if job is None:
-        return wrong("`steepest` is there, but no background cell made it.")
-    if unfinished := not_done(job, "steepest"):
-        return unfinished
+    live.made_by("steepest")
     land, steepest = live.fetched(live["land"]), live.fetched(live["steepest"])
     expected = float((land[:, 1:] - land[:, :-1]).max())
     if float(steepest) != expected:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from workbench.core.snapshot import Account, ObjectRecord
+from workbench.core.snapshot import ObjectRecord
 from workbench.course.exercises import (
     Lesson,
     Live,
     Outcome,
+    Page,
     RefusedError,
     almost,
     exercise,
@@ -14,45 +15,23 @@ from workbench.course.exercises import (
     wrong,
 )
 from workbench.report.format import human_bytes
-from workbench.report.why import why
 
-PAGE = "howto/find-what-keeps-memory.md", "Find what keeps memory"
-
-SMALL = 1_000_000
-"""Bytes: what is smaller isn't looked for."""
+PAGE = Page("howto/find-what-keeps-memory.md", "Find what keeps memory")
 
 
-def _record(live: Live, variable: str) -> ObjectRecord | None:
-    """The object whose id the variable has; None if it is gone; refused if it never was."""
-    if not live.had(live[variable]):
-        sentence = "`{name}` is the id of no object that was here: run the cells above again."
-        raise RefusedError(wrong(sentence, name=variable))
-    return next((each for each in live.objects if f"{each.id:016x}" == live[variable]), None)
-
-
-def _account(live: Live, record: ObjectRecord) -> Account | None:
-    return live.engine.why(record.id)
-
-
-def _reasons(live: Live, record: ObjectRecord) -> str:
-    """All that keeps it, in the words of `%why`."""
-    account = _account(live, record)
-    found = why(account, f"{record.id:016x}").reasons if account is not None else ()
-    return "; ".join(sorted(reason.text for reason in found)) or "nothing"
-
-
-def _still_here(live: Live, record: ObjectRecord) -> Outcome:
-    return wrong(
+def _still_here(live: Live, record: ObjectRecord) -> RefusedError:
+    return RefusedError(wrong(
         "{size} are still in the store. What keeps them: {reasons}.",
         size=human_bytes(record.size),
-        reasons=_reasons(live, record),
-    )
+        reasons=live.reasons(record),
+    ))  # fmt: skip
 
 
-def _is_alive(live: Live, handle: object) -> bool:
-    """Whether it is the handle of an actor that lives."""
-    number = getattr(getattr(handle, "_ref", None), "id", None)
-    return any(each.id == number and each.state != "dead" for each in live.snapshot.actors)
+def _gone(live: Live, variable: str) -> None:
+    """The object whose id a variable has must be gone: refused if it isn't."""
+    record = live.let_go(variable)
+    if record is not None:
+        raise _still_here(live, record)
 
 
 @exercise(
@@ -62,31 +41,26 @@ def _is_alive(live: Live, handle: object) -> bool:
         "In the cell above this check, paste the code that `%why $moth` shows under `to let"
         " go`: it begins with `get_ipython()` or `%reset`. Run the cell.",
     ),
-    docs=PAGE[0],
-    page=PAGE[1],
+    page=PAGE,
     needs=("moth",),
 )
 def output_let_go(live: Live) -> Outcome:
-    record = _record(live, "moth")
-    if record is None:
-        return right("The film is gone, and its memory is free: no output keeps it.")
-    return _still_here(live, record)
+    _gone(live, "moth")
+    return right("The film is gone, and its memory is free: no output keeps it.")
 
 
 @exercise(
     hints=(
         "`thumbnail` remembers one picture. Where do the bytes of that picture lie?",
         "One picture is a view: it keeps all bytes of the film. A copy has bytes of its own.",
-        "In the cell above this check, write `thumbnail_of(wb.get(film)[-1].copy())`, and run it.",
+        "In the cell above this check, make the third line `thumbnail ="
+        " thumbnail_of(wb.get(film)[-1].copy())`, and run the cell.",
     ),
-    docs=PAGE[0],
-    page=PAGE[1],
+    page=PAGE,
     needs=("moth_in_slice", "thumbnail"),
 )
 def slice_let_go(live: Live) -> Outcome:
-    record = _record(live, "moth_in_slice")
-    if record is not None:
-        return _still_here(live, record)
+    _gone(live, "moth_in_slice")
     thumbnail = live["thumbnail"]
     shape = getattr(thumbnail(), "shape", None) if callable(thumbnail) else None
     if not shape or shape[-1] != 3:
@@ -101,58 +75,52 @@ def slice_let_go(live: Live) -> Outcome:
         " somebody has a copy of that file, so you have to decide.",
         "In the cell above this check, write `%free $moth_in_file`, and run it.",
     ),
-    docs="memory.md#when-an-object-goes",
-    page="Memory: when an object goes",
+    page=Page("memory.md#when-an-object-goes", "Memory: when an object goes"),
     needs=("moth_in_file",),
 )
 def pickled_let_go(live: Live) -> Outcome:
-    record = _record(live, "moth_in_file")
-    if record is None:
-        return right("The film is gone: you have said that nobody will load the ref again.")
-    return _still_here(live, record)
+    _gone(live, "moth_in_file")
+    return right("The film is gone: you have said that nobody will load the ref again.")
 
 
 @exercise(
     hints=(
         "The error is shown, and then it is kept: its traceback has the function's variables.",
         "`%why $moth_in_error` names the variable, the function, and code that empties its frame.",
-        "In the cell above this check, paste the code that `%why` shows under `to let go`: it"
-        " begins with `import sys`. Run the cell.",
+        "Run `%why $moth_in_error` once more: its code depends on what keeps the film just now."
+        " Paste what stands behind `to let go` into the cell above this check, and run it.",
     ),
-    docs=PAGE[0],
-    page=PAGE[1],
+    page=PAGE,
     needs=("moth_in_error",),
 )
 def traceback_let_go(live: Live) -> Outcome:
-    record = _record(live, "moth_in_error")
+    record = live.let_go("moth_in_error")
     if record is None:
         return right("The film is gone: the traceback doesn't keep it any more.")
-    account = _account(live, record)
+    account = live.engine.why(record.id)
     keepers = {place.keeper for pin in account.pins for place in pin.places} if account else set()
     if keepers == {"cycle"}:
         return almost(
             "A newer error has taken the place of this one. What is left refers only to itself:"
             " `import gc; gc.collect()` frees it now, Python itself does so later."
         )
-    return _still_here(live, record)
+    raise _still_here(live, record)
 
 
 @exercise(
     hints=(
         "`%why $moth_in_album` says in which process the film is kept, and by which attribute.",
         "The album needs one picture. It can keep a copy of that, as `thumbnail` did.",
-        "In the cell above this check, write `self.cover = film[0].copy()`, and run it.",
+        "In the cell above this check, make the line in `add` `self.cover = film[0].copy()`, and"
+        " run the cell.",
     ),
-    docs=PAGE[0],
-    page=PAGE[1],
+    page=PAGE,
     needs=("moth_in_album", "album"),
 )
 def actor_let_go(live: Live) -> Outcome:
-    record = _record(live, "moth_in_album")
-    alive = _is_alive(live, live["album"])
-    if record is not None:
-        return _still_here(live, record)
-    if not alive:
+    _gone(live, "moth_in_album")
+    album = live.actor(live["album"])
+    if album is None or album.state == "dead":
         return almost(
             "The film is gone, but so is the album: an actor that has ended keeps nothing."
             " Can the album live, and the film go?"
@@ -167,8 +135,7 @@ def actor_let_go(live: Live) -> Outcome:
         "In the cell above this check, write `del picture`, `%unpin pinned` and `%spill plain"
         " shown pinned`, a line each.",
     ),
-    docs="memory.md#when-the-store-is-full",
-    page="Memory: when the store is full",
+    page=Page("memory.md#when-the-store-is-full", "Memory: when the store is full"),
     needs=("plain", "shown", "pinned"),
 )
 def moved(live: Live) -> Outcome:
@@ -196,8 +163,7 @@ def moved(live: Live) -> Outcome:
         "In the cell above this check, write `%free title`, `del notes, poster, drawer`, and"
         " `%free` with the id that `%objects` shows for the pickled one; a line each.",
     ),
-    docs=PAGE[0],
-    page=PAGE[1],
+    page=PAGE,
     needs=("films",),
 )
 def morning(live: Live) -> Outcome:
@@ -208,7 +174,7 @@ def morning(live: Live) -> Outcome:
         return right("All five films are gone, and the kernel was not restarted.")
     if len(left) == 1:
         return almost("One is left, {size}: {reasons}.", size=total,
-                      reasons=_reasons(live, left[0]))  # fmt: skip
+                      reasons=live.reasons(left[0]))  # fmt: skip
     return wrong("{count} of 5 films are still here, {size}.", count=len(left), size=total)
 
 

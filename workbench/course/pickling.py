@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.course.exercises import Lesson, Live, Outcome, almost, exercise, right, wrong
+from workbench.course.exercises import Lesson, Live, Outcome, Page, almost, exercise, right, wrong
 from workbench.errors import SerializationError
 
-PAGE = "Find what can't be pickled"
-DOCS = "howto/what-cant-be-pickled.md"
+PAGE = Page("howto/what-cant-be-pickled.md", "Find what can't be pickled")
 
 SECONDS = 60.0
 """An actor has answered by then, also on a busy machine."""
@@ -21,6 +20,15 @@ def _refused(live: Live, value: Any) -> SerializationError | None:
     except SerializationError as error:
         return error
     return None
+
+
+def _notes_of(live: Live, logbook: Any) -> list[Any] | None:
+    """The notes with which a logbook would come back; None if it wouldn't."""
+    try:
+        ref, _ = live.engine.put(logbook)
+        return list(live.fetched(ref).notes)
+    except (SerializationError, AttributeError, TypeError):
+        return None
 
 
 def _in_it(path: str) -> str:
@@ -36,7 +44,6 @@ def _in_it(path: str) -> str:
         'In the cell right above this check, write `culprit = "..."`: between the quotes the whole '
         "path that `%inspect shelf` shows, to its last bracket.",
     ),
-    docs=DOCS,
     page=PAGE,
     needs=("culprit",),
 )
@@ -66,7 +73,6 @@ def find_it(live: Live) -> Outcome:
         "In the cell right above this check, give the class `def __reduce__(self):` with `return "
         "Logbook, (self.notes,)`, and write `%put logbook` as the last line.",
     ),
-    docs=DOCS,
     page=PAGE,
     needs=("logbook",),
 )
@@ -83,8 +89,15 @@ def lock_in_a_class(live: Live) -> Outcome:
     try:
         copy = live.value("logbook")
     except SerializationError as error:
+        if _notes_of(live, logbook) == list(logbook.notes):
+            return almost("Your `logbook` can be pickled and built again. The stored one is an "
+                          "older one, which can't: `%put logbook` stores yours.")  # fmt: skip
         return wrong("`logbook` is in the store, but can't be built again: {error}", error=error)
     notes = list(getattr(copy, "notes", ()))
+    if notes != list(logbook.notes) and _notes_of(live, logbook) == list(logbook.notes):
+        return almost("Your `logbook` would come back with all {all} notes. The stored one is an "
+                      "older one, with {count}: `%put logbook` stores yours.",
+                      count=len(notes), all=len(logbook.notes))  # fmt: skip
     if notes != list(logbook.notes):
         return almost("The logbook that comes back has {count} notes; yours has {all}.",
                       count=len(notes), all=len(logbook.notes))  # fmt: skip
@@ -102,7 +115,6 @@ def lock_in_a_class(live: Live) -> Outcome:
         "In the cell right above this check, write `return str(database)` in `packed`, and `return "
         "sqlite3.connect(data)` in `unpacked`.",
     ),
-    docs=DOCS,
     page=PAGE,
     needs=("signs",),
 )
@@ -111,8 +123,9 @@ def connection(live: Live) -> Outcome:
     import sqlite3
 
     here = live["signs"]
-    if live.stored("signs") is None:
-        return wrong("The store has no `signs`: `%put signs`.")
+    if (error := _refused(live, here)) is not None:
+        return wrong("`{path}` can't be pickled: {why}.",
+                     path="signs", why=error.failures[0].why)  # fmt: skip
     back = live.value("signs")
     if not isinstance(back, sqlite3.Connection):
         return wrong("What comes back is {value}, no connection.", value=repr(back)[:80])
@@ -141,7 +154,6 @@ def connection(live: Live) -> Outcome:
         "`recorder`, and whose `__reduce__` returns `Recorder, (self.recorder.notes,)`; then "
         "`parcel = Parcel(recorder)`, above `%put parcel`.",
     ),
-    docs=DOCS,
     page=PAGE,
     needs=("parcel", "recorder"),
 )
@@ -149,8 +161,6 @@ def in_its_place(live: Live) -> Outcome:
     """Whether a helper travels in place of one recorder, whose class is as it was."""
     recorder, parcel = live["recorder"], live["parcel"]
     kind = type(recorder).__name__
-    if live.stored("parcel") is None:
-        return wrong("The store has no `parcel`: `%put parcel`.")
     back = live.value("parcel")
     if back is ...:
         return wrong("The store's `parcel` is still `...`: the last `%put parcel` failed, "
@@ -175,8 +185,7 @@ def in_its_place(live: Live) -> Outcome:
         "In the cell right above this check, write `@wb.remote` above `class Home:`, and `home = "
         "Home.remote()` as the last line.",
     ),
-    docs="reference/python.md#tasks-and-actors",
-    page="Tasks and actors",
+    page=Page("reference/python.md#tasks-and-actors", "Tasks and actors"),
     needs=("home",),
 )
 def a_home(live: Live) -> Outcome:
@@ -188,8 +197,8 @@ def a_home(live: Live) -> Outcome:
         return wrong("`home` is of type {type}, in your kernel: no worker can call it.",
                      type=type(home).__name__)  # fmt: skip
 
-    number = getattr(getattr(home, "_ref", None), "id", None)
-    if not any(each.id == number and each.cls == "Home" for each in live.snapshot.actors):
+    actor = live.actor(home)
+    if actor is None or actor.cls != "Home":
         return wrong("`home` is no actor of the class `Home`.")
 
     def call(method: Any) -> Any:

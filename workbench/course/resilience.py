@@ -7,10 +7,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from workbench.course.exercises import Lesson, Live, Outcome, almost, exercise, right, wrong
+from workbench.course.exercises import Lesson, Live, Outcome, Page, almost, exercise, right, wrong
 from workbench.report.processes import Processes, is_this_process
 
-PAGE = "sessions.md#after-a-restart-of-the-kernel", "Sessions: after a restart of the kernel"
+PAGE = Page("sessions.md#after-a-restart-of-the-kernel", "Sessions: after a restart of the kernel")
 
 
 def _kernel_began() -> float:
@@ -26,13 +26,10 @@ def _kernel_began() -> float:
         "JupyterLab's menu has Kernel, and there Restart Kernel. Don't choose one that runs cells.",
         "Restart the kernel, and then run the cell right above this check, as it is.",
     ),
-    docs=PAGE[0],
-    page=PAGE[1],
+    page=PAGE,
 )
 def restarted(live: Live) -> Outcome:
     notes = live.value("notes")
-    if notes is ...:
-        return wrong("The store has no `notes`: run the cells above first.")
     if notes["kernel"] == os.getpid():
         return wrong("This is still the kernel that ran the cells above: process {pid}.",
                      pid=os.getpid())  # fmt: skip
@@ -48,8 +45,7 @@ def restarted(live: Live) -> Outcome:
         "Run the cell above this check; choose Kernel, Restart Kernel; run the first cell, and"
         " then `%get flood` in a new cell.",
     ),
-    docs=PAGE[0],
-    page=PAGE[1],
+    page=PAGE,
     subject="flood",
 )
 def went_on(live: Live) -> Outcome:
@@ -80,8 +76,7 @@ def went_on(live: Live) -> Outcome:
         "In a new notebook, after those two lines: `greeting = 'hello'` and `%put greeting`."
         " Come back here, and run this check again.",
     ),
-    docs="howto/share-between-notebooks.md",
-    page="Share data between notebooks",
+    page=Page("howto/share-between-notebooks.md", "Share data between notebooks"),
 )
 def greeting(live: Live) -> Outcome:
     record = live.stored("greeting")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.course.exercises import Lesson, Live, Outcome, almost, exercise, right, wrong
+from workbench.course.exercises import Lesson, Live, Outcome, Page, almost, exercise, right, wrong
 from workbench.errors import GetTimeoutError
 from workbench.ref import ObjectRef
 from workbench.report.format import count
@@ -12,7 +12,9 @@ from workbench.report.format import count
 SECONDS = 20.0
 """How long a check waits at most for what it calls."""
 
-COMING = "coming-from-ray.md#options-of-actors-and-what-is-called"
+CALLED = Page(
+    "coming-from-ray.md#options-of-actors-and-what-is-called", "Coming from Ray: what is called"
+)
 
 FIRST = list(range(1, 11))
 """What ten calls of a counter give."""
@@ -28,12 +30,6 @@ def _answer(live: Live, ref: ObjectRef) -> tuple[Any, str]:
         return None, str(error).partition("\n")[0] or type(error).__name__
 
 
-def _state(live: Live, handle: object) -> str:
-    """Of an actor's handle: alive, dead, ...; nothing if it is none."""
-    number = getattr(getattr(handle, "_ref", None), "id", None)
-    return next((each.state for each in live.snapshot.actors if each.id == number), "")
-
-
 @exercise(
     hints=(
         "When does `.remote(...)` return, and when does `wb.get(...)`?",
@@ -41,8 +37,7 @@ def _state(live: Live, handle: object) -> str:
         "In the cell above this check, collect the refs in a list inside the loop, and call"
         " `wb.get(...)` of the list behind the loop.",
     ),
-    docs=COMING,
-    page="Coming from Ray: what is called",
+    page=CALLED,
     needs=("cups",),
 )
 def at_once(live: Live) -> Outcome:
@@ -70,12 +65,12 @@ def at_once(live: Live) -> Outcome:
         " `serve` adds 1 and returns it. Then `bar = Bar.remote()`, and ten calls of"
         " `bar.serve.remote()`.",
     ),
-    docs=COMING,
-    page="Coming from Ray: what is called",
+    page=CALLED,
     needs=("bar", "bill"),
 )
 def counter(live: Live) -> Outcome:
-    if _state(live, live["bar"]) in ("", "dead"):
+    bar = live.actor(live["bar"])
+    if bar is None or bar.state == "dead":
         return wrong("`bar` is no actor that lives.")
     bill = live["bill"]
     if bill and all(isinstance(each, ObjectRef) for each in bill):
@@ -98,8 +93,7 @@ def counter(live: Live) -> Outcome:
         "In the cell above this check, write `ask_shop.options(max_retries=5,"
         " retry_exceptions=True).remote(Tries.remote())`.",
     ),
-    docs="coming-from-ray.md#options-of-tasks",
-    page="Coming from Ray: options of tasks",
+    page=Page("coming-from-ray.md#options-of-tasks", "Coming from Ray: options of tasks"),
     needs=("sugar",),
 )
 def asked_again(live: Live) -> Outcome:
@@ -122,14 +116,13 @@ def asked_again(live: Live) -> Outcome:
         "An actor's options stand above the class: `@wb.remote(max_restarts=1)`.",
         "In the cell above this check, write `(max_restarts=1)` behind `@wb.remote`, and run it.",
     ),
-    docs=COMING,
-    page="Coming from Ray: what is called",
+    page=CALLED,
     needs=("cup", "first_pid", "fallen"),
     subject="cup",
 )
 def comes_back(live: Live) -> Outcome:
     handle = live["cup"]
-    if _state(live, handle) == "":
+    if live.actor(handle) is None:
         return wrong("`cup` is no actor.")
     needs, error = _answer(live, handle.how_many.remote())
     if error:
@@ -151,8 +144,7 @@ def comes_back(live: Live) -> Outcome:
         "A function is sent when it is first called. Make one function, and call it 20 times.",
         "In the cell above this check, move `@wb.remote` and the `def` above the `for`.",
     ),
-    docs="reference/remote.md#what-goes-along",
-    page="Cells in the background: what goes along",
+    page=Page("reference/remote.md#what-goes-along", "Cells in the background: what goes along"),
     needs=("tasted",),
 )
 def defined_once(live: Live) -> Outcome:
@@ -177,8 +169,9 @@ def defined_once(live: Live) -> Outcome:
         "The button is called Stop. Run the cell again, and look at the line under it.",
         "Run the cell above this check, and press Stop under it within four seconds.",
     ),
-    docs="reference/remote.md#the-line-under-it",
-    page="Cells in the background: the line under it",
+    page=Page(
+        "reference/remote.md#the-line-under-it", "Cells in the background: the line under it"
+    ),
 )
 def stop_pressed(live: Live) -> Outcome:
     jobs = [job for job in live.snapshot.jobs if job.name == "counting"]

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from workbench.core.snapshot import ObjectRecord
-from workbench.course.exercises import Lesson, Live, Outcome, almost, exercise, right, wrong
+from workbench.course.exercises import Lesson, Live, Outcome, Page, almost, exercise, right, wrong
 from workbench.ref import ObjectRef
 from workbench.report.format import human_bytes
+
+VALUES = Page("reference/values.md", "What is read where it lies")
+FUNCTIONS = Page(
+    "reference/remote.md#functions-and-what-they-refer-to", "Functions, and what they refer to"
+)
 
 LEAN = 1000
 """Bytes of pickle that an array with a few words around it stays below."""
@@ -38,12 +44,6 @@ def _functions(live: Live, name: str) -> list[ObjectRecord]:
     return sorted(found, key=lambda record: record.id)
 
 
-def _value(live: Live, name: str) -> Any:
-    """What a variable is, or the ref in it refers to."""
-    found = live[name]
-    return live.engine.get([found], None, False)[0] if isinstance(found, ObjectRef) else found
-
-
 @exercise(
     hints=(
         "`%cost parcel` says which part of it is pickled number by number.",
@@ -51,16 +51,15 @@ def _value(live: Live, name: str) -> Any:
         "In the cell right above this check, write `codes` in place of `codes.tolist()`, and run "
         "the cell again.",
     ),
-    docs="reference/values.md",
-    page="What is read where it lies",
+    page=VALUES,
     needs=("parcel",),
 )
 def lean_parcel(live: Live) -> Outcome:
     """Whether the stored parcel has all numbers and next to nothing pickled."""
     import numpy as np
 
-    record, stored = live.stored("parcel"), live.value("parcel")
-    if record is None or not isinstance(stored, dict):
+    record, stored = live.record("parcel"), live.value("parcel")
+    if not isinstance(stored, dict):
         return wrong("The store has no dict called `parcel`.")
     pickled = human_bytes(_pickled(record))
     if _pickled(record) >= LEAN:
@@ -84,8 +83,7 @@ def lean_parcel(live: Live) -> Outcome:
         "In the cell right above this check, write `windows = codes`, and in `window` "
         "`return windows[1000 * number : 1000 * number + 100_000]`.",
     ),
-    docs="reference/values.md",
-    page="What is read where it lies",
+    page=VALUES,
     needs=("windows", "window"),
 )
 def windows_once(live: Live) -> Outcome:
@@ -93,10 +91,8 @@ def windows_once(live: Live) -> Outcome:
     import numpy as np
 
     record, stored, window, codes = (
-        live.stored("windows"), live.value("windows"), live["window"], live["codes"]
+        live.record("windows"), live.value("windows"), live["window"], live["codes"]
     )  # fmt: skip
-    if record is None:
-        return wrong("The store has nothing called `windows`.")
     size = human_bytes(record.size)
     if record.size > 2 * codes.nbytes:
         return wrong("The stored `windows` have {size}; `codes` alone has {once}.",
@@ -110,6 +106,18 @@ def windows_once(live: Live) -> Outcome:
                  size=size)  # fmt: skip
 
 
+def _stored_meanwhile(found: Any, function: ObjectRecord, kept: Sequence[ObjectRecord]) -> bool:
+    """Whether a call has stored more than the function: what is passed by value is stored anew.
+
+    Ids count what this notebook has made, so nothing is between the last of what the call needs
+    and its result.
+    """
+    if not isinstance(found, ObjectRef):
+        return True
+    needed = (function.id, *(each.id for each in kept if each.id < found.id))
+    return found.id != max(needed) + 1 or len(needed) == 1
+
+
 @exercise(
     hints=(
         "`%cost search` says which variable goes along with the function.",
@@ -118,8 +126,7 @@ def windows_once(live: Live) -> Outcome:
         "In the cell right above this check, write `stored = wb.put(letters)`, then "
         "`def search(query, letters):`, and call `search.remote('CAT FACE', stored)`.",
     ),
-    docs="reference/remote.md#functions-and-what-they-refer-to",
-    page="Functions, and what they refer to",
+    page=FUNCTIONS,
     needs=("found",),
 )
 def light_function(live: Live) -> Outcome:
@@ -130,7 +137,7 @@ def light_function(live: Live) -> Outcome:
     size = human_bytes(sent[-1].size)
     if sent[-1].size > SMALL:
         return wrong("{size} were sent with the function `search`.", size=size)
-    row = _value(live, "found")
+    row = live.fetched(live["found"])
     if row != live["names"].index("CAT FACE"):
         return almost("Only {size} were sent with `search`, but `found` is not the row of "
                       "CAT FACE.", size=size)  # fmt: skip
@@ -143,10 +150,10 @@ def light_function(live: Live) -> Outcome:
         return almost("Only {size} were sent with `search`, but `letters` isn't in the store: "
                       "each call stores it again. Put it once, and pass the ref.",
                       size=size)  # fmt: skip
-    refs = {each.id for each in live.variables.values() if isinstance(each, ObjectRef)}
-    if not any(each.id in refs for each in kept):
-        return almost("Only {size} were sent with `search`, and `letters` is in the store. But no "
-                      "variable is a ref to it: a call with the array itself stores it again.",
+    if _stored_meanwhile(live["found"], sent[-1], kept):
+        return almost("Only {size} were sent with `search`, and `letters` is in the store. But the "
+                      "call has stored something else, too: was `letters` itself an argument? "
+                      "Give the call the ref, and run the whole cell once more.",
                       size=size)  # fmt: skip
     return right("{size} were sent with `search`, and `letters` is in the store once: "
                  "{data}, for all calls.", size=size, data=human_bytes(kept[0].size))  # fmt: skip
@@ -155,14 +162,14 @@ def light_function(live: Live) -> Outcome:
 @exercise(
     hints=(
         "How often does the loop run the line `@wb.remote`? Each time makes a new function.",
-        "Define the function once, above the loop, with the query as an argument; and give it "
-        "`names` as a ref, too.",
-        "In the cell right above this check: `stored_names = wb.put(names)`; then, without a loop, "
-        "`@wb.remote`, `def look_up(query, names):`, `return names.index(query)`; and last "
-        "`found_rows = wb.get([look_up.remote(query, stored_names) for query in queries])`.",
+        "Define the function once, without a loop. What it needs comes as arguments: the query, "
+        "and the names, as a ref that `wb.put(names)` returns.",
+        "In the cell right above this check, write `stored_names = wb.put(names)` first. Take the "
+        "function out of the loop, and make its first line `def look_up(query, names):`. The last "
+        "line is `found_rows = wb.get([look_up.remote(query, stored_names) for query in queries])`."
+        " The loop and the list `look_ups` aren't needed any more.",
     ),
-    docs="reference/remote.md#functions-and-what-they-refer-to",
-    page="Functions, and what they refer to",
+    page=FUNCTIONS,
     needs=("found_rows", "queries"),
 )
 def one_function(live: Live) -> Outcome:
@@ -191,16 +198,13 @@ def one_function(live: Live) -> Outcome:
         "In the cell right above this check, write `signs = signs.astype({'word': 'category', "
         "'way': 'category', 'kind': 'category'})` before `%put signs`.",
     ),
-    docs="reference/values.md",
-    page="What is read where it lies",
+    page=VALUES,
     subject="signs",
 )
 def cheap_table(live: Live) -> Outcome:
     """Whether less than 100 kB of the stored table is pickled, with all its texts."""
-    record, stored = live.stored("signs"), live.value("signs")
+    record, stored = live.record("signs"), live.value("signs")
     words = [name.split()[0] for name in live["names"][: len(live["some"])]]
-    if record is None:
-        return wrong("The store has no `signs`: `%put signs`.")
     pickled = human_bytes(_pickled(record))
     missing = {"word", "way", "kind", "code"} - set(stored)
     if missing:

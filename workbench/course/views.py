@@ -4,27 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.core.snapshot import ObjectRecord
 from workbench.course.exercises import (
     Lesson,
     Live,
     Outcome,
+    Page,
     almost,
     exercise,
-    not_done,
     right,
     wrong,
 )
 from workbench.ref import ObjectRef
 from workbench.report.format import count, human_bytes
-from workbench.report.reasons import chips
-from workbench.report.why import why
 
-
-def _reasons(live: Live, record: ObjectRecord) -> str:
-    account = live.engine.why(record.id)
-    found = why(account, f"{record.id:016x}").reasons if account is not None else ()
-    return "; ".join(sorted(reason.text for reason in found)) or ", ".join(chips(record))
+PAGE = Page("views.md", "What you see")
 
 
 @exercise(
@@ -34,20 +27,18 @@ def _reasons(live: Live, record: ObjectRecord) -> str:
         "Two variables show its bytes: the whole array, and one picture of it.",
         "In the cell above this check, write `del first, one_row`, and run it.",
     ),
-    docs="views.md",
-    page="What you see",
+    page=PAGE,
     needs=("popped",),
 )
 def row_gone(live: Live) -> Outcome:
-    record = next((each for each in live.objects if f"{each.id:016x}" == live["popped"]), None)
-    if record is None and not live.had(live["popped"]):
-        return wrong("`popped` is the id of no object that was here: run the cells above again.")
+    record = live.let_go("popped")
     if record is None:
         return right("The row is gone, and its memory is free.")
-    reasons = _reasons(live, record)
     left = [name for name in ("first", "one_row") if live[name] is not ...]
     state = almost if len(left) == 1 else wrong
-    return state("The row is still there. What keeps the object: {reasons}.", reasons=reasons)
+    return state(
+        "The row is still there. What keeps the object: {reasons}.", reasons=live.reasons(record)
+    )
 
 
 def _is(value: object, weights: object) -> bool:
@@ -60,8 +51,7 @@ def _is(value: object, weights: object) -> bool:
         "A ref may stand in a list as often as you like: put first, then make the list.",
         "In the cell above this check, write `stored = [wb.put(weights)] * 3`, and run it.",
     ),
-    docs="views.md",
-    page="What you see",
+    page=PAGE,
     needs=("stored",),
 )
 def put_once(live: Live) -> Outcome:
@@ -82,19 +72,17 @@ def put_once(live: Live) -> Outcome:
     hints=(
         "A background cell begins with `%%remote`, in the cell's first line.",
         "`--name mine` behind `%%remote` is its name in the view.",
-        "In the cell above this check, take away the two `# ` at the beginnings of the lines, and"
-        " run it.",
+        "In the cell above this check, delete the `# ` at the beginning of both lines, so that the"
+        " first is `%%remote --name mine`. Run the cell, and when it is done this check.",
     ),
-    docs="reference/remote.md#options",
-    page="Cells in the background: options",
+    page=Page("reference/remote.md#options", "Cells in the background: options"),
 )
 def running(live: Live) -> Outcome:
     jobs = [job for job in live.snapshot.jobs if job.name == "mine"]
     if not jobs:
         return wrong("The view has no row `mine`.")
     job = max(jobs, key=lambda job: job.number)
-    if unfinished := not_done(job, "mine"):
-        return unfinished
+    live.done(job, "mine")
     if "answer" not in job.binds:
         return almost("`mine` is in the view, but it assigns no `answer`.")
     return right("`mine` is in the view: it is done, and has assigned `answer`.")

@@ -1,13 +1,15 @@
 """Capture of file descriptors 1 and 2, for what C code and programs write: files in memory.
 
-The forkserver makes them before it forks, so that it can read what a dead worker wrote last. A
-file, unlike a pipe, never makes its writer wait: the writer may be C code that holds the
-interpreter's lock, and the reader is a thread of the same process.
+The forkserver makes them before it forks, so that it can read what a dead worker wrote last, and
+hadn't read. A file, unlike a pipe, never makes its writer wait: the writer may be C code that holds
+the interpreter's lock, and the reader is a thread of the same process.
 """
 
 from __future__ import annotations
 
+import mmap
 import os
+import struct
 
 from workbench.host.text_cuts import whole
 from workbench.system.fallocate import punch
@@ -18,6 +20,8 @@ KEPT = 64 << 10
 MOST = 8 << 20  # bytes that one `read` returns at the end; of the older ones it skips the middle
 HOLE = 1 << 20  # bytes that are given back to the machine together, once they were read
 
+_NUMBER = struct.Struct("q")
+
 
 class FdCapture:
     """The file that captures one descriptor. One thread at a time reads it; anybody appends."""
@@ -25,7 +29,8 @@ class FdCapture:
     def __init__(self) -> None:
         self._file = os.memfd_create("output-of-a-worker", os.MFD_CLOEXEC)
         self.position = 0
-        """Up to here it was read."""
+        """Up to here it was read, by this process."""
+        self._noted = mmap.mmap(-1, _NUMBER.size)  # the same, for who forked it
         self._hole = 0
 
     def divert(self, fd: int) -> None:
@@ -67,10 +72,15 @@ class FdCapture:
             data = data[: whole(data)]
         left_out = start - self.position - len(first)
         self.position = start + len(data)
+        _NUMBER.pack_into(self._noted, 0, self.position)
         if self.position - KEPT - self._hole > HOLE:
             punch(self._file, self._hole, self.position - KEPT - self._hole)
             self._hole = self.position - KEPT
         return first, left_out, data
+
+    def unread(self) -> bytes:
+        """The end of what the forked process, which is dead, hadn't read."""
+        return self.last(_NUMBER.unpack_from(self._noted)[0])
 
     def last(self, since: int) -> bytes:
         """The end of what was written after position ``since``."""
@@ -81,3 +91,4 @@ class FdCapture:
     def close(self) -> None:
         """Close our descriptor; a diverted one still leads to the file."""
         os.close(self._file)
+        self._noted.close()

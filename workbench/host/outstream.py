@@ -22,12 +22,14 @@ from workbench.core.logs import TEXT
 from workbench.host.fd_capture import FdCapture
 from workbench.host.link import Link
 from workbench.host.throttle import Shown, Throttle, process_room
+from workbench.host.unsent import Unsent
 from workbench.report.format import human_bytes
 from workbench.system.ki_protection import ki_protection
 
 PAUSE = 0.05  # seconds from one sending to the next. What comes after a pause is sent at once
 MOST_QUEUED = 256_000  # characters in the queue. Who shows more takes them out of it himself
 MOST_SHOWN = 32 << 20  # bytes a task may show at once: a message has to take it
+MOST_PIECES = 1000  # of a line that isn't over
 PIECE = 1 << 17  # characters of one write that are queued together
 
 _SEPARATORS = (" ", "\n")
@@ -54,6 +56,8 @@ class OutStream(io.TextIOBase):
         self._kind = kind
         self._work = queue.work
         self._put = queue.put
+        self._keep = queue.keep
+        self._line: list[str] = []  # pieces of the one that isn't over
         self._forked: io.TextIOWrapper | None = None
         self.buffer = io.FileIO(fd, "w", closefd=False)
         """For those who write bytes."""
@@ -75,6 +79,11 @@ class OutStream(io.TextIOBase):
             return self._forked.write(text)
         run = self._work.current
         if run is not None and text:
+            # Before it is queued: then it may be sent, and forgotten, at once.
+            self._line.append(text)
+            if text[-1:] == "\n" or len(self._line) > MOST_PIECES:
+                line, self._line = self._line, []
+                self._keep(run.task, self._kind, "".join(line))
             for start in range(0, len(text), PIECE):
                 self._put(run.task, self._kind, text[start : start + PIECE])
         return len(text)
@@ -95,16 +104,24 @@ class OutputQueue:
     """See the module. Any thread may call its methods.
 
     Descriptors 1 and 2 lead to the ``captures``. ``mark`` is told the position in the second one
-    at which a task ended: what comes after it is of the next.
+    at which a task ended: what comes after it is of the next. ``unsent`` keeps what was shown and
+    isn't sent, for who sees this process die.
     """
 
     def __init__(
-        self, link: Link, captures: tuple[FdCapture, FdCapture], mark: Callable[[int], None]
+        self,
+        link: Link,
+        captures: tuple[FdCapture, FdCapture],
+        mark: Callable[[int], None],
+        unsent: Unsent | None,
     ) -> None:
         self.work = link.work
         self._link = link
         self._captures = captures
         self._mark = mark
+        self._unsent = unsent
+        if unsent is not None:
+            unsent.open()
         self._queue: deque[tuple[int, str, str | bytes, str]] = deque()
         self._queued = 0  # characters, about
         self._line_over = True  # what was shown last ends a line
@@ -138,7 +155,14 @@ class OutputQueue:
         if len(data) > MOST_SHOWN:
             size, most = human_bytes(len(data)), human_bytes(MOST_SHOWN)
             kind, data = "stderr", f"A {kind} of {size} was left out: {most} at most.\n".encode()
+        if self._unsent is not None:
+            self._unsent.add(run.task, kind, data)
         self.put(run.task, kind, data, key)
+
+    def keep(self, task: int, kind: str, text: str) -> None:
+        """A line is about to be put: have it told even if this process ends before it is sent."""
+        if self._unsent is not None:
+            self._unsent.add(task, kind, text.encode("utf-8", "backslashreplace"))
 
     def put(self, task: int, kind: str, data: str | bytes, key: str = "") -> None:
         """A running task shows something. See `Throttle.add`."""
@@ -167,6 +191,7 @@ class OutputQueue:
                     throttle = self._throttles.pop(task, None)
                     if throttle is not None:
                         self._put(task, throttle.end(_clock()))
+                    self._forget()
                     self._mark(self._captures[1].position)
 
     def abandon(self) -> None:
@@ -179,6 +204,9 @@ class OutputQueue:
         os.close(self._wake)
         if self._watch >= 0:
             os.close(self._watch)
+        if self._unsent is not None:
+            self._unsent.close()
+            self._unsent = None
 
     # -- one thread at a time ---------------------------------------------------------------------
 
@@ -208,6 +236,20 @@ class OutputQueue:
                     if self._line_over:  # else it is to be sent as soon as it is
                         self._sent_at = _clock()
                     self._link.flush()
+                    self._forget()
+
+    def _forget(self) -> None:
+        """What was sent need not be kept any more: what a throttle holds back, and lines begun."""
+        if self._unsent is not None:
+            held = [
+                (task, kind, data)
+                for task, throttle in list(self._throttles.items())
+                for kind, data in throttle.waiting()
+            ]
+            run = self.work.latest
+            if run is not None:
+                held += ((run.task, kind, data) for kind, data in self._begun.items())
+            self._unsent.replace(held)
 
     def _fill(self, final: bool = False, whole: bool = False) -> None:
         """Empty the queue, and then the captures, into the throttles.

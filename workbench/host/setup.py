@@ -22,20 +22,22 @@ from workbench.host.fd_capture import FdCapture
 from workbench.host.link import Link
 from workbench.host.outstream import OutputQueue, OutStream
 from workbench.host.task_context import TaskContext
+from workbench.host.unsent import Unsent
 
 
 def set_up(
     link: Link,
     captures: tuple[FdCapture, FdCapture],
     mark: Callable[[int], None] = lambda position: None,
+    unsent: Unsent | None = None,
 ) -> OutputQueue:
     """Send prints, displays and what is written to descriptors 1 and 2 through ``link``.
 
     For the whole life of the process, which may fork. 1 and 2 lead to the ``captures`` already. The
-    queue's `finish` is to be called at each task's end.
+    queue's `finish` is to be called at each task's end. ``unsent`` keeps what isn't sent yet.
     """
     os.environ.setdefault("MPLBACKEND", "agg")  # nobody sees a window
-    queue = OutputQueue(link, captures, mark)
+    queue = OutputQueue(link, captures, mark, unsent)
     display.connect(queue.show)
     if isinstance(sys.__stdout__, io.TextIOWrapper):
         sys.__stdout__.reconfigure(line_buffering=True)  # it is our descriptor 1 for some

@@ -115,6 +115,10 @@ class Throttle:
             self._settle()  # often much less is left
         return self.pending_bytes >= self._limits.full
 
+    def waiting(self) -> list[Shown]:
+        """What is neither sent nor left out yet."""
+        return [(piece.kind, piece.data) for piece in self._pending if piece.data]
+
     # -- in ---------------------------------------------------------------------------------------
 
     def add(self, kind: str, data: bytes, key: str = "") -> None:

@@ -121,13 +121,19 @@ class Notebook:
             job, outputs = collected(engine, found, origin)
             self.expect(job)
             if (mine := self.jobs.get(id)) is None:
-                self.variables.update(outputs)
+                new = {n: made for n, made in outputs.items() if not self._is_fetched(n, made)}
+                self.variables.update(new)
             else:
                 job.originals, job.is_again = mine.originals, True
             self._enter(job)
             self.lines.begin(job)
         job.follow()
         return job
+
+    def _is_fetched(self, name: str, made: ObjectRef | list[ObjectRef]) -> bool:
+        """Whether the variable is the value of what a cell made: `%get` came before."""
+        known = self.bindings.find(name, self.variables.get(name))
+        return known is not None and known[1].ref == made
 
     def _ended(self, waited: bool, job: Job) -> None:
         """It is over. In the thread that reads the socket."""

@@ -5,7 +5,7 @@ Whatever is the matter, nothing here raises: what can't be found out is said, or
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from workbench.core.snapshot import ObjectDescription, Snapshot
@@ -188,8 +188,16 @@ def of_snapshot(snapshot: Snapshot, more: Facts | None = None) -> Card:
     return Card(
         ("Session", facts.short_name(snapshot.session)),
         "running",
-        [*facts.session_facts(snapshot), *(more or [])],
+        [*facts.session_facts(snapshot), *(more or []), *_listed(named, snapshot.count)],
         Preview(table=text.ObjectTable(named).table() if named else None),
         "good",
         (snapshot.live or 0) / (snapshot.capacity or 1),
     )
+
+
+def _listed(named: Collection[object], every: int) -> Facts:
+    """Why the list below is shorter than the number of objects, if it is."""
+    if not 0 < len(named) < every:
+        return []
+    those = "the one that has" if len(named) == 1 else "those that have"
+    return [("listed", f"{len(named)} of {every} objects, {those} a name; `%objects` lists all")]

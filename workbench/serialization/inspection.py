@@ -25,7 +25,13 @@ from workbench.serialization.process_bound import (
     looks_connected,
 )
 from workbench.serialization.roundtrip import Broken, NotTriedError, first_broken
-from workbench.serialization.tracing import BATCH, TooDeepError, TooManyObjectsError, TracingPickler
+from workbench.serialization.tracing import (
+    BATCH,
+    EndlessError,
+    TooDeepError,
+    TooManyObjectsError,
+    TracingPickler,
+)
 
 MOST_OBJECTS = 2_000_000
 """Objects looked at before the inspection ends with what it has found: some ten seconds."""
@@ -184,6 +190,8 @@ def inspect(
         except Exception as error:
             where = f"It is not among the first {human_count(most)} objects. Inspect a part of it."
             inspector.failures.append(Failure(root, type_of(value), said(error), where))
+    except EndlessError as error:
+        inspector.failures.append(_endless(error, reducers))
     except TooDeepError as error:
         inspector.failures.append(Failure(root, type_of(value), said(error), FLATTEN))
     failures = list(dict.fromkeys(inspector.failures))
@@ -196,6 +204,18 @@ def inspect(
     found.name, found.only_first = root, most if ended_early else 0
     found.not_tried = not_tried
     return found
+
+
+def _endless(error: EndlessError, reducers: Reducers) -> Failure:
+    """The circle, and who goes in it: a registered serializer, or the class's own method."""
+    part = error.path[-1].object
+    kind = type(part)
+    name = kind.__qualname__
+    who = f"the serializer registered for {name}" if kind in reducers else f"{name}.__reduce__"
+    again = f"the {name} itself" if error.is_itself else f"another {name}"
+    why = f"what {who} returns contains {again}, and so on without end"
+    advice = f"Return what a new {name} can be made from, such as a path: not a {name}."
+    return Failure(path_text(error.path), type_of(part), why, advice)
 
 
 def _not_rebuilt(broken: Broken) -> Failure:
@@ -223,7 +243,6 @@ class _Inspector(TracingPickler):
         counter = ByteCounter()
         super().__init__(reducers, root, counter, counter.add_buffer, most)
         self.failures: list[Failure] = []
-        self._reducers = reducers
         self._patience = PATIENCE
         self._bound: dict[type, Bound | None] = dict.fromkeys(reducers)
         self._wholes: set[str] = set()

@@ -31,6 +31,9 @@ up to 700 bytes of it (measured: 1500 levels end a thread of 1 MB)."""
 FRAMES_A_LEVEL = 10
 """Python frames that one level takes, at most."""
 
+AGAIN = 3
+"""So often on one path, and it is a circle: a tuple that contains itself is there twice."""
+
 BATCH = 1000
 """Items between two marks, as in the C pickler."""
 
@@ -86,6 +89,17 @@ class TooDeepError(RecursionError):
     """More objects in objects than are followed."""
 
 
+class EndlessError(TooDeepError):
+    """An object is saved as something that contains it, or another of its class, again and again.
+
+    ``path`` leads to the first of them; ``is_itself``: it is the same object each time.
+    """
+
+    def __init__(self, path: Sequence[Step], is_itself: bool) -> None:
+        super().__init__(f"{path_text(path)} is saved as something that contains it.")
+        self.path, self.is_itself = tuple(path), is_itself
+
+
 class TracingPickler(pickle._Pickler):
     """See the module; ``root`` is what the path begins with.
 
@@ -108,6 +122,7 @@ class TracingPickler(pickle._Pickler):
         self._cloud = Pickler(io.BytesIO(), reducers, buffer_callback)
         self.functions = self._cloud.functions
         self.dispatch_table = self._cloud.dispatch_table
+        self._reducers = reducers
         self._root = root
         self._left = most
         in_main = threading.current_thread() is threading.main_thread()
@@ -131,7 +146,7 @@ class TracingPickler(pickle._Pickler):
             return
         place = self.path[-1].step(obj) if self.path else Step(obj, self._root)
         if len(self.path) > self._deepest:
-            raise TooDeepError(f"It is nested more than {self._deepest} objects deep.")
+            raise self._too_deep()
         self._left -= 1
         if self._left < 0:
             raise TooManyObjectsError
@@ -146,6 +161,22 @@ class TracingPickler(pickle._Pickler):
             super().save(None)  # type: ignore[misc] # in its place
         finally:
             self.path.pop()
+
+    def _too_deep(self) -> TooDeepError:
+        """Whether the path would end at all: a serializer or ``__reduce__`` may go in a circle."""
+        for key, is_itself in ((id, True), (self._custom, False)):
+            places: dict[Any, list[int]] = {}
+            for place, step in enumerate(self.path):
+                places.setdefault(key(step.object), []).append(place)
+            places.pop(None, None)
+            first = next((found[0] for found in places.values() if len(found) >= AGAIN), None)
+            if first is not None:
+                return EndlessError(self.path[: first + 1], is_itself)
+        return TooDeepError(f"It is nested more than {self._deepest} objects deep.")
+
+    def _custom(self, obj: Any) -> type | None:
+        """Its class, if that has a serializer that somebody has registered."""
+        return type(obj) if type(obj) in self._reducers else None
 
     def save_here(self, obj: Any) -> None:
         """Save it, the path being right. For subclasses that measure."""

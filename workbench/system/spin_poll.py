@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from workbench.system import machine
+
 SPIN = 0.0003
 """Seconds of spinning, at most, before a sleep."""
 
@@ -14,21 +16,56 @@ SHORT_WAIT = 0.0006
 """Seconds. After a wait shorter than this the next one spins. Must exceed one task round trip
 between sleeping processes, or spinning never resumes."""
 
+CONTESTED = 0.0003
+"""Seconds. A yield that takes longer let somebody compute who waited for this core: two of ours
+that share a core are done in less, and so is an interrupt."""
+
+SHORTEST, LONGEST = 0.25, 16.0
+"""Seconds without spinning after that: twice as many as the last time if it comes to that again
+within as many, from the shortest to the longest."""
+
+
+YIELDS = 20
+"""How many are tried to see whether others want a core: each may take milliseconds."""
+
+
+def can_spin() -> bool:
+    """Whether there is a core to keep busy while another of our processes computes."""
+    count, quota = machine.cpu_limits()
+    return min(count, count if quota is None else quota) >= 2
+
+
+def longest_yield() -> float:
+    """Seconds. More than `CONTESTED` if others want this core just now."""
+    longest = 0.0
+    for _ in range(YIELDS):
+        started = time.perf_counter()
+        os.sched_yield()
+        longest = max(longest, time.perf_counter() - started)
+    return longest
+
 
 class SpinThenPoll:
     """A poll that stays awake while messages follow each other closely.
 
-    Being woken costs 20 to 50 µs on a virtual machine, and the caches are cold then: several
-    times what handling a small message costs. So after a wait shorter than `SHORT_WAIT` the next
-    one polls again and again for `SPIN`, yielding the processor each time. A wait for something
-    slow costs one such spin; with a single processor there is none. As with ``select``, a timeout
-    of 0 looks once, None waits for ever.
+    Being woken on an idle core costs 20 to 50 µs on a virtual machine, and the caches are cold
+    then: several times what handling a small message costs. So after a wait shorter than
+    `SHORT_WAIT` the next one polls again and again for `SPIN`, yielding the processor each time. A
+    wait for something slow costs one such spin; with a single processor, by affinity or by quota,
+    there is none. As with ``select``, a timeout of 0 looks once, None waits for ever.
+
+    Where others want the cores, sleeping is quicker: the kernel wakes who has slept before those
+    that compute (6 µs), and has who yielded wait behind them for a whole turn (4 to 16 ms,
+    Linux 6.18). Such a yield is how we know of them. Nothing else tells it everywhere: pressure
+    files lag by seconds, and in a container the load is the host's.
     """
 
     def __init__(self, poll: Callable[[Any], list[tuple[int, int]]]) -> None:
         self._poll = poll
         self._spins = False
-        self._alone = len(os.sched_getaffinity(0)) < 2
+        self._may_spin = can_spin()
+        self._pause = 0.0  # seconds
+        self._resumes = 0.0
 
     def __call__(self, timeout: float | None) -> list[tuple[int, int]]:
         poll = self._poll
@@ -36,13 +73,22 @@ class SpinThenPoll:
         if ready or timeout == 0:
             return ready
         clock, yield_ = time.perf_counter, os.sched_yield
-        started = clock()
-        if self._spins and not self._alone and (timeout is None or timeout > SPIN):
-            while clock() - started < SPIN:
+        started = now = clock()
+        if self._spins and self._may_spin and started >= self._resumes:
+            while now - started < SPIN and (timeout is None or timeout > SPIN):
                 yield_()
+                before, now = now, clock()
+                if now - before > CONTESTED:
+                    self._rest(now)
                 ready = poll(0)
                 if ready:
                     return ready
         ready = poll(timeout)
         self._spins = clock() - started < SHORT_WAIT
         return ready
+
+    def _rest(self, now: float) -> None:
+        """Somebody else wants the core: sleep from now on, and try again later."""
+        again = now < self._resumes + self._pause
+        self._pause = min(2 * self._pause, LONGEST) if again and self._pause else SHORTEST
+        self._resumes = now + self._pause

@@ -8,35 +8,25 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import gc
-import mmap
 import os
 import select
 import signal
 import socket
-import struct
 import sys
 import time
-from functools import partial
 
 import msgspec
 
 from workbench.core.instructions import Fork, Kill
 from workbench.core.loop_events import WorkerExited, WorkerForked
-from workbench.host.fd_capture import FdCapture
 from workbench.server.settings import OWN_PYTHONPATH, Settings, settings_of
 from workbench.system.parent_death import die_with_parent
 from workbench.wire.buffers import Inbox, Outbox
 from workbench.worker.process import run_worker
-
-LAST_WORDS = 2000
-"""Bytes of what a worker writes to stderr past Python that the error tells, should it die."""
+from workbench.worker.remains import Remains
 
 GRACE = 2.0
 """Seconds that a worker has to end by itself. Those whose task still runs don't wait for it."""
-
-_NUMBER = struct.Struct("q")
-_NOTE = struct.Struct("qq")
-"""What a worker notes for us: which task it begins, where in its capture the last one ended."""
 
 _decode = msgspec.msgpack.Decoder(list[Fork | Kill]).decode
 
@@ -49,8 +39,7 @@ class Forkserver:
         self._inbox = Inbox(_decode)
         self._outbox = Outbox()
         self._children: dict[int, int] = {}  # pid → worker
-        self._notes: dict[int, mmap.mmap] = {}  # worker → its note
-        self._captures: dict[int, FdCapture] = {}  # worker → where its stderr leads
+        self._remains: dict[int, Remains] = {}  # worker → what it will leave
         self._leaving: dict[int, float] = {}  # worker → until when it may end in order
         self._poll = select.poll()
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -110,23 +99,18 @@ class Forkserver:
             del self._leaving[worker]
 
     def _fork(self, worker: int) -> None:
-        made: list[FdCapture] = []
         forkserver = os.getpid()
+        remains = None
         try:
-            for _ in range(2):
-                made.append(FdCapture())
-            note = mmap.mmap(-1, _NOTE.size)  # shared with it, and outlives it
+            remains = Remains()
             pid = os.fork()
         except OSError as error:  # out of processes, of descriptors or of memory, at this moment
-            for capture in made:
-                capture.close()
+            if remains is not None:
+                remains.close()
             self._outbox.put(WorkerExited(worker, 0, unforked=os.strerror(error.errno or 0)))
             return
-        captures = made[0], made[1]
         if pid:
-            captures[0].close()
-            self._captures[worker] = captures[1]
-            self._notes[worker] = note
+            self._remains[worker] = remains
             self._children[pid] = worker
             self._outbox.put(WorkerForked(worker, pid))
             return
@@ -134,16 +118,15 @@ class Forkserver:
         try:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            for fd, capture in enumerate(captures, 1):
+            for fd, capture in enumerate(remains.captures, 1):
                 capture.divert(fd)
             faulthandler.enable(2, all_threads=False)
             for fd in (self._sock.fileno(), self._wake_read, self._wake_write):
                 os.close(fd)
-            for other in self._captures.values():
+            for other in self._remains.values():
                 other.close()
-            self._notes.clear()
-            begins, mark = (partial(_NUMBER.pack_into, note, _NUMBER.size * i) for i in range(2))
-            run_worker(worker, forkserver, self._settings, begins, captures, mark)
+            self._remains.clear()
+            run_worker(worker, forkserver, self._settings, remains)
             status = 0
         finally:
             os._exit(status)
@@ -164,12 +147,9 @@ class Forkserver:
             worker = self._children.pop(pid, None)
             if worker is not None:
                 self._leaving.pop(worker, None)
-                code = os.waitstatus_to_exitcode(status)
-                running, ended = _NOTE.unpack(self._notes.pop(worker))
-                capture = self._captures.pop(worker)
-                words = _told(capture.last(since=ended)).decode(errors="backslashreplace").strip()
-                capture.close()
-                self._outbox.put(WorkerExited(worker, code, words, running))
+                remains = self._remains.pop(worker)
+                self._outbox.put(remains.told(worker, os.waitstatus_to_exitcode(status)))
+                remains.close()
 
     def _end(self) -> None:
         poll = select.poll()
@@ -194,17 +174,6 @@ class Forkserver:
                 if pid not in self._children:
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
-
-
-def _told(heard: bytes) -> bytes:
-    """What of it to tell: of a fault handler's report the beginning, of all else the end.
-
-    The report begins with the innermost frame, and ends with a list of all extension modules.
-    """
-    start = heard.rfind(b"Fatal Python error: ")
-    if start < 0:
-        return heard[-LAST_WORDS:]
-    return heard[start:].partition(b"\n\nExtension modules: ")[0][:LAST_WORDS]
 
 
 def main() -> None:

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 from workbench import context
 from workbench.errors import SessionError
-from workbench.host.fd_capture import FdCapture
 from workbench.host.task_context import TaskContext
 from workbench.server.settings import Settings
 from workbench.system.parent_death import die_with_parent
+from workbench.worker.remains import Remains
 
 
 class WorkerLink(NamedTuple):
@@ -33,15 +33,13 @@ def run_worker(
     number: int,
     forkserver: int,
     settings: Settings,
-    begins: Callable[[int], None],
-    captures: tuple[FdCapture, FdCapture],
-    mark: Callable[[int], None],
+    remains: Remains,
 ) -> None:
     """The forked child's life. Returns when the session has no more use for it.
 
     ``forkserver`` is its parent's pid, known before the fork: it may be gone by now.
-    ``begins`` is told of each task: should this one kill the process, that is all that's left,
-    and what it wrote to descriptor 2 after the last ``mark``. ``captures`` are where 1 and 2 lead.
+    ``remains`` is told of each task, and of what it shows: should a task kill the process, that is
+    all that's left.
     """
     from workbench.client.base import ClientBase
     from workbench.client.client import Client
@@ -60,8 +58,9 @@ def run_worker(
         debug=settings.pickle_debug, huge=settings.huge_pages,
     )  # fmt: skip
     work = TaskContext[Run]()
-    output = set_up(WorkerLink(work, base.connection.put, base.connection.push), captures, mark)
-    executor = TaskExecutor(base, work, begins, output.finish, settings.reload)
+    link = WorkerLink(work, base.connection.put, base.connection.push)
+    output = set_up(link, remains.captures, remains.mark, remains.unsent)
+    executor = TaskExecutor(base, work, remains.begins, output.finish, settings.reload)
     Client(base, executor)
     context.set(base.references.engine)
     # Set, not inherited: a Jupyter server started in the background hands down an ignored one.

@@ -51,11 +51,20 @@ class Ray(Pool):
     def tell(self, actor: Any) -> Any:
         return actor.empty.remote()
 
+    def tell_from_tasks(self, actors: Sequence[Any], count: int) -> None:
+        # Actors take no processor from tasks here, either.
+        remote = self._remote(_tell)
+        ray.get([remote.remote(actor, count) for actor in actors])
+
     def put(self, value: Any) -> Any:
         return ray.put(value)
 
     def get(self, ref: Any) -> Any:
         return ray.get(ref)
+
+
+def _tell(actor: Any, count: int) -> None:
+    ray.get([actor.empty.remote() for _ in range(count)])
 
 
 def measure(rows: Collection[str], effort: Effort) -> Sample:

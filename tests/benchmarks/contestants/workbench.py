@@ -56,6 +56,10 @@ class Workbench(Pool):
     def tell(self, actor: Any) -> Any:
         return actor.empty.remote()
 
+    def tell_from_tasks(self, actors: Sequence[Any], count: int) -> None:
+        remote = self._remote(_tell)
+        workbench.get([remote.remote(actor, count) for actor in actors])
+
     def server(self) -> int:
         (server,) = (
             child.pid
@@ -69,6 +73,10 @@ class Workbench(Pool):
 
     def get(self, ref: Any) -> Any:
         return workbench.get(ref)
+
+
+def _tell(actor: Any, count: int) -> None:
+    workbench.get([actor.empty.remote() for _ in range(count)])
 
 
 def measure(rows: Collection[str], effort: Effort) -> Sample:

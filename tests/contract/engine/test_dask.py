@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import psutil
 import pytest
 
 from tests.contract.engine.conftest import Book
-from tests.contract.engine.systems import Cluster
+from tests.contract.engine.systems import NODES, Cluster
 from tests.kernel.gates import Gate
 from tests.leaks import eventually
 
@@ -68,7 +69,9 @@ def test_who_waits_is_told_that_the_scheduler_has_died(
 def test_a_stop_that_comes_just_after_the_end_changes_nothing() -> None:
     """On the worker, whose result is on its way; and at the scheduler, which has it by then."""
     pytest.importorskip("distributed")
-    from workbench.engines.dask.scheduler import WorkbenchScheduler
+    from workbench.engines.dask.actor_places import ActorPlaces
+    from workbench.engines.dask.placement import Placement
+    from workbench.engines.dask.task_fates import TaskFates
     from workbench.engines.dask.worker_plugin import WorkbenchWorker, WorkerSide
 
     sent = list[dict[str, Any]]()
@@ -91,14 +94,16 @@ def test_a_stop_that_comes_just_after_the_end_changes_nothing() -> None:
     finally:
         side.close()
     told = list[Any]()
-    ours: Any = WorkbenchScheduler()
-    ours._scheduler = SimpleNamespace(tasks={"k-7": SimpleNamespace(state="memory", who_wants=[])})
-    ours.sessions["s"] = SimpleNamespace(
+    scheduler = SimpleNamespace(tasks={"k-7": SimpleNamespace(state="memory", who_wants=[])})
+    session: Any = SimpleNamespace(
         actors={}, tell_all=told.append, keeper=SimpleNamespace(ended=told.append)
     )
+    sessions = {"s": session}
+    places = ActorPlaces(scheduler, sessions, {})
+    ours = TaskFates(scheduler, sessions, places, Placement(scheduler))
     ours.unbegun("k-7", "s", 7)
     assert told == []
-    ours._scheduler.tasks["k-7"].state = "processing"
+    scheduler.tasks["k-7"].state = "processing"
     ours.unbegun("k-7", "s", 7)
     assert len(told) == 2
 
@@ -123,3 +128,39 @@ def test_running_is_what_is_at_work_and_ours(book: Book, cluster: Cluster, gate:
     assert book.value("(seen.running, seen.queued)") == f"({slots}, 3)"
     gate.open(slots + 3)
     book.ok("wb.get(tasks)\ndel foreign\nother.close()")
+
+
+@pytest.mark.parametrize("tries", [0, 1])
+def test_results_that_are_lost_are_made_again_if_that_is_allowed(
+    book: Book, cluster: Cluster, gates: Callable[[], Gate], tmp_path: Path, tries: int
+) -> None:
+    """Large ones: small ones are in the notebook by then. Files say how often something ran."""
+    if cluster.name != "dask":
+        pytest.skip("of Dask alone")
+    gate = gates()
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    count, lost = book.system.workers, book.system.workers // NODES
+    book.ok(f"""
+        def make(n):
+            import secrets
+            open({str(marks)!r} + f"/{{n}}-{{secrets.token_hex(4)}}", "w").close()
+            {gate.wait}
+            return np.full(500_000, n)
+        refs = [wb.remote(max_retries={tries})(make).remote(n) for n in range({count})]
+    """)
+    assert eventually(lambda: len(os.listdir(marks)) == count)
+    gate.open(count)
+    book.ok("wb.wait(refs, num_returns=len(refs))")
+    gate.open(count)  # those that run again needn't wait
+    cluster.ask("kill_node")
+    book.ok("""
+        def found(n):
+            try: return int(wb.get(refs[n], timeout=60)[0]) == n
+            except wb.exceptions.ObjectLostError as error: return str(error)
+        values = [found(n) for n in range(len(refs))]
+    """)
+    values = ast.literal_eval(book.value("values"))
+    assert values.count(True) == (count if tries else count - lost), values
+    assert all(each is True or "`max_retries` doesn't allow" in each for each in values)
+    assert len(os.listdir(marks)) == count + (lost if tries else 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable
 
@@ -56,3 +57,24 @@ def test_what_runs_on_a_node_that_dies_runs_again_elsewhere(
     book.over(cell)
     assert book.value("wb.get(x)") == repr(list(range(count)))
     assert NODES == 3
+
+
+def test_what_may_not_run_again_says_that_its_node_has_died(
+    book: Book, cluster: Cluster, gates: Callable[[], Gate]
+) -> None:
+    gate = gates()
+    count = book.system.workers
+    cell = book.ok(f"%%remote --retries 0 -n {count}\nprint('began')\n{gate.wait}\nx = index")
+    book.until(lambda: len(re.findall("began", cell.text())) >= count)
+    cluster.ask("kill_node")
+    gate.open(2 * count)
+    assert "failed" in book.over(cell)
+    assert len(re.findall("began", cell.text())) == count
+    book.ok("""
+        def found(ref):
+            try: return str(wb.get(ref))
+            except wb.exceptions.WorkerCrashedError as error: return type(error).__name__
+        values = [found(ref) for ref in x]
+    """)
+    values = ast.literal_eval(book.value("values"))
+    assert values.count("WorkerCrashedError") == count // NODES, values

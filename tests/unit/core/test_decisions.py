@@ -199,6 +199,19 @@ def test_a_crash_is_the_running_tasks_and_that_of_those_before_it(stage: Make) -
     assert told(driver) == {tasks[1]: b"!crashed", tasks[2]: b"!crashed"}
 
 
+@pytest.mark.parametrize("retries", [0, 1])
+def test_what_a_dead_worker_had_not_sent_is_shown_before_its_end(stage: Make, retries: int) -> None:
+    s = stage(workers=1)
+    driver, worker = s.driver(), s.worker()
+    task = driver.submit(s.function(driver), (), (), retries=retries, origin=7)[0]
+    s.turn()
+    unsent = ((task, "stdout", b"so far\n"), (task + 1, "stdout", b"of no task\n"))
+    s.post(0, WorkerExited(worker.worker, -9, "", task, unsent=unsent))
+    sent = [i.message for i in of(do.Send, s.turn()) if i.to == driver.number]
+    assert sent[0] == ev.Output(task, "stdout", b"so far\n", 7, 1)
+    assert len(sent) == 1 + (not retries)  # and that it failed
+
+
 def test_tasks_that_wait_for_tasks_do_not_fill_the_machine(stage: Make) -> None:
     s = stage(workers=1)
     driver = s.driver()

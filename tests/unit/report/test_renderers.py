@@ -19,10 +19,17 @@ from matplotlib.figure import Figure
 from tests.unit.report.test_facts import everything, with_actor
 from tests.unit.widgets.snapshots import MB, an_object, elsewhere
 from workbench.cli.sessions import SESSIONS, Seen
-from workbench.core.snapshot import Account, ObjectDescription, ObjectRecord, PinRecord, Snapshot
+from workbench.core.snapshot import (
+    Account,
+    JobRecord,
+    ObjectDescription,
+    ObjectRecord,
+    PinRecord,
+    Snapshot,
+)
 from workbench.engines.base import Abilities
 from workbench.plots import charts
-from workbench.report import cards, facts, json, page, reasons, text, why
+from workbench.report import cards, facts, job_status, json, page, reasons, text, why
 from workbench.report.facts import Held
 from workbench.report.format import NO_FIGURE, UNKNOWN, human_age, human_count, joined
 from workbench.report.html import Still
@@ -301,7 +308,25 @@ def test_the_account_of_an_object_has_the_same_phrases_as_its_record() -> None:
     assert said == [pin.text for pin in facts.pins_of(record, Processes(now))]
 
 
+def test_what_can_be_typed_is_code_below_a_line() -> None:
+    said = job_status.of_record(JobRecord(7, 1, "training", "running", 1.0, 0, 0, (), False))
+    assert "`%workbench jobs training` shows" in str(said)
+    assert "<code>%workbench jobs training</code> shows" in said._repr_html_()
+
+
 # -- sessions --------------------------------------------------------------------------------------
+
+
+def test_a_card_says_why_it_lists_fewer_objects_than_there_are() -> None:
+    now = local()
+    named = sum(1 for record in now.objects if record.names)
+    card = dict(cards.of_snapshot(msgspec.structs.replace(now, count=49)).lines)
+    assert "in 49 objects" in card["store"]
+    assert card["listed"] == f"{named} of 49 objects, those that have a name; `%objects` lists all"
+    for count in (named, 0):  # all are listed
+        assert "listed" not in dict(
+            cards.of_snapshot(msgspec.structs.replace(now, count=count)).lines
+        )
 
 
 def test_the_status_a_card_and_ps_tell_one_session() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 import sqlite3
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from tests.unit.serialization.samples import LOCK, Holder, Pair, Slotted, by_val
 from workbench.errors import SerializationError
 from workbench.serialization import codec
 from workbench.serialization.inspection import inspect
+from workbench.serialization.registry import Custom
 from workbench.serialization.tracing import MOST_DEPTH
 
 
@@ -145,6 +147,57 @@ def test_a_very_deep_object_is_named_not_crashed_on() -> None:
     assert f"more than {MOST_DEPTH} objects deep" in failure.why
     while deep:  # a list in a list in a list ... is also deep to take apart
         deep = deep[0]
+
+
+class Chained:
+    """Is made again from another one, which is made anew each time."""
+
+    def __reduce__(self) -> Any:
+        return Chained, (Chained(),)
+
+
+class Mirrored:
+    """Is made again from itself."""
+
+    def __reduce__(self) -> Any:
+        return list, ((self,),)
+
+
+def _returning(returned: Any) -> dict[type, Any]:
+    return {Holder: Custom(Holder, returned, lambda data: data)}
+
+
+@pytest.mark.parametrize(
+    ("value", "reducers", "says"),
+    [
+        (Holder(), _returning(lambda obj: obj), r"registered for Holder returns contains the H"),
+        (Holder(), _returning(lambda obj: {"in": [obj]}), "contains the Holder itself"),
+        (Holder(), _returning(lambda obj: [Holder()]), "contains another Holder"),
+        (Mirrored(), {}, r"Mirrored.__reduce__ returns contains the Mirrored itself"),
+    ],
+)
+def test_what_is_made_from_itself_is_told_so(value: Any, reducers: Any, says: str) -> None:
+    """The true cause: nothing is deep here, and nothing could be flattened."""
+    _, (failure,) = inspect({"a": [1, value]}, reducers, "obj")
+    assert failure.path == "obj['a'][1]"
+    assert re.search(says, failure.why)
+    assert "objects deep" not in str(failure)
+    assert "made from" in failure.advice
+    with pytest.raises(SerializationError, match=says):
+        codec.serialize(value, reducers)
+
+
+def test_a_class_that_makes_others_of_itself_is_said_to_be_deep() -> None:
+    """It could be a chain that ends."""
+    _, (failure,) = inspect(Chained(), {}, "obj")
+    assert f"more than {MOST_DEPTH} objects deep" in failure.why
+
+
+def test_a_chain_with_a_serializer_that_ends_is_fine() -> None:
+    chain = None
+    for _ in range(20):
+        chain = Holder(next=chain)
+    assert inspect(chain, _returning(lambda obj: [obj.next]), "chain").ok
 
 
 def test_registered_types_are_asked_for_their_reducer() -> None:

@@ -19,9 +19,6 @@ WORDS: Words = {
     "In the cell right above this check, write `%put --replace futures`.": (
         "在这个检查上面的单元格里写 `%put --replace futures`。"
     ),
-    "The store has no `futures` any more; only your kernel may have.": (
-        "存储里已经没有 `futures` 了，最多只有你的内核里还有。"
-    ),
     "Your kernel has no variable `futures` any more.": "你的内核里已经没有变量 `futures` 了。",
     "`futures` is a ref: it takes no memory, but it isn't the numbers either.": (
         "`futures` 现在是一个引用：它不占内存，但也不是那些数。"
@@ -44,9 +41,6 @@ WORDS: Words = {
         "在这个检查上面的单元格里，先写 `mine = futures.copy()`，再把它下面各行的 `futures` "
         "都换成 `mine`。"
     ),
-    "`mean_worth` is there, but no cell on a worker has made it.": (
-        "`mean_worth` 已经有了，但它不是由工作进程上的单元格算出来的。"
-    ),
     "The first row of the store's `futures` is halved. Run the notebook's second cell and "
     "`%put futures` to have it back.": (
         "存储里 `futures` 的第一行已经减半了。请重新运行本笔记本的第二个代码单元格和 "
@@ -54,6 +48,13 @@ WORDS: Words = {
     ),
     "`mean_worth` is {found:.0f}, as if the first month wasn't bad.": (
         "`mean_worth` 是 {found:.0f}，看起来第一个月并没有变差。"
+    ),
+    "`mean_worth` is {found:.0f}: the first month was halved {times} times. The `futures` of your "
+    "notebook are the halved ones, since a cell on a worker has assigned that name. `%get futures` "
+    "brings the stored ones back; then run the cell above once more.": (
+        "`mean_worth` 是 {found:.0f}：第一个月被减半了 {times} 次。工作进程上的单元格给 `futures` "
+        "赋过值，所以你的笔记本里的 `futures` 已经是减半后的。`%get futures` 会取回存储里的那一份，"
+        "然后请把上面的单元格再运行一次。"
     ),
     "`mean_worth` is {found:.0f}; half of {whole:.0f} was to come out.": (
         "`mean_worth` 是 {found:.0f}，而结果应当是 {whole:.0f} 的一半。"
@@ -71,7 +72,6 @@ WORDS: Words = {
     "In the cell right above this check, write `%put plan`.": (
         "在这个检查上面的单元格里写 `%put plan`。"
     ),
-    "The store has no `plan`.": "存储里没有 `plan`。",
     "Your own `plan` is the old one again.": "你自己的 `plan` 又变回旧的了。",
     "The store's `plan` has {stored} months, and yours has {months}.": (
         "存储里的 `plan` 是 {stored} 个月，你的是 {months} 个月。"
@@ -89,7 +89,6 @@ WORDS: Words = {
     "In the cell right above this check, put `months = np.array(months)` above `%put months`.": (
         "在这个检查上面的单元格里，把 `months = np.array(months)` 写在 `%put months` 上面。"
     ),
-    "The store has no `months`.": "存储里没有 `months`。",
     "The store's `months` is a list: each reading builds {count} new objects.": (
         "存储里的 `months` 是列表：每读一次都要新建 {count} 个对象。"
     ),

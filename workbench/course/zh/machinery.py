@@ -16,6 +16,7 @@ WORDS: Words = {
     "Measured: {answer}.": "实测：{answer}。",
     "Put these in an order: {choices}.": "请把这几项排好顺序：{choices}。",
     "The guess is one of these: {choices}.{meant}": "请从这些词里选一个：{choices}。{meant}",
+    " Did you mean {word}?": "你是想写 {word} 吗？",
     "The guess is a number, as 2.5 is.": "请猜一个数，例如 2.5。",
     "The guess is True or False.": "请猜 True 或 False。",
     "shared": "shared（共享）",
@@ -56,7 +57,9 @@ WORDS: Words = {
     "No session runs. Start one by `%workbench start`, and run the cells again.": (
         "没有正在运行的会话。`%workbench start` 会启动一个，然后请重新运行本笔记本的单元格。"
     ),
-    "The cell above waits for you.": "上面的单元格等你来填写。",
+    "There is no variable `{name}`: its cell hasn't made it yet, or it was deleted since.": (
+        "没有变量 `{name}`：它的单元格还没有创建它，或者它后来被删掉了。"
+    ),
     "`{name}` has no value yet: its cell waits for you.": (
         "`{name}` 还没有值：对应的单元格等你来填写。"
     ),
@@ -71,6 +74,14 @@ WORDS: Words = {
     ),
     "The cell that makes `{name}` is still running: ask again when it is done.": (
         "计算 `{name}` 的单元格还在运行：等它运行完再检查。"
+    ),
+    "No background cell has assigned `{name}`.": "没有哪个后台单元格给 `{name}` 赋过值。",
+    "The store has no `{name}`: `%put {name}` stores it.": (
+        "存储里没有 `{name}`：运行 `%put {name}` 就能存进去。"
+    ),
+    "`{name}` isn't ready yet: ask again.": "`{name}` 还没有准备好：请过一会儿再检查。",
+    "`{name}` is the id of no object that was here: run the cells above again.": (
+        "这里没有过 id 为 `{name}` 的对象：请重新运行上面的单元格。"
     ),
     "`{name}` has another shape than asked for ({kind}: {error}).": (
         "`{name}` 的形式与要求的不同（{kind}: {error}）。"

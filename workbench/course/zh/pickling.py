@@ -74,6 +74,16 @@ WORDS: Words = {
         "现在 `logbook` 可以序列化了，但还没有存进去。"
     ),
     "`{path}` can't be pickled: {why}.": "`{path}` 无法序列化：{why}。",
+    "Your `logbook` would come back with all {all} notes. The stored one is an older one, with "
+    "{count}: `%put logbook` stores yours.": (
+        "你现在的 `logbook` 取回来会有全部 {all} 条记录。存储里的是旧的，只有 {count} 条：运行 "
+        "`%put logbook` 存入新的。"
+    ),
+    "Your `logbook` can be pickled and built again. The stored one is an older one, which can't: "
+    "`%put logbook` stores yours.": (
+        "你现在的 `logbook` 可以序列化，也可以重新创建。存储里的是旧的，无法重新创建：运行 "
+        "`%put logbook` 存入新的。"
+    ),
     "`logbook` is in the store, but can't be built again: {error}": (
         "`logbook` 已经存进去了，但无法重新创建：{error}"
     ),
@@ -97,7 +107,6 @@ WORDS: Words = {
         "在这个检查上方的单元格里，`packed` 中写 `return str(database)`，`unpacked` 中写 `return "
         "sqlite3.connect(data)`。"
     ),
-    "The store has no `signs`: `%put signs`.": "存储里没有 `signs`：请运行 `%put signs`。",
     "What comes back is {value}, no connection.": "取回来的是 {value}，不是数据库连接。",
     "What comes back is the notebook's own connection; a worker has none.": (
         "取回来的是笔记本自己的连接，而工作进程并没有它。"
@@ -127,7 +136,6 @@ WORDS: Words = {
         " `Recorder, (self.recorder.notes,)`；然后在 `%put parcel` 上面写 `parcel = "
         "Parcel(recorder)`。"
     ),
-    "The store has no `parcel`: `%put parcel`.": "存储里没有 `parcel`：请运行 `%put parcel`。",
     "The store's `parcel` is still `...`: the last `%put parcel` failed, or didn't run.": (
         "存储里的 `parcel` 还是 `...`：上一次 `%put parcel` 失败了，或者没有运行。"
     ),

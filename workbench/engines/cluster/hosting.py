@@ -6,6 +6,7 @@ values through a `Packer`, and objects come from the system, by the engine of th
 
 from __future__ import annotations
 
+import functools
 import inspect
 import itertools
 import threading
@@ -17,7 +18,7 @@ from typing import Any, Protocol
 import msgspec
 
 from workbench.api.actors import CREATION, Blueprint
-from workbench.client.arguments import SLOTTED, fill_slots, parameters_of, slot_names
+from workbench.client.arguments import SLOTTED, parameters_of, ref_names, with_values
 from workbench.core.events import ID_BITS
 from workbench.engines.cluster.backend import BEGAN, ENDED, Native, StoredValue, TaskEnd
 from workbench.engines.cluster.channel import ChannelLink
@@ -67,8 +68,15 @@ class Opener(Protocol):
         """So many were registered by now."""
 
 
+@functools.cache
+def _process_state() -> ProcessState:
+    """This process's, whatever sessions it serves, one after the other: of two, the second would
+    take what tasks of the first have changed for what was there."""
+    return ProcessState()
+
+
 class Hosting:
-    """See the module. Made in the main thread, once a process.
+    """See the module. Made in the main thread, once for each session that the process serves.
 
     ``finish`` is `OutputQueue.finish`. ``begins`` and ``ends`` are told of each task, so that
     others can find who runs it.
@@ -90,7 +98,7 @@ class Hosting:
         self._begins = begins
         self._ends = ends
         self._reloader = Reloader(False)
-        self._state: ProcessState | None = ProcessState()
+        self._state: ProcessState | None = _process_state()
         self._functions: dict[int, Any] = {}
         self._instance: Any = None
         self._cls: type = object
@@ -98,9 +106,15 @@ class Hosting:
         self.stopped: set[int] = set()  # by a person, not by their timeout
         self.work = link.work
         self.actor = 0
+        self.called = ""
         self.namespace = ""
         self.is_restarted = False
         self.leaves = False
+
+    @property
+    def cls(self) -> type:
+        """Of the actor that lives here."""
+        return self._cls
 
     @property
     def variables(self) -> dict[str, Any]:
@@ -291,7 +305,7 @@ class Hosting:
         building.submitter, building.origin = submitter, (submitter, head.task)
         if head.method == CREATION:
             blueprint: Blueprint = self._function(head, keep)
-            self.actor, self._cls = head.actor, blueprint.cls
+            self.actor, self._cls, self.called = head.actor, blueprint.cls, head.called
             self.namespace = head.spec.namespace if head.spec is not None else ""
             function: Any = self._make
         elif head.method:
@@ -329,12 +343,11 @@ class Hosting:
             packed = codec.deserialize_inline(head.args, where=_ARGUMENTS)
         if not ids:
             return packed
-        names = slot_names(packed, parameters)
+        names = ref_names(packed, parameters)
         values = [
-            opener.open(id, dep, name=names.get(n, ""))
-            for n, (id, dep) in enumerate(zip(ids, deps, strict=True))
+            opener.open(id, dep, name=name) for id, dep, name in zip(ids, deps, names, strict=True)
         ]
-        return fill_slots(packed, values)
+        return with_values(packed, values)
 
     # -- what comes of it ------------------------------------------------------------------------
 

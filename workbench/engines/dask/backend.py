@@ -23,7 +23,7 @@ def connect(
 
     SessionError if nobody answers there, or the workers can't have us.
     """
-    client = target if target is not None else _client(config.address)
+    client = target if target is not None else _client(config)
     try:
         backend = joined(client, config.session, close_client=target is None)
         engine = ClusterEngine(
@@ -37,11 +37,21 @@ def connect(
     return engine
 
 
-def _client(address: str) -> Any:
+def _client(config: Config) -> Any:
+    """One of the cluster at the address; without one of a cluster of our own, in this process.
+
+    Tasks run in children of a worker in any case. A worker that is a process of its own would
+    import a script that has no `if __name__ == "__main__"` again, and with it start another.
+    """
     from distributed import Client
 
+    address = config.address
     if not address or address == "local":
-        return Client(set_as_default=False, dashboard_address=None)
+        return Client(
+            processes=False, protocol="tcp://", n_workers=1, threads_per_worker=config.workers,
+            memory_limit=0, dashboard_address=None, scheduler_kwargs={"dashboard_address": ":0"},
+            set_as_default=False,
+        )  # fmt: skip
     try:
         return Client(address, timeout=PATIENCE, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:

@@ -16,6 +16,7 @@ import msgspec
 
 from workbench.engines.cluster.backend import TaskEnd
 from workbench.engines.dask.packed import Bundle, DaskRef, PackedValue
+from workbench.engines.dask.topics import PUT
 from workbench.errors import ObjectLostError, WorkbenchError
 
 Callback = Callable[["KeyHold"], None]
@@ -78,8 +79,7 @@ class Holds:
             if future.status == "finished":
                 self.settle(hold)
             else:
-                text = f"Dask has lost {hold.key!r} ({future.status})."
-                self.settle(hold, ObjectLostError(text))
+                self.settle(hold, lost(hold.key))
 
         hold.future.add_done_callback(over)
 
@@ -104,6 +104,13 @@ class Holds:
         hold = self._holds.get(key)
         if hold is not None:
             self.settle(hold, error)
+
+    def lost(self, key: str) -> None:
+        """Nobody has its value any more, and nobody makes it again."""
+        hold = self._holds.get(key)
+        if hold is not None and hold.bundle is None:
+            hold.error = lost(key)
+            self.settle(hold, hold.error)
 
     def settle(self, hold: KeyHold, error: WorkbenchError | None = None) -> None:
         """It is there, or never will be."""
@@ -145,6 +152,19 @@ class Holds:
                     return False
                 self._changed.wait(left)
         return True
+
+
+def lost(key: str) -> ObjectLostError:
+    """Of what somebody here holds."""
+    name = key.rpartition("-")[0]
+    if name == PUT:
+        return ObjectLostError(
+            "A stored value is gone with the Dask worker that had it. Store it again."
+        )
+    return ObjectLostError(
+        f"The result of `{name}` is gone with the Dask worker that had it, and `max_retries` "
+        "doesn't allow to run it again. Submit it again, or allow more tries."
+    )
 
 
 def refs(hold: KeyHold, count: int) -> list[DaskRef]:

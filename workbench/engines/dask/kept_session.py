@@ -85,6 +85,12 @@ class ClusterSession:
         for number in list(self.processes):
             self.tell(number, message)
 
+    def let_go(self) -> None:
+        """It is over: of what it kept, it wants nothing any more."""
+        found = self._scheduler.clients.get(self.client)
+        if found is not None:
+            release(self._scheduler, [each.key for each in found.wants_what], self.client)
+
 
 class QuestionUnpickler(pickle.Unpickler):
     """Has each native keep its key."""

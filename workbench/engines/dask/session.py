@@ -25,16 +25,15 @@ from workbench.engines.dask.abilities import CAN
 from workbench.engines.dask.calls import HeadCall, encode_call, run_head
 from workbench.engines.dask.channel import ActorShape
 from workbench.engines.dask.cluster_parts import parts_of
-from workbench.engines.dask.holds import Holds, KeyHold, keys_of, refs
+from workbench.engines.dask.holds import Holds, KeyHold, keys_of, lost, refs
 from workbench.engines.dask.link import SchedulerLink
 from workbench.engines.dask.node_store import this_process
 from workbench.engines.dask.packed import Bundle, DaskActor, DaskRef, form_of, pack
 from workbench.engines.dask.reading import RemoteReader
 from workbench.engines.dask.streams import ItemStream
-from workbench.engines.dask.topics import key_of, topic
+from workbench.engines.dask.topics import PUT, key_of, topic
 from workbench.errors import (
     ActorDiedError,
-    ObjectLostError,
     SessionError,
     TaskCancelledError,
     WorkbenchError,
@@ -72,7 +71,7 @@ class DaskBackend:
         self._lends = lends
         self._client = client
         self._link = SchedulerLink(client, session, lambda: self.ended)
-        self.ask, self.tell = self._link.ask, self._link.tell
+        self.ask, self.tell, self.explain = self._link.ask, self._link.tell, self._link.explain
         self._close_client = close_client
         self.address: str = client.scheduler.address
         self._audience = 0
@@ -103,7 +102,7 @@ class DaskBackend:
 
     def put(self, value: StoredValue, keep: bool) -> DaskRef:
         packed, fd = pack(value)
-        key = key_of(self.session, "put", secrets.randbits(64))
+        key = key_of(self.session, PUT, secrets.randbits(64))
         bundle = Bundle.of(key, b"", [packed], [fd] if fd >= 0 else [])
         near = [a for a in self._near if a in self._client.scheduler_info()["workers"]] or None
         try:
@@ -156,7 +155,8 @@ class DaskBackend:
                     self._bring([hold])
                 return
             (hold,) = absent.values()
-            hold.error = self._link.failed(error)
+            gone = getattr(hold.future, "status", "") in ("cancelled", "lost")
+            hold.error = lost(hold.key) if gone and self.ended is None else self._link.failed(error)
             return
         for hold, bundle in zip(absent.values(), bundles, strict=True):
             hold.bundle = bundle
@@ -193,10 +193,10 @@ class DaskBackend:
             hold.end = _decode_end(hold.bundle.end)
         callback(hold.end or hold.error or WorkerCrashedError("It has no end."))
 
-    def adopt(self, id: int, native: DaskRef, is_there: bool) -> None:
-        """The scheduler keeps the key for the keeper already."""
+    def outlive(self, natives: Sequence[DaskRef]) -> list[DaskRef]:
+        return list(natives)  # the scheduler keeps the keys of what the keeper keeps
 
-    def free(self, natives: Sequence[DaskRef]) -> None:
+    def free(self, ids: Sequence[int], natives: Sequence[DaskRef]) -> None:
         keys = dict.fromkeys(keys_of(natives))
         for key, actor, number, _ in list(self._keys.values()):
             if key in keys:
@@ -375,7 +375,10 @@ class DaskBackend:
         elif kind == "erred":
             self._never_ends(key, WorkerCrashedError(f"Dask gave the task up: {rest[0]}"))
         elif kind == "lost":
-            self._holds.failed(key, ObjectLostError(f"Nobody keeps {key!r} any more."))
+            self._holds.lost(key)
+            stream = self._streams.pop(key, None)
+            if stream is not None:
+                stream.ended()
         elif kind == "actor":
             self._actor_gone(key)
 

@@ -7,6 +7,9 @@ import re
 
 PREFIX = "workbench-"
 
+PUT = "put"
+"""With this begin keys of what was stored by `put`, and not made by a task."""
+
 
 def topic(session: str, audience: int) -> str:
     """The topic to which the scheduler sends what is for one driver."""

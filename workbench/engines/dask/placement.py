@@ -1,7 +1,8 @@
-"""No task waits at a worker of Dask's while another one has room: it is moved there. Runs on the
+"""Which worker of Dask's gets a task: none waits at one while another has room. Runs on the
 scheduler's event loop.
 
-Dask does so only for tasks of which it knows how long they take, and that cost little to move.
+Dask itself sends a task to where its data is, and moves it later only if it knows how long such
+take, and that it costs little to move.
 """
 
 from __future__ import annotations
@@ -15,13 +16,28 @@ SHORT = 0.02
 """Seconds that a task may wait: the short ones before it are over by then."""
 
 
-class Balance:
+class Placement:
     """Moves tasks by Dask's own messages: a worker gives up only what it hasn't begun."""
 
     def __init__(self, scheduler: Any) -> None:
         self._scheduler = scheduler
         self._asked: dict[str, str] = {}  # key → the worker that was asked to give it up
         self._is_due = False
+
+    def spread(self, task: Any) -> None:
+        """Have a new task go to a worker with room, if those that have its data have none.
+
+        What large data costs to move it costs once a node.
+        """
+        needs = task.dependencies
+        if not needs or task.worker_restrictions or any(not each.who_has for each in needs):
+            return
+        holders = set().union(*(each.who_has for each in needs))
+        if any(_load(ws) < 1 for ws in holders):
+            return
+        best = min(self._scheduler.running, key=_load, default=None)
+        if best is not None and _load(best) < min(map(_load, holders)):
+            task.worker_restrictions, task.loose_restrictions = {best.address}, True
 
     def changed(self) -> None:
         """A worker has got a task, or room for one."""
@@ -76,3 +92,8 @@ class Balance:
             and self._asked.get(task.key) != worker.address
             and id_of(task.key) is not None
         )
+
+
+def _load(worker: Any) -> float:
+    """How many tasks a worker of Dask's has for each of its threads, but those that lent theirs."""
+    return float((len(worker.processing) - len(worker.long_running)) / max(worker.nthreads, 1))

@@ -1,0 +1,122 @@
+"""When a poll spins before it sleeps. Clock, yields and messages are made up."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from types import SimpleNamespace
+
+import pytest
+
+from workbench.system import spin_poll
+from workbench.system.spin_poll import CONTESTED, LONGEST, SHORT_WAIT, SHORTEST, SPIN, SpinThenPoll
+
+READY = [(3, 1)]
+SOON = SPIN / 2
+
+
+class Machine:
+    """A message comes ``after`` seconds of waiting; a yield takes ``turn`` seconds."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.after = SOON
+        self.turn = 1e-6
+        self.yields = 0
+        self.due = 0.0
+
+    def sched_yield(self) -> None:
+        self.yields += 1
+        self.now += self.turn
+
+    def poll(self, timeout: float | None) -> list[tuple[int, int]]:
+        if timeout is None:
+            self.now = max(self.now, self.due)
+        return READY if self.now >= self.due else []
+
+    def wait(self, poll: SpinThenPoll) -> int:
+        """One wait for a message; how many yields it took."""
+        before, self.due = self.yields, self.now + self.after
+        assert poll(None) == READY
+        return self.yields - before
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    made = Machine()
+    monkeypatch.setattr(spin_poll, "time", SimpleNamespace(perf_counter=lambda: made.now))
+    monkeypatch.setattr(spin_poll, "os", made)
+    monkeypatch.setattr(spin_poll, "machine", SimpleNamespace(cpu_limits=lambda: (4, None)))
+    return made
+
+
+def test_it_spins_while_messages_follow_each_other(machine: Machine) -> None:
+    poll = SpinThenPoll(machine.poll)
+    assert not machine.wait(poll)  # the first wait tells that messages come soon
+    assert machine.wait(poll) > 10
+    machine.after = 1.0
+    assert machine.wait(poll) <= SPIN / machine.turn + 1  # in vain, and it says so
+    machine.after = SOON
+    assert not machine.wait(poll)
+    assert machine.wait(poll) > 10
+
+
+def test_where_others_want_the_core_it_sleeps(machine: Machine) -> None:
+    """A yield that takes long says so; it is tried again later, and ever more seldom."""
+    poll = SpinThenPoll(machine.poll)
+    machine.wait(poll)
+    machine.turn = 2 * CONTESTED
+    tried = []
+    until = machine.now + 100
+    while machine.now < until:
+        if machine.wait(poll):
+            tried.append(machine.now)
+        machine.now += SHORTEST / 10
+    pauses = [later - now for now, later in pairwise(tried)]
+    assert len(tried) < 15
+    assert pauses[0] >= SHORTEST
+    assert all(later >= now for now, later in pairwise(pauses[:5]))
+    assert pauses[-1] == pytest.approx(LONGEST, rel=0.1)
+
+
+def test_when_they_have_gone_it_spins_again(machine: Machine) -> None:
+    poll = SpinThenPoll(machine.poll)
+    machine.wait(poll)
+    machine.turn = 2 * CONTESTED
+    assert machine.wait(poll) == 1
+    machine.turn = 1e-6
+    assert not machine.wait(poll)
+    machine.now += 1.01 * SHORTEST
+    machine.wait(poll)
+    assert machine.wait(poll) > 10
+    assert machine.wait(poll) > 10
+
+
+def test_the_message_that_came_meanwhile_isnt_waited_for(machine: Machine) -> None:
+    poll = SpinThenPoll(machine.poll)
+    machine.wait(poll)
+    machine.turn = 2 * CONTESTED
+    started = machine.now
+    machine.wait(poll)
+    assert machine.now == started + machine.turn
+
+
+@pytest.mark.parametrize("limits", [(1, None), (8, 1.0), (8, 1.5)])
+def test_with_one_processor_it_never_spins(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, limits: tuple[int, float | None]
+) -> None:
+    """One by quota, too: a container of one processor on a large machine."""
+    monkeypatch.setattr(spin_poll, "machine", SimpleNamespace(cpu_limits=lambda: limits))
+    poll = SpinThenPoll(machine.poll)
+    machine.wait(poll)
+    machine.wait(poll)
+    assert not machine.yields
+    assert SOON < SHORT_WAIT
+
+
+def test_a_look_and_a_short_timeout_dont_spin(machine: Machine) -> None:
+    poll = SpinThenPoll(machine.poll)
+    machine.wait(poll)
+    machine.due = machine.now + 1.0
+    assert poll(0) == []
+    assert poll(SPIN / 2) == []
+    assert not machine.yields
