@@ -57,4 +57,6 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
+html_static_path = ["static"]
+html_css_files = ["outputs.css"]
 html_show_sourcelink = False

@@ -161,12 +161,13 @@ def test_lines_of_a_kernel_that_is_gone_come_to_their_end(lab: Lab, gate: Gates)
     expect(notebook.stop_button(2)).to_be_visible()
     notebook.restart()
     notebook.run(3)
-    went_on = "The kernel ended; the cell went on. `%workbench jobs cell 2` shows it."
+    went_on = "The kernel ended; the cell went on. %workbench jobs cell 2 shows it."
     expect(notebook.output(2)).to_contain_text(went_on)
     expect(notebook.stop_button(2)).to_have_count(0)
     training.let_on()
     expect(notebook.output(2)).to_contain_text(DONE)
-    expect(notebook.output(2)).to_contain_text("`%workbench jobs cell 2` shows all of it.")
+    expect(notebook.output(2)).to_contain_text("%workbench jobs cell 2 shows all of it.")
+    expect(notebook.output(2).locator("code:visible")).to_have_text("%workbench jobs cell 2")
 
 
 def test_an_interrupt_cancels_what_its_cell_waits_for(

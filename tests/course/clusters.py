@@ -18,8 +18,9 @@ ANSWERS = Answers(
     },
     wrong={
         "no_file": [
-            Wrong("highest = 7", "`highest` is int"),
-            Wrong("highest = [wb.put(1)] * 3", "`highest` is list"),
+            Wrong(HIGHEST.format("peak"), "makes `highest` has failed"),
+            Wrong("highest = 7", "`highest` is of type int"),
+            Wrong("highest = [wb.put(1)] * 3", "`highest` is of type list"),
             Wrong(HIGHEST.format("min"), "and the land has", "almost"),
         ],
         "line": [
@@ -30,10 +31,15 @@ ANSWERS = Answers(
                 "almost",
             ),
             Wrong("line = 'start'", "doesn't begin with"),
-            Wrong("line = '%workbench start'", "on this machine"),
-            Wrong("line = '%workbench start --engine ray'", "on ray"),
+            Wrong("line = '%workbench start'", "on this machine's own"),
+            Wrong("line = '%workbench start --engine ray'", "on Ray"),
             Wrong("line = '%workbench start --engine ray --address tcp://a:1'", "they differ"),
-            Wrong("line = '%workbench start --workers 4'", "--workers isn't needed"),
+            Wrong("line = '%workbench start --workers 4'", "`--workers` isn't needed here"),
+            Wrong("line = '%workbench start tcp://10.0.0.7:8786'", "stands alone"),
+            Wrong(
+                "line = '%workbench start --engine Dask --address tcp://10.0.0.7:8786'",
+                "There is no engine 'Dask'",
+            ),
             Wrong("line = '%workbench start --engine dask'", "at no address", "almost"),
         ],
     },

@@ -109,6 +109,25 @@ def slug(line: str) -> str:
     return re.sub(r"[^\w\- ]", "", line.lstrip("# ").lower()).replace(" ", "-")
 
 
+JARGON = {
+    r"in[ -]band|out[ -]of[ -]band|resident|warm|extents?": {"02-is-it-a-copy"},
+    "segments?": {"02-is-it-a-copy", "03-what-you-see"},  # a view has that word
+    "shall": set(),
+}
+"""Words, and the notebooks that say what they mean; where nobody does they aren't used."""
+
+
+@pytest.mark.parametrize("edition", [edition for edition in EDITIONS if "." not in edition])
+def test_jargon_is_explained_or_not_used(edition: str) -> None:
+    cells = notebooks.read(EDITIONS[edition][1]).cells
+    text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    module = EDITIONS[edition][0]
+    words = "\n".join([text, *templates(module)])
+    for pattern, explained in JARGON.items():
+        found = re.search(rf"\b({pattern})\b", words, re.IGNORECASE)
+        assert found is None or edition in explained, found
+
+
 # -- translations ------------------------------------------------------------------------------
 
 TRANSLATED = [edition for edition, (_, path) in EDITIONS.items() if "." in path.stem]
@@ -158,8 +177,10 @@ def test_a_translation_has_the_same_cells(edition: str) -> None:
 
 
 def _untold(source: str) -> str:
-    """Code without what a translation may say otherwise: comments, the reason, its own import."""
-    source = re.sub(r"(?m)^# .*$", "#", re.sub(r'why=("[^"\n]*"\s*)+', "why", source))
+    """Code without what a translation may say otherwise: comments, docstrings, the reason, its own
+    import."""
+    source = re.sub(r'why=("[^"\n]*"\s*)+', "why", re.sub(r'"""[^"]*"""', "", source))
+    source = re.sub(r"(?m)(^|  )# .*$", "#", source)
     return re.sub(r"from workbench\.course(\.\w+)? import", "from workbench.course import", source)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import html
+import os
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,9 +55,9 @@ def close_and_open(kernel: Kernel) -> None:
 
 @pytest.mark.parametrize("ends", [crash, restart, close_and_open])
 def test_a_new_kernel_finds_what_the_old_one_left(
-    notebook: Callable[[str], Kernel], gates: Callable[[], Gate], ends: Callable[[Kernel], None]
+    notebook: Callable[..., Kernel], gates: Callable[[], Gate], ends: Callable[[Kernel], None]
 ) -> None:
-    kernel = notebook("analysis.ipynb")
+    kernel = notebook("analysis.ipynb", WORKBENCH_LINGER="1h")  # shut down, it would be seconds
     kernel.ok("%load_ext workbench\nimport workbench as wb\ndf = [1]\nmodel = {}")
     kernel.ok("%put df\n%put model\nunnamed = wb.put('unnamed')")
     kernel.ok(
@@ -115,6 +117,37 @@ def test_a_new_kernel_finds_what_the_old_one_left(
     kernel.ok("import workbench as wb")
     assert kernel.value("sorted(wb.api.engine().names())") == "['df', 'model', 'the_counter']"
     kernel.ok("%free df model the_counter")
+
+
+@pytest.mark.parametrize(("server", "ends", "final"), [
+    ("Jupyter", close_and_open, True),
+    ("Jupyter", restart, False),
+    ("VS Code", close_and_open, False),  # which says so when it restarts a kernel, too
+])  # fmt: skip
+def test_the_session_is_told_when_a_person_shuts_the_kernel_down(
+    notebook: Callable[..., Kernel],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    server: str,
+    ends: Callable[[Kernel], None],
+    final: bool,
+) -> None:
+    for name in [name for name in os.environ if name.startswith("VSCODE_")]:
+        monkeypatch.delenv(name)
+    said = tmp_path / "said"
+    kernel = notebook("shut.ipynb", **({"VSCODE_PID": "1"} if server == "VS Code" else {}))
+    kernel.ok("%load_ext workbench\nimport workbench as wb, atexit, pathlib")
+    kernel.ok(
+        "post = (engine := wb.api.engine()).connection.post\n"
+        "def note(bye):\n"
+        f"    pathlib.Path({str(said)!r}).write_text(str(bye.final))\n"
+        "    post(bye)\n"
+        "engine.connection.post = note"
+    )
+    ends(kernel)
+    assert (said.read_text() if said.exists() else "False") == str(final)
+    if not final:
+        assert "joined" in kernel.ok("%load_ext workbench").text()
 
 
 @pytest.mark.parametrize("ends", [crash, restart])

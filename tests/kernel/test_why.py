@@ -39,6 +39,8 @@ def test_why_takes_a_variable_that_shows_a_freed_object(lab: Kernel) -> None:
     assert "frame['df']" in lab.ok("%why frame").results()[0]
     lab.ok("nothing = [1, 2]")
     assert "has nothing of the store" in lab.run("%why nothing").failure
+    lab.ok("moth = '123456789abcdef0'")
+    assert "`$moth` puts that into the line" in lab.run("%why moth").failure
     assert "no variable, name or id" in lab.run("%why blcks").failure
     assert "Did you mean 'blocks'" in lab.run("%why blcks").failure
     assert "ObjectLostError" in lab.run("%why 123456789abcdef0").failure

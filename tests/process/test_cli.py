@@ -91,7 +91,10 @@ def test_ps_shows_who_uses_a_session_and_what_it_takes(
 
 def test_ps_without_a_session(shell: Shell, runtime: str) -> None:
     assert printed(shell("ps", "--json"))["sessions"] == []
-    assert shell("ps").stdout == f"No session is running (in {runtime}).\n"
+    said = shell("ps").stdout
+    assert said.startswith(f"No session is running on this machine (in {runtime}). ")
+    assert "Ray or Dask" in said
+    assert "%workbench start --engine" in said
 
 
 def test_a_killed_session_is_not_one(shell: Shell, processes: Processes) -> None:
@@ -371,7 +374,7 @@ def test_an_unknown_session(
     verb, *rest = command
     done = shell(verb, name, *rest)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"workbench: No session {name!r} is running. ")
+    assert done.stderr.startswith(f"workbench: No session {name!r} is running on this machine. ")
     assert name_of(session) in done.stderr
 
 
@@ -497,7 +500,7 @@ def test_doctor_joins_nobodys_session(session: Engine, shell: Shell) -> None:
     before = session.snapshot().objects
     done = shell("doctor", WORKBENCH_SESSION=name_of(session), JPY_SESSION_NAME="a.ipynb")
     assert done.returncode == 0
-    assert done.stdout.endswith("Workbench works here.\n")
+    assert done.stdout.endswith("Workbench works on this machine.\n")
     assert "none of the self-test's 5 processes listened" in done.stdout  # it had its own
     assert [line.split("  ")[0] for line in done.stdout.splitlines()[1:-1]] == CHECKS
     assert session.snapshot().objects == before

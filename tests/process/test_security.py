@@ -21,6 +21,7 @@ import workbench as wb
 from tests.process.gates import Gate
 from tests.process.processes import Processes
 from tests.process.scripts import Script
+from workbench.cli import admin
 from workbench.engines.base import Engine
 from workbench.errors import SessionError
 
@@ -149,7 +150,8 @@ def test_another_user_neither_sees_nor_joins_nor_stops_a_session(
     try:
         asked = script(AS_SOMEBODY, str(theirs), NOBODY, json.dumps([["ps"], ["stop", name]]))
         asked.line()
-        assert json.loads(asked.line()) == [0, f"No session is running (in {theirs}).\n", ""]
+        none = f"No session is running on this machine (in {theirs}). {admin.ELSEWHERE}\n"
+        assert json.loads(asked.line()) == [0, none, ""]
         status, output, errors = json.loads(asked.line())
         assert (status, output) == (1, "")
         assert "There are: none" in errors

@@ -200,3 +200,19 @@ def test_an_id_is_enough_also_a_part_of_it(session: Engine) -> None:
     wb.free(other.hex())
     with pytest.raises(ObjectFreedError):
         wb.get(other)
+
+
+def test_what_a_function_took_along_is_inside_that(session: Engine) -> None:
+    """What the session itself keeps for it, here and in workers, is no reason of its own."""
+    ref = wb.put(np.arange(1 << 17), name="taken along")
+    array = wb.get(ref)
+    uses = wb.remote(lambda: int(array[1]))
+    assert wb.get(uses.remote()) == 1
+    del ref
+    texts = told("taken along")
+    assert not [text for text in texts if "just now" in text], texts
+    (inside,) = [text for text in texts if text.startswith("inside function")]
+    (reason,) = [r for r in wb.why("taken along").reasons if r.text == inside]
+    function = reason.action.split("%why ")[1].partition("`")[0]
+    assert any("`uses`" in text for text in told(function)), told(function)
+    wb.free("taken along")

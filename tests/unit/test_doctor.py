@@ -123,6 +123,14 @@ def both_writable(made: segment.Descriptors) -> segment.Descriptors:
     return segment.Descriptors(made.writable, os.dup(made.writable), made.size)
 
 
+def test_of_a_cluster_it_says_that_it_checks_this_machine() -> None:
+    finding = doctor.settings(Config(engine="ray"))
+    assert finding.state == "note"
+    assert "Ray, which isn't checked" in finding.found
+    assert "this machine alone" in finding.advice
+    assert doctor.settings(Config()).state == "ok"
+
+
 def test_a_process_that_listens(monkeypatch: pytest.MonkeyPatch) -> None:
     finding = doctor.access({"ports": {"7": [8080]}, "processes": [6, 7]})
     assert finding.state == "problem"

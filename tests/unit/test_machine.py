@@ -64,28 +64,37 @@ def meminfo(total: int, available: int) -> dict[str, str]:
     return {"proc/meminfo": text}
 
 
-def group(version: int, limit: str, used: int, inactive: int) -> dict[str, str]:
+def group(version: int, limit: str, used: int, **stat: int) -> dict[str, str]:
+    """``stat``: fields of memory.stat, by their names in version 2."""
     if version == 2:
-        names, field = ("memory.max", "memory.current"), "inactive_file"
+        names, fields = ("memory.max", "memory.current"), stat
         directory, files = "sys/fs/cgroup/user/pod", V2
     else:
-        names, field = ("memory.limit_in_bytes", "memory.usage_in_bytes"), "total_inactive_file"
+        names = "memory.limit_in_bytes", "memory.usage_in_bytes"
+        fields = {f"total_{V1_FIELDS.get(name, name)}": value for name, value in stat.items()}
+        fields |= {"active_file": 7, "inactive_file": 7}  # without the groups below it
         directory, files = "sys/fs/cgroup/memory/docker/abc", V1
     return {
         **files,
         f"{directory}/{names[0]}": limit,
         f"{directory}/{names[1]}": str(used),
-        f"{directory}/memory.stat": f"cache 5\n{field} {inactive}\nactive_file 7\n",
+        f"{directory}/memory.stat": "".join(f"{k} {v}\n" for k, v in fields.items()),
     }
+
+
+V1_FIELDS = {"file_mapped": "mapped_file", "file_dirty": "dirty", "file_writeback": "writeback"}
 
 
 LEFT = [
     (meminfo(16 * GIB, 9 * GIB), (9 * GIB, 16 * GIB)),
-    ({**meminfo(16 * GIB, 9 * GIB), **group(2, str(4 * GIB), 3 * GIB, GIB)}, (2 * GIB, 4 * GIB)),
-    ({**meminfo(16 * GIB, 9 * GIB), **group(1, str(4 * GIB), 3 * GIB, 0)}, (GIB, 4 * GIB)),
-    ({**meminfo(16 * GIB, GIB), **group(2, str(4 * GIB), 0, 0)}, (GIB, 16 * GIB)),
-    ({**meminfo(16 * GIB, GIB), **group(2, "max", 0, 0)}, (GIB, 16 * GIB)),
-    ({**meminfo(16 * GIB, GIB), **group(1, str(GIB), 2 * GIB, 0)}, (0, GIB)),
+    (
+        {**meminfo(16 * GIB, 9 * GIB), **group(2, str(4 * GIB), 3 * GIB, inactive_file=GIB)},
+        (2 * GIB, 4 * GIB),
+    ),
+    ({**meminfo(16 * GIB, 9 * GIB), **group(1, str(4 * GIB), 3 * GIB)}, (GIB, 4 * GIB)),
+    ({**meminfo(16 * GIB, GIB), **group(2, str(4 * GIB), 0)}, (GIB, 16 * GIB)),
+    ({**meminfo(16 * GIB, GIB), **group(2, "max", 0)}, (GIB, 16 * GIB)),
+    ({**meminfo(16 * GIB, GIB), **group(1, str(GIB), 2 * GIB)}, (0, GIB)),
     ({"proc/meminfo": ""}, (machine.UNLIMITED, machine.UNLIMITED)),
 ]
 
@@ -97,6 +106,42 @@ def test_the_gauge_shows_whatever_has_least_left(
     gauge = machine.MemoryGauge(kernel_files(tmp_path, files))
     assert gauge.read() == left
     assert gauge.container == any("cgroup" in name for name in files if left[1] <= 4 * GIB)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize(
+    ("stat", "reclaimable"),
+    [
+        ({"active_file": 62, "inactive_file": 91}, 153),  # also what was read again and again
+        ({"active_file": 62, "inactive_file": 91, "file_mapped": 20}, 133),  # programs stay,
+        ({"active_file": 20, "inactive_file": 20, "file_mapped": 90}, 20),  # and half at most
+        ({"inactive_file": 40, "file_dirty": 10, "file_writeback": 5}, 25),  # still to be written
+        ({"inactive_file": 10, "file_dirty": 30}, 0),  # dirty shared memory among it, perhaps
+        ({"shmem": 90, "anon": 90, "unevictable": 9}, 0),
+        ({"inactive_file": 7000, "active_file": 7000}, 4096),  # read at two moments: never more
+    ],
+)
+def test_file_cache_that_can_go_is_available(
+    tmp_path: Path, version: int, stat: dict[str, int], reclaimable: int
+) -> None:
+    MIB = 1 << 20
+    inside = group(version, str(4096 * MIB), 3 * GIB, **{k: v * MIB for k, v in stat.items()})
+    root = kernel_files(tmp_path, meminfo(16 * GIB, 9 * GIB) | inside)
+    available = min(1024 + reclaimable, 4096)
+    assert machine.MemoryGauge(root).read() == (available * MIB, 4 * GIB)
+
+
+def test_half_of_the_kernels_own_caches_can_go(tmp_path: Path) -> None:
+    inside = group(2, str(4 * GIB), 3 * GIB, slab_reclaimable=1 << 20)
+    root = kernel_files(tmp_path, meminfo(16 * GIB, 9 * GIB) | inside)
+    assert machine.MemoryGauge(root).read() == (GIB + (1 << 19), 4 * GIB)
+
+
+def test_a_limit_above_which_everybody_waits_is_a_limit_too(tmp_path: Path) -> None:
+    inside = group(2, str(4 * GIB), GIB) | {"sys/fs/cgroup/user/pod/memory.high": str(3 * GIB)}
+    root = kernel_files(tmp_path, meminfo(16 * GIB, 9 * GIB) | inside)
+    assert machine.MemoryGauge(root).read() == (2 * GIB, 3 * GIB)
+    assert machine.memory_limits({}, root)["cgroup v2"] == 3 * GIB
 
 
 def test_what_a_process_has_to_itself_grows_with_what_it_takes() -> None:

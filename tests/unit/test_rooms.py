@@ -39,7 +39,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "client": (
         NEUTRAL
         | {"core", "wire", "memory", "serialization", "report.facts"}
-        | {"engines.base", "engines.lending_future", "engines.tally"},
+        | {"engines.base", "engines.lending_future", "engines.presentation", "engines.tally"},
         {"numpy"},
     ),
     "server": (

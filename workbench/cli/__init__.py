@@ -71,7 +71,9 @@ def command_parser() -> ArgumentParser:
             super().error(f"{message}.{of_arguments(self, self._words, message)}")
 
     parser = Parser(
-        prog="workbench", description="Sessions of Workbench on this machine, those of this user."
+        prog="workbench",
+        description="Sessions of Workbench on this machine, those of this user. Sessions on Ray or "
+        "Dask are told of in their notebooks: `%%workbench`, `%%objects`, `%%why`.",
     )
     parser.add_argument("--version", action="version", version=f"workbench {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
@@ -81,7 +83,7 @@ def command_parser() -> ArgumentParser:
         added.add_argument("--json", action="store_true", help="print one JSON document")
         return added
 
-    command("ps", "List the sessions that run, who uses them, and what they take.")
+    command("ps", "List this machine's sessions, who uses them, and what they take.")
 
     objects = command("objects", "List what a session's store has.")
     objects.add_argument("session", metavar="SESSION")

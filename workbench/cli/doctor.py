@@ -19,6 +19,7 @@ from workbench import __version__
 from workbench import config as config_module
 from workbench.cli import admin, show
 from workbench.config import Config
+from workbench.engines.choice import NAMES
 from workbench.engines.local import runtime_directory
 from workbench.errors import SessionError, WorkbenchError
 from workbench.memory import segment
@@ -65,7 +66,7 @@ def run(as_json: bool) -> int:
         rows = tuple((f.check, f.state, f.found, f.advice) for f in findings)
         show.table(Table(("check", "state", "found", "what to do"), rows))
         many = f"{problems} problems" if problems > 1 else "One problem"
-        print(f"{many}: see above." if problems else "Workbench works here.")
+        print(f"{many}: see above." if problems else "Workbench works on this machine.")
     return int(bool(problems))
 
 
@@ -77,7 +78,7 @@ def examine() -> Iterator[Finding]:
         yield Finding("settings", PROBLEM, str(error), "Correct it, or take it away.")
         config = Config()
     else:
-        yield Finding("settings", OK, "they can be used")
+        yield settings(config)
     for name, check in CHECKS.items():
         try:
             yield check(config)
@@ -101,6 +102,16 @@ def versions() -> Finding:
     if found[NOTEBOOKS] == "none":
         return Finding("versions", NOTE, text, f"For notebooks: `pip install {NOTEBOOKS}`.", found)
     return Finding("versions", OK, text, data=found)
+
+
+def settings(config: Config) -> Finding:
+    if config.engine == "local":
+        return Finding("settings", OK, "they can be used")
+    name = NAMES[config.engine]
+    return Finding(
+        "settings", NOTE, f"they can be used; sessions run on {name}, which isn't checked here",
+        f"What follows is about this machine alone. `%workbench start` in a notebook tries {name}.",
+    )  # fmt: skip
 
 
 def memory(config: Config) -> Finding:

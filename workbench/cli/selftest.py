@@ -53,7 +53,7 @@ def run(name: str) -> dict[str, Any]:
             seconds[name] = time.perf_counter() - last
         last = time.perf_counter()
 
-    api.init(session=name, workers=2, memory="64MB", linger=0)
+    api.init(session=name, engine="local", workers=2, memory="64MB", linger=0)
     _expect(api.get(remote(double).remote(1), timeout=PATIENCE), 2)
     lap("start, first task")
     ref = api.put(array)

@@ -79,8 +79,12 @@ def ps(as_json: bool) -> int:
         head, *rows = zip(*told, strict=True)
         show.table(Table(head, tuple(rows), ("memory", "age")))
     else:
-        show.line(f"No session is running (in {runtime_directory()}).")
+        show.line(_none())
     return 0
+
+
+def _none() -> str:
+    return f"No session is running on this machine (in {runtime_directory()}). {admin.ELSEWHERE}"
 
 
 def _look(name: str) -> Seen | None:
@@ -157,7 +161,7 @@ def stop(session: str | None, as_json: bool) -> int:
     for name, end in ended.items():
         show.line(stopped_text(name, _lost(end), end.seconds, end.killed))
     if not ended:
-        show.line(f"No session is running (in {runtime_directory()}).")
+        show.line(_none())
     return 0
 
 

@@ -179,11 +179,12 @@ class ClientBase:
         self.arena.abandon()
         self._spares.close()
 
-    def close(self, goodbye: bool) -> None:
-        """Leave the session. Idempotent. Without goodbye it lingers, as if we had crashed."""
+    def close(self, goodbye: bool, final: bool = False) -> None:
+        """Leave the session. Idempotent. Without goodbye it lingers, as if we had crashed;
+        ``final``: for a moment only, because a person shut our kernel down."""
         shows = self.views.shows()
-        if (goodbye or shows) and self.connection.ended is None:
-            self.connection.post(ev.Bye(lingers=not goodbye, shows=shows))
+        if (goodbye or final or shows) and self.connection.ended is None:
+            self.connection.post(ev.Bye(lingers=not goodbye, shows=shows, final=final))
         line = self.connection.close(keep=shows)
         self.lines.abandon()
         self.arena.close()

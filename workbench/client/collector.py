@@ -1,11 +1,14 @@
-"""What the garbage collector finds, in a way that can't harm a thread that is making a tuple."""
+"""What the garbage collector finds, in a way that can't harm a thread that is making a tuple, nor
+what modules written in C keep."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import gc
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain, compress, count, cycle, repeat, starmap
 from operator import call, is_, is_not
+from types import ModuleType
 from typing import Any
 
 
@@ -26,3 +29,19 @@ def but_tuples(ask: Callable[..., list[Any]], *arguments: Any) -> list[Any]:
         found[place] = None  # else it would have itself, for ever
         break
     return found
+
+
+def referents_of(things: Iterable[Any]) -> list[Any]:
+    """What these refer to; of a module, its namespace alone.
+
+    What a module in C keeps beside that isn't ours to hold: of its own, Python 3.12's asyncio
+    gives out objects that were freed. Held and let go, each is freed a second time, and the next
+    who asks gets them in a circle, until the memory is full.
+    """
+    things = list(things)
+    if any(issubclass(kind, ModuleType) for kind in {*map(type, things)}):
+        modules = [each for each in things if issubclass(type(each), ModuleType)]
+        others = [each for each in things if not issubclass(type(each), ModuleType)]
+        names = [object.__getattribute__(each, "__dict__") for each in modules]  # loads no lazy one
+        return gc.get_referents(*others) + names
+    return gc.get_referents(*things)

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import platform
 import sys
 import traceback
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Self
+from typing import Any
 
 from workbench.client.base import ClientBase
 from workbench.client.client import Client
 from workbench.client.task_prints import TaskPrints
+from workbench.config import NOTEBOOK_LINGER
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.engines.base import OutputSink
 from workbench.engines.lending_future import Missing
+from workbench.engines.presentation import SessionPresentation
 from workbench.engines.tally import CallTally
 from workbench.errors import SessionError
 from workbench.ref import ObjectRef
@@ -25,7 +26,7 @@ PATIENCE = 5.0
 """Seconds for which a driver that leaves waits for the server it started to end."""
 
 
-class Driver(Client):
+class Driver(SessionPresentation, Client):
     """An `Engine`. It is its own `Role`, because notebooks set on an engine what a role answers.
 
     ``base`` hasn't joined yet. ``linger``: seconds the session shall outlive its last driver.
@@ -59,6 +60,7 @@ class Driver(Client):
         self.show_prints = self._prints.flush
         self.tally: Callable[[], CallTally | None] = lambda: None
         self.roots: Callable[[], Mapping[str, Any]] = dict
+        self.is_final: Callable[[], bool] = bool
         self._linger = linger
         self._reap = reap
         super().__init__(base, self)
@@ -68,25 +70,9 @@ class Driver(Client):
         base.handlers |= {do.JobComplete: self._completed}
         base.join()
 
-    def __repr__(self) -> str:
-        state = "over" if self.ended is not None else f"{self.workers} workers"
-        return f"Session({self.session!r}, {state})"
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return self.mimebundle(self)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.leave()
-
-    def __getitem__(self, key: str) -> str:
-        return self.address_info[key]
-
     @property
-    def address_info(self) -> dict[str, str]:
-        return {"address": self.session, "node_id": platform.node()}
+    def address(self) -> str:
+        return self.session
 
     @property
     def namespace(self) -> str:
@@ -112,7 +98,8 @@ class Driver(Client):
         reap, self._reap = self._reap, None
         lingers = self._linger > 0 and not goodbye
         patience = 0.0 if reap is not None and (lingers or self._stays(goodbye)) else PATIENCE
-        super().close(goodbye)
+        final = not goodbye and self._linger <= NOTEBOOK_LINGER and self.is_final()
+        self._base.close(goodbye, final)
         self._prints.close()
         if reap is not None:
             reap(patience)

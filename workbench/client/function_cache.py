@@ -45,6 +45,7 @@ class Export:
         "next_look",
         "ref",
     )
+    is_a_functions = True  # see `client.references.is_ours`
 
     def __init__(
         self,

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.client.collector import referents_of
 from workbench.client.references import (
     Reference,
     attributes_of,
@@ -263,7 +264,7 @@ def referents(thing: Any) -> list[Any]:
     if isinstance(thing, np.flatiter):
         return [thing.base]
     if not isinstance(thing, np.ndarray):
-        return gc.get_referents(thing)
+        return referents_of([thing])
     return [thing.base, *(thing.flat if thing.dtype.hasobject else ())]
 
 

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.call_site import is_own
+from workbench.client.collector import referents_of
 
 LONGEST_KEY = 200
 """Characters of a dict key that is written out; longer ones are found by their place."""
@@ -240,7 +241,7 @@ def attributes_of(holder: Any) -> dict[str, Any] | None:
 
 def _referred(holder: Any, wanted: Wanted) -> list[int]:
     own = id(type(holder))
-    found = (id(each) for each in gc.get_referents(holder))
+    found = (id(each) for each in referents_of([holder]))
     return [each for each in dict.fromkeys(found) if each in wanted and each != own]
 
 
@@ -286,7 +287,12 @@ MACHINERY = tuple(
 
 
 def is_ours(kind: type) -> bool:
-    """Whether it is part of the session itself: that has everything, and is no reason."""
+    """Whether it is part of the session itself: that has everything, and is no reason.
+
+    What a person's function has of the session (`is_a_functions`) is that function's.
+    """
+    if getattr(kind, "is_a_functions", False) is True:
+        return False
     return str(kind.__module__).startswith(MACHINERY)
 
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from workbench.call_site import is_own
 from workbench.client import references
-from workbench.client.collector import but_tuples
+from workbench.client.collector import but_tuples, referents_of
 from workbench.client.reference_graph import Name, ReferenceGraph, Root, referents
 from workbench.client.references import MACHINERY, Reference, is_ours, is_output
 from workbench.core.events import Place
@@ -266,7 +266,7 @@ class _Search:
         for at in range(0, len(todo), CHUNK):
             self._check_time()
             chunk = [each for each in todo[at : at + CHUNK] if not self._is_flat(each)]
-            inside = gc.get_referents(*chunk)
+            inside = referents_of(chunk)
             for array in [each for each in chunk if self._kinds[type(each)] == 1]:
                 inside += referents(array)
             yield inside
@@ -288,8 +288,8 @@ class _Search:
             chunk = todo[at : at + CHUNK]
             arrays = [each for each in chunk if self._kinds[type(each)] == 1]
             found += [array for array in arrays if not ids.isdisjoint(map(id, referents(array)))]
-            if not ids.isdisjoint(map(id, gc.get_referents(*chunk))):
-                found += [e for e in chunk if not ids.isdisjoint(map(id, gc.get_referents(e)))]
+            if not ids.isdisjoint(map(id, referents_of(chunk))):
+                found += [e for e in chunk if not ids.isdisjoint(map(id, referents_of([e])))]
         return found
 
     # -- back, step by step -----------------------------------------------------------------------

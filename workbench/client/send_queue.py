@@ -38,6 +38,7 @@ class SendQueue:
     def translate(self, queued: list[Any]) -> list[Any]:
         """Watches of dead handles, views and readers become Drop, Unview and Cancel."""
         messages: list[Any] = []
+        brief = self._brief_views(queued)
         silent = _unheard_of(queued)
         drops: list[int] = []
         unviews: list[tuple[int, int]] = []
@@ -73,7 +74,8 @@ class SendQueue:
                     if message.answer is not None and not message.answer.segment:
                         messages.append(ev.Settled(task, message.answer))
             elif type(message) is Watch:
-                unviews.append((message.id, message.segment))
+                if id(message) not in brief:
+                    unviews.append((message.id, message.segment))
                 self._objects.finalized(message)
             elif type(message) is ReaderWatch:
                 if self._generators.finalized(message):
@@ -83,9 +85,26 @@ class SendQueue:
                     on_finalized()
                 elif type(message) is ev.Took and messages and _is_earlier(messages[-1], message):
                     messages.pop()
-                messages.append(message)
+                if id(message) not in brief:
+                    messages.append(message)
         on_finalized()  # together, after the rest: a drop may come late
         return messages
+
+    def _brief_views(self, queued: list[Any]) -> set[int]:
+        """Views of arguments that began and ended since the last frame, both messages of each (by
+        Python's `id`): the server needs to hear of neither. The task kept the bytes in place, and
+        counted as a use when it was sent. Views by who has a handle count as a use themselves.
+        """
+        brief: set[int] = set()
+        began: dict[tuple[int, int], list[ev.View]] = {}
+        for message in queued:
+            if type(message) is ev.View and message.object not in self._objects.values:
+                began.setdefault((message.object, message.segment), []).append(message)
+            elif began and type(message) is Watch:
+                views = began.get((message.id, message.segment))
+                if views:
+                    brief |= {id(views.pop()), id(message)}
+        return brief
 
     def _is_of_interest(self, id: int) -> bool:
         """Whether what loading it cost is worth a message: not what was put, read and dropped."""

@@ -8,7 +8,6 @@ meanwhile is seen as it was or as it is. Nothing that was looked at is kept.
 
 from __future__ import annotations
 
-import gc
 import sys
 import time
 from collections import deque
@@ -22,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from workbench.call_site import is_own
+from workbench.client.collector import referents_of
 from workbench.client.references import is_ours, locals_of
 from workbench.engines.base import ROOT_NOTE
 
@@ -144,7 +144,7 @@ def _inside(path: str, thing: Any) -> Iterator[Step]:
         if isinstance(named, dict):
             for name, value in list(named.items()):
                 yield f"{path}.{name}", value, not name.startswith("_")
-        for value in gc.get_referents(thing):
+        for value in referents_of([thing]):
             if value is not named:
                 yield path, value, False
 

@@ -49,11 +49,12 @@ class Bye(Event, tag=2):
     """The client leaves on purpose: no linger on its account, unless it ``lingers``.
 
     ``shows``: arrays in its process still show objects. It says nothing more, is told nothing more,
-    and its views count until its connection ends.
+    and its views count until its connection ends. ``final``: its kernel was shut down by a person.
     """
 
     lingers: bool = False
     shows: bool = False
+    final: bool = False
 
 
 class Opened(Event, tag=3):

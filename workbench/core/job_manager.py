@@ -142,6 +142,11 @@ class JobManager:
         self._curtail(job)
         return [task for task in job.tasks if not task.is_over]
 
+    @property
+    def are_awaited(self) -> bool:
+        """Whether one runs, or ended, without anybody who saw that."""
+        return any(job.unseen for job in self._jobs.values())
+
     def left(self, client: ClientState) -> None:
         """Somebody is gone. Before its holds are: what only they kept is kept from now on.
 

@@ -34,6 +34,9 @@ from workbench.report.format import human_bytes
 STARTER = 1
 """Connection 1 belongs to the process that launched the server: it connects before that."""
 
+FINAL = 10.0
+"""Seconds for which a session is kept whose last kernel was shut down by a person."""
+
 ALONE_AT_START = 30.0
 """Seconds a new session waits for its first driver before it gives up."""
 
@@ -325,7 +328,7 @@ class Session:
         return None
 
     def _bye(self, client: ClientState, event: ev.Bye) -> None:
-        client.graceful = not event.lingers
+        client.graceful, client.final = not event.lingers, event.final
         if event.shows and not client.worker:
             self.state.showing.add(client.number)
             self._left(client, event)
@@ -356,8 +359,17 @@ class Session:
             # It ends by itself, in order if nothing runs. Its WorkerExited tells the rest.
             state.out.append(do.Kill(client.worker, grace=True))
         elif client.role == "driver" and all(c.role != "driver" for c in state.clients.values()):
-            self._exit_at = state.now + (0.0 if client.graceful else state.linger)
+            self._exit_at = state.now + self._kept_for(client)
             self.idleness.left()
+
+    def _kept_for(self, last: ClientState) -> float:
+        """For how many seconds the session is kept now that the last driver is gone."""
+        if last.graceful:
+            return 0.0
+        linger = self.state.linger
+        if not last.final or linger > last.hello.linger or self.jobs.are_awaited:
+            return linger  # it will be back; or somebody asked for longer; or a cell's end is open
+        return min(linger, FINAL)
 
     def _forget(self, number: int) -> None:
         """All its holds are gone with it, and its views unless they live on."""

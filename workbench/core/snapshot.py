@@ -212,13 +212,15 @@ class PinRecord(Record):
 
 
 class Account(Record):
-    """Why one object is still here, from everybody who holds it."""
+    """Why one object is still here, from everybody who holds it. ``unknown``: what its engine can't
+    tell of that, each in a few words."""
 
     object: ObjectRecord
     pins: tuple[PinRecord, ...]
     clients: tuple[ClientRecord, ...]
     workers: tuple[WorkerRecord, ...] = ()
     actors: tuple[ActorRecord, ...] = ()
+    unknown: tuple[str, ...] = ()
 
 
 class ObjectDescription(Record):

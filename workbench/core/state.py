@@ -30,6 +30,7 @@ class ClientState:
     hello: Hello
     segments: set[int] = field(default_factory=set)  # descriptors it has been sent
     graceful: bool = False
+    final: bool = False
 
     @property
     def worker(self) -> int:

@@ -7,7 +7,7 @@ import shlex
 import numpy as np
 
 from workbench.course.exercises import Lesson, Live, Outcome, Page, almost, exercise, right, wrong
-from workbench.engines.choice import read
+from workbench.engines.choice import NAMES, read
 from workbench.errors import WorkbenchError
 from workbench.report.format import count
 
@@ -23,8 +23,8 @@ PARTS = 4
     hints=(
         "The file is on one disk. What do all workers have, wherever they are?",
         "`%put land` was done above: a cell that reads `land` gets it from the store.",
-        "In the cell `no_file`, leave out the line with `np.fromfile`, and write `land` for"
-        " `heights`.",
+        "In the cell right above this check, delete the line with `np.fromfile`, and write `land`"
+        " in place of `heights` in the line below it.",
     ),
     page=Page(f"{PAGE}#what-stays-on-the-laptop", "Past one machine: what stays on the laptop"),
     needs=("highest",),
@@ -34,13 +34,11 @@ def no_file(live: Live) -> Outcome:
     found = live["highest"]
     if not isinstance(found, list) or len(found) != PARTS:
         return wrong(
-            "`highest` is {kind}. It should be a list of {parts}, one for each quarter.",
+            "`highest` is of type {kind}. It should be a list of {parts}, one for each quarter.",
             kind=f"{type(found).__name__}", parts=count(PARTS, "height"),
         )  # fmt: skip
-    try:
-        heights = [live.fetched(each) for each in found]
-    except OSError as error:
-        return wrong("The cell has failed: {error}", error=str(error).partition("\n")[0])
+    live.made_by("highest")
+    heights = [live.fetched(each) for each in found]
     expected = [int(part.max()) for part in np.array_split(land, PARTS)]
     if heights != expected:
         return almost(
@@ -53,7 +51,8 @@ def no_file(live: Live) -> Outcome:
     hints=(
         "Two things have to be said: what runs the session, and where that is.",
         "`%workbench start --help` lists the options: `--engine` and `--address`.",
-        f"In the cell `line`, write `line = '%workbench start --engine dask --address {ADDRESS}'`.",
+        "In the cell right above this check, write"
+        f" `line = '%workbench start --engine dask --address {ADDRESS}'`.",
     ),
     page=Page(PAGE, "Past one machine"),
     needs=("line",),
@@ -67,15 +66,17 @@ def line(live: Live) -> Outcome:
     if words[:2] != ["%workbench", "start"]:
         return wrong("`line` doesn't begin with `%workbench start`.")
     options = dict(zip(words[2::2], words[3::2], strict=False))
-    unknown = [option for option in words[2::2] if option not in ("--engine", "--address")]
-    if unknown:
-        return wrong("{option} isn't needed: two options are.", option=unknown[0])
+    for word in words[2::2]:
+        if not word.startswith("--"):
+            return wrong("`{word}` stands alone: which option does it belong to?", word=word)
+        if word not in ("--engine", "--address"):
+            return wrong("`{option}` isn't needed here: two other options are.", option=word)
     try:
         meant = read(None, options.get("--engine"), options.get("--address"))
     except WorkbenchError as error:
         return wrong("Workbench would say: {error}", error=error)
     if meant.engine != "dask":
-        return wrong("That starts a session on {engine}.", engine=meant.engine or "this machine")
+        return wrong("That starts a session on {engine}.", engine=NAMES[meant.engine or "local"])
     if meant.address != ADDRESS:
         return almost("That is Dask, but at {place}.", place=meant.address or "no address")
     return right("That session would run on Dask at {address}.", address=ADDRESS)

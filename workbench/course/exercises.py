@@ -212,6 +212,9 @@ class Exercise:
     def ask(self, live: Live) -> Outcome:
         """How it is now. Whatever the look raises is an answer too."""
         for name in self.needs:
+            if name not in live.variables:
+                return untouched("There is no variable `{name}`: its cell hasn't made it yet, or "
+                                 "it was deleted since.", name=name)  # fmt: skip
             if live[name] is ...:
                 return untouched("`{name}` has no value yet: its cell waits for you.", name=name)
         try:
@@ -232,14 +235,19 @@ SHAPES = AttributeError, LookupError, TypeError, ValueError
 
 def exercise(
     hints: tuple[str, str, str],
-    page: Page,
+    page: Page | str,
     needs: Sequence[str] = (),
     subject: str = "",
+    docs: str = "",
 ) -> Callable[[Look], Exercise]:
-    """Make an exercise of the function that looks, under its name; see `Exercise`."""
+    """Make an exercise of the function that looks, under its name; see `Exercise`.
+
+    ``page`` may be what it is called alone, if ``docs`` has its address.
+    """
+    reads = Page(docs, page) if isinstance(page, str) else page
 
     def made(look: Look) -> Exercise:
-        return Exercise(look.__name__, look, hints, page, tuple(needs), subject)
+        return Exercise(look.__name__, look, hints, reads, tuple(needs), subject)
 
     return made
 

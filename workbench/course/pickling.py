@@ -123,6 +123,9 @@ def connection(live: Live) -> Outcome:
     import sqlite3
 
     here = live["signs"]
+    if (error := _refused(live, here)) is not None:
+        return wrong("`{path}` can't be pickled: {why}.",
+                     path="signs", why=error.failures[0].why)  # fmt: skip
     back = live.value("signs")
     if not isinstance(back, sqlite3.Connection):
         return wrong("What comes back is {value}, no connection.", value=repr(back)[:80])

@@ -11,7 +11,7 @@ from workbench.course.measure import Measurement
 from workbench.course.words import Said, Words, say
 from workbench.report.format import human_seconds
 from workbench.report.markup import Rich, Table, card, page, title
-from workbench.report.mistyped import did_you_mean
+from workbench.report.mistyped import likest
 
 TOLERANCE = 2.0
 """A guess of what isn't a whole number agrees if it is no more than so many times too large or too
@@ -126,11 +126,11 @@ def _refusal(guess: Any, measured: Measurement) -> Said | None:
             if texts != words or len(given) != len(words):
                 return say("Put these in an order: {choices}.", choices=_quoted(measured.choices))
         elif not isinstance(guess, str) or _plain(guess) not in words:
-            meant = did_you_mean(str(guess), measured.choices)
+            meant = likest(str(guess), measured.choices)
             return say(
                 "The guess is one of these: {choices}.{meant}",
                 choices=_quoted(measured.choices),
-                meant=meant,
+                meant=say(" Did you mean {word}?", word=_quoted((meant,))) if meant else "",
             )
     elif _is_number(measured.answer) and not _is_number(guess):
         return say("The guess is a number, as 2.5 is.")

@@ -49,7 +49,6 @@ and its ``buffers`` in base64). ``origin`` is the number that the task was submi
 ``worker`` the one it runs on, 0 if that isn't known any more.
 """
 
-
 ROOT_NOTE = "\0"
 """In the name of a root: what follows stands behind the path from there, for a person."""
 
@@ -337,6 +336,8 @@ class Cells(Protocol):
     """Asked at each submit: the number that the task carries to ``output``."""
     roots: Callable[[], Mapping[str, Any]]
     """Asked for what holds objects under a name that is no variable's: see `ROOT_NOTE`."""
+    is_final: Callable[[], bool]
+    """Asked when the process ends: whether a person shut its kernel down, for good."""
 
     def jobs(self) -> tuple[JobRecord, ...]:
         """All background cells that are remembered; a summary has only the last ones."""
@@ -427,8 +428,7 @@ class Engine(Observed, Store, Tasks, Actors, Cells, Protocol):
         """Leave the session. Idempotent. Without goodbye it lingers, as if we had crashed."""
 
     def abandon(self) -> None:
-        """In a forked child: the session is the parent's. Let go of it without a word to anybody.
-        Arrays that show objects stay valid."""
+        """In a forked child: let go of the session, the parent's. Arrays that show objects stay."""
 
 
 def engine_of(ref: ObjectRef) -> Engine:

@@ -71,12 +71,12 @@ def read(where: Any, engine: str | None, address: str | None) -> Choice:
         raise ConfigError(f"Both {found.address!r} and address={address!r} say where. Say one.")
     address = address if found.address is None else found.address
     said = {name for name in (found.engine, engine, engine_at(address or "")) if name is not None}
+    if unknown := said.difference(ENGINES):
+        raise ConfigError(f"There is no engine {min(unknown)!r}. There are: {', '.join(ENGINES)}.")
     if len(said) > 1:
         both = " and ".join(sorted(said))
         raise ConfigError(f"An engine is named in two ways, and they differ: {both}. Say one.")
     chosen = next(iter(said), None)
-    if chosen is not None and chosen not in ENGINES:
-        raise ConfigError(f"There is no engine {chosen!r}. There are: {', '.join(ENGINES)}.")
     if chosen is not None and address is None and found.target is None:
         found = _replace_by_live(found, chosen)
         address = ""  # what the settings say may be another engine's

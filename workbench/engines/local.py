@@ -19,6 +19,7 @@ from workbench.client.base import ClientBase
 from workbench.client.driver import Driver
 from workbench.config import Config
 from workbench.core.snapshot import INCARNATION
+from workbench.engines.presentation import process_label
 from workbench.errors import SessionError
 from workbench.options import Variables
 from workbench.server.settings import Settings
@@ -94,16 +95,9 @@ def _is_over(session: str) -> SessionError:
 
 def _base(sock: socket.socket, session: str, config: Config) -> ClientBase:
     return ClientBase(
-        sock, session, linger=config.linger, label=_label(), threads=config.cpus,
+        sock, session, linger=config.linger, label=process_label(), threads=config.cpus,
         debug=config.pickle_debug, huge=config.huge_pages,
     )  # fmt: skip
-
-
-def _label() -> str:
-    """What this process is called, to people: its notebook's path, or its script's name."""
-    script = os.path.basename(sys.argv[0] or "python")
-    notebook = "a notebook" if script == "ipykernel_launcher.py" else ""
-    return os.environ.get("JPY_SESSION_NAME", "") or notebook or script
 
 
 def _launch(

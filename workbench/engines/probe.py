@@ -93,14 +93,22 @@ def compare(ours: NodeVersions, theirs: Sequence[NodeVersions]) -> ProbeVerdict:
     return ProbeVerdict("", ships, tuple(dict.fromkeys(warnings)))
 
 
+def python_refusal(ours: str, theirs: str, who: str) -> str:
+    """Why ``who`` (of cells: what runs them) can't have us, by the versions of Python; '' if they
+    may. To be asked before any function is sent: another Python may crash over its code."""
+    mine, minor = _minor(ours), _minor(theirs)
+    if mine == minor:
+        return ""
+    return (
+        f"This notebook runs Python {ours}, and {who} run Python {theirs}: functions and cells "
+        f"can't travel between Python {mine} and {minor}. Use a kernel with Python {minor}, or "
+        f"workers with Python {mine}."
+    )
+
+
 def _refusal(ours: NodeVersions, theirs: NodeVersions) -> str:
-    mine, minor = _minor(ours.python), _minor(theirs.python)
-    if mine != minor:
-        return (
-            f"This notebook runs Python {ours.python}, and the workers on {theirs.node} run Python "
-            f"{theirs.python}: functions and cells can't travel between Python {mine} and {minor}. "
-            f"Use a kernel with Python {minor}, or workers with Python {mine}."
-        )
+    if refusal := python_refusal(ours.python, theirs.python, f"the workers on {theirs.node}"):
+        return refusal
     missing = [name for name in NEEDED if not theirs.packages.get(name)]
     if missing:
         line = " ".join(

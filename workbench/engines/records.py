@@ -22,6 +22,7 @@ class Exported:
     """A function as tasks name it. Engines keep what they know of it in ``handle``."""
 
     __slots__ = ("function", "handle", "name")
+    is_a_functions = True  # see `client.references.is_ours`
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
         self.function = function

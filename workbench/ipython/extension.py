@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from types import TracebackType
 from typing import Any
 
@@ -92,10 +93,21 @@ class Extension:
         self._lacks_reload = engine.can.edited
         engine.tally = self._notebook.calls.tally
         engine.roots = self._notebook.bindings.held
+        engine.is_final = self._is_shut_down
         if self._tells:
             self._notebook.bindings.clear()  # of the session before
             print(started_line(engine))
         self._notebook.lines.attend()
+
+    def _is_shut_down(self) -> bool:
+        """Whether Jupyter's server was told to shut the kernel down: it says so for restarts.
+
+        Not in VS Code, which knows one word for both.
+        """
+        if any(name.startswith("VSCODE_") for name in os.environ):
+            return False
+        said = getattr(getattr(self._shell, "kernel", None), "_shutdown_message", None)
+        return said is not None and said["content"].get("restart") is False
 
     def _show_error(
         self, shell: Any, kind: type, error: BaseException, tb: Any, tb_offset: int | None = None

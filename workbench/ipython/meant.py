@@ -85,9 +85,11 @@ def _shown(notebook: Notebook, word: str, value: Any, shown: bool) -> Iterator[t
         if shown or places[0][0] == word
     }
     if not inside:
+        about = "no ref, and no array that shows a stored object."
+        if isinstance(value, str) and re.fullmatch("[0-9a-f]{16}", value):
+            about = f"it may be an object's id, and `${word}` puts that into the line."
         raise MagicError(
-            f"`{word}` is a {type(value).__name__} that has nothing of the store: no ref, and no "
-            "array that shows a stored object."
+            f"`{word}` is a {type(value).__name__} that has nothing of the store: {about}"
         )
     for id, path in inside.items():
         yield path, f"{id:016x}"

@@ -159,7 +159,7 @@ def status(
 
     ``mood``: good, busy, bad or idle; ``done``: which share. ``notes`` stand below, a line each.
     """
-    below = "".join(f'<div style="margin-left:1.5em">{_escaped(note)}</div>' for note in notes)
+    below = "".join(f'<div style="margin-left:1.5em">{as_html(note)}</div>' for note in notes)
     strip = "" if done is None else f'<span style="margin-left:1em">{bar(done)}</span>'
     return Html(
         f'<div style="{_BODY};{MUTED};margin:0;line-height:24px"><span style="color:'

@@ -17,11 +17,16 @@ def did_you_mean(word: str, known: Iterable[object], likeness: float = 0.6) -> s
     what has other numbers at the same places: ``cell 9`` is no slip of ``cell 4``. Numbers of four
     digits and more count nothing: they are parts of an id, such as a session's, and are mistyped.
     """
+    meant = likest(word, known, likeness)
+    return f" Did you mean {meant!r}?" if meant else ""
+
+
+def likest(word: str, known: Iterable[object], likeness: float = 0.6) -> str:
+    """The word that is meant there; empty if none is much like it."""
     from difflib import get_close_matches  # for those alone who have mistyped something
 
     texts = [each for each in known if isinstance(each, str) and not _same_but_numbers(each, word)]
-    close = get_close_matches(word, texts, 1, likeness)
-    return f" Did you mean {close[0]!r}?" if close else ""
+    return next(iter(get_close_matches(word, texts, 1, likeness)), "")
 
 
 def _same_but_numbers(a: str, b: str) -> bool:

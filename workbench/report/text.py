@@ -197,7 +197,8 @@ def started_line(engine: Engine) -> str:
         f"{facts.short_name(engine.session)}{facts.on_engine(engine.system)}: "
         f"{count(engine.workers, 'worker')}{store}."
     )
-    return printable(line + _found(engine.summary())) if engine.joined else line
+    ends = f" {engine.can.keep}" if engine.can.keep else ""
+    return printable(line + ends + _found(engine.summary())) if engine.joined else line + ends
 
 
 def _found(snapshot: Snapshot) -> str:

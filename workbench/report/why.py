@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from workbench.core.events import Place
 from workbench.core.snapshot import Account, PinRecord, WorkerRecord
 from workbench.report import facts, reasons
-from workbench.report.format import count, human_bytes, human_count
+from workbench.report.format import UNKNOWN, count, human_bytes, human_count
 from workbench.report.markup import Rich, Table, page
 from workbench.report.processes import Processes
+
+FUNCTION = "function "
+"""With which the type of a function that was sent begins."""
 
 
 @dataclass(frozen=True)
@@ -30,18 +35,29 @@ class Why(Rich):
     what: str  # the object in a few words
     reasons: tuple[ReasonText, ...]
     complete: bool = True  # all processes looked everywhere
+    unknown: tuple[str, ...] = ()  # what its engine can't tell
 
     def _text(self) -> str:
         if not self.reasons:
-            return f"{self.what}: nothing keeps it."
+            return f"{self.what}: {self._nothing}"
         lines = [f"  {r.text}\n    to let go: {r.action}" for r in self.reasons]
-        return "\n".join([f"{self.what}. Why it is here:", *lines])
+        return "\n".join([f"{self.what}. Why it is here:", *lines, *self._unknown("  ")])
 
     def _repr_html_(self) -> str:
         if not self.reasons:
             return page(str(self))
         rows = tuple((reason.text, reason.action) for reason in self.reasons)
-        return page(self.what, Table(("why it is here", "to let go"), rows).html())
+        table = Table(("why it is here", "to let go"), rows).html()
+        return page(self.what, table, *self._unknown(""))
+
+    @property
+    def _nothing(self) -> str:
+        if not self.unknown:
+            return "nothing keeps it."
+        return "\n".join(["nothing that is known here keeps it.", *self._unknown("  ")])
+
+    def _unknown(self, indent: str) -> list[str]:
+        return [f"{indent}{UNKNOWN}: {each}" for each in self.unknown]
 
 
 class Asked(NamedTuple):
@@ -85,8 +101,31 @@ def why(account: Account, name: str, ref: str = "ref", deep: str = "") -> Why:
         stays = "its bytes stay as long as arrays show them"
         what += f", freed already: {stays if record.viewers else 'only refs to it are left'}"
     asked = Asked(name, ref, deep or f"%why {name or ref} --deep")
-    found = [reason for pin in account.pins for reason in _reasons(pin, processes, asked)]
-    return Why(what, tuple(found), all(pin.complete for pin in account.pins))
+    found = [reason for pin in _sorted(account.pins) for reason in _reasons(pin, processes, asked)]
+    complete = all(pin.complete for pin in account.pins) and not account.unknown
+    return Why(what, tuple(found), complete, account.unknown)
+
+
+def _sorted(pins: Iterable[PinRecord]) -> list[PinRecord]:
+    """What the session itself has of it comes last: it is the least of the reasons.
+
+    Of a function that was sent the session keeps what that took along, in this process and in
+    workers: that the object is inside that function says so already.
+    """
+    is_inside = any(p.reason == "contained" and p.detail.startswith(FUNCTION) for p in pins)
+    first: list[PinRecord] = []
+    last: list[PinRecord] = []
+    for pin in pins:
+        own = tuple(place for place in pin.places if place.keeper == "own")
+        if not own:
+            first.append(pin)
+            continue
+        if len(own) < len(pin.places) or not pin.complete:
+            others = tuple(place for place in pin.places if place.keeper != "own")
+            first.append(replace(pin, places=others))
+        if not is_inside:
+            last.append(replace(pin, places=own, complete=True))
+    return first + last
 
 
 def _reasons(pin: PinRecord, processes: Processes, asked: Asked) -> Iterator[ReasonText]:

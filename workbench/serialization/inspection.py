@@ -214,7 +214,7 @@ def _endless(error: EndlessError, reducers: Reducers) -> Failure:
     who = f"the serializer registered for {name}" if kind in reducers else f"{name}.__reduce__"
     again = f"the {name} itself" if error.is_itself else f"another {name}"
     why = f"what {who} returns contains {again}, and so on without end"
-    advice = f"Return what a new {name} can be made from, such as a path or numbers: no {name}."
+    advice = f"Return what a new {name} can be made from, such as a path: not a {name}."
     return Failure(path_text(error.path), type_of(part), why, advice)
 
 

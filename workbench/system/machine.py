@@ -62,7 +62,7 @@ def memory_limits(
     if match:
         limits["RAM"] = int(match[1]) * 1024
     for directory in _cgroups(root, "memory"):
-        for version, name in ((2, "memory.max"), (1, "memory.limit_in_bytes")):
+        for version, name, _ in _LIMITS:
             limit = _number(directory / name)
             if limit is not None and 0 < limit < UNLIMITED:
                 what = f"cgroup v{version}"
@@ -111,24 +111,25 @@ class MemoryGauge:
         self._root = root
         self.container = False  # whether what was read last is of a cgroup
         self._groups = [
-            (limit, directory / used, directory / "memory.stat", inactive)
+            (limit, directory / used, directory / "memory.stat", version)
             for directory in _cgroups(root, "memory")
-            for name, used, inactive in _CGROUP_FILES
+            for version, name, used in _LIMITS
             if (limit := _number(directory / name)) is not None and 0 < limit < UNLIMITED
         ]
 
     def read(self) -> tuple[int, int]:
         """(bytes available, bytes in all) of whatever has least left: the machine, or a cgroup.
 
-        Page cache that nobody has used lately counts as available, as in ``MemAvailable``.
+        File cache that can go counts as available, as in ``MemAvailable``: see `_reclaimable`.
         """
         meminfo = _text(self._root / "proc/meminfo")
         total, available = _field(meminfo, "MemTotal:"), _field(meminfo, "MemAvailable:")
         left = [(available * 1024, total * 1024)] if total else []
-        for limit, used, stat, inactive in self._groups:
+        for limit, used, stat, version in self._groups:
             current = _number(used)
             if current is not None:
-                left.append((max(limit - current + _field(_text(stat), inactive), 0), limit))
+                spare = limit - current + _reclaimable(_text(stat), version)
+                left.append((min(max(spare, 0), limit), limit))
         least = min(left, default=(UNLIMITED, UNLIMITED))
         self.container = bool(total) and least is not left[0]
         return least
@@ -228,11 +229,39 @@ _STARTED = 20
 
 _PAGE = os.sysconf("SC_PAGESIZE")
 
-_CGROUP_FILES = (
-    ("memory.max", "memory.current", "inactive_file"),
-    ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+_LIMITS = (
+    (2, "memory.max", "memory.current"),
+    (2, "memory.high", "memory.current"),
+    (1, "memory.limit_in_bytes", "memory.usage_in_bytes"),
 )
-"""Version 2, then 1: the limit, what is used, and the field of memory.stat to subtract."""
+"""The version of cgroups, the limit, and what is used. Above ``memory.high`` nobody is killed, but
+everybody is made to wait until memory was given back."""
+
+_FILE_CACHE = {
+    1: ("total_active_file", "total_inactive_file", "total_mapped_file", "total_dirty",
+        "total_writeback", ""),
+    2: ("active_file", "inactive_file", "file_mapped", "file_dirty", "file_writeback",
+        "slab_reclaimable"),
+}  # fmt: skip
+"""Fields of a group's ``memory.stat``, with those of the groups below it, by version."""
+
+
+def _reclaimable(stat: str, version: int) -> int:
+    """Bytes that a cgroup's processes use and the kernel takes back when the limit is reached.
+
+    That is the cache of files, also of those read again and again ("active"), but neither shared
+    memory, which it has on other lists, nor what must be written first. As the kernel does for
+    ``MemAvailable``, we keep back what would be read again at once, half of it at most: what is
+    mapped, the programs that run among it. (That figure has mapped shared memory too, as the
+    kernel doesn't tell them apart: we rather keep back too much.)
+    """
+    words = stat.split()
+    fields = dict(zip(words[::2], words[1::2], strict=False))
+    active, inactive, mapped, dirty, writeback, slab = (
+        int(fields.get(name, 0)) for name in _FILE_CACHE[version]
+    )
+    clean = max(active + inactive - dirty - writeback, 0)
+    return clean - min(mapped, clean // 2) + slab // 2
 
 
 def _field(text: str, name: str) -> int:

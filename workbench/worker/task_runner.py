@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from workbench.api.actors import CREATION
 from workbench.client.arena_writer import Claims
-from workbench.client.arguments import SLOTTED, fill_slots, parameters_of, slot_names
+from workbench.client.arguments import SLOTTED, parameters_of, ref_names, with_values
 from workbench.client.base import ClientBase
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -219,9 +219,9 @@ class TaskRunner:
             packed = codec.deserialize_inline(run.args, where=_ARGUMENTS)
         if not sources:
             return packed
-        names = slot_names(packed, self._parameters(run))
-        values = [self._read(*source, names[n]) for n, source in enumerate(sources)]
-        return fill_slots(packed, values)
+        names = ref_names(packed, self._parameters(run))
+        values = [self._read(*s, name) for s, name in zip(sources, names, strict=True)]
+        return with_values(packed, values)
 
     def _parameters(self, run: do.Run) -> tuple[str, ...]:
         if not run.method:

@@ -83,6 +83,17 @@ class DaskCluster:
                         found.append(f"process {child.pid}: {' '.join(line)[:80]}")
         return found
 
+    def moved(self) -> int:
+        """Bytes that nodes fetched from others. What Dask itself moves are handles of them, though
+        it counts them as what they stand for."""
+
+        def on_worker() -> int:
+            from workbench.engines.dask.node_store import this_process
+
+            return this_process().fetched
+
+        return sum(self._client.run(on_worker).values())
+
     def kill_node(self) -> None:
         """End one as if its machine had lost its power; another comes."""
         _kill(self._nodes.pop())

@@ -62,6 +62,19 @@ class RayCluster:
         finally:
             ray.shutdown()
 
+    def moved(self) -> int:
+        """Bytes of all objects that were made in the nodes' stores, copies from others included."""
+        from ray._private.internal_api import node_stats
+        from ray._raylet import GcsClient
+
+        nodes = GcsClient(address=self.address).get_all_node_info().values()
+        return sum(
+            node_stats(n.node_manager_address, n.node_manager_port, False)
+            .store_stats.cumulative_created_bytes
+            for n in nodes
+            if n.state == 0  # it lives
+        )  # fmt: skip
+
     def kill_node(self) -> None:
         """End one that isn't the head, as if its machine had lost its power; another comes."""
         self._cluster.remove_node(self._others.pop(), allow_graceful=False)

@@ -14,6 +14,16 @@ from tests.leaks import eventually
 
 NOTEBOOK = "contract.ipynb"
 
+QUEUED = {
+    "large": "large = float(data.sum()), len(text)",
+    "unnamed": "unnamed = float(ref.sum())",
+    "nested": "nested = float(wb.get(within[0]).sum())",
+    "listed": "listed = float(wb.get(refs[0]).sum())",
+    "function": "function = wb.get(heavy.remote())",
+    "awaited": "awaited = float(made.sum())",
+}
+"""Cells by name, all of which need something that the kernel stored without giving it a name."""
+
 
 def test_a_line_says_how_a_cell_is_and_ends(book: Book, gate: Gate) -> None:
     cell = book.ok(f"%%remote --name training\n{gate.wait}\nmodel = 'trained'")
@@ -109,3 +119,45 @@ def test_what_outlives_the_kernel_is_found_again(
     book.until(lambda: shown.text() == "before\nafter\n")
     book.ok("%get x")
     assert book.value("x") == "42"
+
+
+def test_queued_cells_outlive_the_kernel(
+    another: Callable[..., Book], gates: Callable[[], Gate]
+) -> None:
+    """With all they take along, though it has no name, and though others had all processors."""
+    gate, made = gates(), gates()
+    book = another(NOTEBOOK)
+    book.begin()
+    book.ok(f"""
+        import workbench as wb, numpy as np
+        data, text = np.ones(200_000), "x" * 100_000
+        ref, inner = wb.put(np.ones(200_000)), wb.put(np.ones(200_000))
+        within, refs = wb.put([inner]), [wb.put(np.ones(200_000))]
+        big = np.ones(5000)
+        @wb.remote
+        def heavy(): return float(big.sum())
+        @wb.remote
+        def make():
+            {made.wait}
+            return np.ones(200_000)
+        made = make.remote()
+    """)
+    count = book.system.workers
+    book.ok(f"%%remote --name blocks -n {count}\n{gate.wait}\nx = index")
+    made.open()
+    for name, source in QUEUED.items():
+        book.ok(f"%%remote --name {name}\nimport workbench as wb\n{source}")
+    book.ok("%%remote --name items --map part=[0,1,2]\nitems = float(data.sum()) + part")
+    book.ok("del ref, refs, inner, within, made, heavy")
+    crash(book)
+    gate.open(count)
+    book.begin_again()
+    book.ok("import workbench as wb")
+    for name in QUEUED:
+        book.ok(f"%workbench jobs {name}")
+        book.ok(f"%get {name}")
+    book.ok("%workbench jobs items\n%get items")
+    assert book.value("(large, unnamed, nested, listed, function, awaited)") == (
+        "((200000.0, 100000), 200000.0, 200000.0, 200000.0, 5000.0, 200000.0)"
+    )
+    assert book.value("items") == "[200000.0, 200001.0, 200002.0]"

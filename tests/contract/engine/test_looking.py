@@ -41,6 +41,63 @@ def test_why_names_variables_and_names(book: Book) -> None:
     assert "`view`" in book.ok("%why block").results()[0]
 
 
+WHY = "' '.join(str(wb.why(block)).split())"
+"""What `%why` says of ``block``, in one line."""
+
+
+@pytest.mark.needs("why", "wb.why(wb.put('x'))")
+def test_why_finds_what_actors_hold(book: Book) -> None:
+    book.ok("""
+        class Keeps:
+            def keep(self, refs):
+                self.refs, self.array = refs, wb.get(refs[0])
+        keeper = wb.remote(Keeps).options(name="keeps things").remote()
+        block = wb.put(np.ones(200_000), name="shared_block")
+        wb.get(keeper.keep.remote([block]))
+    """)
+    said = book.value(WHY)
+    assert "ref in Keeps 'keeps things': `Keeps.refs[0]`" in said, said
+    assert "arrays in Keeps 'keeps things': `Keeps.array`" in said, said
+    assert "`block`" in said
+    assert "no answer" not in said
+    book.ok("wb.kill(keeper)")
+    book.ok("%%remote -w --actor kept\nmine = wb.get('shared_block')[5:]")
+    said = book.value(WHY)
+    assert "arrays in actor kept: `mine`" in said, said
+    book.ok("wb.kill(wb.get_actor('kept'))\nwb.free(block)")
+
+
+@pytest.mark.needs("why", "wb.why(wb.put('x'))")
+def test_why_says_what_needs_it_and_what_has_it_inside(book: Book, gate: Gate) -> None:
+    book.ok(f"""
+        def waits_here(array): {gate.wait}
+        block = wb.put(np.ones(200_000))
+        outer = wb.put({{"inner": block}})
+        task = wb.remote(waits_here).remote(block)
+    """)
+    said = book.value(WHY)
+    assert "needed by `waits_here`" in said, said
+    assert "inside dict" in said, said
+    book.ok("import pickle\npickled = pickle.dumps(block)")
+    assert "ref pickled at" in book.value(WHY)
+    gate.open()
+    book.ok("wb.get(task)\nwb.free(block)")
+
+
+@pytest.mark.needs("why", "wb.why(wb.put('x'))")
+def test_why_finds_what_other_notebooks_hold(alone: Callable[..., Book]) -> None:
+    mine, others = alone("one.ipynb"), alone("one.ipynb")
+    for book in (mine, others):
+        book.begin()
+        book.ok(PREAMBLE)
+    mine.ok("block = wb.put(np.ones(200_000), name='shared_block')")
+    others.ok("theirs = [wb.get('shared_block')]")
+    said = mine.value(WHY)
+    assert "`theirs[0]`" in said, said
+    assert "`block`" in said, said
+    assert said.index("named `shared_block`") < said.index("`block`")
+
+
 @pytest.mark.needs("get", "%cost np.ones(10)")
 def test_cost_says_what_is_pickled(book: Book) -> None:
     book.ok("table = {'a': np.ones(200_000), 'words': ['x'] * 1000}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.contract.engine.conftest import Book
+from tests.leaks import eventually
 
 
 def test_what_is_put_is_what_one_gets(book: Book) -> None:
@@ -147,6 +148,31 @@ def test_getting_takes_no_longer_than_one_says(book: Book) -> None:
     book.fails("wb.get(never, timeout=0.05)", "GetTimeoutError")
     book.fails("wb.get(never, timeout=0)", "GetTimeoutError")
     book.ok("wb.cancel(never)")
+
+
+def test_freed_memory_is_given_back_whoever_has_refs(book: Book) -> None:
+    """A worker, an actor, and who asks for it again are told that it was freed."""
+    book.ok("""
+        @wb.remote
+        class Holder:
+            def __init__(self, refs): self.refs = refs
+            def get(self): return float(wb.get(self.refs[0])[0])
+            def lets_go(self):
+                try: wb.get(self.refs[0])
+                except Exception as error: return str(error)
+        held = wb.put(np.ones(4_000_000))
+        holder = Holder.remote([held])
+        assert wb.get(holder.get.remote()) == 1.0
+        def used():
+            now = wb.snapshot()
+            return now.capacity - now.available if now.available is not None else now.live
+    """)
+    before = int(book.value("int(used())"))
+    book.ok("wb.free(held)")
+    assert eventually(lambda: "freed" in book.value("str(wb.get(holder.lets_go.remote()))"))
+    book.fails("wb.get(held)", "freed")
+    if book.system.name != "dask":  # which doesn't say how much it has
+        assert eventually(lambda: int(book.value("int(used())")) <= before - 31_000_000)
 
 
 @pytest.mark.needs("free", "wb.free(wb.put('x'))")

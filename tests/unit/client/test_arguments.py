@@ -1,4 +1,4 @@
-"""Refs among a call's arguments become slots, and slots become values."""
+"""Refs among a call's arguments are taken out, and values come in their places."""
 
 from __future__ import annotations
 
@@ -8,9 +8,16 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.client.arguments import Slot, fill_slots, pack_arguments
+from workbench.client.arguments import (
+    argument_names,
+    pack_arguments,
+    parameters_of,
+    ref_names,
+    with_values,
+)
 from workbench.engines.base import Engine
 from workbench.ref import ObjectRef
+from workbench.serialization.codec import serialize_small
 
 NOBODY = cast(Engine, None)  # nothing here asks a ref for more than its id
 
@@ -36,20 +43,38 @@ def test_each_ref_at_the_top_is_replaced_by_its_value(
     def value(argument: Any) -> Any:
         return f"value {argument.id}" if type(argument) is ObjectRef else argument
 
-    filled = fill_slots(packed, [value(ref) for ref in refs])
+    filled = with_values(packed, [value(ref) for ref in refs])
     assert filled == (tuple(map(value, args)), {k: value(v) for k, v in kwargs.items()})
 
 
-def test_a_tuple_that_looks_like_a_slot_is_left_alone() -> None:
-    (ref,) = [ObjectRef(1, NOBODY)]
-    packed, _ = pack_arguments((ref, (0,), ("number", 0)), {}, nowhere)
-    assert packed[0][0] == Slot(0)
-    assert fill_slots(packed, ["value"]) == (("value", (0,), ("number", 0)), {})
+def test_an_argument_that_is_none_stays_none() -> None:
+    ref = ObjectRef(1, NOBODY)
+    packed, _ = pack_arguments((None, ref, None), {"a": None, "b": ref}, nowhere)
+    assert with_values(packed, ["one", "two"]) == ((None, "one", None), {"a": None, "b": "two"})
+
+
+def test_refs_and_small_things_are_pickled_as_quickly_as_small_things_alone() -> None:
+    """Python's own pickler does all of it: ours takes twenty times as long."""
+    packed, _ = pack_arguments((ObjectRef(1, NOBODY), 2), {"c": ObjectRef(3, NOBODY)}, nowhere)
+    assert serialize_small(packed) is not None
+
+
+@given(arguments, keywords)
+def test_errors_call_refs_what_they_call_other_arguments(
+    args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    def few(first: Any, *rest: Any) -> None: ...
+
+    packed, refs = pack_arguments(args, kwargs, nowhere)
+    for parameters in (parameters_of(few), (), ("a", "b")):
+        named = argument_names(args, kwargs, parameters)
+        if len(named) == len(args) + len(kwargs):
+            assert [named[name] for name in ref_names(packed, parameters)] == refs
 
 
 def test_order_of_keywords_is_kept() -> None:
     packed, _ = pack_arguments((), {"b": 1, "a": ObjectRef(1, NOBODY)}, nowhere)
-    assert list(fill_slots(packed, [2])[1].items()) == [("b", 1), ("a", 2)]
+    assert list(with_values(packed, [2])[1].items()) == [("b", 1), ("a", 2)]
 
 
 def test_an_array_that_the_store_has_goes_as_its_ref() -> None:
@@ -60,4 +85,5 @@ def test_an_array_that_the_store_has_goes_as_its_ref() -> None:
     )
     assert [r.id for r in refs] == [1, 1]
     assert packed[0][0] is other
-    assert (packed[0][1], packed[1]["a"]) == (Slot(0), Slot(1))
+    assert packed[0][1] is packed[1]["a"] is None
+    assert packed[2:] == ((1, "a"),)

@@ -24,7 +24,7 @@ from workbench.core.pool import (
     SPARE_SECONDS,
 )
 from workbench.core.scheduler import BATCH_SECONDS, BATCH_TASKS
-from workbench.core.session import ALONE_AT_START, STARTER
+from workbench.core.session import ALONE_AT_START, FINAL, STARTER
 from workbench.core.snapshot_builder import take_snapshot
 from workbench.system.sizes import PAGE
 
@@ -666,6 +666,60 @@ def test_a_session_outlives_a_driver_that_does_not_say_goodbye(
     assert len(s.session.state.catalog) == 1
     assert s.session.deadline() == s.now + seconds
     assert of(do.Exit, s.turn(seconds))
+
+
+def shut_down(s: Stage, driver: Peer) -> None:
+    """As a kernel leaves that a person shut down."""
+    driver.post(ev.Bye(lingers=True, final=True))
+    s.turn()
+    s.leave(driver)
+
+
+def test_a_session_whose_kernel_was_shut_down_is_kept_for_a_moment(stage: Make) -> None:
+    s = stage()
+    driver = s.driver(linger=60.0)
+    driver.put(NONE, "kept")
+    shut_down(s, driver)
+    assert s.session.deadline() == s.now + FINAL
+    s.turn(FINAL / 2)
+    driver = s.driver(linger=60.0)  # it comes back, and crashes
+    assert list(s.session.state.catalog.names) == ["kept"]
+    s.leave(driver)
+    assert s.session.deadline() == s.now + 60.0
+
+
+@pytest.mark.parametrize("linger", [0.0, FINAL / 2])
+def test_that_is_never_longer_than_its_time(stage: Make, linger: float) -> None:
+    s = stage()
+    shut_down(s, s.driver(linger=linger))
+    assert s.session.state.linger == linger
+    assert of(do.Exit, s.turn(linger))
+
+
+def test_it_is_kept_for_as_long_as_anybody_asked(stage: Make) -> None:
+    s = stage()
+    first, last = s.driver(linger=600.0), s.driver(linger=60.0)
+    s.leave(first)
+    shut_down(s, last)
+    assert s.session.deadline() == s.now + 600.0
+    s = stage()
+    last = s.driver(linger=60.0)
+    last.post(ev.Keep(8000.0))
+    shut_down(s, last)
+    assert s.session.deadline() == s.now + 8000.0
+
+
+@pytest.mark.parametrize("ends", [True, False], ids=["ends", "runs"])
+def test_it_is_kept_for_a_background_cell_whose_end_nobody_saw(stage: Make, ends: bool) -> None:
+    s = stage()
+    driver, worker = s.driver(linger=60.0), s.worker()
+    driver.submit(s.function(driver), (), (), spec=ev.TaskSpec(job="cell 1"))
+    s.all_read()
+    shut_down(s, driver)
+    if ends:
+        worker.finish((NONE,), 1.0)
+        s.turn()
+    assert s.session.deadline() == s.now + 60.0
 
 
 def test_a_driver_that_comes_back_in_time_finds_everything(stage: Make) -> None:

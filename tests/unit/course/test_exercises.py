@@ -9,7 +9,7 @@ import pytest
 
 from workbench.core.snapshot import JobRecord
 from workbench.course.clusters import line
-from workbench.course.exercises import Live, Outcome, RefusedError, exercise, not_done, right, wrong
+from workbench.course.exercises import Live, Outcome, Page, RefusedError, exercise, right, wrong
 from workbench.course.resilience import went_on
 from workbench.engines.base import Engine
 from workbench.errors import WorkbenchError
@@ -32,14 +32,15 @@ def alone(variables: Mapping[str, Any]) -> Live:
     ],
 )
 def test_a_cell_that_isnt_done_is_said_to_be(state: str, says: str) -> None:
-    found = not_done(JobRecord(1, 1, "cell", state, 0.0, 0, 0, ("x",), False), "x")
-    assert found is not None
-    assert found.state == "wrong"
-    assert str(found.sentence) == says
+    with pytest.raises(RefusedError) as refused:
+        alone({}).done(JobRecord(1, 1, "cell", state, 0.0, 0, 0, ("x",), False), "x")
+    assert refused.value.outcome.state == "wrong"
+    assert str(refused.value.outcome.sentence) == says
 
 
 def test_a_cell_that_is_done_can_be_looked_at() -> None:
-    assert not_done(JobRecord(1, 1, "cell", "done", 0.0, 0, 0, ("x",), False), "x") is None
+    job = JobRecord(1, 1, "cell", "done", 0.0, 0, 0, ("x",), False)
+    assert alone({}).done(job, "x") is job
 
 
 @pytest.mark.parametrize(
@@ -52,12 +53,28 @@ def test_a_cell_that_is_done_can_be_looked_at() -> None:
     ],
 )
 def test_what_a_look_raises_is_a_sentence(error: Exception, says: str) -> None:
-    @exercise(HINTS, "views.md", "What you see", needs=("x",))
+    @exercise(HINTS, Page("views.md", "What you see"), needs=("x",))
     def look(live: Live) -> Outcome:
         raise error
 
     found = look.ask(alone({"x": 1}))
     assert (found.state, str(found.sentence)) == ("wrong", says)
+
+
+@pytest.mark.parametrize(
+    ("variables", "says"),
+    [({}, "There is no variable `x`: its cell"), ({"x": ...}, "`x` has no value yet: its cell")],
+)
+def test_what_is_missing_is_told_from_what_is_empty(variables: Any, says: str) -> None:
+    """Somebody may have deleted it, as an exercise on memory suggests."""
+
+    @exercise(HINTS, Page("views.md", "What you see"), needs=("x",))
+    def look(live: Live) -> Outcome:
+        raise AssertionError("nothing to look at")
+
+    found = look.ask(alone(variables))
+    assert found.state == "untouched"
+    assert str(found.sentence).startswith(says)
 
 
 def test_the_variable_that_is_named_may_be_another_than_is_needed() -> None:

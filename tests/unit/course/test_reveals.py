@@ -20,7 +20,7 @@ ORDER = Measurement(("list", "array"), ("array", "list"))
         (" Shared ", SHARED, "Measured: shared. Right."),
         ("copy", SHARED, "You guessed: copy. Measured: shared.\n"),
         (..., SHARED, "Make a guess first.\nReplace the three dots"),
-        ("coppy", SHARED, 'one of these: `"shared"`, `"copy"`. Did you mean \'copy\'?'),
+        ("coppy", SHARED, 'one of these: `"shared"`, `"copy"`. Did you mean `"copy"`?'),
         (7, SHARED, 'one of these: `"shared"`, `"copy"`.'),
         (["list", "array"], ORDER, "You guessed: list, array. Measured: list, array. Right."),
         (("array", "list"), ORDER, "Measured: list, array."),

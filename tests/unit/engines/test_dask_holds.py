@@ -84,9 +84,22 @@ def test_of_a_key_from_elsewhere_its_future_says_when_it_is_there() -> None:
     made[0].finish("finished")
     assert hold.is_ready
     assert hold.error is None
-    lost = holds.of(DaskRef("l", 1))
+    gone = holds.of(DaskRef("f-1", 1))
     made[1].finish("lost")
-    assert "lost" in str(lost.error)
+    assert "`f` is gone" in str(gone.error)
+
+
+def test_a_result_that_is_lost_says_so_unless_it_is_here() -> None:
+    holds = Holds(Foreign)
+    large, small, stored = (holds.add(key, None) for key in ("f-1", "f-2", "put-3"))
+    ended(holds, "f-2", StoredValue(b"P42"))
+    holds.settle(large)
+    for hold in (large, small, stored):
+        holds.lost(hold.key)
+    assert "`max_retries` doesn't allow" in str(large.error)
+    assert small.error is None
+    assert "Store it again" in str(stored.error)
+    assert stored.is_ready
 
 
 def test_nobody_holds_a_key_whose_refs_are_gone() -> None:

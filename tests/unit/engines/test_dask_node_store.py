@@ -10,9 +10,11 @@ import threading
 
 import pytest
 
+from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from workbench.engines.cluster.backend import StoredValue
 from workbench.engines.dask import node_store, packed
+from workbench.engines.dask.leases import LEASE, Leases
 from workbench.engines.dask.node_store import (
     LARGE,
     NodeStore,
@@ -128,6 +130,33 @@ def test_a_handle_is_small_and_finds_its_segment_on_the_node() -> None:
     assert second.segment(0) is first.segment(0)  # of one process: the same
     assert sum(len(str(part)) for part in first.handle()) < 2000
     assert first.__sizeof__() > LARGE  # what Dask's scheduler reckons with
+
+
+def test_what_a_handle_is_on_its_way_for_stays_until_it_was_fetched() -> None:
+    """Dask may drop the copy that it was made from before who gets it has asked."""
+    first = bundle()
+    (token,) = first.tokens
+    state = first.handle()
+    del first
+    gc.collect()
+    assert this_process().get(token) is not None
+    (lease,) = state[-1]
+    found = NodeStore().ask(token, TIMEOUT, lease)
+    assert found is not None
+    assert eventually(lambda: this_process().get(token) is None)
+
+
+def test_a_lease_lasts_while_it_is_used_and_not_for_ever() -> None:
+    now = 0.0
+    leases = Leases(lambda: now)
+    first, second = leases.begin("one"), leases.begin("two")
+    now = LEASE - 1
+    assert leases.used(first) == "one"
+    now = LEASE + 1
+    leases.expire()
+    assert (leases.used(first), leases.used(second)) == ("one", None)
+    leases.end(first)
+    assert leases.used(first) is None
 
 
 def test_to_a_disk_it_goes_with_its_bytes() -> None:

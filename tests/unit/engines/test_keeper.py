@@ -6,7 +6,9 @@ import msgspec
 import pytest
 
 from workbench.engines.cluster.backend import BEGAN, ENDED, Message, TaskEnd
-from workbench.engines.cluster.keeper import NOBODY, JobTask, Keeper, batch_of
+from workbench.engines.cluster.keeper import NOBODY, Keeper, batch_of
+from workbench.engines.cluster.kept_jobs import JobTask, KeptJobs
+from workbench.engines.cluster.kept_names import KeptNames, escaped_name
 
 ME, OTHER, JOB = 11, 12, 100
 
@@ -17,6 +19,7 @@ class World:
         self.woken: list[int] = []
         self.keeper = Keeper(lambda: self.now, self.woken.append)
         self.keeper.join(ME, 1, "me")
+        (self.jobs,) = (part for part in self.keeper.parts if isinstance(part, KeptJobs))
 
     def push(self, *messages: Message) -> None:
         self.keeper.push(msgspec.msgpack.encode(list(messages)))
@@ -28,8 +31,8 @@ class World:
     def job(self, size: int = 1) -> None:
         for task in range(JOB, JOB + size):
             group = 0 if task == JOB else JOB
-            self.keeper.job(JobTask(task, group, "cell 1", ("x",), size, ME, 3))
-            self.keeper.made(task, ("end", "ran", "x"))
+            self.jobs.job(JobTask(task, group, "cell 1", ("x",), size, ME, 3))
+            self.jobs.made(task, ("end", "ran", "x"))
 
     def shows(self, text: str, task: int = JOB) -> None:
         self.push(Message(task, "stdout", text.encode(), 3, ME, JOB, 1))
@@ -43,7 +46,7 @@ class World:
 
     @property
     def state(self) -> str:
-        (record,) = self.keeper.jobs()
+        (record,) = self.jobs.jobs()
         return record.state
 
 
@@ -68,7 +71,7 @@ def test_a_job_goes_its_way(world: World) -> None:
     world.shows("one\n")
     assert world.state == "running"
     world.ends()
-    (record,) = world.keeper.jobs()
+    (record,) = world.jobs.jobs()
     assert (record.state, record.lines, record.seconds, record.worker) == ("done", 1, 2.0, 1)
     assert [message.kind for message in world.take()] == [BEGAN, "stdout", ENDED]
 
@@ -92,10 +95,10 @@ def test_a_job_is_collected_by_a_new_kernel_while_it_runs(world: World) -> None:
     world.begins()
     world.shows("one\n")
     world.keeper.leave(ME)
-    assert world.keeper.jobs()[0].kept
+    assert world.jobs.jobs()[0].kept
     world.shows("two\n")
     world.keeper.join(OTHER, 2, "again")
-    found = world.keeper.collect(JOB, OTHER, 9, "")
+    found = world.jobs.collect(JOB, OTHER, 9, "")
     assert found is not None
     assert b"".join(output.data for output in found.outputs) == b"one\ntwo\n"
     assert found.tasks[0].natives == ("end", "ran", "x")
@@ -106,15 +109,24 @@ def test_a_job_is_collected_by_a_new_kernel_while_it_runs(world: World) -> None:
     assert world.state == "done"
 
 
+def test_a_freed_result_is_gone(world: World) -> None:
+    world.job()
+    world.keeper.dropped([JOB - 1, JOB + 1, JOB + 2])
+    found = world.jobs.collect(JOB, ME, 3, "")
+    assert found is not None
+    assert found.tasks[0].natives == ("end", "ran", None)
+    assert list(world.jobs.results()) == [JOB]
+
+
 def test_who_asks_for_one_variable_takes_no_output(world: World) -> None:
     world.job()
     world.shows("one\n")
     world.keeper.leave(ME)
     world.keeper.join(OTHER, 2, "again")
-    found = world.keeper.collect(JOB, OTHER, 9, "x")
+    found = world.jobs.collect(JOB, OTHER, 9, "x")
     assert found is not None
     assert found.outputs == ()
-    assert world.keeper.jobs()[0].kept
+    assert world.jobs.jobs()[0].kept
 
 
 def test_a_task_whose_process_died_ends_too(world: World) -> None:
@@ -122,10 +134,10 @@ def test_a_task_whose_process_died_ends_too(world: World) -> None:
     world.begins()
     world.keeper.ended(TaskEnd(JOB, "failed", 0.0))
     assert world.state == "failed"
-    assert "may not have arrived" in str(world.keeper.shown_by(JOB))
+    assert "may not have arrived" in str(world.jobs.shown_by(JOB))
     world.ends("done")  # it had said so itself, and that came late
     world.keeper.ended(TaskEnd(JOB, "failed", 0.0))
-    assert len(world.keeper.jobs()) == 1
+    assert len(world.jobs.jobs()) == 1
 
 
 def test_a_jobs_first_task_stands_for_all(world: World) -> None:
@@ -134,42 +146,41 @@ def test_a_jobs_first_task_stands_for_all(world: World) -> None:
     assert world.keeper.unfinished([JOB, 7, JOB + 2]) == [JOB, JOB + 2, 7]
 
 
-def test_names(world: World) -> None:
-    keeper = world.keeper
-    keeper.bind("a", 1, "one", None)
-    keeper.bind("ab", 2, "two", None)
-    keeper.bind("a", 3, "three", None)
-    assert sorted(keeper.named("a")) == ["a", "ab"]
-    found = keeper.find("a")
+def test_names() -> None:
+    names = KeptNames()
+    names.bind("a", 1, "one", None)
+    names.bind("ab", 2, "two", None)
+    names.bind("a", 3, "three", None)
+    assert sorted(names.named("a")) == ["a", "ab"]
+    found = names.find("a")
     assert found is not None
     assert found.native == "three"
-    keeper.rebind(3, "moved")
-    assert keeper.find("a") == found._replace(native="moved")
-    assert [each.id for each in keeper.identify(f"{2:016x}")] == [2]
-    keeper.dropped([3])
-    keeper.unbind("ab")
-    assert keeper.named() == {}
+    assert names.find("a") == found
+    assert [each.id for each in names.identify(f"{2:016x}")] == [2]
+    names.dropped([3])
+    names.unbind("ab")
+    assert names.named() == {}
 
 
-def test_a_pinned_object_is_kept_whatever_its_names(world: World) -> None:
-    keeper = world.keeper
-    keeper.pin(1, "one", None, "cell 3")
-    keeper.pin(2, "two", None, "cell 4")
-    keeper.bind("a", 1, "one", None)
-    keeper.bind("b", 3, "three", None)
-    keeper.bind("\0ours", 3, "three", None)
-    assert {id: each[:2] for id, each in keeper.kept().items()} == {
+def test_a_pinned_object_is_kept_whatever_its_names() -> None:
+    names = KeptNames()
+    names.pin(1, "one", None, "cell 3")
+    names.pin(2, "two", None, "cell 4")
+    names.bind("a", 1, "one", None)
+    names.bind("b", 3, "three", None)
+    names.bind(escaped_name(3, "cell 9"), 3, "three", None)
+    assert {id: each[:2] for id, each in names.kept().items()} == {
         1: (("a",), "cell 3"), 2: ((), "cell 4"), 3: (("b",), ""),
     }  # fmt: skip
-    keeper.unbind("a")
-    keeper.rebind(1, "moved")
-    (found,) = keeper.identify(f"{1:016x}")
-    assert (found.id, found.native) == (1, "moved")
-    keeper.unpin(1)
-    keeper.unpin(1)
-    assert keeper.identify(f"{1:016x}") == []
-    keeper.dropped([2])
-    assert list(keeper.kept()) == [3]
+    assert names.kept()[3].escapes == ("cell 9",)
+    names.unbind("a")
+    (found,) = names.identify(f"{1:016x}")
+    assert (found.id, found.native) == (1, "one")
+    names.unpin(1)
+    names.unpin(1)
+    assert names.identify(f"{1:016x}") == []
+    names.dropped([2])
+    assert list(names.kept()) == [3]
 
 
 def test_serializers_since(world: World) -> None:
@@ -180,7 +191,7 @@ def test_serializers_since(world: World) -> None:
 
 
 def test_a_worker_keeps_its_number(world: World) -> None:
-    numbers = [world.keeper.enroll(key, 1, "node") for key in ("a", "b", "a")]
+    numbers = [world.keeper.enroll(key, 1, "node", "host") for key in ("a", "b", "a")]
     assert numbers == [1, 2, 1]
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import queue
 import subprocess
 import sys
 import threading
@@ -48,6 +49,16 @@ def test_an_agent_finds_and_stops_what_runs(session: str) -> None:
     assert asyncio.run(agent.running()) == {}
     asyncio.run(agent.close())
     assert not node.directory_of(session).exists()
+
+
+def test_an_agent_says_what_was_freed(session: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node, "MOST_FREED", 3)
+    heard = queue.SimpleQueue[list[int]]()
+    RunningTasks(session, bool, let_go=heard.put)
+    agent = NodeAgent(session)
+    asyncio.run(agent.let_go([1, 2, 3]))
+    assert [heard.get(timeout=60), heard.get(timeout=60)] == [[1, 2], [3]]
+    asyncio.run(agent.close())
 
 
 def test_more_calls_than_are_noted_are_no_error(session: str) -> None:

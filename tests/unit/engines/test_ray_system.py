@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from workbench.engines.cluster.backend import Message, TaskEnd
-from workbench.engines.cluster.keeper import JobTask, encode
+from workbench.engines.cluster.keeper import encode
+from workbench.engines.cluster.kept_jobs import JobTask
 from workbench.errors import SessionError
 
 ray = pytest.importorskip("ray")

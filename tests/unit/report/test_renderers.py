@@ -19,10 +19,17 @@ from matplotlib.figure import Figure
 from tests.unit.report.test_facts import everything, with_actor
 from tests.unit.widgets.snapshots import MB, an_object, elsewhere
 from workbench.cli.sessions import SESSIONS, Seen
-from workbench.core.snapshot import Account, ObjectDescription, ObjectRecord, PinRecord, Snapshot
+from workbench.core.snapshot import (
+    Account,
+    JobRecord,
+    ObjectDescription,
+    ObjectRecord,
+    PinRecord,
+    Snapshot,
+)
 from workbench.engines.base import Abilities
 from workbench.plots import charts
-from workbench.report import cards, facts, json, page, reasons, text, why
+from workbench.report import cards, facts, job_status, json, page, reasons, text, why
 from workbench.report.facts import Held
 from workbench.report.format import NO_FIGURE, UNKNOWN, human_age, human_count, joined
 from workbench.report.html import Still
@@ -299,6 +306,12 @@ def test_the_account_of_an_object_has_the_same_phrases_as_its_record() -> None:
     said = [line.text.partition(", where nothing")[0] for line in why.why(account, "x").reasons]
     record = msgspec.structs.replace(record, tasks=0, parents=0)
     assert said == [pin.text for pin in facts.pins_of(record, Processes(now))]
+
+
+def test_what_can_be_typed_is_code_below_a_line() -> None:
+    said = job_status.of_record(JobRecord(7, 1, "training", "running", 1.0, 0, 0, (), False))
+    assert "`%workbench jobs training` shows" in str(said)
+    assert "<code>%workbench jobs training</code> shows" in said._repr_html_()
 
 
 # -- sessions --------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ WORDS: Words = {
     "Measured: {answer}.": "实测：{answer}。",
     "Put these in an order: {choices}.": "请把这几项排好顺序：{choices}。",
     "The guess is one of these: {choices}.{meant}": "请从这些词里选一个：{choices}。{meant}",
+    " Did you mean {word}?": "你是想写 {word} 吗？",
     "The guess is a number, as 2.5 is.": "请猜一个数，例如 2.5。",
     "The guess is True or False.": "请猜 True 或 False。",
     "shared": "shared（共享）",
@@ -55,6 +56,9 @@ WORDS: Words = {
     "{lesson}: {done} of {all} exercises done": "{lesson}：已完成 {done}/{all} 道练习",
     "No session runs. Start one by `%workbench start`, and run the cells again.": (
         "没有正在运行的会话。`%workbench start` 会启动一个，然后请重新运行本笔记本的单元格。"
+    ),
+    "There is no variable `{name}`: its cell hasn't made it yet, or it was deleted since.": (
+        "没有变量 `{name}`：它的单元格还没有创建它，或者它后来被删掉了。"
     ),
     "`{name}` has no value yet: its cell waits for you.": (
         "`{name}` 还没有值：对应的单元格等你来填写。"

@@ -200,11 +200,13 @@ class Backend(Protocol):
     def on_done(self, native: Native, callback: Callable[[TaskEnd | BaseException], None]) -> None:
         """The same for a task's first native: what it was, or the `WorkbenchError` instead."""
 
-    def adopt(self, id: int, native: Native, is_there: bool) -> None:
-        """See to it that what the keeper keeps outlives this process: now, if it ``is_there``."""
+    def outlive(self, natives: Sequence[Native]) -> list[Native]:
+        """Natives of the same objects, which don't end with this process."""
 
-    def free(self, natives: Sequence[Native]) -> None:
-        """Drop them for everybody, as far as the system can."""
+    def free(self, ids: Sequence[int], natives: Sequence[Native]) -> None:
+        """Drop these objects for everybody: here nobody has their natives any more but this call,
+        and the keeper neither. Where the system can't, have each process that may hold them let go
+        (`freeing`)."""
 
     # -- tasks
 
@@ -264,6 +266,11 @@ class Backend(Protocol):
 
     def listen(self, audience: int, sink: Sink) -> None:
         """From now on hand over what comes on the channel for that driver, in a thread of ours."""
+
+    def explain(self, question: bytes, seconds: float) -> tuple[list[bytes], list[str]]:
+        """Ask each process that runs the session's tasks and actors: have `holders.answer` answer
+        there, also while a task runs. What they say (b"": nothing); and who didn't in time, each
+        in a few words. Never raises."""
 
     def lending(self) -> AbstractContextManager[None]:
         """Around code in a task that waits by other means than `wait`."""

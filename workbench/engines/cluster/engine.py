@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from workbench import context
 from workbench.client.task_prints import TaskPrints
@@ -27,25 +27,30 @@ from workbench.core.snapshot import (
 )
 from workbench.engines.base import Engine, OutputSink
 from workbench.engines.base import Running as RunningNow
+from workbench.engines.cluster import holders
 from workbench.engines.cluster.backend import BEGAN, ENDED, Backend, Message, Native, TaskEnd
 from workbench.engines.cluster.entries import FAILED, READY, Entries, KnownObject
+from workbench.engines.cluster.freeing import FREES, ids_of
 from workbench.engines.cluster.hosting import Hosting
+from workbench.engines.cluster.inquiries import ASKED
 from workbench.engines.cluster.jobs import ClusterJobs
 from workbench.engines.cluster.lending import NativeLending
 from workbench.engines.cluster.looking import Looking
+from workbench.engines.cluster.outliving import outliving
 from workbench.engines.cluster.outputs import MISSING, Outputs
 from workbench.engines.cluster.parcels import Packer
 from workbench.engines.cluster.serializers import SharedSerializers
 from workbench.engines.cluster.store import ClusterStore, of_object
 from workbench.engines.cluster.tasks import ClusterTasks
 from workbench.engines.lending_future import Lending, LendingFuture
+from workbench.engines.presentation import SessionPresentation, process_label
 from workbench.engines.tally import CallTally
 from workbench.errors import WorkbenchError
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
 
 
-class ClusterEngine:
+class ClusterEngine(SessionPresentation):
     """See the module. ``hosting`` makes one in a worker, once the engine is there; None: a driver.
 
     ``linger``: seconds the session shall outlive its last driver.
@@ -82,6 +87,7 @@ class ClusterEngine:
         self.completed: Callable[[int, int, list[ObjectRef | None]], None] | None = None
         self.origin: Callable[[], int] = self._prints.origin
         self.roots: Callable[[], Mapping[str, Any]] = dict
+        self.is_final: Callable[[], bool] = bool
         self.tally: Callable[[], CallTally | None] = lambda: None
         self.leave: Callable[[], None] = self.close
         self._closed = False
@@ -137,7 +143,8 @@ class ClusterEngine:
         """Say that this driver is here; from now on what tasks show comes."""
         process = self.backend.process
         self.backend.ask(
-            "join", self.prefix, os.getpid(), "", platform.node(), process, self._linger
+            "join", self.prefix, os.getpid(), process_label(), platform.node(), process,
+            self._linger,
         )  # fmt: skip
         self.custom.know_all()
         self.backend.listen(self.prefix, self._heard)
@@ -181,6 +188,10 @@ class ClusterEngine:
                     self.began(message.job, message.worker)
             elif message.kind == ENDED:
                 continue
+            elif message.kind == FREES:
+                self.store.let_go(ids_of(message.data))
+            elif message.kind == ASKED:
+                holders.heard(self, self.backend, message)
             else:
                 self._show(message)
                 if message.kind != PROGRESS:
@@ -289,9 +300,8 @@ class ClusterEngine:
         if not on:
             self.backend.ask("unpin", ref.id)
             return
-        native = store.native(ref)
+        (native,) = outliving(self.backend, self.entries, [ref.id], [store.native(ref)])
         self.backend.ask("pin", ref.id, native, entry.about, site or store.site())
-        self.backend.adopt(ref.id, of_object(native), entry.is_over)
 
     # -- what this engine has none of ------------------------------------------------------------
 
@@ -306,25 +316,9 @@ class ClusterEngine:
 
     # -- the session -----------------------------------------------------------------------------
 
-    def __repr__(self) -> str:
-        state = "over" if self.ended is not None else f"{self.workers} workers"
-        return f"Session({self.session!r}, {state})"
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return self.mimebundle(self)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.leave()
-
-    def __getitem__(self, key: str) -> str:
-        return self.address_info[key]
-
     @property
-    def address_info(self) -> dict[str, str]:
-        return {"address": self.backend.address, "node_id": platform.node()}
+    def address(self) -> str:
+        return self.backend.address
 
     @property
     def workers(self) -> int:

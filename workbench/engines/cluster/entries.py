@@ -27,11 +27,12 @@ PENDING, READY, FAILED, FREED, UNKNOWN = "pending", "ready", "failed", "freed", 
 
 class KnownObject:
     """One object. ``native`` is the system's; None while it isn't known. ``error``: why there is
-    none; ``task`` made it, or will, named ``name``; ``stored`` is its value, if only we have it."""
+    none; ``task`` made it, or will, named ``name``; ``stored`` is its value, if only we have it;
+    ``inside`` are the objects that it refers to, as far as that is known."""
 
     __slots__ = (
-        "about", "actor", "created", "error", "id", "is_watched", "job", "listeners", "name",
-        "native", "origin", "pinned", "state", "stored", "task",
+        "about", "actor", "created", "error", "id", "inside", "is_watched", "job", "listeners",
+        "name", "native", "origin", "pinned", "state", "stored", "task",
     )  # fmt: skip
 
     def __init__(self, id: int, native: Native, state: str) -> None:
@@ -41,6 +42,7 @@ class KnownObject:
         self.error: WorkbenchError | None = None
         self.about: About | None = None
         self.stored: StoredValue | None = None
+        self.inside: tuple[int, ...] = ()
         self.task = 0
         self.name = ""
         self.origin = 0

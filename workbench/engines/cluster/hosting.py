@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import msgspec
 
 from workbench.api.actors import CREATION, Blueprint
-from workbench.client.arguments import SLOTTED, fill_slots, parameters_of, slot_names
+from workbench.client.arguments import SLOTTED, parameters_of, ref_names, with_values
 from workbench.core.events import ID_BITS
 from workbench.engines.cluster.backend import BEGAN, ENDED, Native, StoredValue, TaskEnd
 from workbench.engines.cluster.channel import ChannelLink
@@ -106,9 +106,15 @@ class Hosting:
         self.stopped: set[int] = set()  # by a person, not by their timeout
         self.work = link.work
         self.actor = 0
+        self.called = ""
         self.namespace = ""
         self.is_restarted = False
         self.leaves = False
+
+    @property
+    def cls(self) -> type:
+        """Of the actor that lives here."""
+        return self._cls
 
     @property
     def variables(self) -> dict[str, Any]:
@@ -299,7 +305,7 @@ class Hosting:
         building.submitter, building.origin = submitter, (submitter, head.task)
         if head.method == CREATION:
             blueprint: Blueprint = self._function(head, keep)
-            self.actor, self._cls = head.actor, blueprint.cls
+            self.actor, self._cls, self.called = head.actor, blueprint.cls, head.called
             self.namespace = head.spec.namespace if head.spec is not None else ""
             function: Any = self._make
         elif head.method:
@@ -337,12 +343,11 @@ class Hosting:
             packed = codec.deserialize_inline(head.args, where=_ARGUMENTS)
         if not ids:
             return packed
-        names = slot_names(packed, parameters)
+        names = ref_names(packed, parameters)
         values = [
-            opener.open(id, dep, name=names.get(n, ""))
-            for n, (id, dep) in enumerate(zip(ids, deps, strict=True))
+            opener.open(id, dep, name=name) for id, dep, name in zip(ids, deps, names, strict=True)
         ]
-        return fill_slots(packed, values)
+        return with_values(packed, values)
 
     # -- what comes of it ------------------------------------------------------------------------
 

@@ -57,6 +57,9 @@ class ClusterJobs:
         for number, native in enumerate(natives):
             if name and (number == 0 or binds[number - 1 : number] != (name,)):
                 continue
+            if native is None:  # somebody freed it
+                refs.append(None)
+                continue
             ref, entry = self._entries.new(task + number, native, UNKNOWN)
             entry.task, entry.job = task, task
             if end is not None and number < len(end.failed):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import fnmatch
 import os
+import platform
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from workbench.client.survey import main_variables, survey
-from workbench.core.events import Place
 from workbench.core.snapshot import (
     A_RESULT,
     Account,
@@ -21,6 +21,7 @@ from workbench.core.snapshot import (
     Snapshot,
     TaskRecord,
 )
+from workbench.engines.cluster import accounts
 from workbench.engines.cluster.backend import Backend, ClusterParts
 from workbench.engines.cluster.entries import (
     FAILED,
@@ -30,14 +31,19 @@ from workbench.engines.cluster.entries import (
     Entries,
     KnownObject,
 )
-from workbench.engines.cluster.keeper import KeptObject
+from workbench.engines.cluster.holders import ask_all
+from workbench.engines.cluster.kept_names import KeptObject
 from workbench.engines.cluster.tasks import ClusterTasks
 from workbench.engines.observed import PolledChanges
+from workbench.engines.presentation import process_label
 from workbench.engines.records import Shown
 from workbench.errors import SessionError, WorkbenchError
 from workbench.ref import ObjectRef
 
-SCOPE = "what this process holds, and what has a name or is pinned"
+SCOPE = (
+    "what this process holds, and what has a name or is pinned; which other processes hold it is "
+    "not known here (%why asks them)"
+)
 
 NOT_KEPT = KeptObject((), "", None)
 
@@ -71,6 +77,14 @@ class Looking:
         found: dict[int, KeptObject] = self._backend.ask("kept")
         return found
 
+    def _results(self) -> dict[int, tuple[str, bool]]:
+        """Of background cells, which the session keeps: whose, and whether nobody has it."""
+        found: dict[int, tuple[str, bool]] = self._backend.ask("results")
+        return found
+
+    def _waiting_results(self) -> dict[int, str]:
+        return {id: name for id, (name, waits) in self._results().items() if waits}
+
     def names_of(self, id: int) -> tuple[str, ...]:
         """The names of one object."""
         return self._kept().get(id, NOT_KEPT).names
@@ -81,19 +95,19 @@ class Looking:
     def snapshot(self) -> Snapshot:
         if self._engine.ended is not None:
             raise SessionError(self._engine.ended)
-        told, kept = self._told(), self._kept()
+        told, kept, results = self._told(), self._kept(), self._waiting_results()
         clients: tuple[ClientRecord, ...] = self._backend.ask("drivers")
         me = self._me(clients)
         shown = self._engine.store.shown()
         held = {**shown, **{entry.id: entry for entry in self._entries.all()}}
         objects = [
-            self._record(entry, kept, me, entry.id in shown)
+            self._record(entry, kept, me, entry.id in shown, results.get(entry.id, ""))
             for entry in held.values()
             if entry.state != FREED or entry.id in shown
         ]
         for id, each in kept.items():
-            if id not in held and (each.names or each.pinned):
-                objects.append(_kept_record(id, each))
+            if id not in held:
+                objects.append(_kept_record(id, each, results.get(id, "")))
         live = sum(r.size for r in objects if r.where == "memory")
         running = told.running if told.running is not None else None
         return Snapshot(
@@ -111,7 +125,7 @@ class Looking:
         return next((c.client for c in clients if c.prefix == self._engine.prefix), 0)
 
     def _record(
-        self, entry: KnownObject, kept: dict[int, KeptObject], me: int, is_shown: bool
+        self, entry: KnownObject, kept: dict[int, KeptObject], me: int, is_shown: bool, job: str
     ) -> ObjectRecord:
         known = kept.get(entry.id, NOT_KEPT)
         about = entry.about or known.about
@@ -126,7 +140,7 @@ class Looking:
             entry.id, state, known.names, size, where, about,
             () if self._entries.get(entry.id) is None else (me,), (me,) if is_shown else None, 0, 0,
             pinned=known.pinned, age=time.monotonic() - entry.created,
-            job=str(entry.job) if entry.job else "", type=None if about is None else about.type,
+            escapes=known.escapes, job=job, type=None if about is None else about.type,
         )  # fmt: skip
 
     def describe(self, ref: ObjectRef) -> ObjectDescription | None:
@@ -139,8 +153,9 @@ class Looking:
             kept = self._kept()
         except (SessionError, TimeoutError):
             return None
-        record = self._record(entry, kept, 1, is_shown)
-        clients = (ClientRecord(1, os.getpid(), "driver", "", self._engine.prefix),)
+        record = self._record(entry, kept, 1, is_shown, "")
+        prefix, host = self._engine.prefix, platform.node()
+        clients = (ClientRecord(1, os.getpid(), "driver", process_label(), prefix, host),)
         task = None
         if entry.state == PENDING:
             task = TaskRecord(entry.name or A_RESULT, "running")
@@ -190,37 +205,45 @@ class Looking:
         return Change(frame, tuple(kept), others=len(others), others_size=size)
 
     def why(self, what: int | str, deep: bool = False) -> Account | None:
-        """All that keeps an object, as far as it is known here."""
+        """All that keeps an object: what this process knows, and what all others say."""
         now = self.snapshot()
         record = next((r for r in now.objects if r.id == what or what in r.names), None)
         if record is None and isinstance(what, str):
-            ref = self._engine.identify(what)
-            record = next((r for r in now.objects if ref is not None and r.id == ref.id), None)
+            id = self._identified(what)
+            record = next((r for r in now.objects if r.id == id), None)
         if record is None:
             return None
-        pins = [PinRecord("name", detail=name) for name in record.names]
-        if record.pinned:
-            pins.append(PinRecord("user", detail=record.pinned))
-        me = self._me(now.clients)
-        places = self.held().get(record.id, ())
-        if self._entries.find(record.id) is not None or places:
-            found = tuple(Place(kind, path) for path, kind in places)
-            kinds = {kind for _, kind in places} or {"ref"}
-            for kind in sorted(kinds):
-                mine = tuple(place for place in found if place.kind == kind)
-                pins.append(PinRecord(kind, me, places=mine, complete=bool(mine)))
-        if record.job:
-            pins.append(PinRecord("job", detail=record.job))
-        return Account(record, tuple(pins), now.clients, now.workers, now.actors)
+        found = ask_all(self._engine, self._backend, now.clients, record.id, deep)
+        name, waits = self._results().get(record.id, ("", True))
+        return accounts.account(
+            now, record, found, self._reasons(record), self._me(now.clients),
+            "" if waits else name,
+        )  # fmt: skip
+
+    def _identified(self, text: str) -> int | None:
+        ref = self._engine.identify(text)  # no variable of who asks for places may have it
+        return None if ref is None else ref.id
+
+    def _reasons(self, record: ObjectRecord) -> Iterator[PinRecord]:
+        """What keeps it besides variables, as far as this process knows."""
+        for task in list(self._tasks.running.values()):
+            if record.id in task.needs:
+                yield PinRecord("task", detail=task.name, object=task.task)
+        for entry in self._entries.all():
+            if record.id in entry.inside:
+                names = self.names_of(entry.id)
+                kind = entry.about.type if entry.about is not None else entry.name or A_RESULT
+                detail = ", ".join(map(repr, names)) or kind
+                yield PinRecord("contained", detail=detail, object=entry.id)
 
 
-def _kept_record(id: int, kept: KeptObject) -> ObjectRecord:
+def _kept_record(id: int, kept: KeptObject, job: str) -> ObjectRecord:
     about = kept.about
     size = 0 if about is None else about.inband + about.outband
     where = "memory" if size > 16 << 10 else "inline"
     return ObjectRecord(
-        id, "ready", kept.names, size, where, about, (), None, 0, 0, pinned=kept.pinned, age=None,
-        type=None if about is None else about.type,
+        id, "ready", kept.names, size, where, about, (), None, 0, 0, escapes=kept.escapes,
+        pinned=kept.pinned, age=None, job=job, type=None if about is None else about.type,
     )  # fmt: skip
 
 

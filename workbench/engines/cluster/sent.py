@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 from workbench.client.function_cache import Export
 from workbench.ref import ObjectRef
 
 
-class Sent(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Sent:
     """A function as it was sent: in each head, or (no ``code``) as an object of its own."""
 
     id: int
@@ -16,9 +18,12 @@ class Sent(NamedTuple):
     ref: ObjectRef | None
     export: Export
 
+    is_a_functions: ClassVar[bool] = True  # see `client.references.is_ours`
+
 
 class RunningTask(NamedTuple):
-    """A task of ours that isn't over. ``ids`` are its results', ``parent`` submitted it."""
+    """A task of ours that isn't over. ``ids`` are its results', ``parent`` submitted it; it
+    ``needs`` those objects."""
 
     task: int
     name: str
@@ -27,3 +32,4 @@ class RunningTask(NamedTuple):
     ids: tuple[int, ...]
     actor: int
     parent: int
+    needs: tuple[int, ...] = ()

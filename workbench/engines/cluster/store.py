@@ -6,7 +6,6 @@ Any thread may call.
 from __future__ import annotations
 
 import time
-import weakref
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -30,8 +29,12 @@ from workbench.engines.cluster.entries import (
     KnownObject,
     first,
 )
+from workbench.engines.cluster.freeing import FREED_ELSEWHERE, FREED_HERE, let_go
+from workbench.engines.cluster.kept_names import ESCAPED, escaped_name
 from workbench.engines.cluster.opening import OpeningThread
+from workbench.engines.cluster.outliving import outliving
 from workbench.engines.cluster.parcels import Packer, contents, inlined
+from workbench.engines.cluster.shown_arrays import ShownArrays
 from workbench.errors import (
     GetTimeoutError,
     ObjectFreedError,
@@ -67,8 +70,7 @@ class ClusterStore:
         self._next_id = next_id
         self._task_name = task_name
         self._show_prints = show_prints
-        self._views: dict[int, tuple[weakref.ref[Any], KnownObject]] = {}  # by id() of the bytes
-
+        self._arrays = ShownArrays()
         self.opening = OpeningThread()
         self.new_future: Callable[[ObjectRef], Future[Any]] = lambda ref: Future()
 
@@ -91,7 +93,7 @@ class ClusterStore:
         assert stored.about is not None
         about = _copied(stored.about, time.perf_counter() - started)
         ref, entry = self._entries.new(self._next_id(), native, READY)
-        entry.about = about
+        entry.about, entry.inside = about, stored.inside
         if name:
             self._backend.ask("bind", name, ref.id, native, about)
         return ref, about
@@ -148,7 +150,8 @@ class ClusterStore:
 
     def escaped(self, ref: ObjectRef) -> tuple[Any, ...]:
         with suppress(WorkbenchError):  # who makes it again finds it by its id
-            self._backend.tell("bind", f"\0{ref.id:016x}", ref.id, self.native(ref), None)
+            name = escaped_name(ref.id, self.site())
+            self._backend.tell("bind", name, ref.id, self.native(ref), None)
         return context.restore, (ref.id, self._backend.session)
 
     # -- reading and waiting ---------------------------------------------------------------------
@@ -206,17 +209,14 @@ class ClusterStore:
 
     def _opened(self, entry: KnownObject, stored: StoredValue, copy: Copying) -> Any:
         keep = self.learn(stored.inside, stored.natives)
+        entry.inside = stored.inside
         if not entry.is_over:
             self._entries.settle(entry.id, FAILED if stored.failed else READY, stored.about)
         value = self._packer.open(entry.id, stored, copy)
         if not copy and stored.buffers and stored.header[:1] == b"F":
-            shown = value.base
-            self._views[id(shown)] = weakref.ref(shown, self._unshown(id(shown))), entry
+            self._arrays.add(value.base, entry)
         del keep
         return value
-
-    def _unshown(self, key: int) -> Callable[[Any], None]:
-        return lambda _: self._views.pop(key, None) and None
 
     def wait_until(
         self,
@@ -331,36 +331,23 @@ class ClusterStore:
 
     def shown_by(self, array: Any) -> int | None:
         """The object whose bytes an array shows."""
-        thing = array
-        while isinstance(thing, np.ndarray | memoryview):
-            found = self._views.get(id(thing))
-            if found is not None and found[0]() is thing:
-                return found[1].id
-            thing = thing.base if isinstance(thing, np.ndarray) else thing.obj
-        return None
+        return self._arrays.object_of(array)
 
     def shown(self) -> dict[int, KnownObject]:
         """What arrays of this process show: they keep it, also without a handle."""
-        views = list(self._views.values())
-        return {entry.id: entry for array, entry in views if array() is not None}
+        return self._arrays.objects()
+
+    def kept(self, id: int) -> dict[str, Any]:
+        """What keeps the object in this process: its handle, and what its arrays show."""
+        found = {"ref": self._entries.find(id), "view": self._arrays.array_of(id)}
+        return {kind: thing for kind, thing in found.items() if thing is not None}
 
     def put_from(self, value: Any) -> ObjectRef | None:
         return None  # isn't remembered here: an argument of joblib's is stored once more
 
     def stored_as(self, value: Any) -> ObjectRef | None:
-        if type(value) is not np.ndarray or value.base is None:
-            return None
-        found = self._views.get(id(value.base))
-        whole = None if found is None else found[0]()
-        if found is None or whole is None or whole is not value.base:
-            return None
-        same = value.nbytes == whole.nbytes and value.ctypes.data == whole.ctypes.data
-        if not same or not (value.flags.c_contiguous or value.flags.f_contiguous):
-            return None
-        about = found[1].about
-        if about is None or about.type != codec.describe(value):
-            return None
-        return self._entries.find(found[1].id)
+        entry = self._arrays.whole(value)
+        return None if entry is None else self._entries.find(entry.id)
 
     def held_by(self, thing: Any) -> tuple[int | None, str]:
         """The object that a thing is a handle of (``ref``), or shows (``view``)."""
@@ -375,18 +362,14 @@ class ClusterStore:
     def free(self, refs: Sequence[ObjectRef]) -> None:
         entries = [self._entries.of(ref) for ref in refs]
         natives = [entry.native for entry in entries if entry.native is not None]
-        for entry in entries:
-            self._entries.settle(
-                entry.id, FREED,
-                error=ObjectFreedError("You freed it. Put it again if you need it."),
-            )  # fmt: skip
-            entry.native = entry.stored = None
-        shown = self.shown()
-        for entry in entries:
-            if (seen := shown.get(entry.id)) is not None:
-                seen.state, seen.native = FREED, None
-        self._backend.ask("dropped", [entry.id for entry in entries])
-        self._backend.free(natives)
+        ids = [entry.id for entry in entries]
+        let_go(self._entries, self.shown().values(), ids, FREED_HERE)
+        self._backend.ask("dropped", ids)
+        self._backend.free(ids, natives)
+
+    def let_go(self, ids: Sequence[int]) -> None:
+        """Others freed these."""
+        let_go(self._entries, self.shown().values(), ids, FREED_ELSEWHERE)
 
     def find(self, name: str) -> ObjectRef | None:
         self.check_open()
@@ -400,13 +383,13 @@ class ClusterStore:
     def names(self, beginning: str = "") -> list[str]:
         self.check_open()
         named = self._backend.ask("named", beginning)
-        return sorted(name for name in named if not name.startswith("\0"))
+        return sorted(name for name in named if not name.startswith(ESCAPED))
 
     def name(self, ref: ObjectRef, name: str) -> None:
         self.check_open()
         native, entry = self.native(ref), self._entries.of(ref)
+        (native,) = outliving(self._backend, self._entries, [ref.id], [native])
         self._backend.ask("bind", name, ref.id, native, entry.about)
-        self._backend.adopt(ref.id, of_object(native), entry.is_over)
 
     def unname(self, name: str) -> None:
         self.check_open()

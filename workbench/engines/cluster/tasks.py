@@ -28,8 +28,9 @@ from workbench.engines.cluster.backend import (
 from workbench.engines.cluster.entries import FAILED, PENDING, READY, Entries
 from workbench.engines.cluster.heads import MOST_CODE, Head, encode
 from workbench.engines.cluster.hosting import Hosting
-from workbench.engines.cluster.keeper import JobTask
 from workbench.engines.cluster.keeper import encode as encode_batch
+from workbench.engines.cluster.kept_jobs import JobTask
+from workbench.engines.cluster.outliving import outliving
 from workbench.engines.cluster.outputs import LOST, Outputs
 from workbench.engines.cluster.parcels import Packer
 from workbench.engines.cluster.sent import RunningTask, Sent
@@ -121,7 +122,9 @@ class ClusterTasks:
         audience, origin = self._place()
         inside, more = packed.inside, packed.natives
         if sent is not None and sent.ref is not None:
-            inside, more = (sent.id, *inside), (self._store.native(sent.ref), *more)
+            code = (self._store.native(sent.ref),)
+            code = self._outliving((sent.id,), code) if keep else code
+            inside, more = (sent.id, *inside), (*code, *more)
         retries = options.max_retries
         head = Head(
             task, options.name or name, self._backend.session, audience, origin,
@@ -138,8 +141,9 @@ class ClusterTasks:
             ids = []
         refs = self._expect(head, ids, task)
         own = RunningTask(
-            task, head.name, origin, job if keep else 0, tuple(ids), head.actor, self._task
-        )
+            task, head.name, origin, job if keep else 0, tuple(ids), head.actor, self._task,
+            (*head.deps, *head.inside),
+        )  # fmt: skip
         self.running[task] = own
         if self._hosting is None:
             self._outputs.expect(task)
@@ -234,6 +238,9 @@ class ClusterTasks:
         stored = self._packer.pack(
             packed, lambda: argument_names(args, kwargs, parameters()), "arguments"
         )
+        if keep:
+            inside = self._outliving(stored.inside, stored.natives)
+            natives, stored = self._outliving(deps, natives), stored._replace(natives=inside)
         if not stored.buffers:
             return self._Packed(stored.header, deps, natives, stored.inside, stored.natives)
         native = self._backend.put(stored, keep)
@@ -241,6 +248,9 @@ class ClusterTasks:
             SLOTTED, (self._engine.next_id(), *deps), (native, *natives), stored.inside,
             stored.natives,
         )  # fmt: skip
+
+    def _outliving(self, ids: Sequence[int], natives: Sequence[Native]) -> tuple[Native, ...]:
+        return outliving(self._backend, self._entries, ids, natives)
 
     def _dep(self, ref: ObjectRef) -> Native:
         native = self._store.native(ref)
@@ -388,7 +398,7 @@ class ClusterTasks:
         head = Head(
             id, blueprint.name, self._backend.session, audience, origin, sent.id, sent.code,
             packed.args, packed.deps, inside, 1, id, "__init__", spec, 0, self._serializers(),
-            self._task,
+            self._task, called=options.name,
         )  # fmt: skip
         made: Any = blueprint.function
         launch = ActorLaunch(

@@ -260,6 +260,11 @@ class ActorProcess:
             self._child.tell(message)
 
     @property
+    def child(self) -> SlotChild | None:
+        """The process in which it lives now."""
+        return self._child
+
+    @property
     def is_gone(self) -> bool:
         return self._gone is not None
 
@@ -400,6 +405,10 @@ class ActorProcesses:
     def running(self) -> int:
         """Calls that are at work."""
         return sum(actor.running for actor in self._all())
+
+    def children(self) -> list[SlotChild]:
+        """Their processes."""
+        return [actor.child for actor in self._all() if actor.child is not None]
 
     def tell(self, task: int, message: Any) -> None:
         for actor in self._all():

@@ -8,6 +8,7 @@ from __future__ import annotations
 import array
 import contextlib
 import os
+import select
 import socket
 import struct
 import threading
@@ -112,9 +113,24 @@ class TookItems(msgspec.Struct, tag=8, array_like=True):
     taken: int
 
 
+class AskHolder(msgspec.Struct, tag=9, array_like=True):
+    """What does this process have of an object? A `HolderQuestion`, encoded. Second channel."""
+
+    number: int
+    session: str
+    question: bytes
+
+
+class ToldHolder(msgspec.Struct, tag=10, array_like=True):
+    """The answer to that, on the same channel. b"": nothing."""
+
+    number: int
+    answer: bytes
+
+
 ChannelMessage = (
     ChildReady | RunHead | HeadDone | ShownBytes | LendsSlot | SlotBack | StopTask | MadeItem
-    | TookItems
+    | TookItems | AskHolder | ToldHolder
 )  # fmt: skip
 
 
@@ -162,6 +178,14 @@ class Channel:
                 self._read(end - len(self._data))
             else:
                 self._read(_HEAD.size)
+
+    def receive_within(self, seconds: float) -> Any:
+        """The next message without descriptors; TimeoutError if none comes in time."""
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        if not poll.poll(1000 * max(seconds, 0.0)):
+            raise TimeoutError
+        return self.receive()[0]
 
     def _read(self, wanted: int) -> None:
         self._wait()

@@ -52,8 +52,9 @@ def main() -> None:
     captures = captured()
     from workbench.engines.dask.child_host import ChildHost
 
-    host = ChildHost(channel, captures, number)
-    listen(Channel(socket.socket(fileno=control)), host.heard)
+    orders = Channel(socket.socket(fileno=control))
+    host = ChildHost(channel, captures, number, orders)
+    listen(orders, host.heard)
     with open(captures[1].path, "rb") as words:
         channel.send(ChildReady(), [words.fileno()])
     # What cells need, before any comes: a Stop amid an import would leave half a module.

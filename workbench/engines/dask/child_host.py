@@ -21,9 +21,11 @@ from workbench.engines.cluster.channel import ChannelLink
 from workbench.engines.cluster.engine import ClusterEngine
 from workbench.engines.cluster.heads import Head
 from workbench.engines.cluster.heads import decode as decode_head
+from workbench.engines.cluster.holders import answer_apart
 from workbench.engines.cluster.hosting import Hosting
 from workbench.engines.dask.channel import (
     ActorShape,
+    AskHolder,
     Channel,
     HeadDone,
     LendsSlot,
@@ -32,6 +34,7 @@ from workbench.engines.dask.channel import (
     ShownBytes,
     SlotBack,
     StopTask,
+    ToldHolder,
     TookItems,
 )
 from workbench.engines.dask.late import LateBackend
@@ -50,9 +53,10 @@ class ChildHost:
     """See the module. Made in the main thread."""
 
     def __init__(
-        self, channel: Channel, captures: tuple[FdCapture, FdCapture], number: int
+        self, channel: Channel, captures: tuple[FdCapture, FdCapture], number: int, orders: Channel
     ) -> None:
         self._channel = channel
+        self._orders = orders
         self._number = number
         self._link = ChannelLink(number, self._shown)
         self._position = 0
@@ -96,6 +100,14 @@ class ChildHost:
             with self._moved:
                 self._taken[message.task] = message.taken
                 self._moved.notify_all()
+        elif type(message) is AskHolder:
+            found = self._sessions.get(message.session)
+
+            def reply(answer: bytes) -> None:
+                with suppress(OSError):
+                    self._orders.send(ToldHolder(message.number, answer))
+
+            reply(b"") if found is None else answer_apart(found[0].of, message.question, reply)
 
     def _stop(self, task: int) -> None:
         """It, and what it has submitted and waits for."""

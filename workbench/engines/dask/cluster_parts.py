@@ -16,10 +16,10 @@ ANSWER = 1.0
 """Seconds that workers have to say what runs there."""
 
 
-async def seen(scheduler: Any, nodes: Mapping[str, tuple[int, int, str]]) -> dict[str, Any]:
+async def seen(scheduler: Any, nodes: Mapping[str, tuple[int, int, str, str]]) -> dict[str, Any]:
     """On the scheduler: its workers, and how many tasks of ours run and wait.
 
-    ``nodes`` are the workers' first number, pid and node, by address.
+    ``nodes`` are the workers' first number, pid, node and machine, by address.
     """
     workers = [
         {
@@ -29,6 +29,7 @@ async def seen(scheduler: Any, nodes: Mapping[str, tuple[int, int, str]]) -> dic
             "pid": ws.pid,
             "host": ws.host,
             "node": nodes.get(ws.address, (0, 0, ws.host))[2],
+            "machine": nodes.get(ws.address, (0, 0, "", ws.host))[3],
             "threads": ws.nthreads,
             "limit": ws.memory_limit or 0,
             "memory": ws.metrics.get("memory", 0),
@@ -59,7 +60,7 @@ def parts_of(seen: Mapping[str, Any]) -> ClusterParts:
     """Of an answer of `scheduler.WorkbenchScheduler.parts`."""
     workers = tuple(
         WorkerRecord(each["number"], each["pid"], "busy" if each["tasks"] else "idle",
-                     tuple(each["tasks"]), each["memory"])
+                     tuple(each["tasks"]), memory=each["memory"], host=each["machine"])
         for each in seen["workers"]
     )  # fmt: skip
     limits = [each["limit"] for each in seen["workers"]]

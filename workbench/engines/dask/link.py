@@ -46,6 +46,30 @@ class SchedulerLink:
         except Exception as error:
             raise self.failed(error) from error
 
+    def explain(self, question: bytes, seconds: float) -> tuple[list[bytes], list[str]]:
+        """Have all workers ask their processes: see `Backend.explain`."""
+
+        async def ask() -> Any:
+            message = {
+                "op": "workbench_explain", "session": self.session, "question": question,
+                "seconds": seconds,
+            }  # fmt: skip
+            return await self.client.scheduler.broadcast(msg=message, on_error="return")
+
+        answers: list[bytes] = []
+        silent: list[str] = []
+        try:
+            told = self.client.sync(ask, callback_timeout=seconds + 2.0)
+        except Exception as error:
+            return [], [f"the cluster's processes ({type(error).__name__})"]
+        for address, found in told.items():
+            if isinstance(found, tuple | list):
+                answers += found[0]
+                silent += found[1]
+            else:  # an error: it is gone, or was never ours
+                silent.append(f"the worker at {address}")
+        return answers, silent
+
     def future_of(self, key: str) -> Any:
         """Dask's own future of a key, of which the scheduler isn't told."""
         from distributed import Future

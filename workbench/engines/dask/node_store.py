@@ -17,6 +17,7 @@ import select
 import socket
 import struct
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
@@ -24,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.engines.dask.leases import LEASE, Leases
 from workbench.memory import segment as seg
 from workbench.memory.copying import write_cold
 from workbench.system.spare_descriptors import NONE_LEFT
@@ -39,7 +41,13 @@ NODE = "WORKBENCH_NODE"
 _ANSWER = 30.0
 """Seconds that somebody of this node has to hand over a descriptor that he has."""
 
+_WORD = 0.2
+"""Seconds to wait for what who asks says at once."""
+
 _CREDENTIALS = struct.Struct("3i")
+
+_LEASE = struct.Struct("Q")
+"""What who asks says: by which lease the segment is kept for him; 0: by none."""
 
 
 def node_id() -> str:
@@ -107,6 +115,9 @@ class NodeSegment:
         return -1 if self._listener is None else self._listener.fileno()
 
 
+Fetch = Callable[[str, str, int, Sequence[str], int], Future[NodeSegment]]
+
+
 class NodeStore:
     """The segments that this process serves. Any thread."""
 
@@ -116,8 +127,11 @@ class NodeStore:
         """Of the worker that this process is, as others reach it; '' if it is none."""
         self.lends = False
         """Whether who gets a handle from here can come by its segment: else all bytes travel."""
-        self.fetch: Callable[[str, str, int, Sequence[str]], Future[NodeSegment]] | None = None
-        """In a worker: have a segment (token, Dask's key, bytes, places) come to this node."""
+        self.fetch: Fetch | None = None
+        """In a worker: have a segment (token, Dask's key, bytes, places, and the lease by which the
+        first of those keeps it) come to this node."""
+        self.leases = Leases(time.monotonic)
+        """Of segments whose handles were sent from here."""
         self.fetched = 0
         """Bytes that this process had come from other nodes."""
         self._segments: weakref.WeakValueDictionary[str, NodeSegment] = (
@@ -158,14 +172,18 @@ class NodeStore:
             return None
         return listener
 
-    def ask(self, token: str, timeout: float = _ANSWER) -> NodeSegment | None:
-        """The segment from who has it on this node, perhaps once he has it; None if nobody does."""
+    def ask(self, token: str, timeout: float = _ANSWER, lease: int = 0) -> NodeSegment | None:
+        """The segment from who has it on this node, perhaps once he has it; None if nobody does.
+
+        ``lease``: by which he keeps it for us until then.
+        """
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
             try:
                 sock.settimeout(timeout)
                 sock.connect(self._name(token))
                 if _uid(sock) != os.getuid():
                     return None
+                sock.sendall(_LEASE.pack(lease))
                 _, fds, _, _ = socket.recv_fds(sock, 1, 1)
             except OSError:
                 return None
@@ -186,8 +204,9 @@ class NodeStore:
 
     def _serve(self) -> None:
         while True:
-            for number, _ in self._epoll.poll():
+            for number, _ in self._epoll.poll(LEASE / 4):
                 self._hand_out(number)
+            self.leases.expire()
 
     def _hand_out(self, number: int) -> None:
         """A function of its own: no variable keeps the segment while nobody asks."""
@@ -201,6 +220,10 @@ class NodeStore:
             with asker:
                 if _uid(asker) == os.getuid():
                     socket.send_fds(asker, [b"."], [segment.fd])
+                    asker.settimeout(_WORD)
+                    said = asker.recv(_LEASE.size)
+                    if len(said) == _LEASE.size:
+                        self.leases.end(*_LEASE.unpack(said))
 
 
 def _gone() -> None:

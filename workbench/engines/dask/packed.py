@@ -133,11 +133,12 @@ class Bundle:
     names of segments, between nodes too: whoever gets one fetches what it doesn't have.
     """
 
-    __slots__ = ("_coming", "_segments", "end", "key", "places", "tokens", "values")
+    __slots__ = ("_coming", "_segments", "end", "key", "leases", "places", "tokens", "values")
 
     def __init__(
         self, key: str, end: bytes, values: list[PackedValue], tokens: list[str],
         segments: Sequence[NodeSegment | None], places: tuple[str, ...] = (),
+        leases: Sequence[int] = (),
     ) -> None:  # fmt: skip
         self.key = key
         self.end = end
@@ -145,6 +146,8 @@ class Bundle:
         self.tokens = tokens
         self.places = places
         """Addresses of workers that had the segments when this left them."""
+        self.leases = list(leases) or [0] * len(values)
+        """By which the first of them keeps each."""
         self._segments: list[NodeSegment | None] = list(segments)
         self._coming: list[Future[NodeSegment] | None] = [None] * len(values)
 
@@ -211,7 +214,9 @@ class Bundle:
         store = this_process()
         ready = [self.has(index) for index in range(len(self.values))]
         places = list(filter(None, dict.fromkeys([store.address, *self.places])))
-        return [self.key, self.end, _encode(self.values), self.tokens, ready, places, store.node]
+        leases = [0 if each is None else store.leases.begin(each) for each in self._segments]
+        packed = _encode(self.values)
+        return [self.key, self.end, packed, self.tokens, ready, places, store.node, leases]
 
     def __reduce__(self) -> Any:
         import pickle
@@ -238,19 +243,19 @@ def from_whole(state: list[Any], frames: Sequence[Any]) -> Bundle:
 
 def from_handle(state: list[Any]) -> Bundle:
     """What `Bundle.handle` gave: with the segments that this node has; others are fetched."""
-    key, end, values, tokens, ready, places, node = state
+    key, end, values, tokens, ready, places, node, leases = state
     store = this_process()
     segments: list[NodeSegment | None] = []
-    for token, is_there in zip(tokens, ready, strict=True):
+    for token, is_there, lease in zip(tokens, ready, leases, strict=True):
         found = store.get(token) if token else None
         if token and found is None and is_there and node == store.node:
-            found = store.ask(token, 1.0)  # he has it: it takes a tenth of a millisecond
+            found = store.ask(token, 1.0, lease)  # he has it: it takes a tenth of a millisecond
         segments.append(found)
-    bundle = Bundle(key, end, _decode(values), tokens, segments, tuple(places))
+    bundle = Bundle(key, end, _decode(values), tokens, segments, tuple(places), leases)
     for index, token in enumerate(tokens):
         if token and segments[index] is None and store.fetch is not None:
             size = offsets(bundle.values[index].lengths)[-1]
-            bundle.expect(index, store.fetch(token, key, size, bundle.places))
+            bundle.expect(index, store.fetch(token, key, size, bundle.places, leases[index]))
     return bundle
 
 

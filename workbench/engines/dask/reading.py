@@ -4,7 +4,7 @@ of the scheduler, which reaches every worker."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -27,18 +27,18 @@ class RemoteReader:
         """Have the segment of a value here. ObjectLostError if nobody has it."""
         token = bundle.tokens[index]
         store = this_process()
-        found = store.get(token) or store.ask(token, 1.0)
+        found = store.get(token) or store.ask(token, 1.0, bundle.leases[index])
         if found is None:
             found = store.add(token, self._read(bundle, token, index))
         bundle.arrived(index, found)
 
     def _read(self, bundle: Bundle, token: str, index: int) -> int:
         size = offsets(bundle.values[index].lengths)[-1]
-        for place in bundle.places:
+        for place, lease in self._places(bundle, bundle.leases[index]):
             descriptors = seg.create(size)
             try:
                 for offset in range(0, size, PIECE):
-                    data = self._asked(place, token, offset, min(PIECE, size - offset))
+                    data = self._asked(place, token, offset, min(PIECE, size - offset), lease, size)
                     if not data:
                         break
                     write_cold(descriptors.writable, memoryview(data), offset)
@@ -51,9 +51,23 @@ class RemoteReader:
             f"The bytes of {bundle.key!r} are gone with the Dask workers that had them."
         )
 
-    def _asked(self, place: str, token: str, offset: int, length: int) -> Any:
+    def _places(self, bundle: Bundle, lease: int) -> Iterator[tuple[str, int]]:
+        """Workers that may have it, and the lease by which they keep it for us."""
+        for place in bundle.places:
+            yield place, lease if place == bundle.places[0] else 0
+        now: dict[str, Sequence[str]] = self._client.who_has([bundle.key])
+        for place in now.get(bundle.key, ()):
+            if place not in bundle.places:
+                yield place, 0
+
+    def _asked(
+        self, place: str, token: str, offset: int, length: int, lease: int, size: int
+    ) -> Any:
         async def ask() -> Any:
-            message = {"op": READ, "token": token, "offset": offset, "length": length}
+            message = {
+                "op": READ, "token": token, "offset": offset, "length": length, "lease": lease,
+                "is_last": offset + length >= size,
+            }  # fmt: skip
             answers = await self._client.scheduler.broadcast(
                 msg=message, workers=[place], on_error="ignore"
             )

@@ -39,7 +39,7 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
 
     def __init__(self) -> None:
         self.sessions: dict[str, ClusterSession] = {}
-        self._nodes: dict[str, tuple[int, int, str]] = {}  # address → first number, pid, node
+        self._nodes: dict[str, tuple[int, int, str, str]] = {}  # → first number, pid, node, host
         self._numbers = 0
 
     async def start(self, scheduler: Any) -> None:
@@ -86,7 +86,7 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
             begin = session + INCARNATION
             found = next((s for n, s in self.sessions.items() if n.startswith(begin)), None)
         joined = found is not None
-        nodes = {address: node for address, (_, _, node) in self._nodes.items()}
+        nodes = {address: node for address, (_, _, node, _) in self._nodes.items()}
         if found is None:
             if only:
                 return ["", False, nodes]
@@ -106,10 +106,10 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
         except Exception as error:
             return pickle.dumps((False, error))
 
-    def enroll(self, address: str, pid: int, node: str) -> int:
+    def enroll(self, address: str, pid: int, node: str, host: str) -> int:
         """A worker has our plugin now; the first number of its processes."""
         if address not in self._nodes:
-            self._nodes[address] = self._numbers + 1, pid, node
+            self._nodes[address] = self._numbers + 1, pid, node, host
             self._numbers += min(self._scheduler.workers[address].nthreads, NUMBERS)
         return self._nodes[address][0]
 

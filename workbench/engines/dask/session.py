@@ -71,7 +71,7 @@ class DaskBackend:
         self._lends = lends
         self._client = client
         self._link = SchedulerLink(client, session, lambda: self.ended)
-        self.ask, self.tell = self._link.ask, self._link.tell
+        self.ask, self.tell, self.explain = self._link.ask, self._link.tell, self._link.explain
         self._close_client = close_client
         self.address: str = client.scheduler.address
         self._audience = 0
@@ -193,10 +193,10 @@ class DaskBackend:
             hold.end = _decode_end(hold.bundle.end)
         callback(hold.end or hold.error or WorkerCrashedError("It has no end."))
 
-    def adopt(self, id: int, native: DaskRef, is_there: bool) -> None:
-        """The scheduler keeps the key for the keeper already."""
+    def outlive(self, natives: Sequence[DaskRef]) -> list[DaskRef]:
+        return list(natives)  # the scheduler keeps the keys of what the keeper keeps
 
-    def free(self, natives: Sequence[DaskRef]) -> None:
+    def free(self, ids: Sequence[int], natives: Sequence[DaskRef]) -> None:
         keys = dict.fromkeys(keys_of(natives))
         for key, actor, number, _ in list(self._keys.values()):
             if key in keys:

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import workbench
-from workbench.engines.probe import EXPRESSION, compare, found, here
+from workbench.engines.probe import EXPRESSION, compare, found, here, python_refusal
 from workbench.errors import SessionError
 
 
 def prepare(client: Any) -> None:
     """See the module. SessionError if the workers can't have us; what may go wrong is warned of."""
     ours = here()
+    _refuse_other_pythons(client, ours.python)
     name = f"workbench-{ours.workbench}.zip"
     look = _look(name)
     answers = [*client.run(look).values(), client.run_on_scheduler(look)]
@@ -35,6 +36,17 @@ def prepare(client: Any) -> None:
         forget = _forget()
         client.run(forget)
         client.run_on_scheduler(forget)
+
+
+def _refuse_other_pythons(client: Any, ours: str) -> None:
+    """By what Dask itself knows: to ask with a function of ours would end their processes."""
+    told = client.get_versions()
+    asked = {"the scheduler's processes": told["scheduler"]}
+    asked |= {f"the workers at {address}": each for address, each in told["workers"].items()}
+    for who, each in asked.items():
+        theirs = ".".join(each["host"]["python"].split(".")[:3])  # it goes on: .final.0
+        if refusal := python_refusal(ours, theirs, who):
+            raise SessionError(refusal)
 
 
 def _look(name: str) -> Callable[[], Any]:

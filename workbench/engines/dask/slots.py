@@ -14,13 +14,21 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import workbench
-from workbench.engines.dask.channel import Channel, ChildReady, HeadDone, RunHead, StopTask
+from workbench.engines.dask.channel import (
+    AskHolder,
+    Channel,
+    ChildReady,
+    HeadDone,
+    RunHead,
+    StopTask,
+)
 
 GRACE = 2.0
 """Seconds that a child has to end by itself."""
@@ -53,6 +61,7 @@ class SlotChild:
         """Whether a person wanted it to end."""
         self._position = 0
         self._capture = -1
+        self._asking, self._asked = threading.Lock(), 0
         ours, theirs = zip(*(socket.socketpair() for _ in range(2)), strict=True)
         numbers = [str(each.fileno()) for each in theirs]
         self._process = subprocess.Popen(
@@ -116,6 +125,21 @@ class SlotChild:
         """To the child's second thread: any thread."""
         with contextlib.suppress(OSError):
             self._control.send(message)
+
+    def ask_holder(self, session: str, question: bytes, seconds: float) -> bytes | None:
+        """What it has of an object; None if it doesn't say so in time, or has ended. Any thread."""
+        until = time.monotonic() + seconds
+        with self._asking:
+            self._asked += 1
+            try:
+                self._control.send(AskHolder(self._asked, session, question))
+                while True:
+                    told = self._control.receive_within(until - time.monotonic())
+                    if told.number == self._asked:
+                        answer: bytes = told.answer
+                        return answer
+            except (TimeoutError, EOFError, OSError, ValueError):
+                return None
 
     def kill(self) -> None:
         self.killed = True
@@ -279,6 +303,11 @@ class Slots:
         """Tasks that are at work, not those that wait for others."""
         with self._lock:
             return sum(bool(child.task) and not child.is_lent for child in self._used)
+
+    def children(self) -> list[SlotChild]:
+        """Those that are at work or wait for some."""
+        with self._lock:
+            return [*self._used, *self._idle]
 
     def pids(self) -> list[tuple[int, int, int]]:
         """(number, pid, task) of each child that is at work or waits for some."""

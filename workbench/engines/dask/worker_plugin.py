@@ -3,8 +3,10 @@ handlers by which tasks are stopped."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pickle
+import platform
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -168,6 +170,22 @@ class WorkerSide:
         """Tasks and calls of ours that are at work."""
         return self.slots.running() + self.actors.running()
 
+    async def explain(
+        self, session: str, question: bytes, seconds: float
+    ) -> tuple[list[bytes], list[str]]:
+        """Ask each of the processes: see `Backend.explain`."""
+        children = [*self.slots.children(), *self.actors.children()]
+        asked = (
+            asyncio.to_thread(child.ask_holder, session, question, seconds) for child in children
+        )
+        answers = await asyncio.gather(*asked)
+        silent = [
+            f"worker {child.number}"
+            for child, answer in zip(children, answers, strict=True)
+            if answer is None
+        ]
+        return [answer for answer in answers if answer], silent
+
     def departed(self, submitter: int) -> None:
         self.actors.departed(submitter)
 
@@ -189,12 +207,13 @@ class WorkbenchWorker(WorkerPlugin):  # type: ignore[misc]
         fetcher = Fetcher(worker, store)
         store.fetch = fetcher.fetch
         number = await worker.scheduler.workbench_enroll(
-            address=worker.address, pid=os.getpid(), node=store.node
+            address=worker.address, pid=os.getpid(), node=store.node, host=platform.node()
         )
         self._worker = worker
         self.side = side = WorkerSide(worker, number)
         worker.handlers[READ] = reader(store, fetcher)
         worker.handlers["workbench_running"] = side.running
+        worker.handlers["workbench_explain"] = side.explain
         worker.handlers["workbench_state"] = lambda: pickle.dumps(side.slots.pids())
         worker.stream_handlers["workbench_stop"] = side.stop
         worker.stream_handlers["workbench_abandon"] = side.abandon
@@ -212,7 +231,5 @@ class WorkbenchWorker(WorkerPlugin):  # type: ignore[misc]
             self._worker.batched_send(message)
 
     async def teardown(self, worker: Any) -> None:
-        import asyncio
-
         if hasattr(self, "side"):
             await asyncio.get_running_loop().run_in_executor(None, self.side.close)

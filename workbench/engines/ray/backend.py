@@ -9,6 +9,7 @@ import secrets
 import socket
 import time
 import warnings
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -22,6 +23,7 @@ from workbench.engines.choice import PATIENCE
 from workbench.engines.cluster.engine import ClusterEngine
 from workbench.engines.probe import EXPRESSION, compare, found, here
 from workbench.engines.ray import calls
+from workbench.engines.ray.abilities import ENDS_WITH_KERNEL
 from workbench.engines.ray.supervisor import Supervisor
 from workbench.engines.ray.system import AGAIN, NAMESPACE, RayBackend, name_of
 from workbench.errors import SessionError
@@ -29,6 +31,18 @@ from workbench.options import Variables
 
 LEAST_STORE = 100 << 20
 """Bytes of a store below which Ray doesn't start one."""
+
+LACKS_US = (
+    "The workers of this Ray have no Workbench, or another version of it, and Ray sends modules "
+    "only while it connects. Either connect with it: `ray.init(..., runtime_env={'py_modules': "
+    "[workbench]})`. Or `ray.shutdown()`, and `init(engine='ray', address=...)` sends it along."
+)
+"""To who has connected already."""
+FRAME, SETTINGS = 9, b"\x04"
+"""Bytes of the head of one of HTTP/2's frames; the type that has settings, its fourth byte."""
+
+GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + SETTINGS + bytes(5)
+"""How a client of HTTP/2 begins: with settings, all of them the usual."""
 
 ANSWER = 60.0
 """Seconds that workers have to say what they have: Ray may have to start them."""
@@ -47,9 +61,11 @@ def connect(
         If nobody answers there, or the workers can't have us.
     """
     came = not ray.is_initialized()
+    is_own = came and _join(config, variables)
     if came:
-        _join(config, variables)
         _hush()
+    elif _lacks_us():
+        raise SessionError(LACKS_US)
     calls.USUAL.clear()
     calls.apart = {} if came else {"runtime_env": calls.OWN}
     name, unique, _ = config.session.partition(INCARNATION)
@@ -61,6 +77,8 @@ def connect(
         if unique and there != config.session:
             raise SessionError(f"Session {config.session!r} is over.")
         backend = RayBackend(there, supervisor, calls, joined, False)
+        if is_own:
+            backend.can = replace(backend.can, keep=ENDS_WITH_KERNEL)
         engine = ClusterEngine(
             backend, logs=config.log_to_driver, namespace=namespace, linger=config.linger
         )  # fmt: skip
@@ -76,9 +94,9 @@ def connect(
             return engine
 
 
-def _join(config: Config, variables: Variables) -> None:
+def _join(config: Config, variables: Variables) -> bool:
     """Connect to the cluster at the address; without one to that of this machine, or to a new one
-    of our own, which ends with this process: as ``local`` says."""
+    of our own, which ends with this process: as ``local`` says. Whether it is our own."""
     options: dict[str, Any] = {
         "namespace": NAMESPACE, "log_to_driver": False, "logging_level": "ERROR",
         "configure_logging": False,
@@ -87,11 +105,14 @@ def _join(config: Config, variables: Variables) -> None:
         options["runtime_env"] = {"env_vars": dict(variables)}
     if config.address not in ("", "local"):
         _join_at(config.address, options)
-    elif config.address or not _join_here(options):
-        ray.init(
-            address="local", num_cpus=config.workers, include_dashboard=False,
-            object_store_memory=max(config.memory, LEAST_STORE), **options,
-        )  # fmt: skip
+        return False
+    if not config.address and _join_here(options):
+        return False
+    ray.init(
+        address="local", num_cpus=config.workers, include_dashboard=False,
+        object_store_memory=max(config.memory, LEAST_STORE), **options,
+    )  # fmt: skip
+    return True
 
 
 def _join_here(options: dict[str, Any]) -> bool:
@@ -108,18 +129,33 @@ def _join_at(address: str, options: dict[str, Any]) -> None:
     try:
         _reach(address)
         ray.init(address=address, **options)
+        _send(address, options)
     except OSError as error:  # ConnectionError is one
-        raise SessionError(f"No Ray cluster answers at {address}: {error}") from error
+        raise SessionError(f"No Ray cluster answers at {address}: {_reason(error)}") from error
     except (RuntimeError, ValueError) as error:
         raise SessionError(f"Ray at {address} refused the connection: {error}") from error
-    _send(address, options)
+
+
+def _reason(error: BaseException) -> str:
+    """What Ray says first: what it was caused by has the reason."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return next((line for line in str(error).splitlines() if line), type(error).__name__)
 
 
 def _send(address: str, options: dict[str, Any]) -> None:
     """Send what the workers lack of Workbench, if they lack it: that takes connecting again."""
-    if modules := _to_send():
+    try:
+        lacks_us = _lacks_us()
+    except SessionError:
         ray.shutdown()
-        environment = {**options.get("runtime_env", {}), "py_modules": modules}
+        raise
+    if lacks_us:
+        ray.shutdown()
+        environment = {
+            **options.get("runtime_env", {}),
+            "py_modules": [os.path.dirname(workbench.__file__)],
+        }
         ray.init(address=address, **{**options, "runtime_env": environment})
 
 
@@ -131,15 +167,31 @@ def _hush() -> None:
         module.print_to_stdstream = lambda data, *more, **options: None
 
 
-def _reach(address: str | None) -> None:
-    """OSError if nobody listens at an address of a host and a port: Ray itself would try longer."""
-    host, _, port = (address or "").removeprefix("ray://").partition("/")[0].rpartition(":")
-    if host and port.isdigit():
-        socket.create_connection((host.strip("[]"), int(port)), PATIENCE).close()
+def _reach(address: str) -> None:
+    """OSError if who listens at an address of a host and a port isn't Ray: Ray itself would try for
+    minutes. Its servers speak HTTP/2, where both sides begin with a frame of settings."""
+    host, _, port = address.removeprefix("ray://").partition("/")[0].rpartition(":")
+    if not (host and port.isdigit()) or _is_encrypted():
+        return
+    with socket.create_connection((host.strip("[]"), int(port)), PATIENCE) as sock:
+        sock.sendall(GREETING)
+        answer = b""
+        with contextlib.suppress(OSError):
+            answer = sock.recv(FRAME, socket.MSG_WAITALL)
+    if answer[3:4] != SETTINGS:
+        raise OSError(
+            "who listens there isn't Ray. A head's port is 6379, for `ray://` it is 10001; 8265 is "
+            "the dashboard's."
+        )
 
 
-def _to_send() -> list[Any]:
-    """What the workers lack of Workbench and can be sent. SessionError if they can't have us."""
+def _is_encrypted() -> bool:
+    return os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true")
+
+
+def _lacks_us() -> bool:
+    """Whether the workers lack Workbench, or have another one. SessionError if they can't have
+    it."""
     look: Any = ray.remote(eval("lambda text: eval(text)", {}))  # by value: it knows no Workbench
     nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"]]
     asked = [
@@ -154,11 +206,10 @@ def _to_send() -> list[Any]:
     except ray.exceptions.RayError as error:
         raise SessionError(f"Ray's workers don't say what they have: {error}") from error
     if verdict.refusal:
-        ray.shutdown()
         raise SessionError(verdict.refusal)
     for each in verdict.warnings:
         warnings.warn(each, stacklevel=2)
-    return [workbench] if verdict.ships else []
+    return verdict.ships
 
 
 def _supervisor(name: str, session: str) -> tuple[Any, bool]:

@@ -19,7 +19,7 @@ from workbench.engines.cluster.backend import (
     TaskEnd,
 )
 from workbench.engines.cluster.heads import decode
-from workbench.engines.cluster.parcels import inlined
+from workbench.engines.cluster.parcels import again, inlined
 
 encode_end = msgspec.msgpack.Encoder().encode
 
@@ -52,8 +52,14 @@ def stream(head: bytes, inside: Sequence[Native], *deps: StoredValue) -> Iterato
             yield item
 
 
+def copied(stored: StoredValue) -> StoredValue:
+    """The same object, which whoever asks for this owns."""
+    return again(stored)
+
+
 _run: Any = ray.remote(run)
 _stream: Any = ray.remote(stream)
+copy: Any = ray.remote(copied).options(num_cpus=0, name="workbench")
 
 OWN = {"env_vars": {"WORKBENCH_WORKER": "1"}}
 """Ray's `runtime_env` of processes that run nothing but our tasks, which take their output and
@@ -112,12 +118,12 @@ class _Made:
         self._described = inlined(described)
         self._host = _host(self._head.session)
         self._host.is_restarted = ray.get_runtime_context().was_current_actor_reconstructed
-        self._given = deps, inside
+        self._given: Any = deps, inside
         self._end: TaskEnd | None = None
         self._failure: tuple[StoredValue, ...] = ()
 
     def _noted(self, end: TaskEnd, values: tuple[StoredValue, ...]) -> TaskEnd:
-        self._end, self._failure = end, values
+        self._end, self._failure, self._given = end, values, None
         return end
 
     def _failed(self, head: Any) -> Any:

@@ -7,6 +7,7 @@ from being read), and hears on a socket what to stop; an actor on its node tells
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import mmap
@@ -19,15 +20,24 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 SLOTS = 64
 """Calls of one process that are noted at a time. An actor may run more: they can't be found."""
 
+MOST_FREED = 1000
+"""Numbers in a message that says which objects were freed: it is small enough for any socket."""
+
 PREFIX = "workbench-ray-"
 
 SETTLED = 60.0
 """Seconds after which somebody who made a directory has put something there."""
+
+MOST_ASKED = 1 << 20
+"""Bytes of a question or an answer; the kernel may take less."""
+
+Reply = Callable[[bytes], object]
 
 _ID = struct.Struct("=q")
 _SIZE = SLOTS * _ID.size
@@ -45,9 +55,14 @@ def _socket_of(directory: Path, pid: int) -> str:
 
 
 class RunningTasks:
-    """Of this process. ``stop`` is told what to stop, in a thread of ours."""
+    """Of this process. ``stop`` is told what to stop, ``let_go`` what was freed, in a thread of
+    ours; ``asked`` what this process is asked, and how to reply: it must not wait."""
 
-    def __init__(self, session: str, stop: Callable[[int], object]) -> None:
+    def __init__(
+        self, session: str, stop: Callable[[int], object],
+        asked: Callable[[bytes, Reply], object] = lambda question, reply: None,
+        let_go: Callable[[list[int]], object] = bool,
+    ) -> None:  # fmt: skip
         directory = directory_of(session)
         directory.mkdir(mode=0o700, exist_ok=True)
         path = directory / str(os.getpid())
@@ -57,6 +72,8 @@ class RunningTasks:
         os.close(fd)
         self._slots: dict[int, int] = {}
         self._stop = stop
+        self._asked = asked
+        self._let_go = let_go
         self._lock = threading.Lock()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         with contextlib.suppress(OSError):
@@ -82,10 +99,18 @@ class RunningTasks:
 
     def _serve(self) -> None:
         while True:
-            data = self._socket.recv(_ID.size)
-            if len(data) == _ID.size:
-                with contextlib.suppress(Exception):
+            data, sender = self._socket.recvfrom(MOST_ASKED)
+            with contextlib.suppress(Exception):
+                if len(data) == _ID.size:
                     self._stop(_ID.unpack(data)[0])
+                elif sender:
+                    self._asked(data[_ID.size :], partial(self._reply, sender))
+                else:
+                    self._let_go([id for (id,) in _ID.iter_unpack(data) if id])
+
+    def _reply(self, sender: str, answer: bytes) -> None:
+        with contextlib.suppress(OSError):  # who asked has gone, or it is too long
+            self._socket.sendto(_ID.pack(os.getpid()) + answer, sender)
 
 
 class NodeAgent:
@@ -135,6 +160,47 @@ class NodeAgent:
             ):
                 sender.sendto(_ID.pack(task), _socket_of(self._directory, pid))
         return mine
+
+    async def explain(
+        self, question: bytes, pids: Sequence[int], seconds: float
+    ) -> tuple[list[bytes], list[int]]:
+        """Ask those of these processes that live; what they say, and which didn't in time."""
+        return await asyncio.to_thread(self._explain, question, pids, seconds)
+
+    def _explain(
+        self, question: bytes, pids: Sequence[int], seconds: float
+    ) -> tuple[list[bytes], list[int]]:
+        until = time.monotonic() + seconds
+        waiting = {pid for pid in pids if _is_alive(pid)}
+        answers: list[bytes] = []
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as asker:
+            asker.bind("")  # a name of the kernel's choice, to which they reply
+            for pid in list(waiting):
+                asker.settimeout(max(until - time.monotonic(), 0.01))
+                with contextlib.suppress(TimeoutError):
+                    try:
+                        asker.sendto(_ID.pack(0) + question, _socket_of(self._directory, pid))
+                    except ConnectionRefusedError:  # it has just ended
+                        waiting.discard(pid)
+            while waiting and (left := until - time.monotonic()) > 0:
+                asker.settimeout(left)
+                with contextlib.suppress(TimeoutError):
+                    data = asker.recv(MOST_ASKED)
+                    waiting.discard(_ID.unpack_from(data)[0])
+                    answers.append(data[_ID.size :])
+        return answers, sorted(waiting)
+
+    async def let_go(self, ids: Sequence[int]) -> None:
+        """Tell all processes here that these objects were freed."""
+        for start in range(0, len(ids), MOST_FREED - 1):
+            part = (0, *ids[start : start + MOST_FREED - 1])
+            for pid in self._pids():
+                with (
+                    contextlib.suppress(OSError),  # it has ended
+                    socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender,
+                ):
+                    data = b"".join(map(_ID.pack, part))
+                    sender.sendto(data, socket.MSG_DONTWAIT, _socket_of(self._directory, pid))
 
     async def close(self) -> None:
         """Nothing of the session stays here."""

@@ -20,12 +20,15 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from workbench.core.snapshot import INCARNATION, WorkerRecord
 from workbench.engines.cluster.backend import Launch, Native, StoredValue, TaskEnd
+from workbench.engines.cluster.freeing import told
 from workbench.engines.cluster.keeper import Keeper
-from workbench.engines.cluster.keeper import end_of as decode_end
+from workbench.engines.cluster.keeper import encode as encode_batch
+from workbench.engines.cluster.kept_jobs import end_of as decode_end
 from workbench.engines.cluster.outputs import PATIENCE
 from workbench.engines.cluster.parcels import again
 from workbench.engines.ray import calls
 from workbench.engines.ray.node import NodeAgent
+from workbench.engines.ray.owning import own_address, owned
 from workbench.engines.ray.system import NAMESPACE, actors_of, name_of
 from workbench.errors import SessionError
 
@@ -151,18 +154,41 @@ class Supervisor:
         """Store a value that outlives its maker."""
         return [ray.put(again(stored))]
 
-    async def adopt(self, id: int, natives: Sequence[Native]) -> None:
-        """Own a copy of what is kept, as soon as it is there: the other dies with its owner."""
-        with contextlib.suppress(ray.exceptions.RayError):
-            stored = await natives[0]
-            self._keeper.rebind(id, ray.put(again(stored)))
+    async def outlive(
+        self, natives: Sequence[Native], there: Sequence[bool]
+    ) -> tuple[bytes, list[Native]]:
+        """Its address as an owner, and the same objects as its own. Those that aren't ``there`` yet
+        are so when they have come."""
+        copies: dict[Native, Native] = {}
+        return own_address(), [
+            await owned(native, copies) if is_there else calls.copy.remote(native)
+            for native, is_there in zip(natives, there, strict=True)
+        ]
+
+    async def free(self, ids: Sequence[int], audience: int) -> None:
+        """Have all processes of the session but that driver let go of these."""
+        drivers = [each for each in self._keeper.processes() if each != audience]
+        self._keeper.push(encode_batch(told(drivers, ids)))
+        self._look_for_nodes()
+        for agent in self._agents.values():
+            agent.let_go.remote(list(ids))
 
     async def submit(
         self, head: bytes, deps: Sequence[Native], inside: Sequence[Native], launch: Launch
     ) -> list[Native]:
         """Submit a task that outlives who asks for it."""
-        made = calls.submit(head, deps, inside, launch)
+        return self._submitted(launch, calls.submit(head, deps, inside, launch))
+
+    async def call(
+        self, actor: Any, head: bytes, deps: Sequence[Native], inside: Sequence[Native],
+        launch: Launch,
+    ) -> list[Native]:  # fmt: skip
+        """The same of an actor's method."""
+        return self._submitted(launch, calls.call(actor, head, deps, inside, launch))
+
+    def _submitted(self, launch: Launch, made: list[Native]) -> list[Native]:
         self._owned[launch.task] = made[0]
+        self._keeper.ask("made", launch.task, tuple(made))  # or who asked may end first
         self._keep(self._watch(launch.task, made[0]))
         return made
 
@@ -244,10 +270,31 @@ class Supervisor:
                 here = await agent.processes.remote()
                 found.update(((node, pid), count) for pid, count in here.items())
         return tuple(
-            replace(record, state="running" if found[place] else "idle")
+            replace(record, state="busy" if found[place] else "idle")
             for record in self._keeper.workers()
             if (place := (self._keeper.nodes[record.number], record.pid)) in found
         )
+
+    async def explain(self, question: bytes, seconds: float) -> tuple[list[bytes], list[str]]:
+        """Have all processes of the session's asked: see `Backend.explain`."""
+        processes: dict[str, dict[int, int]] = {node: {} for node in self._agents}
+        for each in self._keeper.workers():
+            processes.get(self._keeper.nodes[each.number], {})[each.pid] = each.number
+        asked = [
+            (processes[node], agent.explain.remote(question, list(processes[node]), seconds))
+            for node, agent in self._agents.items()
+            if processes[node]
+        ]
+        answers: list[bytes] = []
+        silent: list[str] = []
+        for numbers, coming in asked:
+            try:
+                here, missing = await asyncio.wait_for(coming, seconds + 1.0)
+            except (ray.exceptions.RayError, TimeoutError):
+                here, missing = [], list(numbers)
+            answers += here
+            silent += [f"worker {numbers[pid]}" for pid in missing]
+        return answers, silent
 
     def _look_for_nodes(self) -> None:
         alive = {node["NodeID"] for node in ray.nodes() if node["Alive"]}

@@ -27,7 +27,9 @@ from workbench.engines.cluster.backend import (
     TaskEnd,
 )
 from workbench.engines.cluster.keeper import batch_of
-from workbench.engines.records import Abilities, Lack
+from workbench.engines.cluster.store import of_object
+from workbench.engines.ray.abilities import CAN
+from workbench.engines.ray.owning import owner_of
 from workbench.errors import SessionError, WorkbenchError
 
 NAMESPACE = "workbench"
@@ -49,34 +51,6 @@ REACH = 60.0
 
 LEAVE = 10.0
 """Seconds that leaving may take."""
-
-CAN = Abilities(
-    resident=Lack(
-        "A pinned object lives on, but may move to disk.",
-        "Ray's store decides itself what it moves there.",
-        "Give the store memory enough for what you use: `object_store_memory`, where Ray starts.",
-    ),
-    spill=Lack(
-        "An object can't be moved to disk by hand.", "Ray's store does it when it is full.",
-        "Let go of what you don't need (`%free`).",
-    ),
-    edited=Lack(
-        "Workers don't take up edited modules.", "They may be on other machines, without the file.",
-        "Restart the session after editing one: `%workbench stop`, `%workbench start`.",
-    ),
-    max_calls=Lack(
-        "`max_calls` is ignored.",
-        "Worker processes are Ray's, and run calls of all functions.",
-        "Free in the function itself what it holds (caches, a GPU's memory).",
-    ),
-    recursive=Lack(
-        "A task can't be stopped without those that it has submitted.",
-        "They end with it on a cluster.", "Stop it with them: leave out `recursive=False`.",
-    ),
-    huge_pages=Lack(
-        "Huge pages can't be asked for.", "Ray's store is Ray's.", "Set them up where Ray starts.",
-    ),
-)  # fmt: skip
 
 
 def actors_of(session: str) -> list[str]:
@@ -142,6 +116,7 @@ class RayBackend:
         self._tell = supervisor.tell.options(num_returns=0)
         self._push = supervisor.push.options(num_returns=0)
         self._audience = 0
+        self._supervisors: bytes | None = None  # its address as an owner, once it is known
         self._ends: dict[int, Native] = {}  # of tasks of ours that aren't over
         self._over: str | None = None
         self._closed = False
@@ -179,6 +154,7 @@ class RayBackend:
     def put(self, stored: StoredValue, keep: bool) -> Native:
         try:
             if keep:
+                stored = stored._replace(natives=tuple(self.outlive(stored.natives)))
                 return ray.get(self._supervisor.put.remote(stored))[0]
             return ray.put(stored)
         except ray.exceptions.RayError as error:
@@ -208,14 +184,25 @@ class RayBackend:
 
         native._on_completed(done)
 
-    def adopt(self, id: int, native: Native, is_there: bool) -> None:
-        answer = self._supervisor.adopt.remote(id, [native])
-        if is_there:
-            with contextlib.suppress(ray.exceptions.RayError):
-                ray.get(answer)
+    def outlive(self, natives: Sequence[Native]) -> list[Native]:
+        """Objects die with their owner on Ray: these become the supervisor's."""
+        plain = dict.fromkeys(map(of_object, natives))
+        foreign = [each for each in plain if owner_of(each) != self._supervisors]
+        if not foreign:
+            return list(natives)
+        there = set(ray.wait(foreign, num_returns=len(foreign), timeout=0, fetch_local=False)[0])
+        flags = [each in there for each in foreign]
+        asked = partial(self._supervisor.outlive.remote, foreign, flags)
+        self._supervisors, made = self._answer(asked)
+        known = dict(zip(foreign, made, strict=True))
+        return [
+            (each[0], known.get(each[1], each[1])) if type(each) is tuple else known.get(each, each)
+            for each in natives
+        ]
 
-    def free(self, natives: Sequence[Native]) -> None:
-        """Ray frees an object with its last ref: ours are gone, and the supervisor's."""
+    def free(self, ids: Sequence[int], natives: Sequence[Native]) -> None:
+        """Ray frees an object with its last ref, wherever that is: all are told to drop theirs."""
+        self._supervisor.free.remote(list(ids), self._audience)
 
     # -- tasks --------------------------------------------------------------------------------
 
@@ -276,6 +263,9 @@ class RayBackend:
         self, actor: Native, head: bytes, deps: Sequence[Native], inside: Sequence[Native],
         launch: Launch,
     ) -> list[Native] | RayStream:  # fmt: skip
+        if launch.keep and not launch.ahead:
+            given = actor, head, list(deps), list(inside), launch
+            return list(ray.get(self._supervisor.call.remote(*given)))
         made = self._remote.call(actor, head, deps, inside, launch)
         return RayStream(made) if launch.ahead else self._noted(launch, made)
 
@@ -352,6 +342,15 @@ class RayBackend:
             number += 1
             if batch and self.ended is None:
                 sink(batch_of(batch))
+
+    def explain(self, question: bytes, seconds: float) -> tuple[list[bytes], list[str]]:
+        try:
+            found: tuple[list[bytes], list[str]] = ray.get(
+                self._supervisor.explain.remote(question, seconds), timeout=seconds + 2.0
+            )
+        except ray.exceptions.RayError as error:
+            return [], [f"the cluster's processes ({_first_line(error)})"]
+        return found
 
     @contextmanager
     def lending(self) -> Iterator[None]:

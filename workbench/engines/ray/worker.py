@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 import os
+import platform
 import signal
 import sys
 import threading
+from functools import partial
 from typing import Any
 
 import ray
@@ -14,6 +16,7 @@ import ray
 from workbench import context, error_notes
 from workbench.engines.cluster.channel import ChannelLink
 from workbench.engines.cluster.engine import ClusterEngine
+from workbench.engines.cluster.holders import answer_apart
 from workbench.engines.cluster.hosting import Hosting
 from workbench.engines.ray.node import RunningTasks
 from workbench.engines.ray.system import RayBackend
@@ -44,11 +47,18 @@ def _set_up(session: str, calls: Any) -> Hosting:
         capture.divert(number)
     backend = RayBackend.in_worker(session, calls)
     here = ray.get_runtime_context()
-    worker = backend.ask("enroll", here.get_worker_id(), os.getpid(), here.get_node_id())
+    worker = backend.ask(
+        "enroll", here.get_worker_id(), os.getpid(), here.get_node_id(), platform.node()
+    )
     engine = ClusterEngine(backend)
     link = ChannelLink(worker, backend.push)
     output = set_up(link, captures)
-    running = RunningTasks(session, lambda task: _stop(made, engine, task))
+    running = RunningTasks(
+        session,
+        lambda task: _stop(made, engine, task),
+        partial(answer_apart, engine),
+        lambda ids: engine.store.let_go(ids),
+    )
     made = Hosting(engine, link, output.finish, worker, running.begin, running.end)
     engine.host(made)
     context.set(engine)

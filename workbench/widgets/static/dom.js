@@ -18,6 +18,10 @@ export function h(tag, props = {}, ...children) {
 /** A `span` of that class. */
 export const inline = (name, ...children) => h("span", { class: name }, ...children);
 
+/** The children for a text: what stands between backticks is code. */
+export const withCode = (text) =>
+  text.split(/`([^`]+)`/).map((part, place) => (place % 2 ? h("code", {}, part) : part));
+
 /** A button that says what it does; `more` may be classes of its own, a title. */
 export function button(label, onclick, { class: more = "", ...props } = {}) {
   return h("button", { type: "button", class: `wb-button ${more}`.trim(), onclick, ...props }, label);

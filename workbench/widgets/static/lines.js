@@ -1,7 +1,7 @@
 // Lines of background cells: finds their places in the page, keeps them true, adds what a page has missed.
 // A place has the line as it is saved; what stands there while a kernel lives is put over it.
 
-import { button, h } from "./dom.js";
+import { button, h, withCode } from "./dom.js";
 
 /** Milliseconds after which a place that wasn't renewed as the kernel said isn't of this page's making. */
 const LAG = 1500;
@@ -158,7 +158,7 @@ class JobLines {
     const notes = state.notes.join("\n");
     if (shown.noted !== notes) {
       shown.noted = notes;
-      shown.notes.replaceChildren(...state.notes.map((note) => h("div", {}, note)));
+      shown.notes.replaceChildren(...state.notes.map((note) => h("div", {}, ...withCode(note))));
     }
     this.addMissed(place, shown, state);
   }

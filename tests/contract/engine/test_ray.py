@@ -1,0 +1,45 @@
+"""What is of Ray alone: which of its Rays a session takes, and what that means for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.contract.engine.conftest import Book
+from tests.contract.engine.systems import Cluster
+
+
+@pytest.fixture
+def ray(cluster: Cluster) -> Cluster:
+    if cluster.name != "ray":
+        pytest.skip("it is about Ray")
+    return cluster
+
+
+def test_a_connected_ray_is_asked_what_it_has(ray: Cluster, alone: Callable[..., Book]) -> None:
+    """What can't be sent to it any more is refused; who names the address has it sent."""
+    book = alone()
+    book.ok(f"""
+        import ray, workbench as wb
+        from workbench.engines.ray import backend
+        here = backend.here()
+        ray.init(address={ray.address!r}, log_to_driver=False)
+    """)
+    book.ok("backend.here = lambda: here._replace(python='3.9.1')")
+    book.fails("wb.init(ray)", "3.9.1", "can't travel")
+    book.ok("backend.here = lambda: here._replace(workbench='another')")
+    book.fails("wb.init(ray)", "another version", "py_modules")
+    assert book.value("ray.is_initialized()") == "True"
+    book.ok(f"ray.shutdown()\nwb.init(engine='ray', address={ray.address!r})")
+    book.ok("where = wb.get(wb.remote(lambda: __import__('workbench').__file__).remote())")
+    assert book.value("where == wb.__file__") == "False"
+
+
+def test_a_ray_of_its_own_ends_with_the_kernel(ray: Cluster, alone: Callable[..., Book]) -> None:
+    book = alone()
+    book.ok("%load_ext workbench")
+    started = book.ok("%workbench start --engine ray --address local --workers 1")
+    ends = "Names and background cells end with this kernel."
+    assert ends in started.text()
+    book.fails("%workbench start --keep 1h", ends)

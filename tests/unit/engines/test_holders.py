@@ -1,0 +1,146 @@
+"""Who has an object of a cluster's session: each process says what it has, one asks all."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from workbench.core.events import Place
+from workbench.core.snapshot import ClientRecord, ObjectRecord, PinRecord, Snapshot
+from workbench.engines.cluster import accounts, holders
+from workbench.engines.cluster.backend import Backend, Message
+from workbench.engines.cluster.holders import HolderAnswer, HolderQuestion, Holders
+from workbench.engines.cluster.inquiries import ASKED, MOST, Inquiries
+from workbench.report.why import why
+
+OBJECT = 7
+
+RECORD = ObjectRecord(OBJECT, "ready", ("df",), 8_000_000, "memory", None, (), None, 0, 0, age=None)
+
+
+class Thing:
+    """What keeps an object in a process, as a handle of it does."""
+
+
+class Process:
+    """One process's engine, which has the object or hasn't."""
+
+    hosting: Any = None
+
+    def __init__(self, prefix: int, thing: Thing | None) -> None:
+        self.prefix = prefix
+        self.store = self
+        self.thing = thing
+
+    def kept(self, id: int) -> dict[str, Any]:
+        assert id == OBJECT
+        return {} if self.thing is None else {"ref": self.thing}
+
+    def roots(self) -> dict[str, Any]:
+        return {"mine": self.thing}
+
+
+class System:
+    """A `Backend` with a keeper and other drivers; ``silent`` never answer."""
+
+    def __init__(self, *others: Process, silent: tuple[int, ...] = ()) -> None:
+        self.others = {other.prefix: other for other in others}
+        self.silent = silent
+        self.keeper = Inquiries(self._sent)
+        self.workers: tuple[list[bytes], list[str]] = [], []
+
+    def _sent(self, driver: int, message: Message) -> None:
+        assert message.kind == ASKED
+        if driver not in self.silent:
+            holders.heard(self.others[driver], cast(Backend, self), message)
+
+    def ask(self, question: str, *args: Any) -> Any:
+        return getattr(self.keeper, question)(*args)
+
+    tell = ask
+
+    def explain(self, question: bytes, seconds: float) -> tuple[list[bytes], list[str]]:
+        assert holders.question_of(question) == HolderQuestion(OBJECT)
+        return self.workers
+
+
+def asked(system: System, me: Process) -> Holders:
+    prefixes = [me.prefix, *system.others]
+    clients = [ClientRecord(n, n, "driver", "", p, "far") for n, p in enumerate(prefixes, 1)]
+    return holders.ask_all(me, cast(Backend, system), clients, OBJECT, False)
+
+
+def test_each_says_where_it_has_it() -> None:
+    found = holders.found_here(Process(1, Thing()), HolderQuestion(OBJECT))
+    assert found is not None
+    assert (found.kinds, found.prefix, found.worker) == (("ref",), 1, 0)
+    assert ("mine", "ref") in [(place.path, place.kind) for place in found.places]
+    assert holders.found_here(Process(1, None), HolderQuestion(OBJECT)) is None
+    assert holders.answer(Process(1, None), holders.encode(HolderQuestion(OBJECT))) == b""
+
+
+def test_all_are_asked() -> None:
+    system = System(Process(2, Thing()), Process(3, None))
+    told = HolderAnswer(5, "far", ("view",), (Place("view", "Keeps.array"),), worker=4, actor=9)
+    system.workers = [b"", holders.encode(told)], ["worker 6"]
+    found = asked(system, Process(1, Thing()))
+    assert [answer.prefix for answer in found.answers] == [1, 2, 0]
+    assert found.answers[2] == told
+    assert found.silent == ("worker 6",)
+
+
+def test_who_says_nothing_in_time_is_named(monkeypatch: Any) -> None:
+    monkeypatch.setattr(holders, "PATIENCE", 0.1)
+    found = asked(System(Process(2, Thing()), silent=(2,)), Process(1, None))
+    assert found == Holders((), ("process 2 on far",))
+
+
+def test_a_process_that_is_asked_twice_counts_once() -> None:
+    system = System()
+    told = holders.encode(HolderAnswer(5, "far", ("ref",), worker=4))
+    system.workers = [told, told], []
+    assert len(asked(system, Process(1, None)).answers) == 1
+
+
+def test_old_questions_are_forgotten() -> None:
+    kept = Inquiries(lambda driver, message: None)
+    first = kept.inquire(b"", [])
+    kept.answered(first, 1, b"yes")
+    assert kept.answers(first) == {1: b"yes"}
+    numbers = [kept.inquire(b"", []) for _ in range(MOST)]
+    kept.answered(first, 1, b"late")
+    assert kept.answers(first) == {}
+    kept.answered(numbers[-1], 1, b"yes")
+    assert kept.answers(numbers[-1], True) == {1: b"yes"}
+    assert kept.answers(numbers[-1]) == {}
+
+
+def told_of(found: Holders, *reasons: PinRecord, fetched: str = "") -> str:
+    now = Snapshot(
+        "name~1", None, None, None, None, None, (RECORD,), (),
+        (ClientRecord(1, 1, "driver", "one.ipynb", 11, "far"),), engine="dask",
+    )  # fmt: skip
+    said = why(accounts.account(now, RECORD, found, reasons, 1, fetched), "df")
+    assert not said.complete
+    return " ".join(str(said).split())
+
+
+def test_an_account_names_processes_and_actors() -> None:
+    keeps = HolderAnswer(
+        5, "far", ("ref",), (Place("ref", "Keeps.r", cut="del Keeps.r"),), worker=4, actor=9,
+        cls="Keeps", name="hits",
+    )  # fmt: skip
+    pool = HolderAnswer(6, "far", ("view",), (Place("view", "cache.a", cut="del a"),), worker=3)
+    mine = HolderAnswer(1, "far", ("ref",), (Place("ref", "x"),), prefix=11)
+    said = told_of(Holders((mine, keeps, pool), ()), PinRecord("task", detail="fit", object=3))
+    assert "ref in one.ipynb: `x`" in said
+    assert "ref in Keeps 'hits': `Keeps.r`" in said
+    assert "arrays in worker 3: `cache.a`" in said
+    assert "end worker 3, process 6 on far" in said
+    assert "needed by `fit`" in said
+    assert said.endswith("not known here: whether it is inside other objects in the store")
+
+
+def test_an_account_says_who_is_silent_and_what_is_kept() -> None:
+    said = told_of(Holders((), ("worker 3",)), fetched="cell 7")
+    assert "not known here: whether worker 3 has it: no answer in time" in said
+    assert "cell 7" in said
