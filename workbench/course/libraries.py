@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 
-from workbench.course.exercises import Lesson, Live, Outcome, almost, exercise, right, wrong
+from workbench.course.exercises import Lesson, Live, Outcome, Page, almost, exercise, right, wrong
 from workbench.report.format import human_bytes
 from workbench.report.reasons import chips
 
-OTHERS = "coming-from-others.md#multiprocessing-and-concurrentfutures"
+OTHERS = Page(
+    "coming-from-others.md#multiprocessing-and-concurrentfutures",
+    "Coming from others: multiprocessing and concurrent.futures",
+)
 
 LARGE = 10_000_000
 """Bytes: `X` has more, and nothing else in this notebook."""
@@ -21,8 +24,7 @@ LARGE = 10_000_000
         "In the cell above this check, replace the first line by `from workbench import Executor`,"
         " and run it.",
     ),
-    docs=OTHERS,
-    page="Coming from others: multiprocessing and concurrent.futures",
+    page=OTHERS,
     needs=("inks",),
 )
 def on_the_pool(live: Live) -> Outcome:
@@ -47,8 +49,7 @@ def on_the_pool(live: Live) -> Outcome:
         "`%free NAME` deletes an object and its name. Arrays that show it keep its memory.",
         "In the cell above this check, write `%free X` and then `del X`.",
     ),
-    docs="memory.md#when-an-object-goes",
-    page="Memory: when an object goes",
+    page=Page("memory.md#when-an-object-goes", "Memory: when an object goes"),
 )
 def given_back(live: Live) -> Outcome:
     large = [each for each in live.objects if each.size > LARGE]
