@@ -20,6 +20,7 @@ from workbench.course.words import Said, say
 from workbench.engines.base import Engine
 from workbench.report.format import human_bytes, human_seconds
 from workbench.report.reasons import chips
+from workbench.system.machine import MemoryGauge
 
 Row = tuple[Said | str, ...]
 
@@ -43,6 +44,8 @@ class Measurement:
         What stands above the columns; empty if there is one value a row.
     unit : str
         Of a number: ``s``.
+    note : Said, optional
+        What is otherwise here than on one machine; said after the reason.
     """
 
     answer: Any
@@ -50,6 +53,7 @@ class Measurement:
     rows: list[Row] = field(default_factory=list)
     head: Row = ()
     unit: str = ""
+    note: Said | None = None
 
 
 def sharing(first: Any, second: Any) -> Measurement:
@@ -84,7 +88,20 @@ def sharing(first: Any, second: Any) -> Measurement:
     if any(place.own_pages for place in places):
         rows.append((say("pages copied on write"), *map(_pages, places)))
     head = "", say("first"), say("second")
-    return Measurement("shared" if one.shares(two) else "copy", ("shared", "copy"), rows, head)
+    is_shared, note = one.shares(two), None
+    if not is_shared and one.pid != two.pid and on_cluster():
+        note = say(
+            "But this session runs on a cluster: each machine has a copy of its own, which its "
+            "processes share; and on Dask each process has its own of what is below 1 MB."
+        )
+    answer = "shared" if is_shared else "copy"
+    return Measurement(answer, ("shared", "copy"), rows, head, note=note)
+
+
+def on_cluster() -> bool:
+    """Whether the session runs on a cluster, where much is otherwise than the lessons say."""
+    engine = context.get()
+    return engine is not None and engine.ended is None and engine.summary().engine != "local"
 
 
 def _inode(place: Location) -> Said | str:
@@ -171,6 +188,17 @@ def own_memory() -> int:
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon:"))
 
 
+def available() -> int:
+    """Bytes of memory that are left, on this machine or in its container.
+
+    Returns
+    -------
+    int
+        What processes could take before the first of them is ended for it, about.
+    """
+    return MemoryGauge().read()[0]
+
+
 def occupancy() -> int:
     """Bytes that the objects of the current session take in memory; 0 without a session."""
     engine = context.get()
@@ -243,6 +271,11 @@ def bars() -> Iterator[Measurement]:
         (say(bar), human_bytes(then), human_bytes(now))
         for bar, then, now in zip(BARS, before, after, strict=True)
     ]
+    if found.answer == "available" and on_cluster():
+        found.note = say(
+            "But this session runs on a cluster. What its store keeps for the next put isn't known "
+            "here, so that what is let go of counts as available."
+        )
 
 
 BARS = "live", "reusable", "available"

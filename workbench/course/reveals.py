@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
-from workbench.course.measure import Measurement
+from workbench.course.measure import Measurement, on_cluster
 from workbench.course.words import Said, Words, say
 from workbench.report.format import human_seconds
 from workbench.report.markup import Rich, Table, card, page, title
@@ -34,6 +34,7 @@ class Reveal(Rich):
     measured: Measurement
     why: str
     words: Words
+    note: Said | None = None
 
     def _text(self) -> str:
         heading = self._say(self.headline)
@@ -67,7 +68,10 @@ class Reveal(Rich):
         return [(self._say(label), self._say(value)) for label, value in rows]
 
     def _why(self) -> str:
-        return "" if self.mood == "idle" else self.why
+        if self.mood == "idle":
+            return ""
+        note = "" if self.note is None else self._say(self.note)
+        return " ".join(each for each in (self.why, note) if each)
 
     def _say(self, what: Said | str) -> str:
         """A sentence; or what a lesson's cell calls a figure, if the words have that."""
@@ -113,7 +117,10 @@ def _reveal(guess: Any, measured: Measurement, why: str, words: Words) -> Reveal
     else:
         state, mood = say("Measured: {answer}."), "busy"
     state = say(state.template, answer=_worded(measured.answer, measured.unit))
-    return Reveal(headline, state, mood, measured, why, words)
+    note = measured.note
+    if note is None and mood == "busy" and on_cluster():
+        note = say("But this session runs on a cluster, where this may be otherwise.")
+    return Reveal(headline, state, mood, measured, why, words, note)
 
 
 def _refusal(guess: Any, measured: Measurement) -> Said | None:
@@ -124,7 +131,9 @@ def _refusal(guess: Any, measured: Measurement) -> Said | None:
             given = guess if isinstance(guess, list | tuple) else ()
             texts = {_plain(each) for each in given if isinstance(each, str)}
             if texts != words or len(given) != len(words):
-                return say("Put these in an order: {choices}.", choices=_quoted(measured.choices))
+                # by the alphabet: the choices may be in the order that is asked for
+                listed = _quoted(tuple(sorted(measured.choices)))
+                return say("Put these in an order: {choices}.", choices=listed)
         elif not isinstance(guess, str) or _plain(guess) not in words:
             meant = likest(str(guess), measured.choices)
             return say(

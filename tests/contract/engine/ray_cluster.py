@@ -30,18 +30,19 @@ class RayCluster:
     def __init__(self, directory: str) -> None:
         from ray.cluster_utils import Cluster
 
-        head = {**NODE, "dashboard_port": _free_port()}  # what tells of actors and tasks
         self._cluster = Cluster()
-        self._add(**head)
-        self._others = [self._add(**NODE) for _ in range(NODES - 1)]
+        self._add(is_head=True)
+        self._others = [self._add() for _ in range(NODES - 1)]
         self._cluster.wait_for_nodes()
         self.address: str = self._cluster.address
 
-    def _add(self, **options: Any) -> Any:
+    def _add(self, is_head: bool = False) -> Any:
         """A node more. Ray gives one 30 s to start, which is little on a busy machine."""
         for attempt in range(ATTEMPTS):
+            # What tells of actors and tasks. One that didn't start in time may have its port.
+            head = {"dashboard_port": _free_port()} if is_head else {}
             try:
-                return self._cluster.add_node(**options)
+                return self._cluster.add_node(**NODE, **head)
             except Exception:
                 if attempt == ATTEMPTS - 1:
                     raise
@@ -78,7 +79,7 @@ class RayCluster:
     def kill_node(self) -> None:
         """End one that isn't the head, as if its machine had lost its power; another comes."""
         self._cluster.remove_node(self._others.pop(), allow_graceful=False)
-        self._others.append(self._add(**NODE))
+        self._others.append(self._add())
 
     def close(self) -> None:
         self._cluster.shutdown()

@@ -1,9 +1,11 @@
-"""How a cluster's process is asked: a line of JSON in, a line behind ``> `` out. No tests."""
+"""How a cluster's process is asked: a line of JSON in, a line behind ``> `` out, or behind ``! ``
+what went wrong, which doesn't end the cluster. No tests."""
 
 from __future__ import annotations
 
 import json
 import sys
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -18,10 +20,13 @@ def serve(make: Callable[[str], Any]) -> None:
         _say(cluster.address)
         for line in sys.stdin:
             what, *arguments = json.loads(line)
-            _say(getattr(cluster, what)(*arguments))
+            try:
+                _say(getattr(cluster, what)(*arguments))
+            except Exception:
+                _say(traceback.format_exc(), "!")
     finally:
         cluster.close()
 
 
-def _say(answer: Any) -> None:
-    print("> " + json.dumps(answer), flush=True)
+def _say(answer: Any, mark: str = ">") -> None:
+    print(f"{mark} {json.dumps(answer)}", flush=True)

@@ -134,6 +134,7 @@ class Cluster(System):
         for line in self._process.stdout:
             if line.startswith(b"> "):  # what it prints besides is the system's own talk
                 return json.loads(line[2:])
+            assert not line.startswith(b"! "), json.loads(line[2:])
         raise AssertionError(f"the {self.name} cluster has gone")
 
     @property

@@ -10,7 +10,7 @@ from workbench.course.measure import Measurement
 from workbench.course.words import say
 
 SHARED = Measurement("shared", ("shared", "copy"), [("inode", "5", "5")], ("", "one", "two"))
-ORDER = Measurement(("list", "array"), ("array", "list"))
+ORDER = Measurement(("list", "array"), ("list", "array"))  # as a lesson has ranked them
 
 
 @pytest.mark.parametrize(
@@ -82,3 +82,10 @@ def test_braces_without_values_are_text() -> None:
 def test_what_was_not_measured_is_refused() -> None:
     with pytest.raises(TypeError, match="what `measure` found"):
         reveal("copy", "shared")  # type: ignore[arg-type]
+
+
+def test_what_is_otherwise_on_a_cluster_is_said_after_the_reason() -> None:
+    measured = Measurement("copy", ("shared", "copy"), note=say("But this is a cluster."))
+    shown = repr(reveal("shared", measured, why="They are the same bytes."))
+    assert shown.endswith("They are the same bytes. But this is a cluster.")
+    assert "cluster" not in repr(reveal(..., measured))

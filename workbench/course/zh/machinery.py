@@ -18,6 +18,19 @@ WORDS: Words = {
     "The guess is one of these: {choices}.{meant}": "请从这些词里选一个：{choices}。{meant}",
     " Did you mean {word}?": "你是想写 {word} 吗？",
     "The guess is a number, as 2.5 is.": "请猜一个数，例如 2.5。",
+    "But this session runs on a cluster: each machine has a copy of its own, which its processes "
+    "share; and on Dask each process has its own of what is below 1 MB.": (
+        "但这个会话运行在集群上：每台机器各有一份副本，由那台机器上的进程共享；"
+        "而在 Dask 上，小于 1 MB 的数据每个进程各有一份。"
+    ),
+    "But this session runs on a cluster, where this may be otherwise.": (
+        "但这个会话运行在集群上，那里可能有所不同。"
+    ),
+    "But this session runs on a cluster. What its store keeps for the next put isn't known here, "
+    "so that what is let go of counts as available.": (
+        "但这个会话运行在集群上。存储为下一次 put 保留了多少内存，在这里无从得知，"
+        "因此放掉的内存都算作 available。"
+    ),
     "The guess is True or False.": "请猜 True 或 False。",
     "shared": "shared（共享）",
     "copy": "copy（副本）",
