@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-_ONE_MACHINE = "There is one machine, and it is this one."
+_ONE_MACHINE = (
+    "There is one machine, or a cluster that places tasks itself: `snapshot().workers` says where "
+    "each worker is."
+)
 _NO_GROUPS = (
-    "There is one machine, so there is nothing to place: `num_cpus` says what a task needs."
+    "There is one machine, or a cluster that places tasks itself: `num_cpus` says what one needs."
+)
+_SESSIONS = (
+    '`init(session=...)` joins a session by its name, `init("ray://host:10001")` connects to a '
+    "cluster."
 )
 _PYTHON = "Workbench runs Python only."
 _IDS = "Ids are texts: `ref.hex()`, and what `get_runtime_context()` says."
@@ -19,7 +26,7 @@ _LOGS = "Leave it out: Python's `logging` does that."
 IN_RAY: Mapping[str, str] = {
     "ActorClassID": _IDS,
     "ActorID": _IDS,
-    "ClientBuilder": "Sessions are of this machine: `init(session=...)` joins one by its name.",
+    "ClientBuilder": _SESSIONS,
     "ClusterID": _IDS,
     "FunctionID": _IDS,
     "JobID": _IDS,
@@ -56,10 +63,10 @@ IN_RAY: Mapping[str, str] = {
 
 IN_UTIL: Mapping[str, str] = {
     "ActorGroup": "Make a list of actors, or an `ActorPool`.",
-    "accelerators": "There is one machine, so there is nothing to choose.",
+    "accelerators": _NO_GROUPS,
     "as_completed": "It is in `workbench` itself.",
     "collective": "Exchange arrays by `put` and `get`: nobody copies them.",
-    "connect": "Sessions are of this machine: `init(session=...)` joins one by its name.",
+    "connect": _SESSIONS,
     "dask": "Workbench runs no Dask graphs.",
     "debugpy": _NO_DEBUGGER,
     "disable_log_once_globally": _LOGS,

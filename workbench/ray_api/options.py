@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-_ONE_MACHINE = "There is one machine, so there is nothing to choose: leave it out."
+_ONE_MACHINE = "There is one machine, or a cluster that places tasks itself: leave it out."
 
 Lacking = Mapping[str, tuple[tuple[Any, ...], str]]
 """By option: the values that ask for nothing, or for what is so here anyway, and for all others a

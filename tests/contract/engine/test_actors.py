@@ -191,19 +191,18 @@ def test_a_stream_whose_process_dies_says_so(book: Book) -> None:
             os._exit(3)
         actor = wb.remote(Dies).remote()
         task = wb.remote(num_returns="streaming", max_retries=0)(items_of_a_task)
-        def last(stream):
-            found = []
+        def end(stream):
             try:
-                for ref in stream: found.append(wb.get(ref))
+                return [wb.get(ref) for ref in stream]
             except wb.exceptions.RayError as error:
-                return found, type(error).__name__, str(error)
+                return type(error).__name__, str(error)
     """)
-    found = book.value("last(task.remote())")
-    assert "[1], 'WorkerCrashedError'" in found, found
+    found = book.value("end(task.remote())")  # its item may be lost on its way
+    assert "WorkerCrashedError" in found, found
     assert "items_of_a_task" in found
     stream = "actor.items_of_an_actor.options(num_returns='streaming').remote()"
-    found = book.value(f"last({stream})")
-    assert "[1], 'ActorDiedError'" in found, found
+    found = book.value(f"end({stream})")
+    assert "ActorDiedError" in found, found
     assert "items_of_an_actor" in found
 
 
