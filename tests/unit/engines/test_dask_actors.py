@@ -30,9 +30,12 @@ class Child:
         self.number = number
         self.begun: list[int] = []
         self.said: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.reads = threading.Event()
+        self.reads.set()
 
     def begin(self, message: RunHead, fds: Any) -> None:
         self.begun.append(message.task)
+        assert self.reads.wait(TIMEOUT)
 
     def hear(self) -> tuple[Any, list[int]]:
         said = self.said.get(timeout=TIMEOUT)
@@ -254,3 +257,21 @@ def test_what_can_not_be_read_ends_the_actor_and_its_calls(worker: Worker) -> No
     child.said.put(ValueError("no message"))
     assert isinstance(first.exception(TIMEOUT), ChildDied)
     assert isinstance(worker.call(2).exception(TIMEOUT), ActorGone)
+
+
+def test_a_child_that_does_not_read_holds_up_nobody_but_its_calls(worker: Worker) -> None:
+    """The worker's event loop skips and wakes calls: if that waited, the worker would be lost."""
+    child = worker.made()
+    child.reads.clear()
+    calls = [worker.call(number) for number in (1, 2)]
+    assert eventually(lambda: worker.runs(51))
+    loop = threading.Thread(target=lambda: worker.actors.skip(ACTOR, HERE, 3), daemon=True)
+    loop.start()
+    loop.join(TIMEOUT)
+    assert not loop.is_alive()
+    child.reads.set()
+    calls.append(worker.call(4))
+    assert eventually(lambda: child.begun == [ACTOR, 51, 52, 54])
+    child.kill()
+    for each in calls:
+        assert isinstance(each.exception(TIMEOUT), ChildDied)

@@ -3,9 +3,11 @@ that dies, if it may. Dask's own actors aren't: those share one thread, and nobo
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import traceback
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
@@ -63,6 +65,10 @@ class ActorProcess:
         self._left = creation.shape.restarts
         self._in_order = creation.shape.in_order
         self._lock = threading.Condition()
+        # Written without that lock, which the worker's event loop takes: a child that is busy
+        # doesn't read, and then who writes waits.
+        self._outgoing: deque[tuple[SlotChild, RunHead, Sequence[int]]] = deque()
+        self._writing = threading.Lock()
         self._calls: dict[int, tuple[Future[Outcome], Heard]] = {}  # by task
         self._next: dict[int, int] = {}  # submitter → number of its next call
         self._skipped: set[tuple[int, int]] = set()
@@ -81,8 +87,9 @@ class ActorProcess:
                 self._slots.free_number(child)
                 raise self._gone.again()
             self._child = child
-            future = self._sent(child, self._creation, self._fds, heard)
+            future = self._queued(child, self._creation, self._fds, heard)
             self._lock.notify_all()
+        self._write()
         name = f"workbench-actor-{self._creation.task:x}"
         threading.Thread(target=self._read, args=(child,), name=name, daemon=True).start()
         done = future.result()
@@ -106,7 +113,8 @@ class ActorProcess:
                 raise CallStopped
             if self._gone is not None or self._child is None:
                 raise (self._gone or ActorGone("It has ended.")).again()
-            future = self._sent(self._child, message, fds, heard)
+            future = self._queued(self._child, message, fds, heard)
+        self._write()
         return future.result()
 
     def _may_begin(self, submitter: int, number: int) -> bool:
@@ -143,16 +151,22 @@ class ActorProcess:
         with self._lock:
             self._lock.notify_all()
 
-    def _sent(
+    def _queued(
         self, child: SlotChild, message: RunHead, fds: Sequence[int], heard: Heard
     ) -> Future[Outcome]:
+        """With the lock: its place among those that are written."""
         future: Future[Outcome] = Future()
         self._calls[message.task] = future, heard
-        try:
-            child.begin(message, fds)
-        except OSError:  # it has just died: the reader says so
-            pass
+        self._outgoing.append((child, message, fds))
         return future
+
+    def _write(self) -> None:
+        """When this returns, what this thread has queued is written: by it, or by another."""
+        with self._writing:
+            while self._outgoing:
+                child, message, fds = self._outgoing.popleft()
+                with contextlib.suppress(OSError):  # it has just died: the reader says so
+                    child.begin(message, fds)
 
     def _read(self, child: SlotChild) -> None:
         """A thread's life: while this child lives."""
