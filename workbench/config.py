@@ -127,7 +127,7 @@ def load(
         "workers": cpus,
         "memory": int(limit * SHARE_OF_MEMORY),
         "headroom": min(int(limit * SHARE_OF_HEADROOM), HEADROOM),
-        "linger": NOTEBOOK_LINGER if _notebook_path(environ) else 0.0,
+        "linger": NOTEBOOK_LINGER if notebook_path(environ) else 0.0,
         "session": notebook_session(environ),
         "spill_dir": spill_directory(environ, root),
     }
@@ -297,8 +297,19 @@ def _read(path: Path) -> dict[str, Any]:
 # -- who we are -----------------------------------------------------------------------------------
 
 
-def _notebook_path(environ: Mapping[str, str]) -> str:
-    """The notebook's path, as Jupyter or VS Code tell its kernel; '' if they don't."""
+def is_interactive() -> bool:
+    """Whether a person's cells run in this process."""
+    get_ipython = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    return get_ipython is not None and get_ipython() is not None
+
+
+def notebook_path(environ: Mapping[str, str] = os.environ) -> str:
+    """The notebook's path, as Jupyter or VS Code tell its kernel; '' if they don't.
+
+    Programs that a notebook starts inherit its environment, and aren't the notebook.
+    """
+    if not is_interactive():
+        return ""
     path = environ.get("JPY_SESSION_NAME", "")
     if not path:
         path = str(getattr(sys.modules.get("__main__"), "__vsc_ipynb_file__", "") or "")
@@ -307,7 +318,7 @@ def _notebook_path(environ: Mapping[str, str]) -> str:
 
 def notebook_session(environ: Mapping[str, str]) -> str:
     """A name that stays the same for one notebook across kernel restarts; '' outside one."""
-    path = _notebook_path(environ)
+    path = notebook_path(environ)
     if not path:
         return ""
     import hashlib

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import sys
 import traceback
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,12 @@ def work(data: Any, name: str, number: int) -> Any:
 
 
 @wb.remote
+def same(data: Any) -> Any:
+    """A task that takes what a call returns."""
+    return data
+
+
+@wb.remote
 def fills(nbytes: int) -> None:
     """A task that needs nearly all of the store."""
     wb.put(np.ones(nbytes, np.uint8))
@@ -61,6 +68,18 @@ class Keeper:
             _right(self.name, self.shown)
         _right(name, data)
         self.name, self.shown = name, data
+
+
+@wb.remote(max_restarts=-1)
+class Counter:
+    """An actor whose calls go straight to it, mostly."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def next(self, number: int, data: Any = None) -> tuple[int, int, Any]:
+        self.count += 1
+        return self.count, number, np.full(20_000, number) if number % 50 == 49 else None
 
 
 class Driver:
@@ -178,6 +197,26 @@ class Driver:
         except WorkbenchError:
             self._keeper = None
             raise
+
+    def count(self, name: str, seed: str) -> None:
+        """Calls in order, by both ways, each of which has its end; and none is run twice."""
+        ref, chance = self._ref(name), Random(int(seed))
+        counter = Counter.remote()
+        last = 0
+        for number in range(200):
+            calls = [counter.next.remote(number)]
+            if chance.random() < 0.05:
+                calls.append(counter.next.remote(number, ref))
+            if chance.random() < 0.02:
+                calls += [counter.next.remote(number) for _ in range(chance.randrange(100))]
+            if chance.random() < 0.1:
+                wb.get(same.remote(calls[0]))
+            for call in calls:
+                count, given, data = wb.get(call)
+                assert given == number, f"{given} is what {number} returned"
+                assert data is None or (data == number).all()
+                assert count == last + 1 or count <= last, f"{count} after {last}"
+                last = count
 
     # -- all of it ----------------------------------------------------------------------------
 

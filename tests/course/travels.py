@@ -107,7 +107,7 @@ ANSWERS = Answers(
                 SEARCH.format(
                     stored="%put letters", arguments="query, letters", given='"CAT FACE", letters'
                 ),
-                "was `letters` itself an argument",
+                "`letters` once more, if it was an argument itself",
                 "almost",
             ),
             Wrong(  # that there is a ref, of an earlier try, isn't enough
@@ -116,7 +116,7 @@ ANSWERS = Answers(
                     arguments="query, letters",
                     given='"CAT FACE", letters',
                 ),
-                "was `letters` itself an argument",
+                "`letters` once more, if it was an argument itself",
                 "almost",
             ),
             Wrong(

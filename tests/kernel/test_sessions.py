@@ -298,6 +298,28 @@ def test_two_notebooks_on_one_session(
     second.ok("%free result")
 
 
+def test_a_script_that_a_notebook_starts_has_its_own_session(
+    notebook: Callable[..., Kernel],
+) -> None:
+    """Unless it names the notebook's: what both do there would be a surprise."""
+    kernel = notebook("starts.ipynb")
+    kernel.ok(
+        "import subprocess, sys\nimport workbench as wb\n%load_ext workbench\n%put --name a 1"
+    )
+    kernel.ok("""
+def where(*given):
+    code = f"import workbench as wb; s = wb.init({', '.join(given)}); print(s.joined, s.session)"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
+mine = wb.snapshot().session
+""")
+    joined, name = kernel.value("where()").strip("'").removesuffix("\\n").split()
+    assert joined == "False"
+    assert name != kernel.value("mine").strip("'")
+    name = kernel.value("mine").strip("'").partition("~")[0]
+    said = kernel.value(f"where({f'session={name!r}'!r})")
+    assert said.startswith(f"'True {name}~"), said
+
+
 def test_how_long_it_is_kept(notebook: Callable[[str], Kernel]) -> None:
     kernel = notebook("kept.ipynb")
     kernel.ok("%load_ext workbench")

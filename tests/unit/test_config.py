@@ -116,13 +116,22 @@ def test_a_config_file_that_is_none_does_not_count(tmp_path: Path) -> None:
         assert config.load(given, environ={}, file=file).workers == 2
 
 
-def test_a_notebook_keeps_its_session_name() -> None:
+def test_a_notebook_keeps_its_session_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "is_interactive", lambda: True)
     one = config.notebook_session({"JPY_SESSION_NAME": "work/My analysis (2).ipynb"})
     assert one == config.notebook_session({"JPY_SESSION_NAME": "work/My analysis (2).ipynb"})
     assert one.startswith("My-analysis-2-")
     assert one != config.notebook_session({"JPY_SESSION_NAME": "play/My analysis (2).ipynb"})
     assert config.load(environ={"JPY_SESSION_NAME": "a.ipynb"}, file=NOWHERE).linger == 120.0
     assert config.notebook_session({}) == ""
+
+
+def test_a_program_that_a_notebook_starts_is_not_the_notebook() -> None:
+    """It inherits the environment, and has no cells."""
+    environ = {"JPY_SESSION_NAME": "a.ipynb"}
+    assert config.notebook_session(environ) == ""
+    found = config.load(environ=environ, file=NOWHERE)
+    assert (found.session, found.linger) == ("", 0.0)
 
 
 def test_threads_are_shared_out_among_the_workers() -> None:

@@ -55,7 +55,14 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "worker": (
         NEUTRAL
         | {"host", "core.events", "core.instructions", "core.loop_events"}
-        | {"wire.buffers", "client", "serialization", "engines.lending_future", "engines.tally"}
+        | {
+            "wire.buffers",
+            "wire.packets",
+            "client",
+            "serialization",
+            "engines.lending_future",
+            "engines.tally",
+        }
         | {"server.settings", "api.actors", "api.functions", "interop.registration"},
         {"msgspec", "numpy", "cloudpickle"},
     ),

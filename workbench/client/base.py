@@ -18,6 +18,7 @@ from typing import Any
 
 from workbench.client.arena_writer import ArenaWriter, Claims
 from workbench.client.connection import Connection
+from workbench.client.direct_calls import DirectCalls
 from workbench.client.generators import GeneratorReaders
 from workbench.client.marshal import Marshal
 from workbench.client.objects import KnownObjects
@@ -112,10 +113,10 @@ class ClientBase:
         )
         self.generators = GeneratorReaders(connection, self.references, self.objects)
         self.marshal.stored_as = self.objects.stored_as
-        self._send_queue = SendQueue(self.objects, self.generators, self.marshal, prefix)
         self.at_end: list[Callable[[str], object]] = [self.objects.end, self.generators.end]
         self.handlers: dict[type, Callable[[Any], object]] = {
-            Parcel: self._segments.shared,
+            Parcel: lambda parcel: self.handlers[type(parcel.message)](parcel),
+            do.Shared: self._segments.shared,
             do.Welcome: self._welcome,
             do.Ended: connection.told_to_end,
             do.Ready: self._ready,
@@ -132,6 +133,10 @@ class ClientBase:
             do.CollectGarbage: lambda _: collect_garbage(),
             do.Registered: lambda m: self.marshal.registry.tell(m.serializer, m.payload),
         }
+        self.lines = DirectCalls(connection, self.objects, self.handlers)
+        self._send_queue = SendQueue(
+            self.objects, self.generators, self.marshal, self.lines, prefix
+        )
         self._hello = ev.Hello(os.getpid(), prefix, worker, linger, label)
 
     def join(self) -> None:
@@ -169,6 +174,7 @@ class ClientBase:
 
     def abandon(self) -> None:
         """In a forked child: the session is the parent's. Arrays that show objects stay valid."""
+        self.lines.abandon()
         self.connection.abandon()
         self.arena.abandon()
         self._spares.close()
@@ -180,6 +186,7 @@ class ClientBase:
         if (goodbye or final or shows) and self.connection.ended is None:
             self.connection.post(ev.Bye(lingers=not goodbye, shows=shows, final=final))
         line = self.connection.close(keep=shows)
+        self.lines.abandon()
         self.arena.close()
         self._spares.close()
         # What arrays show is theirs until they die: the server sees that by the socket's end.
@@ -200,6 +207,7 @@ class ClientBase:
         self.capacity = message.capacity
 
     def _ready(self, message: do.Ready) -> None:
+        self.lines.ready(message)
         self.objects.ready(message)
         self.generators.notify(message.object)
 

@@ -16,15 +16,16 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
+from workbench.client.gate import Gate
+from workbench.core import events as ev
 from workbench.core.instructions import Ended
 from workbench.errors import ProtocolError, SessionError
 from workbench.memory.segment import owner_of
 from workbench.system.ki_protection import ki_protection
-from workbench.system.spin_poll import SpinThenPoll
 from workbench.wire.buffers import Inbox, Outbox
 from workbench.wire.codec import decode_from_server
 from workbench.wire.framing import LARGEST_OF_SERVER
@@ -41,6 +42,17 @@ PROMPT = 0.0003
 TOGETHER = 0.002
 """Seconds for which messages wait for others that are known to follow."""
 
+
+_UNSAID = frozenset({ev.Done, ev.Relay, ev.Attached, ev.Settled, ev.LineClosed, ev.Ask, ev.Want})
+"""Answers: whoever gets one hears it from the server, behind all that was said before."""
+
+_SPOKEN = frozenset(
+    {
+        ev.Bind, ev.Free, ev.Register, ev.Refresh, ev.Escape, ev.Pin, ev.Cancel, ev.KillActor,
+        ev.Interrupt, ev.Keep, ev.Create, ev.EndSession,
+    }
+)  # fmt: skip
+"""A call that is made after one of these goes behind it."""
 
 _write = ctypes.PyDLL(None).eventfd_write
 _write.argtypes = (ctypes.c_int, ctypes.py_object)  # any number but 0 wakes: an object's address
@@ -78,22 +90,22 @@ class Connection:
         self._reader = threading.RLock()  # a handler may itself wait for something
         self._leading = False
         self._leads = 0  # how often somebody has stopped leading
-        self._armed = True  # the socket wakes the thread
         self._progress = threading.Condition()
         self._followers = 0
         self._sent_at = 0.0
+        self._urgent = False  # there is more to send than what can wait for a tick
+        self.spoken = 0  # messages after which what others do may be different, see `_SPOKEN`
+        self.said = 0  # all but those in `_UNSAID`
+        self.heard = 0  # answers that came by lines; `told`: of which the server has been told
+        self.told = 0
         self._ended: str | None = None
         self._farewell = ""  # why the server is about to hang up
         self._closing = False
         # `_asleep`: the thread waits without a timeout; whoever leaves it work must wake it.
         self._asleep = False
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._gate = select.epoll()
-        self._gate.register(self._wake, select.EPOLLIN)
-        self._gate.register(sock, select.EPOLLIN)  # `_armed`
-        poll = select.poll()
-        poll.register(sock, select.POLLIN)
-        self._poll = SpinThenPoll(poll.poll)
+        self._gate = Gate(sock.fileno(), self._wake)
+        self.watch, self.unwatch = self._gate.watch, self._gate.unwatch
         # For finalizers, which may run anywhere: C functions, in which no signal's handler runs.
         # After `put` comes `wake_from_finalizer`, which writes to -1 unless the thread is asleep.
         self.put = self._outbox.put
@@ -123,15 +135,31 @@ class Connection:
 
     def post(self, message: Any) -> None:
         """Queue a message that can wait."""
+        self._note(message)
         self.put(message)
         if self._asleep:
             self.wake()
+
+    def defer(self, message: Any) -> None:
+        """Queue a message that can wait, also while this process waits for an answer."""
+        self.put(message)
+        if self._asleep:
+            self.wake()
+
+    def _note(self, message: Any) -> None:
+        self._urgent = True
+        kind = type(message)
+        if kind not in _UNSAID:
+            self.said += 1
+            if kind in _SPOKEN:
+                self.spoken += 1
 
     def send(self, message: Any) -> None:
         """Queue a message that somebody waits for; sent now if the line has been quiet.
 
         In a burst it is left to the next flush, so that many messages share a frame.
         """
+        self._note(message)
         self.put(message)
         if time.perf_counter() - self._sent_at > PROMPT:
             self.flush()
@@ -168,8 +196,13 @@ class Connection:
             locked.extend(map(self._writer.acquire, (False,)))
             if not locked[0]:
                 return False  # whoever holds it takes ours along, or the thread's tick does
+            self._urgent, heard = False, self.heard
             done = self._outbox.send(self._sock.sendmsg)
             self._sent_at = time.perf_counter()
+            if done:
+                self.told = heard
+            else:
+                self._urgent = True
             return done
         except OSError:
             return True  # the reading side will notice, and say so
@@ -180,6 +213,11 @@ class Connection:
     def push(self) -> None:
         if not self.flush():
             self.wake()
+
+    def hurry(self) -> None:
+        """What is queued shall not wait for a tick. A handler may say so."""
+        self._urgent = True
+        self.push()
 
     # -- waiting: any thread but the connection's -------------------------------------------------
 
@@ -211,18 +249,19 @@ class Connection:
         """Read, with the thread kept out, until done or late. Holds ``_reader``."""
         nested, self._leading = self._leading, True
         try:
-            self._disarm()
-            self.flush()
+            self._gate.disarm()
             while self._ended is None and not done():
                 timeout = None
                 if deadline is not None:
                     timeout = max(deadline - time.monotonic(), 0) * 1000
                 if self._outbox:
-                    self.flush()
+                    if self._urgent or time.perf_counter() - self._sent_at > TICK:
+                        self.flush()
                     if self._outbox:
                         timeout = min(timeout or TICK * 1000, TICK * 1000)
-                if self._poll(timeout):
-                    self._read()
+                ready = self._gate.poll(timeout)
+                if ready:
+                    self._take(ready)
                 elif deadline is not None and time.monotonic() >= deadline:
                     return
         finally:
@@ -233,19 +272,18 @@ class Connection:
             if self._asleep:
                 os.eventfd_write(self._wake, 1)  # as `wake`, where Ctrl-C can't come before it
 
-    def _disarm(self) -> None:
-        if self._armed:
-            self._armed = False
-            self._watch(0)
-
-    def _arm(self) -> None:
-        if not self._armed and self._ended is None:
-            self._watch(select.EPOLLIN)
-            self._armed = True
-
-    def _watch(self, events: int) -> None:
-        with contextlib.suppress(FileNotFoundError):  # whoever reads has just seen the end
-            self._gate.modify(self._sock, events)
+    def _take(self, ready: Iterable[tuple[int, int]]) -> None:
+        """Read where there is something. Holds ``_reader``."""
+        for fd, _ in ready:
+            reader = self._gate.reader(fd)
+            if reader is None:
+                self._read()
+                continue
+            try:
+                with ki_protection():
+                    reader()
+            finally:
+                self._notify()
 
     def _follow(self, done: Callable[[], bool], timeout: float | None) -> None:
         """Another thread reads; it tells us after each read, and when it stops."""
@@ -289,7 +327,7 @@ class Connection:
     def _end(self, reason: str) -> None:
         if self._ended is None:
             self._ended = reason = self._farewell or reason
-            self._gate.unregister(self._sock)
+            self._gate.unwatch(self._sock.fileno())
             self._on_end(reason)
 
     # -- a loop that reads ------------------------------------------------------------------------
@@ -305,7 +343,7 @@ class Connection:
         """
         if self._reader.acquire(blocking=False):
             try:
-                self._disarm()
+                self._gate.disarm()
                 self._read()
             finally:
                 self._reader.release()
@@ -329,13 +367,13 @@ class Connection:
             ticks = ticks + 1 if not self._outbox and self._leads == leads else 0
             quiet = ticks > (PATIENCE if self._leading else 0)
             if quiet:
-                if not self._leading:
-                    self._arm()
+                if not self._leading and self._ended is None:
+                    self._gate.arm()
                 self._asleep = True  # from here on, who leaves us work wakes us ...
                 self._bell.value = self._wake
                 quiet = not self._outbox and self._leads == leads  # ... and what was before?
             leads = self._leads
-            ready = self._gate.poll(None if quiet else TICK)
+            ready = self._gate.wait(None if quiet else TICK)
             self._asleep = False
             self._bell.value = -1
             woken = False
@@ -345,12 +383,12 @@ class Connection:
                     woken = True
                 elif self._reader.acquire(blocking=False):
                     try:
-                        self._read()
+                        self._take(((fd, 0),))
                     finally:
                         self._reader.release()
                         self._notify()
                 else:
-                    self._disarm()  # somebody leads
+                    self._gate.disarm()  # somebody leads
             if not woken and self._outbox and self._ended is None:
                 try:
                     self.flush()  # it has waited a tick, or an answer is due

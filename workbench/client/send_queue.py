@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from workbench.client.direct_calls import DirectCall, DirectCalls
 from workbench.client.generators import GeneratorReaders, ReaderWatch
 from workbench.client.marshal import Marshal
 from workbench.client.objects import KnownObjects
@@ -21,9 +22,15 @@ _KNOWING = (ev.Ask, ev.Find, ev.Grow, ev.Subscribe)
 
 class SendQueue:
     def __init__(
-        self, objects: KnownObjects, generators: GeneratorReaders, marshal: Marshal, prefix: int
+        self,
+        objects: KnownObjects,
+        generators: GeneratorReaders,
+        marshal: Marshal,
+        lines: DirectCalls,
+        prefix: int,
     ) -> None:
         self._objects = objects
+        self._lines = lines
         self._generators = generators
         self._marshal = marshal
         self._prefix = prefix
@@ -32,6 +39,7 @@ class SendQueue:
         """Watches of dead handles, views and readers become Drop, Unview and Cancel."""
         messages: list[Any] = []
         brief = self._brief_views(queued)
+        silent = _unheard_of(queued)
         drops: list[int] = []
         unviews: list[tuple[int, int]] = []
 
@@ -49,7 +57,22 @@ class SendQueue:
         for message in queued:
             if type(message) is HandleWatch:
                 self._objects.finalized(message)  # first: a newer handle may take over a hold
-                drops.extend([message.id] * message.grants)
+                self._lines.forget(message.id)
+                if message.id not in silent:
+                    drops.extend([message.id] * message.grants)
+            elif type(message) is DirectCall:
+                task, message.is_said = message.submit.task, True  # before the look for an answer
+                if task in silent:
+                    assert message.answer is not None
+                    unheard = self._lines.unheard(message, _taken(message.answer))
+                    if unheard is not None:
+                        messages.append(unheard)
+                else:
+                    if message.unheard:
+                        self._lines.unheard(message, 0)
+                    messages.append(message.submit)
+                    if message.answer is not None and not message.answer.segment:
+                        messages.append(ev.Settled(task, message.answer))
             elif type(message) is Watch:
                 if id(message) not in brief:
                     unviews.append((message.id, message.segment))
@@ -86,6 +109,28 @@ class SendQueue:
     def _is_of_interest(self, id: int) -> bool:
         """Whether what loading it cost is worth a message: not what was put, read and dropped."""
         return id in self._objects.values or id >> ID_BITS != self._prefix
+
+
+def _taken(value: ev.Value) -> int:
+    """Of its maker's leave for inline results; see `Budget.admits`."""
+    return len(value.header) if len(value.header) > 1 and not value.failed else 0
+
+
+def _unheard_of(queued: list[Any]) -> set[int]:
+    """Calls by lines that are answered, and whose results nobody can ask for any more."""
+    if DirectCall not in map(type, queued):
+        return set()
+    gone: set[int] = set()
+    answered: set[int] = set()
+    for message in queued:
+        if type(message) is HandleWatch:
+            gone.add(message.id)
+        elif type(message) is DirectCall:
+            if message.answer is not None and not message.is_said:
+                answered.add(message.submit.task)
+        elif type(message) not in (Watch, ev.Settled):
+            return set()  # it may be about one of them
+    return answered & gone
 
 
 def _is_earlier(before: Any, took: ev.Took) -> bool:

@@ -39,6 +39,9 @@ UNLIMITED = 1 << 62
 LOOK_EVERY = 10
 """For how much longer than it took to compare a function with much data it isn't compared again."""
 
+LONGEST = 1 << 15
+"""Bytes of arguments that go by a line: a packet holds them with all that is beside them."""
+
 MOST_SPECS = 1000
 """Different options of tasks remembered as they are sent."""
 
@@ -52,6 +55,7 @@ class Submitter:
         self._connection = base.connection
         self._objects = base.objects
         self._marshal = base.marshal
+        self._lines = base.lines
         self._next_id = base.next_id
         self._specs = lru_cache(MOST_SPECS)(self._spec_of)
 
@@ -151,11 +155,21 @@ class Submitter:
         stream = None
         if given == STREAMING:
             stream = self._base.generators.new(refs[0], options.max_ahead)
-        submit = ev.Submit(
+        line = None
+        if actor and spec is None and given == 1 and not (deps or contains):
+            line = self._lines.of(actor) if len(payload) <= LONGEST else None
+        running = self._role.task  # an actor may run several, or some that came by a line
+        what = (
             task, function, payload, deps, contains, returns, options.name or name,
             self._role.origin(), retries, actor, method, spec,
         )  # fmt: skip
+        parent = 0 if running is None or not running.method else running.task
         try:
+            if line is not None and self._lines.call(line, ev.Submit(*what, line.number, parent)):
+                return refs[0]
+            submit = ev.Submit(*what, parent=parent)
+            if actor:
+                self._lines.goes_through_server(actor, task)
             self._connection.send(submit)
         except BaseException:  # Ctrl-C: nobody will have its handles, so nobody could stop it
             self._connection.post(ev.Cancel(task))

@@ -9,16 +9,19 @@ from itertools import chain
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.entry import FREED
+from workbench.core.lines import LineManager
 from workbench.core.loop_events import WorkerExited
 from workbench.core.object_manager import ObjectManager
 from workbench.core.state import ClientState, State
-from workbench.core.tasks import Actor, ActorState, Task
+from workbench.core.tasks import Actor, ActorState, Line, Task, Worker
 
 
 class ActorManager:
-    def __init__(self, state: State, objects: ObjectManager) -> None:
+    def __init__(self, state: State, objects: ObjectManager, lines: LineManager) -> None:
         self._state = state
         self._objects = objects
+        self._lines = lines
+        lines.on_closed = self._decide
         self._catalog = state.catalog
         self._scheduler = state.scheduler
         self.without_worker: list[Actor] = []  # those that shall get one when this batch settles
@@ -34,7 +37,7 @@ class ActorManager:
             return state.hang_up(client.number, "an actor without an object, or made twice")
         if not state.budget.admits_inline(client.number, len(submit.args)):
             return state.hang_up(client.number, "more arguments than it may send")
-        task = Task(submit, client.number, self._scheduler.running_in(client.number))
+        task = self._lines.task(client, submit)
         limits = event.restarts, event.concurrency, event.in_order
         actor = Actor(submit.actor, submit.name, task, *limits, dict(event.groups))
         task.actor = self._scheduler.actors[actor.id] = actor
@@ -105,7 +108,47 @@ class ActorManager:
             actor.state = ActorState.ALIVE
             self._scheduler.notify(actor)
 
-    def lost(self, actor: Actor, tasks: list[Task], crash: str, event: WorkerExited) -> None:
+    def lost(
+        self, actor: Actor, worker: Worker, tasks: list[Task], crash: str, event: WorkerExited
+    ) -> None:
+        """Its worker is gone. What may be answered yet (by a line) is decided on later."""
+        others = []
+        ran = next((t.submit.name for t in tasks if t.submit.task == event.running), "")
+        for task in tasks:
+            line = actor.lines.get(task.owner)
+            if line is not None and line.worker is worker and self._lines.is_in_use(line):
+                line.join(task)
+            else:
+                others.append(task)
+        if not ran and others and len(others) == len(tasks):
+            ran = others[0].submit.name  # as far as anybody knows
+        self._lost(actor, others, ran, crash, event)
+        self._lines.lost(worker, crash, last_words(event), event.running)
+
+    def _decide(self, line: Line) -> None:
+        """Of its calls that nobody has heard the results of: tried again, or failed.
+
+        One that may have begun counts as begun. A worker tells of each before it begins another,
+        so none behind the one that it ran has.
+        """
+        actor, tasks, (crash, words, running) = line.actor, list(line.tasks.values()), line.crash
+        for task in tasks:
+            line.leave(task)
+        if actor.state is ActorState.DEAD:
+            ran = next((t.submit.name for t in tasks if t.submit.task == running), "")
+            if ran and actor.why == crashed(actor, crash, "", words):  # now we know that, too
+                actor.why = crashed(actor, crash, ran, words)
+            assert actor.why is not None
+            for task in tasks:
+                self._state.fail(task, actor.why)
+            return
+        last = next((n for n, t in enumerate(tasks) if t.submit.task == running), len(tasks))
+        self._restarted(actor, tasks, last, crash, words)
+        self._scheduler.notify(actor)
+
+    def _lost(
+        self, actor: Actor, tasks: list[Task], ran: str, crash: str, event: WorkerExited
+    ) -> None:
         words, last = last_words(event), place_of(event.running, tasks)
         if actor.state is ActorState.DEAD:
             assert actor.why is not None
@@ -117,13 +160,19 @@ class ActorManager:
             self._needs_worker(actor)
             return
         if not actor.restarts:
-            while_it = f" while it ran `{tasks[last].submit.name}`" if tasks else ""
-            text = f"{actor.name} died: {crash}{while_it}.{words}"
-            self.dies(actor, died(actor.id, text), tasks)
+            self.dies(actor, crashed(actor, crash, ran, words), tasks)
             return
         actor.restarts -= actor.restarts > 0
         actor.creation_task.made += 1
         actor.state = ActorState.STARTING
+        self._restarted(actor, tasks, last, crash, words)
+        self._scheduler.restart(actor)
+        self._needs_worker(actor)
+
+    def _restarted(
+        self, actor: Actor, tasks: list[Task], last: int, crash: str, words: str
+    ) -> None:
+        """Its calls that were lost with its worker are tried again, or fail."""
         again, over = actor.lost(tasks, last)
         for task in over:
             text = f"{crash} while it ran `{task.submit.name}`; {actor.name} is made again.{words}"
@@ -132,8 +181,6 @@ class ActorManager:
             if task.final_value is not None:
                 self._state.fail(task, task.final_value)
         actor.put_back([task for task in again if task.final_value is None])
-        self._scheduler.restart(actor)
-        self._needs_worker(actor)
 
     def kill_actor(self, client: ClientState, event: ev.KillActor) -> None:
         actor = self._scheduler.actors.get(event.actor)
@@ -161,8 +208,8 @@ class ActorManager:
         actor.state, actor.why = ActorState.DEAD, why
         worker = actor.worker
         calls = [*tasks, *(worker.sent.values() if worker is not None else ()), *actor.calls]
-        for task in calls:
-            if not task.is_creation:
+        for task in calls:  # of those that went by a line, their callers may have the results
+            if not task.is_creation and task.line is None:
                 self._state.fail(task, why)
         if not actor.creation_task.is_over:
             self._scheduler.finish(actor.creation_task)
@@ -184,6 +231,12 @@ class ActorManager:
             self._state.hang_up(worker.client, "its actor has ended")
         elif worker is not None:
             self._state.out.append(do.Kill(worker.number))
+
+
+def crashed(actor: Actor, crash: str, ran: str, words: str) -> ev.Value:
+    """What the calls of an actor fail with whose worker died; ``ran``: the call that it ran."""
+    while_it = f" while it ran `{ran}`" if ran else ""
+    return died(actor.id, f"{actor.name} died: {crash}{while_it}.{words}")
 
 
 def died(actor: int, text: str, code: str = "actor") -> ev.Value:

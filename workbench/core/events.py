@@ -10,12 +10,18 @@ from typing import Annotated
 
 import msgspec
 
+from workbench.core.line_events import Attached as Attached
+from workbench.core.line_events import LineClosed as LineClosed
+from workbench.core.line_events import Relay as Relay
+from workbench.core.line_events import Settled as Settled
+from workbench.core.line_events import Unheard as Unheard
 from workbench.core.message_types import ID_BITS as ID_BITS
 from workbench.core.message_types import USUAL as USUAL
 from workbench.core.message_types import About as About
 from workbench.core.message_types import Bytes, Id, Natural, Number, Prefix, Returns, Seconds
 from workbench.core.message_types import Event as Event
 from workbench.core.message_types import Place as Place
+from workbench.core.message_types import Search as Search
 from workbench.core.message_types import TaskSpec as TaskSpec
 from workbench.core.message_types import Value as Value
 from workbench.core.message_types import error_value as error_value
@@ -154,7 +160,8 @@ class Submit(Event, tag=15):
     The task's id is its first result's id; result ``i`` is ``task + i``. ``args`` is an opaque
     payload; ``deps`` are the objects to resolve for it, in order; ``contains`` the refs nested
     in the payload, left alone but kept alive. ``origin`` is the sender's own number for where
-    output shall appear.
+    output shall appear. ``line``: it has gone to the actor by this line, see `core.lines`.
+    ``parent``: the call of which it is part, where the server may not know which one runs.
     """
 
     task: Id
@@ -169,6 +176,8 @@ class Submit(Event, tag=15):
     actor: Id = 0
     method: str = ""
     spec: TaskSpec | None = None
+    line: Natural = 0
+    parent: Id = 0
 
 
 class Done(Event, tag=16):
@@ -398,16 +407,6 @@ class Interrupt(Event, tag=38):
     force: bool = False
 
 
-class Search(Event):
-    """Which objects come first: of those of which a name or the type matches ``pattern`` (as file
-    names do, ``*`` stands for anything), the first ``most`` by ``order``: size, age, name or type.
-    """
-
-    pattern: str = ""
-    order: Annotated[str, msgspec.Meta(pattern=r"^(size|age|name|type)\Z")] = "size"
-    most: Natural = 60
-
-
 class Subscribe(Event, tag=39):
     """Send Changed, once, when anything has changed since the last one of that number; the first
     time at once, with everything. Without ``on``: no more.
@@ -443,6 +442,6 @@ Message = (
     | Grow | Trimmed | Submit | Done | Output | GaveBack | Blocked | Unblocked | Ask
     | Register | Escape | Loaded | Create | KillActor | Leave | Cancel | Yielded | Took | Refresh
     | Pin | Explained | Noted | Keep | Collect | Interrupt | Subscribe | EndSession
-    | Reshare
+    | Reshare | Attached | Settled | Unheard | LineClosed | Relay
 )  # fmt: skip
 """What a client may send."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from workbench.core.events import Event, Output, Refresh, TaskSpec, Took, Value
+from workbench.core.events import Event, Output, Refresh, Relay, TaskSpec, Took, Value
 from workbench.core.snapshot import Account, Change, JobRecord, ObjectDescription, Snapshot
 
 
@@ -53,7 +53,7 @@ class Run(Instruction, tag=5):
     A worker keeps a function's Value, even of a task it gives back, until it is to forget it.
     ``last``: it may not be run again, so its results are to be handed over before all else.
     Of a stream that is made again, ``made`` items were made before; its reader took ``taken``. An
-    actor was made again ``made`` times.
+    actor was made again ``made`` times. ``line``: by which it came; not from the server, then.
     """
 
     task: int
@@ -69,6 +69,7 @@ class Run(Instruction, tag=5):
     spec: TaskSpec | None = None
     made: int = 0
     taken: int = 0
+    line: int = 0
 
 
 class Recall(Instruction, tag=6):
@@ -231,13 +232,54 @@ class CollectGarbage(Instruction, tag=46):
     """The store fills up: let go of objects that nothing has but references in a ring."""
 
 
+class Attach(Instruction, tag=47):
+    """To an actor's worker: its end of a new line travels beside this. Answered by Attached."""
+
+    line: int
+
+
+class Offer(Instruction, tag=48):
+    """To a caller of ``actor``: the other end. Answered by Attached."""
+
+    line: int
+    actor: int
+
+
+class Grant(Instruction, tag=49):
+    """All calls of the actor that came from this client are over, up to ``last``: if there was no
+    later one, the next may go by the line."""
+
+    line: int
+    last: int
+
+
+class LineEnded(Instruction, tag=53):
+    """The actor's worker is gone. Read what it has said; then LineClosed answers."""
+
+    line: int
+
+
+class Report(Instruction, tag=51):
+    """The result of this call, which came by a line, is to be told to the server, too."""
+
+    line: int
+    task: int
+
+
+class Detach(Instruction, tag=52):
+    """The caller is gone: run what has come by the line, and close it."""
+
+    line: int
+
+
 Message = (
     Welcome | Ready | Found | Shared | Run | Recall | Forget | Release | Trim | Granted
     | Answer | Registered | Stop | Item | Explain | Moved | Unshare | Collected | Began | Changed
     | JobComplete | Ended | Reopen | CollectGarbage
     | Output | Took | Refresh
+    | Attach | Offer | Grant | LineEnded | Report | Detach | Relay
 )  # fmt: skip
-"""What the server may send. Output, Took and Refresh are forwarded as they came."""
+"""What the server may send. Output, Took, Refresh and Relay are forwarded as they came."""
 
 
 # -- for the server's own loop ---------------------------------------------------------------
@@ -297,6 +339,19 @@ class Copy(Instruction, tag=108):
     disk: bool
 
 
+class Connect(Instruction, tag=109):
+    """Make the two ends of a line, and send Attach to the actor's ``worker``."""
+
+    line: int
+    worker: int
+
+
+class Disconnect(Instruction, tag=110):
+    """Close what is left here of a line's ends."""
+
+    line: int
+
+
 class Measure(Instruction, tag=107):
     """Find out how much memory is left, and who has it; answered by Measured."""
 
@@ -305,4 +360,6 @@ class Exit(Instruction, tag=106):
     """The session is over."""
 
 
-Anything = Send | Hangup | Fork | Kill | Punch | Discard | Copy | Measure | Exit
+Anything = (
+    Send | Hangup | Fork | Kill | Punch | Discard | Copy | Connect | Disconnect | Measure | Exit
+)

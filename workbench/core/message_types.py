@@ -99,6 +99,16 @@ class About(Event):
     cold: bool = False
 
 
+class Search(Event):
+    """Which objects come first: of those of which a name or the type matches ``pattern`` (as file
+    names do, ``*`` stands for anything), the first ``most`` by ``order``: size, age, name or type.
+    """
+
+    pattern: str = ""
+    order: Annotated[str, msgspec.Meta(pattern=r"^(size|age|name|type)\Z")] = "size"
+    most: Natural = 60
+
+
 class TaskSpec(Event):
     """What a task asks for beyond the usual.
 

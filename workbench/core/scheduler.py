@@ -48,6 +48,7 @@ class Scheduler:
         self.actors: dict[int, Actor] = {}
         self.limits: dict[Task, float] = {}  # when those with a time limit must have ended
         self.notified: dict[int, Actor] = {}  # may have calls to send
+        self.clear: list[tuple[Actor, int]] = []  # all calls of that caller are over
         self.queue = TaskQueue()  # all dependencies ready
         self.executors = ExecutorLimits()
         self._waits = Waits()
@@ -75,11 +76,14 @@ class Scheduler:
         self.owners[task.owner] = self.owners.get(task.owner, 0) + 1
         if task.submit.returns > 1:
             self._several.update(dict.fromkeys(task.results[1:], task))
-        if task.parent is not None:
-            self._children.setdefault(task.parent.submit.task, {})[task.submit.task] = task
+        if task.parent_id:
+            self._children.setdefault(task.parent_id, {})[task.submit.task] = task
         task.cpus = min(task.cpus, self.cpus)
         actor = task.actor
-        if actor is not None and task is not actor.creation_task:
+        if task.line is not None:  # its worker has it
+            if task.line.add(task):
+                self._note(task.line.worker)
+        elif actor is not None and task is not actor.creation_task:
             actor.add(task)
             self.notify(actor)
         elif not task.pending_dependencies:
@@ -130,12 +134,14 @@ class Scheduler:
         if task.submit.returns > 1:
             for id in task.results[1:]:
                 del self._several[id]
-        if task.parent is not None:
-            siblings = self._children[task.parent.submit.task]
+        if task.parent_id:
+            siblings = self._children[task.parent_id]
             del siblings[task.submit.task]
             if not siblings:
-                del self._children[task.parent.submit.task]
+                del self._children[task.parent_id]
         actor = task.actor
+        if actor is not None and not task.is_creation and actor.forget(task):
+            self.clear.append((actor, task.owner))
         if task.worker is not None:
             self._unsend(task.worker, task)
         elif actor is None and was is QUEUED:

@@ -17,6 +17,7 @@ from workbench.core.entry import Entry
 from workbench.core.generators import GeneratorManager
 from workbench.core.idleness import Idleness
 from workbench.core.job_manager import JobManager
+from workbench.core.lines import LineManager
 from workbench.core.loop_events import Copied, Left, Measured, Tick, WorkerExited, WorkerForked
 from workbench.core.memory_monitor import MemoryMonitor
 from workbench.core.object_manager import ObjectManager
@@ -27,6 +28,7 @@ from workbench.core.spilling import Spilling
 from workbench.core.state import ClientState, State
 from workbench.core.subscriptions import Subscriptions
 from workbench.core.task_manager import TaskManager
+from workbench.core.task_output import TaskOutput
 from workbench.report.format import human_bytes
 
 STARTER = 1
@@ -64,8 +66,12 @@ class Session:
         self.spilling = Spilling(state, spills)
         self.objects = ObjectManager(state, self.spilling)
         self.jobs = JobManager(state)
-        self.actors = ActorManager(state, self.objects)
-        self.tasks = TaskManager(state, self.objects, self.spilling, self.jobs, self.actors)
+        self.lines = LineManager(state, self.objects)
+        self.actors = ActorManager(state, self.objects, self.lines)
+        self.output = TaskOutput(state, self.jobs, self.lines)
+        self.tasks = TaskManager(
+            state, self.objects, self.spilling, self.jobs, self.actors, self.lines, self.output
+        )
         self.generators = GeneratorManager(state, self.objects, self.tasks)
         self.memory_monitor = MemoryMonitor(state, headroom)
         self.idleness = Idleness(state, idle)
@@ -106,13 +112,18 @@ class Session:
             ev.Loaded: self.objects.loaded,
             ev.Submit: self.tasks.submit,
             ev.Done: self.tasks.done,
-            ev.Output: self.tasks.output,
+            ev.Output: self.output.output,
             ev.GaveBack: self.tasks.gave_back,
             ev.Blocked: self.tasks.blocked,
             ev.Unblocked: self.tasks.unblocked,
             ev.Cancel: self.tasks.cancel,
             ev.Interrupt: self.tasks.interrupt,
             ev.Refresh: self.tasks.refresh,
+            ev.Attached: self.lines.attached,
+            ev.Settled: self.lines.settled,
+            ev.Unheard: self.lines.unheard,
+            ev.LineClosed: self.lines.closed,
+            ev.Relay: self.lines.relay,
             ev.Create: self.actors.create,
             ev.KillActor: self.actors.kill_actor,
             ev.Leave: self.actors.leave,
@@ -196,6 +207,8 @@ class Session:
             for worker, task in scheduler.assign(state.now):
                 assert worker.client is not None
                 self.tasks.run(worker.client, task)
+        if scheduler.clear or self.lines.has_news:
+            self.lines.settle()
         if self.tasks.interrupts:
             self.tasks.answer_interrupts()
         if len(scheduler.tasks) > 1:
@@ -330,6 +343,7 @@ class Session:
             cached.discard(number)
         self.jobs.left(client)
         self._forget(number)
+        self.lines.left(number)
         self.referrers.left(number)
         self.subscriptions.left(number)
         self.serializers.left(client)

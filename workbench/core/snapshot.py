@@ -120,10 +120,11 @@ class WorkerRecord(Record):
 
 
 class ActorRecord(Record):
-    """One actor that is not forgotten. ``restarts``: how many are left, -1: any number.
+    """One actor that is not forgotten. ``restarts``: how many are left, -1: any number; None: it
+    isn't known.
 
     ``calls`` were submitted and aren't done, whether they were sent or not; that it is being made
-    is none of them.
+    is none of them. ``state`` is "" if it isn't known.
     """
 
     id: int
@@ -132,7 +133,7 @@ class ActorRecord(Record):
     state: str
     worker: int
     calls: int
-    restarts: int
+    restarts: int | None
 
 
 class JobRecord(Record):

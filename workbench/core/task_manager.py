@@ -10,10 +10,12 @@ from workbench.core import instructions as do
 from workbench.core.actor_manager import ActorManager, last_words, place_of
 from workbench.core.entry import PENDING, READY, Entry
 from workbench.core.job_manager import JobManager
+from workbench.core.lines import LineManager
 from workbench.core.loop_events import WorkerExited
 from workbench.core.object_manager import ObjectManager
 from workbench.core.spilling import Spilling
 from workbench.core.state import ClientState, State
+from workbench.core.task_output import TaskOutput
 from workbench.core.tasks import DONE, SENT, STOPPING, Task, Wait, Worker
 
 ADVICE = " Give it less at a time, or let fewer run beside it: `num_cpus=2` takes the room of two."
@@ -34,12 +36,16 @@ class TaskManager:
         spilling: Spilling,
         jobs: JobManager,
         actors: ActorManager,
+        lines: LineManager,
+        output: TaskOutput,
     ) -> None:
         self._state = state
         self._objects = objects
         self._spilling = spilling
         self._jobs = jobs
         self._actors = actors
+        self._lines = lines
+        self._output = output
         self._catalog = state.catalog
         self._scheduler = state.scheduler
         self._refreshed: ev.Refresh | None = None  # once somebody's modules may have changed
@@ -47,9 +53,12 @@ class TaskManager:
 
     def submit(self, client: ClientState, event: ev.Submit) -> None:
         state = self._state
-        task = Task(event, client.number, self._scheduler.running_in(client.number))
+        task = self._lines.task(client, event)
         results = task.results
         if not state.owns(client, event.task):
+            return None
+        line = self._lines.of(client, event) if event.line else None
+        if event.line and line is None:
             return None
         if event.returns > 1 and not state.owns(client, results[-1]):
             return None
@@ -64,6 +73,11 @@ class TaskManager:
         for id in results:  # last: no task can wait for itself
             self._catalog.create_pending(id, client.number)
         task.actor = self._scheduler.actors.get(event.actor)
+        if line is not None:
+            task.line, task.actor = line, line.actor
+            self._scheduler.add(task)
+            self._output.came(task)
+            return self._lines.came(task)
         if event.actor and task.actor is None:  # a call of an actor that nobody knows
             assert why is not None
             task.to(DONE)
@@ -116,6 +130,8 @@ class TaskManager:
         state = self._state
         worker = self._scheduler.by_client.get(client.number)
         task = worker.sent.get(event.task) if worker is not None else None
+        if worker is not None and worker.reported and self._lines.is_late(worker, event):
+            return None
         if worker is None or task is None or len(event.values) != _owed(task):
             return state.hang_up(client.number, "done with a task it was not given")
         abouts = event.abouts or (None,) * len(event.values)
@@ -142,6 +158,10 @@ class TaskManager:
             if task.final_value is not None and value.header.startswith(b"!cancelled"):
                 value = task.final_value  # it stopped because it was told to: this is why
             self._objects.result(id, value, about)
+        if task.submit.line and self._catalog.get(event.task) is None:
+            # Its caller has let go of the result, but counts its calls.
+            gone = ev.error_value("unknown", "This session has no such object: nothing holds it.")
+            state.send(task.owner, do.Ready(event.task, gone))
         self._catalog.unneed_all(task)
         if task.job is not None and event.values:
             self._jobs.ended(task, event.values[0])
@@ -221,21 +241,6 @@ class TaskManager:
         )
         self._state.fail(task, ev.error_value("nested", text))
 
-    def output(self, client: ClientState, event: ev.Output) -> None:
-        task = self._scheduler.tasks.get(event.task)
-        if task is None:
-            sender = self._scheduler.by_client.get(client.number)
-            task = None if sender is None else sender.lingering.get(event.task)
-        if task is not None:
-            self._show(task, client.worker, event.kind, event.data)
-
-    def _show(self, task: Task, worker: int, kind: str, data: bytes) -> None:
-        id, origin = task.submit.task, task.submit.origin
-        if task.job is not None:
-            self._jobs.output(task.job, ev.Output(id, kind, data, worker=worker))
-        else:
-            self._state.send(task.audience, ev.Output(id, kind, data, origin, worker))
-
     def cancel(self, client: ClientState, event: ev.Cancel) -> None:
         tasks = self._jobs.cancelled(event.object)
         maker = self._scheduler.maker(event.object)
@@ -306,7 +311,9 @@ class TaskManager:
         children = self._scheduler.children(task) if recursive else []
         worker = task.worker
         why = why or cancelled(task)
-        if worker is None:
+        if worker is None and task.line is not None:
+            task.final_value = why  # unless its caller has a result
+        elif worker is None:
             self._state.fail(task, why)
         else:
             assert worker.client is not None
@@ -367,12 +374,10 @@ class TaskManager:
         )
         if worker is None:
             return
-        for id, kind, data in event.unsent:
-            if (task := self._scheduler.tasks.get(id)) is not None:
-                self._show(task, event.worker, kind, data)
+        self._output.exited(worker, event)
         tasks = self._scheduler.lost(worker)
         if worker.actor is not None:
-            self._actors.lost(worker.actor, tasks, crash, event)
+            self._actors.lost(worker.actor, worker, tasks, crash, event)
             return
         # Those after the running one had not begun. Those before it are over, but their results
         # were not handed over: they count as run, too.

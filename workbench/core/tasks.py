@@ -51,14 +51,17 @@ class Task:
 
     __slots__ = (
         "actor", "argument_bytes", "attempts", "audience", "cpus", "final_value", "is_counted",
-        "job", "made", "owner", "parent", "pending_dependencies", "pins", "seconds", "state",
-        "submit", "taken", "urgent", "worker",
+        "job", "line", "made", "owner", "parent", "parent_id", "pending_dependencies", "pins",
+        "seconds", "state", "submit", "taken", "urgent", "worker",
     )  # fmt: skip
 
     def __init__(self, submit: Submit, owner: int, parent: Task | None = None) -> None:
         self.submit = submit
         self.owner = owner
         self.parent = parent  # the task that submitted it
+        # Its number; also of one that isn't known yet, because it came to its actor by a line.
+        self.parent_id = 0 if parent is None else parent.submit.task
+        self.line: Line | None = None  # by which it went to its actor
         # The client that sees its output: a task's own tasks show theirs where it does.
         self.audience: int = owner if parent is None else parent.audience
         # That it is, or belongs to.
@@ -141,6 +144,7 @@ class Worker:
     alone: bool = False  # no other worker was busy then
     lingering: dict[int, Task] = field(default_factory=dict)  # over, but for threads they started
     calls: Counter[int] = field(default_factory=Counter)  # by function, of those with `max_calls`
+    reported: set[int] = field(default_factory=set)  # calls that it was sent a Report of
 
     def keep(self, task: Task) -> None:
         """A task is over, and threads that it started go on here."""
@@ -156,6 +160,52 @@ class Worker:
     def running(self) -> Task | None:
         """The first task that was sent to it."""
         return next(iter(self.sent.values()), None)
+
+
+@dataclass(slots=True, eq=False)
+class Line:
+    """A socket between a driver and an actor's worker, from its making until both ends are gone.
+
+    ``tasks``: those that went by it, are known here and aren't over. What became of them when the
+    worker died, nobody knows before the caller has told what it had heard.
+    """
+
+    number: int
+    actor: Actor
+    worker: Worker
+    caller: int  # the client
+    is_offered: bool = False  # the caller has been sent its end
+    is_open: bool = False  # and has it
+    has_ended: bool = False  # the worker is gone
+    tasks: dict[int, Task] = field(default_factory=dict)  # in the caller's order
+    crash: tuple[str, str, int] = "", "", 0  # how the worker ended, its last words, what it ran
+    unsent: list[tuple[int, str, bytes]] = field(default_factory=list)  # see `WorkerExited`
+
+    def add(self, task: Task) -> bool:
+        """A new one; whether it is sent. Else it is lost."""
+        self.tasks[task.submit.task] = task
+        task.to(QUEUED)
+        task.to(SENT)
+        if self.has_ended:
+            task.to(LOST)
+            return False
+        task.worker = self.worker
+        self.worker.sent[task.submit.task] = task
+        return True
+
+    def join(self, task: Task) -> None:
+        """It is lost, and decided on with those that went by the line, behind these."""
+        if task.line is None:
+            self.actor.forget(task)
+            task.line = self
+        self.tasks.pop(task.submit.task, None)
+        self.tasks[task.submit.task] = task
+
+    def leave(self, task: Task) -> None:
+        """From now on it is a call as others."""
+        del self.tasks[task.submit.task]
+        task.line = None
+        self.actor.unfinished[task.owner] += 1
 
 
 class ActorState(Enum):
@@ -188,11 +238,17 @@ class Actor:
     waiting: dict[int, deque[Task]] = field(default_factory=dict)  # by caller: the first one waits
     incomplete: dict[Task, None] = field(default_factory=dict)  # in any order: wait for arguments
     ready: dict[str, deque[Task]] = field(init=False)  # by group: those that are queued
+    lines: dict[int, Line] = field(default_factory=dict)  # by caller
+    unfinished: Counter[int] = field(default_factory=Counter)  # by caller: calls not by a line
+    last: dict[int, int] = field(default_factory=dict)  # by caller: the last of all of these
+    takes_lines: bool = True  # its worker hasn't said no
 
     def __post_init__(self) -> None:
         self.ready = {group: deque() for group in ("", *self.groups)}
 
     def add(self, task: Task) -> None:
+        self.unfinished[task.owner] += 1
+        self.last[task.owner] = task.submit.task
         if self.in_order:
             self.waiting.setdefault(task.owner, deque()).append(task)
             self._advance(task.owner)
@@ -200,6 +256,18 @@ class Actor:
             self.incomplete[task] = None
         else:
             self._enqueue(task)
+
+    def forget(self, task: Task) -> bool:
+        """A call is over; whether its caller could use a line now."""
+        if task.line is not None:
+            del task.line.tasks[task.submit.task]
+            task.line = None
+            return False
+        self.unfinished[task.owner] -= 1
+        if self.unfinished[task.owner]:
+            return False
+        del self.unfinished[task.owner]
+        return self.is_serial
 
     def arguments_came(self, task: Task) -> None:
         """One more of them is there."""
@@ -220,8 +288,9 @@ class Actor:
 
     def _advance(self, owner: int) -> None:
         """Calls of this caller whose arguments are there, and those of all before, may be sent."""
-        queue = self.waiting.get(owner)
-        while queue and not queue[0].pending_dependencies:
+        queue, line = self.waiting.get(owner), self.lines.get(owner)
+        waits = line is not None and line.has_ended  # those that went by it come first
+        while queue and not queue[0].pending_dependencies and not waits:
             self._enqueue(queue.popleft())
         if queue is not None and not queue:
             del self.waiting[owner]
@@ -275,6 +344,17 @@ class Actor:
                     break  # what counts as running shall run
                 sent += 1
                 yield worker, queue.popleft()
+
+    def closed(self, line: Line) -> None:
+        """What went by it has been decided on: its caller's other calls may be sent."""
+        if self.lines.get(line.caller) is line:
+            del self.lines[line.caller]
+        self._advance(line.caller)
+
+    @property
+    def is_serial(self) -> bool:
+        """Whether its calls run in one order, which is that of each caller."""
+        return self.in_order and self.concurrency == 1 and not self.groups
 
     @property
     def at_a_time(self) -> int:

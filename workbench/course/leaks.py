@@ -88,7 +88,7 @@ def pickled_let_go(live: Live) -> Outcome:
         "The error is shown, and then it is kept: its traceback has the function's variables.",
         "`%why $moth_in_error` names the variable, the function, and code that empties its frame.",
         "Run `%why $moth_in_error` once more: its code depends on what keeps the film just now."
-        " Paste what stands behind `to let go` into the cell above this check, and run it.",
+        " Paste the code under `to let go` into the cell above this check, and run it.",
     ),
     page=PAGE,
     needs=("moth_in_error",),

@@ -131,7 +131,9 @@ def _refusal(guess: Any, measured: Measurement) -> Said | None:
             given = guess if isinstance(guess, list | tuple) else ()
             texts = {_plain(each) for each in given if isinstance(each, str)}
             if texts != words or len(given) != len(words):
-                return say("Put these in an order: {choices}.", choices=_quoted(measured.choices))
+                # by the alphabet: the choices may be in the order that is asked for
+                listed = _quoted(tuple(sorted(measured.choices)))
+                return say("Put these in an order: {choices}.", choices=listed)
         elif not isinstance(guess, str) or _plain(guess) not in words:
             meant = likest(str(guess), measured.choices)
             return say(

@@ -151,10 +151,10 @@ def light_function(live: Live) -> Outcome:
                       "each call stores it again. Put it once, and pass the ref.",
                       size=size)  # fmt: skip
     if _stored_meanwhile(live["found"], sent[-1], kept):
-        return almost("Only {size} were sent with `search`, and `letters` is in the store. But the "
-                      "call has stored something else, too: was `letters` itself an argument? "
-                      "Give the call the ref, and run the whole cell once more.",
-                      size=size)  # fmt: skip
+        return almost("Only {size} were sent with `search`, and `letters` is in the store. But "
+                      "something more was stored before `found` was made: `letters` once more, if "
+                      "it was an argument itself. Give the call the ref, and run all of the cell "
+                      "again, from `wb.put(letters)` on.", size=size)  # fmt: skip
     return right("{size} were sent with `search`, and `letters` is in the store once: "
                  "{data}, for all calls.", size=size, data=human_bytes(kept[0].size))  # fmt: skip
 

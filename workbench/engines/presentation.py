@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
+from workbench.config import notebook_path
+
 
 class _Session(Protocol):
     """What is needed of an engine here. ``address``: by which `init` finds it again."""
@@ -61,4 +63,4 @@ def process_label() -> str:
     """What this process is called, to people: its notebook's path, or its script's name."""
     script = os.path.basename(sys.argv[0] or "python")
     notebook = "a notebook" if script == "ipykernel_launcher.py" else ""
-    return os.environ.get("JPY_SESSION_NAME", "") or notebook or script
+    return notebook_path() or notebook or script

@@ -13,7 +13,7 @@ from workbench.engines.base import Engine
 from workbench.errors import ObjectFreedError, TaskCancelledError, TaskError, failure_of
 from workbench.ref import ObjectRef
 from workbench.report import facts, markup, text
-from workbench.report.format import NOW, human_age, human_bytes, printable
+from workbench.report.format import NOW, UNKNOWN, human_age, human_bytes, printable
 from workbench.report.previews import Preview, preview
 from workbench.report.processes import Processes
 from workbench.serialization.codec import describe
@@ -22,7 +22,7 @@ Facts = list[tuple[str, str]]
 
 _MOODS = {"ready": "good", "running": "busy", "alive": "good", "failed": "bad", "dead": "bad"}
 
-_RESTARTS = {-1: "as often as it dies", 0: ""}
+_RESTARTS = {-1: "as often as it dies", 0: "", None: UNKNOWN}
 
 _NO_PREVIEW = Preview()
 
@@ -157,7 +157,7 @@ def of_actor(engine: Engine, ref: ObjectRef, cls: str, methods: Iterable[str]) -
     moods = {"alive": "busy" if actor.calls else "good", "being made": "busy"}
     return Card(
         name,
-        actor.state,
+        actor.state or UNKNOWN,
         [
             ("name", ", ".join(f"`{facts.plain_name(each)}`" for each in actor.names)),
             ("calls", f"{actor.calls} not done" if actor.calls else "none waiting"),

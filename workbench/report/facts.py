@@ -289,7 +289,8 @@ def task_text(task: TaskRecord, processes: Processes) -> str:
     """The task that is to make an object: ``fit in worker 3``."""
     doing = {
         "waiting": ", until its arguments are there",
-        "running": f" in {processes.numbered(task.worker)}",
+        "queued": ", which has not begun",
+        "running": f" in {processes.numbered(task.worker)}" if task.worker else ", which runs",
     }
     return f"`{task.name}`{doing.get(task.state, '')}"
 
@@ -345,8 +346,8 @@ def worker_states(snapshot: Snapshot) -> dict[str, int]:
 
 
 def tasks_text(snapshot: Snapshot) -> str:
-    if snapshot.running is None and snapshot.queued is None:
-        return f"tasks {UNKNOWN}"
+    if snapshot.queued is None and snapshot.running is None:
+        return f"how many tasks run or wait is {UNKNOWN}"
     queued = UNKNOWN if snapshot.queued is None else human_count(snapshot.queued)
     return f"{count(snapshot.running, 'task')} running, {queued} queued"
 

@@ -18,7 +18,7 @@ from workbench.core.snapshot import (
     Snapshot,
     WorkerRecord,
 )
-from workbench.report.format import count, joined
+from workbench.report.format import UNKNOWN, count, joined
 
 LEFT = "a process that left"
 """Who held or wrote what nobody does any more."""
@@ -146,5 +146,6 @@ def actor_name(actor: ActorRecord) -> str:
 
 def actor_text(actor: ActorRecord) -> str:
     """With its state if there is anything to say, and what waits: ``Counter 'hits', 2 calls``."""
-    state = "" if actor.state == "alive" else f" ({actor.state})"
+    known = actor.state or f"whether it lives is {UNKNOWN}"
+    state = "" if known == "alive" else f" ({known})"
     return actor_name(actor) + state + (f", {count(actor.calls, 'call')}" if actor.calls else "")

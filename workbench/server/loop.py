@@ -13,6 +13,7 @@ import select
 import socket
 import struct
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 
 from workbench.core import events as ev
@@ -21,6 +22,7 @@ from workbench.core.loop_events import Copied, Left, Measured, Tick
 from workbench.core.session import Session
 from workbench.errors import ProtocolError
 from workbench.server.forkserver_client import ForkserverClient
+from workbench.server.lines import LineEnds
 from workbench.server.mover import Mover
 from workbench.server.peers import HeldMemory, Peer
 from workbench.server.segments import Segments
@@ -70,6 +72,7 @@ class Server:
         self._by_fd: dict[int, Peer] = {}
         self._numbers = 0
         self._segments = Segments(spill_dir)
+        self._lines = LineEnds()
         self._dirty: set[Peer] = set()
         self._waiting: set[Peer] = set()  # who has asked, and has more to say
         self._unsent: set[Peer] = set()  # to whom sending failed, for no fault of theirs
@@ -140,7 +143,11 @@ class Server:
                 self._send(peer)
 
     def _queue(self, peer: Peer, message: do.Message) -> None:
-        parcel = self._segments.share(message) if type(message) is do.Shared else message
+        parcel: do.Message | Parcel | None = message
+        if type(message) is do.Shared:
+            parcel = self._segments.share(message)
+        elif type(message) is do.Offer:
+            parcel = self._lines.offer(message)
         if parcel is not None:
             peer.put(parcel)
             self._dirty.add(peer)
@@ -157,10 +164,14 @@ class Server:
             case do.Punch(segment, extents):
                 self._segments.punch(segment, extents)
             case do.Discard(segment):
-                for fd, other in self._segments.discard(segment):
-                    for peer in self._peers.values():
-                        if peer.outbox:
-                            peer.outbox.substitute(fd, other)
+                self._substitute(self._segments.discard(segment))
+            case do.Connect(line, worker):
+                peer = self._peers.get(worker)
+                if peer is not None:
+                    peer.put(self._lines.connect(line))
+                    self._dirty.add(peer)
+            case do.Disconnect(line):
+                self._substitute(self._lines.disconnect(line))
             case do.Copy():
                 self._copy(instruction)
             case do.Measure():
@@ -169,6 +180,13 @@ class Server:
                 self._batch.append((0, Measured(*self._gauge.read(), sizes)))
             case do.Exit():
                 self._over = True
+
+    def _substitute(self, closing: Iterable[tuple[int, int]]) -> None:
+        """Descriptors are about to be closed: who was to get one gets another in its place."""
+        for fd, other in closing:
+            for peer in self._peers.values():
+                if peer.outbox:
+                    peer.outbox.substitute(fd, other)
 
     def _copy(self, copy: do.Copy) -> None:
         try:
@@ -357,6 +375,7 @@ class Server:
         for peer in list(self._peers.values()):
             peer.sock.close()
         self._segments.close()
+        self._lines.close()
         self._spares.close()
         self._word.close()
         self._mover.close()

@@ -25,6 +25,7 @@ from workbench.host.process_state import ProcessState
 from workbench.host.reloading import Reloader
 from workbench.host.task_context import TaskContext
 from workbench.worker.actor_host import group_of
+from workbench.worker.direct_calls import IncomingCalls
 from workbench.worker.generators import GeneratorSender
 from workbench.worker.lending import SlotLending
 from workbench.worker.task_runner import HOLD_BACK, TaskRunner, cancelled
@@ -71,13 +72,18 @@ class TaskExecutor:
         self._tallies: dict[int, CallTally] = {}  # by task
         self.on_signal = self._interrupts.handle
         base.handlers |= {
-            do.Run: self._add,
+            do.Run: self._sent,
             do.Stop: self._stop,
             do.Recall: self._recall,
             do.Forget: self._forget,
             ev.Took: self._generators.took,
             ev.Refresh: lambda _: reloader.refresh(),
         }
+        self._lines = IncomingCalls(
+            base.connection, base.handlers, base.worker, self._add, self._takes_lines,
+            base.arena.withdraw,
+        )  # fmt: skip
+        self._runner.lines, self.output = self._lines, self._lines.output
         base.at_end.append(self._ended)
 
     def serve(self) -> None:
@@ -223,6 +229,14 @@ class TaskExecutor:
 
     # -- the reading thread -----------------------------------------------------------------------
 
+    def _takes_lines(self) -> bool:
+        actor = self._runner.actor
+        return actor is not None and actor.is_plain
+
+    def _sent(self, run: do.Run) -> None:
+        self._lines.read()
+        self._add(run)
+
     def _add(self, run: do.Run) -> None:
         """One more task, unless the running one has lent our slot away."""
         self._runner.add(run)
@@ -258,12 +272,13 @@ class TaskExecutor:
                 self._runner.forget(id)
 
     def _stop(self, message: do.Stop) -> None:
+        self._lines.read()
         for run in list(self._queue):
             if run.task == message.task:
                 with contextlib.suppress(ValueError):  # it begins just now
                     self._queue.remove(run)
                     self._generators.remove(run.task)
-                    self._connection.send(ev.Done(run.task, cancelled(run), 0.0))
+                    self._runner.send(run, ev.Done(run.task, cancelled(run), 0.0))
                     return
         self._interrupts.stop(message.task)
         if self._runner.actor is not None:

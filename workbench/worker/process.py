@@ -25,7 +25,7 @@ class WorkerLink(NamedTuple):
     """The `Link` of a local worker: its tasks, and its client's connection."""
 
     work: TaskContext[Any]
-    put: Callable[[object], None]
+    put: Callable[[Any], None]
     flush: Callable[[], None]
 
 
@@ -58,7 +58,7 @@ def run_worker(
         debug=settings.pickle_debug, huge=settings.huge_pages,
     )  # fmt: skip
     work = TaskContext[Run]()
-    link = WorkerLink(work, base.connection.put, base.connection.push)
+    link = WorkerLink(work, lambda output: executor.output(output), base.connection.push)
     output = set_up(link, remains.captures, remains.mark, remains.unsent)
     executor = TaskExecutor(base, work, remains.begins, output.finish, settings.reload)
     Client(base, executor)

@@ -40,6 +40,7 @@ from workbench.ref import ObjectRef
 from workbench.serialization import codec
 from workbench.serialization.class_states import building
 from workbench.worker.actor_host import ActorHost
+from workbench.worker.direct_calls import IncomingCalls
 from workbench.worker.generators import GeneratorSender, is_generator
 
 HOLD_BACK = 0.0005
@@ -78,6 +79,8 @@ class TaskRunner:
         ends: Callable[[int], None],
     ) -> None:
         self.actor: ActorHost | None = None
+        self.lines: IncomingCalls
+        self._answers = False  # that came from the server are waiting to be sent
         self._connection = base.connection
         self._marshal = base.marshal
         self._read = base.objects.read
@@ -113,8 +116,11 @@ class TaskRunner:
         task, interrupts = run.task, self._interrupts
         with self._work.task(run):
             claims: Claims = []
+            result: Any = None
             retry_on: Types = ()
             started = time.perf_counter()
+            if self._answers and run.line:  # before another caller's call begins: see `core.lines`
+                self._answers = not self._connection.flush()
             self._begins(task)
             interrupts.begin(task)
             try:
@@ -141,12 +147,13 @@ class TaskRunner:
             if self.is_serial:
                 self._reloader.after_task()
             # Here, where `result` still lives: refs inside it are dropped after this, not before.
-            self._done(run, outcome, started)
+            self._done(run, outcome, started, claims, result)
 
     async def run_async(self, run: do.Run) -> None:
         """The same on an actor's loop: what its method awaits lets others run."""
         with self._work.task(run):
             claims: Claims = []
+            result: Any = None
             retry_on: Types = ()
             started = time.perf_counter()
             try:
@@ -168,7 +175,7 @@ class TaskRunner:
                 outcome = self._results(run, result, claims)
             except BaseException as error:
                 outcome = self._failure(run, error, retry_on, claims)
-            self._done(run, outcome, started)
+            self._done(run, outcome, started, claims, result)
 
     def _prepared(self, run: do.Run) -> tuple[Callable[..., Any], Any, Any]:
         if run.spec is not None and run.spec.env:
@@ -230,16 +237,29 @@ class TaskRunner:
         """Whether the actor has ended by itself: the server has failed all its calls."""
         return self.actor is not None and self.actor.leaves
 
-    def _done(self, run: do.Run, outcome: Outcome, started: float) -> None:
+    def send(self, run: do.Run, done: ev.Done) -> None:
+        """Of a call that hasn't begun. The reading thread."""
+        if run.line:
+            self.lines.answer(done, [], ())
+        else:
+            self._connection.send(done)
+
+    def _done(
+        self, run: do.Run, outcome: Outcome, started: float, claims: Claims, result: Any
+    ) -> None:
         if self.leaves:
             return
         self._interrupts.forget(run.task)
         self._generators.remove(run.task)
         seconds = time.perf_counter() - started
         self._ends(run.task)
-        values, abouts, again, _ = outcome
+        values, abouts, again, refs = outcome
         threads = self._work.leaves_threads(run)
         done = ev.Done(run.task, values, seconds, abouts, again, threads)
+        if run.line:
+            self.lines.answer(done, claims, (result, refs))
+            return
+        self._answers = True
         if self.is_serial or run.method == CREATION:
             self._connection.post(done)  # this thread sends it before it waits
             if run.last and (self.actor is None or seconds > HOLD_BACK):

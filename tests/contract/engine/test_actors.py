@@ -178,6 +178,35 @@ def test_an_error_is_a_streams_last_item(book: Book) -> None:
 
 
 @pytest.mark.needs("streams", STREAM)
+def test_a_stream_whose_process_dies_says_so(book: Book) -> None:
+    """Of a task, and of an actor: its last item is an error that names it."""
+    book.ok("""
+        class Dies:
+            def items_of_an_actor(self):
+                yield 1
+                os._exit(3)
+        def items_of_a_task():
+            yield 1
+            os._exit(3)
+        actor = wb.remote(Dies).remote()
+        task = wb.remote(num_returns="streaming", max_retries=0)(items_of_a_task)
+        def last(stream):
+            found = []
+            try:
+                for ref in stream: found.append(wb.get(ref))
+            except wb.exceptions.RayError as error:
+                return found, type(error).__name__, str(error)
+    """)
+    found = book.value("last(task.remote())")
+    assert "[1], 'WorkerCrashedError'" in found, found
+    assert "items_of_a_task" in found
+    stream = "actor.items_of_an_actor.options(num_returns='streaming').remote()"
+    found = book.value(f"last({stream})")
+    assert "[1], 'ActorDiedError'" in found, found
+    assert "items_of_an_actor" in found
+
+
+@pytest.mark.needs("streams", STREAM)
 def test_a_stream_makes_no_more_than_is_taken(book: Book) -> None:
     book.ok("""
         @wb.remote

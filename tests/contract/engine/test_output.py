@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract.engine.conftest import Book
+from tests.contract.engine.systems import Cluster
 from tests.kernel.gates import Gate
 
 ALL_KINDS = """
@@ -154,3 +155,36 @@ def test_actors_print_too(book: Book) -> None:
     """)
     cell = book.ok("wb.get(talker.say.remote('second'))")
     assert "second" in cell.text()
+
+
+STREAM = """
+@wb.remote(num_returns="streaming", max_retries=0)
+def dies():
+    yield 1
+    print("last words")
+    os._exit(3)
+found = [wb.get(ref) for ref in dies.remote()]
+"""
+
+CALL = """
+@wb.remote
+class Dies:
+    def calls(self):
+        print("last words")
+        os._exit(3)
+actor = Dies.remote()
+wb.get(actor.calls.remote())
+"""
+
+
+@pytest.mark.parametrize("code", [STREAM, CALL])
+def test_last_words_are_shown_or_said_to_be_lost(book: Book, cluster: Cluster, code: str) -> None:
+    """Of what runs in a process that ends right after a print; once."""
+    cell = book.run(code)
+    assert cell.error in ("WorkerCrashedError", "ActorDiedError")
+    words = "may not have arrived"
+    book.until(lambda: "last words" in cell.text() or words in cell.text("stderr"))
+    if code == CALL:
+        again = book.run("wb.get(actor.calls.remote())")
+        assert again.error == "ActorDiedError"
+        assert words not in again.text("stderr")

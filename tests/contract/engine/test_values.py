@@ -165,14 +165,14 @@ def test_freed_memory_is_given_back_whoever_has_refs(book: Book) -> None:
         assert wb.get(holder.get.remote()) == 1.0
         def used():
             now = wb.snapshot()
-            return now.capacity - now.available if now.available is not None else now.live
+            return int(now.capacity - (now.available or 0))
     """)
-    before = int(book.value("int(used())"))
+    before = int(book.value("used()"))
     book.ok("wb.free(held)")
     assert eventually(lambda: "freed" in book.value("str(wb.get(holder.lets_go.remote()))"))
     book.fails("wb.get(held)", "freed")
-    if book.system.name != "dask":  # which doesn't say how much it has
-        assert eventually(lambda: int(book.value("int(used())")) <= before - 31_000_000)
+    if book.system.name == "ray":  # of the others, which drop it themselves, this says nothing
+        assert eventually(lambda: int(book.value("used()")) <= before - 31_000_000)
 
 
 @pytest.mark.needs("free", "wb.free(wb.put('x'))")

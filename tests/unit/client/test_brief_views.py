@@ -23,7 +23,9 @@ class Queue:
         self.watches: list[Watch] = []
         objects = SimpleNamespace(values=dict.fromkeys(values), finalized=self.finalized.append)
         marshal = SimpleNamespace(report=lambda known: None)
-        self._queue = SendQueue(cast(Any, objects), cast(Any, None), cast(Any, marshal), 1)
+        self._queue = SendQueue(
+            cast(Any, objects), cast(Any, None), cast(Any, marshal), cast(Any, None), 1
+        )
 
     def view(self, segment: int = SEGMENT) -> Any:
         array = np.zeros(1)

@@ -187,14 +187,18 @@ def _check_scheduler(scheduler: Scheduler) -> None:
     assert sent.keys() <= tasks
     for id, task in scheduler.tasks.items():
         assert task.submit.task == id
-        assert task.state not in (LOST, DONE)
+        assert task.state is not DONE
+        lost = task.line is not None and task.line.has_ended
+        assert (task.state is LOST) == lost, "undecided"
+        assert task.line is None or task.line.tasks[id] is task
         assert task.worker is sent.get(task)
         assert (task in sent) == (task.state in (SENT, STOPPING))
-        assert (task.final_value is not None) == (task.state is STOPPING)
+        assert lost or (task.final_value is not None) == (task.state is STOPPING)
         calls = () if task.actor is None else task.actor.waiting.get(task.owner, ())
         executor = scheduler.executors.executors.get(task.spec.executor)
         limited = executor is not None and task in executor.waiting
         waits = task in calls or limited or (task not in queued and task.pending_dependencies > 0)
+        assert not (lost and waits)
         assert waits == (task.state is WAITING)
         assert (task in queued) == (task.state is QUEUED) or task.is_creation
     for id, executor in scheduler.executors.executors.items():
@@ -211,7 +215,8 @@ def _check_scheduler(scheduler: Scheduler) -> None:
     several = {id: t for t in scheduler.tasks.values() for id in t.results[1:]}
     assert scheduler._several == several
     children = [id for siblings in scheduler._children.values() for id in siblings]
-    assert sorted(children) == sorted(i for i, t in scheduler.tasks.items() if t.parent is not None)
+    assert sorted(children) == sorted(i for i, t in scheduler.tasks.items() if t.parent_id)
+    assert not scheduler.clear
     assert scheduler.limits.keys() <= {t for t in sent if t.spec.timeout}
 
 
@@ -248,7 +253,9 @@ def _check_workers(scheduler: Scheduler) -> None:
 def _check_actor(actor: Actor) -> None:
     """Its calls are where they belong."""
     assert all(not task.pending_dependencies for task in ready(actor))
-    assert all(queue and queue[0].pending_dependencies for queue in actor.waiting.values())
+    held = {caller for caller, line in actor.lines.items() if line.has_ended}
+    assert all(q and (c in held or q[0].pending_dependencies) for c, q in actor.waiting.items())
+    assert +actor.unfinished == actor.unfinished
     assert actor.worker is None or actor.worker.actor is actor
     if actor.state is ActorState.DEAD:
         assert actor.why is not None

@@ -66,6 +66,11 @@ USUAL: dict[type, Any] = {
     ev.Blocked: ev.Blocked(own(DRIVER, 2), 1, (own(DRIVER, 2), own(DRIVER)), 1),
     ev.Unblocked: ev.Unblocked(1),
     ev.GaveBack: ev.GaveBack((own(DRIVER, 2),)),
+    ev.Attached: ev.Attached(1),
+    ev.Settled: ev.Settled(own(DRIVER, 2), VALUE),
+    ev.Unheard: ev.Unheard(1, 1),
+    ev.LineClosed: ev.LineClosed(1),
+    ev.Relay: ev.Relay(1, b"x"),
     ev.Loaded: ev.Loaded((own(DRIVER),), (0.1,)),
 }
 

@@ -10,7 +10,7 @@ from workbench.course.measure import Measurement
 from workbench.course.words import say
 
 SHARED = Measurement("shared", ("shared", "copy"), [("inode", "5", "5")], ("", "one", "two"))
-ORDER = Measurement(("list", "array"), ("array", "list"))
+ORDER = Measurement(("list", "array"), ("list", "array"))  # as a lesson has ranked them
 
 
 @pytest.mark.parametrize(

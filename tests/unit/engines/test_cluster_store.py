@@ -12,8 +12,10 @@ from typing import Any, cast
 import pytest
 
 from tests.patience import TIMEOUT
-from workbench.engines.cluster.backend import Backend, StoredValue
+from workbench.engines.cluster.backend import Backend, StoredValue, TaskEnd
 from workbench.engines.cluster.entries import PENDING, READY, UNKNOWN, Entries, KnownObject
+from workbench.engines.cluster.jobs import ClusterJobs
+from workbench.engines.cluster.kept_jobs import JobTask
 from workbench.engines.cluster.parcels import Packer
 from workbench.engines.cluster.store import ClusterStore
 from workbench.errors import SessionError
@@ -139,3 +141,23 @@ def test_a_future_s_callback_may_wait_for_another_future(world: World) -> None:
     )
     world.entries.settle(7, READY)
     assert found.get(timeout=TIMEOUT) == "two"
+
+
+def test_results_of_a_cell_that_runs_are_not_there_yet(world: World) -> None:
+    """Of one that another driver has submitted."""
+    watched = list[KnownObject]()
+    world.entries._watch = watched.append
+    jobs = ClusterJobs(world, cast(Backend, world.system), world.entries, lambda message: None)
+    runs, over = (JobTask(n, 0, "cell 1", ("x",), 1, 9, 3, ("end", "ran", "x")) for n in (20, 30))
+    end = TaskEnd(30, "done", 1.0, 0, (False, False), (None, None))
+    kept = [
+        jobs._collected(task.task, task.natives[1:], task.binds, ended, "")
+        for task, ended in ((runs, None), (over, end))
+    ]
+    states = [[world.store.state(ref) for ref in refs if ref is not None] for refs in kept]
+    assert states == [[PENDING] * 2, [READY] * 2]
+    assert [entry.id for entry in watched] == [20, 21]
+    world.entries.settle(20, READY)
+    first = kept[0][0]
+    assert first is not None
+    assert world.store.state(first) == READY

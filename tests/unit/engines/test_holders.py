@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import pytest
+
+from tests.patience import TIMEOUT
 from workbench.core.events import Place
 from workbench.core.snapshot import ClientRecord, ObjectRecord, PinRecord, Snapshot
 from workbench.engines.cluster import accounts, holders
@@ -61,6 +64,11 @@ class System:
     def explain(self, question: bytes, seconds: float) -> tuple[list[bytes], list[str]]:
         assert holders.question_of(question) == HolderQuestion(OBJECT)
         return self.workers
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(holders, "PATIENCE", TIMEOUT)
 
 
 def asked(system: System, me: Process) -> Holders:

@@ -113,7 +113,7 @@ def test_what_a_task_shows_is_counted_in_its_end(world: World) -> None:
         world.link.put(Output(TASK, "stdout", b"one\n"))
         world.link.put(Output(TASK, "stdout", b"two\n"))
 
-    world.host._functions[FUNCTION] = show
+    world.host._calls.functions[FUNCTION] = show
     head = Head(TASK, "named", "session~1", 9, 2, FUNCTION)
     end, _ = world.run(head)
     assert end.shown == 2
@@ -146,7 +146,7 @@ def test_a_person_stops_it(world: World) -> None:
         while True:
             pass
 
-    world.host._functions[FUNCTION] = spins
+    world.host._calls.functions[FUNCTION] = spins
 
     def stop() -> None:
         assert running.wait(60)
@@ -164,7 +164,7 @@ def test_its_time_is_up(world: World) -> None:
         while True:
             pass
 
-    world.host._functions[FUNCTION] = spins
+    world.host._calls.functions[FUNCTION] = spins
     head = Head(TASK, "named", "session~1", 9, 2, FUNCTION, spec=TaskSpec(timeout=0.05))
     end, (error,) = stopped_when_it_waits(world, head, bool)
     assert end.how == "stopped"
@@ -177,7 +177,7 @@ def test_a_stream_ends_with_its_error_and_its_end(world: World) -> None:
         yield 2
         raise KeyError("three")
 
-    world.host._functions[FUNCTION] = yields
+    world.host._calls.functions[FUNCTION] = yields
     *items, end = world.host.stream(Head(TASK, "named", "session~1", 9, 2, FUNCTION), (), ())
     assert isinstance(end, TaskEnd)
     assert (end.how, end.items) == ("failed", 2)

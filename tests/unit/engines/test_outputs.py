@@ -53,8 +53,12 @@ def test_it_is_complete_after_a_while_without() -> None:
     outputs.came(message())
     assert not outputs.ended(end(2), over.append, 10.0)
     assert outputs.due() == 10.0 + PATIENCE
-    assert outputs.late(10.0 + PATIENCE / 2) == []
-    assert outputs.late(10.0 + PATIENCE) == [TASK]
+    told: list[tuple[int, bool]] = []
+    tell = lambda task: told.append((task, bool(over)))
+    outputs.late(10.0 + PATIENCE / 2, tell)
+    assert told == []
+    outputs.late(10.0 + PATIENCE, tell)
+    assert told == [(TASK, False)], "it is told before it is over"
     assert over
     outputs.came(message())  # later than that: shown, and counted nowhere
     assert outputs.due() is None

@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("ray")
 
+from workbench import config
 from workbench.engines.ray import backend
 from workbench.errors import SessionError
 
@@ -104,3 +105,26 @@ def test_the_first_cause_is_told(monkeypatch: pytest.MonkeyPatch, serve: Serve) 
     assert str(error.value) == (
         f"No Ray cluster answers at {address}: InvalidAuthToken: the token is missing."
     )
+
+
+def test_what_the_workers_have_is_said_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    left: list[bool] = []
+
+    def refuse() -> bool:
+        raise SessionError("They run Python 3.9.")
+
+    monkeypatch.setattr(backend.ray, "init", lambda **options: None)
+    monkeypatch.setattr(backend.ray, "shutdown", lambda: left.append(True))
+    monkeypatch.setattr(backend, "_lacks_us", refuse)
+    with pytest.raises(SessionError, match=r"^They run Python 3.9.$"):
+        backend._join_at("auto", {})
+    assert left == [True]
+
+
+def test_a_ray_that_does_not_start_is_an_error_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    def init(**options: object) -> None:
+        raise Exception("The current node timed out during startup.")
+
+    monkeypatch.setattr(backend.ray, "init", init)
+    with pytest.raises(SessionError, match="trying again may help: The current node"):
+        backend._join(config.load({"engine": "ray", "address": "local"}), ())

@@ -62,7 +62,7 @@ def test_what_is_not_known_is_said_and_is_no_zero() -> None:
     )
     assert "None" not in told
     assert facts.workers_text(now) == f"workers {UNKNOWN}"
-    assert facts.tasks_text(now) == f"tasks {UNKNOWN} running, {UNKNOWN} queued"
+    assert facts.tasks_text(now) == f"how many tasks run or wait is {UNKNOWN}"
     assert facts.store_text(now) == f"sizes and capacity {UNKNOWN} in 1 object"
     for part in html.PARTS:
         assert "None" not in str(html.Still((part,), now))
@@ -164,7 +164,12 @@ def test_what_it_can_t_is_listed_in_a_line() -> None:
 )
 def test_the_line_that_says_what_was_started(system: str, line: str) -> None:
     engine = SimpleNamespace(
-        system=system, joined=False, session="a.b~1", workers=2, capacity=64_000_000
+        system=system,
+        joined=False,
+        session="a.b~1",
+        workers=2,
+        capacity=64_000_000,
+        can=Abilities(),
     )
     assert text.started_line(cast(Any, engine)) == line
 

@@ -223,8 +223,13 @@ class ClusterEngine(SessionPresentation):
             due = self.outputs.due()
             self._late.wait(None if due is None else max(due - time.monotonic(), 0.0))
             self._late.clear()
-            for task in self.outputs.late(time.monotonic()):
-                self._show(Message(task, "stderr", MISSING.encode(), self.origin(), 0))
+            self.outputs.late(time.monotonic(), self._tell_missing)
+
+    def _tell_missing(self, task: int) -> None:
+        """Under the cell that submitted it, which is over with it."""
+        running = self.tasks.running.get(task)
+        if running is not None:
+            self._show(Message(task, "stderr", MISSING.encode(), running.origin, self.prefix))
 
     # -- waiting in tasks ------------------------------------------------------------------------
 

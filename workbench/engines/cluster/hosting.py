@@ -13,17 +13,18 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from workbench.api.actors import CREATION, Blueprint
-from workbench.client.arguments import SLOTTED, parameters_of, ref_names, with_values
+from workbench.client.arguments import parameters_of
 from workbench.core.events import ID_BITS
 from workbench.engines.cluster.backend import BEGAN, ENDED, Native, StoredValue, TaskEnd
+from workbench.engines.cluster.call_opener import CallOpener, Opener
 from workbench.engines.cluster.channel import ChannelLink
 from workbench.engines.cluster.heads import Head
-from workbench.engines.cluster.parcels import Packer, refused
+from workbench.engines.cluster.parcels import refused
 from workbench.errors import ActorExit
 from workbench.host.actor_instance import made_on_loop, method_of, variables_of
 from workbench.host.environment import set_variables
@@ -53,23 +54,11 @@ Outcome = tuple[str, tuple[StoredValue, ...]]
 """How the task ended, and its results."""
 
 
-class Opener(Protocol):
-    """What hosting needs of the engine of its process."""
-
-    packer: Packer
-
-    def learn(self, ids: Sequence[int], natives: Sequence[Native]) -> list[ObjectRef]:
-        """Handles of objects that came along."""
-
-    def stored(self, ref: ObjectRef) -> StoredValue:
-        """What the system has of an object; waits for it."""
-
-    def know_serializers(self, count: int) -> None:
-        """So many were registered by now."""
-
-
-_process_state = functools.cache(ProcessState)
-"""Of this process, whatever sessions it serves: a second one would know what tasks have changed."""
+@functools.cache
+def _process_state() -> ProcessState:
+    """This process's, whatever sessions it serves, one after the other: of two, the second would
+    take what tasks of the first have changed for what was there."""
+    return ProcessState()
 
 
 class Hosting:
@@ -96,7 +85,7 @@ class Hosting:
         self._ends = ends
         self._reloader = Reloader(False)
         self._state: ProcessState | None = _process_state()
-        self._functions: dict[int, Any] = {}
+        self._calls = CallOpener(opener)
         self._instance: Any = None
         self._cls: type = object
         self.interrupts = Interrupts()
@@ -301,50 +290,18 @@ class Hosting:
         submitter = head.task >> ID_BITS
         building.submitter, building.origin = submitter, (submitter, head.task)
         if head.method == CREATION:
-            blueprint: Blueprint = self._function(head, keep)
+            blueprint: Blueprint = self._calls.function(head, keep)
             self.actor, self._cls, self.called = head.actor, blueprint.cls, head.called
             self.namespace = head.spec.namespace if head.spec is not None else ""
             function: Any = self._make
         elif head.method:
             function = method_of(self._instance, head.method)
         else:
-            function = self._function(head, keep)
-        return function, *self._arguments(head, deps, parameters_of(function))
+            function = self._calls.function(head, keep)
+        return function, *self._calls.arguments(head, deps, parameters_of(function))
 
     def _make(self, /, *args: Any, **kwargs: Any) -> None:
         self._instance = self._cls(*args, **kwargs)
-
-    def _function(self, head: Head, keep: list[ObjectRef]) -> Any:
-        function = self._functions.get(head.function)
-        if function is None:
-            if head.code:
-                stored = StoredValue(head.code)
-            else:
-                stored = self._opener.stored(keep[0])
-                keep += self._opener.learn(stored.inside, stored.natives)
-            function = self._opener.packer.open(head.function, stored, name=head.name)
-            self._functions[head.function] = function
-        return function
-
-    def _arguments(
-        self, head: Head, deps: Sequence[StoredValue], parameters: tuple[str, ...]
-    ) -> Any:
-        ids = list(head.deps)
-        opener = self._opener.packer
-        if not ids and not head.args:
-            return (), {}
-        if head.args == SLOTTED:
-            packed = opener.open(ids.pop(0), deps[0], name="arguments")
-            deps = deps[1:]
-        else:
-            packed = codec.deserialize_inline(head.args, where=_ARGUMENTS)
-        if not ids:
-            return packed
-        names = ref_names(packed, parameters)
-        values = [
-            opener.open(id, dep, name=name) for id, dep, name in zip(ids, deps, names, strict=True)
-        ]
-        return with_values(packed, values)
 
     # -- what comes of it ------------------------------------------------------------------------
 
@@ -433,7 +390,6 @@ class _InheritedError(Exception):
         self.stored = stored
 
 
-_ARGUMENTS = codec.Where("arguments", "on the worker")
 _OPTIONS = codec.Where("retry_exceptions", "on the worker")
 
 

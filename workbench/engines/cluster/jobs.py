@@ -8,7 +8,7 @@ from typing import Any
 from workbench.core.events import About, Output
 from workbench.core.snapshot import JobRecord
 from workbench.engines.cluster.backend import Backend, Message, Native, TaskEnd
-from workbench.engines.cluster.entries import FAILED, READY, UNKNOWN, Entries
+from workbench.engines.cluster.entries import FAILED, PENDING, READY, UNKNOWN, Entries
 from workbench.engines.records import CollectedJob
 from workbench.ref import ObjectRef
 
@@ -66,5 +66,10 @@ class ClusterJobs:
                 about: About | None = end.abouts[number]
                 state = FAILED if end.failed[number] else READY
                 self._entries.settle(ref.id, state, about)
+            elif end is None:  # it runs, or waits for that
+                self._entries.watch(entry)
+                with self._entries.lock:
+                    if entry.state == UNKNOWN:
+                        entry.state = PENDING
             refs.append(ref)
         return refs

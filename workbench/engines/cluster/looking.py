@@ -12,9 +12,12 @@ from typing import Any
 from workbench.client.survey import main_variables, survey
 from workbench.core.snapshot import (
     A_RESULT,
+    ACTOR_PREFIX,
     Account,
+    ActorRecord,
     Change,
     ClientRecord,
+    JobRecord,
     ObjectDescription,
     ObjectRecord,
     PinRecord,
@@ -27,7 +30,6 @@ from workbench.engines.cluster.entries import (
     FAILED,
     FREED,
     PENDING,
-    UNKNOWN,
     Entries,
     KnownObject,
 )
@@ -113,7 +115,7 @@ class Looking:
         return Snapshot(
             session=self._engine.session, capacity=told.capacity, live=live, granted=None,
             queued=told.queued, running=running, objects=tuple(objects), workers=told.workers,
-            clients=clients, actors=told.actors, spilled=None, jobs=self._backend.ask("jobs"),
+            clients=clients, actors=told.actors or self._actors(), spilled=None, jobs=self._jobs(),
             count=len(objects), segments=None, history=None, taken=time.time(),
             engine=self._backend.engine, available=told.available, scope=SCOPE,
             names=sum(len(each.names) for each in kept.values()),
@@ -132,7 +134,7 @@ class Looking:
         size = 0 if about is None else about.inband + about.outband
         state = {FAILED: "failed", PENDING: "pending"}.get(entry.state, "ready")
         where = "pending" if entry.state == PENDING else "memory" if size > 16 << 10 else "inline"
-        if entry.state == UNKNOWN and about is None:
+        if about is None and where != "pending":  # then its size isn't known either
             where = ""
         if is_shown and entry.state == FREED:
             state = "freed"
@@ -158,8 +160,30 @@ class Looking:
         clients = (ClientRecord(1, os.getpid(), "driver", process_label(), prefix, host),)
         task = None
         if entry.state == PENDING:
-            task = TaskRecord(entry.name or A_RESULT, "running")
-        return ObjectDescription(record, clients, task)
+            task = TaskRecord(entry.name or A_RESULT, self._task_state(entry))
+        actor = next((each for each in self._actors() if each.id == ref.id), None)
+        return ObjectDescription(record, clients, task, actor)
+
+    def _actors(self) -> tuple[ActorRecord, ...]:
+        """Those of which this process has handles: no system tells of all."""
+        found = []
+        for entry in self._entries.all():
+            if type(entry.native) is tuple and entry.about is not None:
+                cls = entry.about.type.removeprefix("actor ")
+                names = () if entry.actor in ("", cls) else (ACTOR_PREFIX + entry.actor,)
+                calls = sum(task.actor == entry.id for task in list(self._tasks.running.values()))
+                found.append(ActorRecord(entry.id, cls, names, "", 0, calls, None))
+        return tuple(found)
+
+    def _task_state(self, entry: KnownObject) -> str:
+        """Of the task that is to make it."""
+        if entry.task in self._tasks.running:
+            return "running" if self._backend.has_begun(entry.task) else "queued"
+        return next((job.state for job in self._jobs() if job.id == entry.job), "")
+
+    def _jobs(self) -> tuple[JobRecord, ...]:
+        found: tuple[JobRecord, ...] = self._backend.ask("jobs")
+        return found
 
     def overview(self) -> Snapshot | None:
         """The session, for a card; None if nobody answers."""

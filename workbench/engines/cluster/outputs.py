@@ -76,16 +76,16 @@ class Outputs:
         with self._lock:
             return min((each.deadline for each in self._waiting.values()), default=None)
 
-    def late(self, now: float) -> list[int]:
-        """Complete those that have waited long enough; returns their tasks."""
+    def late(self, now: float, tell: Callable[[int], object]) -> None:
+        """Complete those that have waited long enough; before that each is told."""
         with self._lock:
             tasks = [task for task, each in self._waiting.items() if each.deadline <= now]
             over = [self._waiting.pop(task) for task in tasks]
             for task in tasks:
                 del self._came[task]
         for each in over:
+            tell(each.end.task)
             each.complete(each.end)
-        return tasks
 
     def forget(self, task: int) -> None:
         """It is over, and nothing more of it matters."""

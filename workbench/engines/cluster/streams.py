@@ -10,8 +10,9 @@ from concurrent.futures import Future
 from workbench.engines.cluster.backend import StoredValue, Stream, TaskEnd
 from workbench.engines.cluster.entries import FAILED, READY, Entries
 from workbench.engines.cluster.parcels import Packer
-from workbench.errors import WorkbenchError
+from workbench.errors import ActorDiedError, WorkbenchError, WorkerCrashedError
 from workbench.ref_generator import ObjectRefGenerator
+from workbench.report.format import count
 
 EVERYTHING = 1 << 62
 
@@ -19,7 +20,8 @@ Settle = Callable[[TaskEnd, Callable[[TaskEnd], None]], None]
 
 
 class StreamReader:
-    """See the module. ``over`` is told of the end of the task, or why there is none.
+    """See the module. ``over`` is told of the end of the task, or why there is none; ``died`` is
+    the error if its process has ended before it.
 
     The reader isn't kept: once nobody has it any more, the task is stopped.
     """
@@ -34,6 +36,7 @@ class StreamReader:
         futures: dict[int, list[Future[None]]],
         settle: Settle,
         over: Callable[[WorkbenchError | None], None],
+        died: type[WorkbenchError] = WorkerCrashedError,
     ) -> None:
         self._entries = entries
         self._packer = packer
@@ -42,6 +45,7 @@ class StreamReader:
         self._futures = futures
         self._settle = settle
         self._over = over
+        self._died = died
         self._task = reader.id
         self._reader = weakref.ref(reader)
         # Nobody reads on: what waits for that is fetched, and the next item ends it.
@@ -54,6 +58,9 @@ class StreamReader:
         while True:
             try:
                 item = self._stream.next()
+            except (WorkerCrashedError, ActorDiedError) as error:
+                self._over(self._lost(str(error)))
+                return self._wake()
             except WorkbenchError as error:
                 self._over(error)
                 return self._wake()
@@ -80,9 +87,19 @@ class StreamReader:
         failed = any(end.failed)
         if entry is not None and not failed:
             entry.stored = StoredValue(self._packer.inline(self._made))
-        self._entries.settle(self._task, FAILED if failed else READY)
+        lost = failed and entry is not None and entry.native is None
+        error = self._lost("") if lost else None  # what it raised would be its last item
+        self._entries.settle(self._task, FAILED if failed else READY, error=error)
         self._over(None)
         self._wake()
+
+    def _lost(self, why: str) -> WorkbenchError:
+        entry = self._entries.get(self._task)
+        name = entry.name if entry is not None else "the stream"
+        text = (
+            f"The process that ran `{name}` ended after {count(self._made, 'item')} of its stream."
+        )
+        return self._died(f"{text} {why}".strip())
 
     def _wake(self) -> None:
         with self._entries.lock:

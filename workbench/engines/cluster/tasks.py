@@ -8,11 +8,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
-from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any
 
-from workbench.client.arguments import SLOTTED, argument_names, pack_arguments, parameters_of
-from workbench.client.function_cache import Export
+from workbench.client.arguments import parameters_of
 from workbench.client.task_specs import spec_of
 from workbench.core.events import USUAL, TaskSpec
 from workbench.engines.base import Call, Exported, Submitted, engine_of
@@ -25,12 +23,12 @@ from workbench.engines.cluster.backend import (
     Stream,
     TaskEnd,
 )
+from workbench.engines.cluster.call_packing import CallPacker
 from workbench.engines.cluster.entries import FAILED, PENDING, READY, Entries
-from workbench.engines.cluster.heads import MOST_CODE, Head, encode
+from workbench.engines.cluster.heads import Head, encode
 from workbench.engines.cluster.hosting import Hosting
 from workbench.engines.cluster.keeper import encode as encode_batch
 from workbench.engines.cluster.kept_jobs import JobTask
-from workbench.engines.cluster.outliving import outliving
 from workbench.engines.cluster.outputs import LOST, Outputs
 from workbench.engines.cluster.parcels import Packer
 from workbench.engines.cluster.sent import RunningTask, Sent
@@ -84,9 +82,11 @@ class ClusterTasks:
         self._serializers = serializers
         self._settle = settle
         self._namespace = namespace
+        self._packing = CallPacker(engine, backend, entries, packer, store)
         self.running: dict[int, RunningTask] = {}
         self._stopped: set[int] = set()  # of these
         self._streams: dict[int, Stream] = {}
+        self._dead: set[int] = set()  # actors of which it was said
 
     @property
     def namespace(self) -> str:
@@ -99,7 +99,7 @@ class ClusterTasks:
         self._store.check_open()
         if call.options.max_calls:
             warnings.warn(self._backend.can.max_calls, stacklevel=2)
-        sent = self._sent(function)
+        sent = self._packing.function(function)
         return self._submit(
             call, function.name, partial(parameters_of, function.function), sent=sent
         )
@@ -118,13 +118,10 @@ class ClusterTasks:
         ids = self._ids(max(returns, 1))
         task, job = ids[0], self._job_of(options, ids[0])
         keep = isinstance(options, CellOptions) and bool(options.job)
-        packed = self._pack(args, kwargs, parameters, keep)
+        packed = self._packing.arguments(args, kwargs, parameters, keep)
         audience, origin = self._place()
-        inside, more = packed.inside, packed.natives
-        if sent is not None and sent.ref is not None:
-            code = (self._store.native(sent.ref),)
-            code = self._outliving((sent.id,), code) if keep else code
-            inside, more = (sent.id, *inside), (*code, *more)
+        code, code_natives = self._packing.code(sent, keep)
+        inside, more = (*code, *packed.inside), (*code_natives, *packed.natives)
         retries = options.max_retries
         head = Head(
             task, options.name or name, self._backend.session, audience, origin,
@@ -220,65 +217,6 @@ class ClusterTasks:
         cpus = round(options.num_cpus * USUAL.cpus)
         return spec_of(options, cpus, namespace, retry_on)
 
-    class _Packed(NamedTuple):
-        args: bytes = b""
-        deps: tuple[int, ...] = ()
-        dep_natives: tuple[Native, ...] = ()
-        inside: tuple[int, ...] = ()
-        natives: tuple[Native, ...] = ()
-
-    def _pack(
-        self, args: Any, kwargs: Any, parameters: Callable[[], Sequence[str]], keep: bool
-    ) -> _Packed:
-        if not args and not kwargs:
-            return self._Packed()
-        packed, refs = pack_arguments(args, kwargs, self._store.stored_as)
-        deps = tuple(ref.id for ref in refs)
-        natives = tuple(self._dep(ref) for ref in refs)
-        stored = self._packer.pack(
-            packed, lambda: argument_names(args, kwargs, parameters()), "arguments"
-        )
-        if keep:
-            inside = self._outliving(stored.inside, stored.natives)
-            natives, stored = self._outliving(deps, natives), stored._replace(natives=inside)
-        if not stored.buffers:
-            return self._Packed(stored.header, deps, natives, stored.inside, stored.natives)
-        native = self._backend.put(stored, keep)
-        return self._Packed(
-            SLOTTED, (self._engine.next_id(), *deps), (native, *natives), stored.inside,
-            stored.natives,
-        )  # fmt: skip
-
-    def _outliving(self, ids: Sequence[int], natives: Sequence[Native]) -> tuple[Native, ...]:
-        return outliving(self._backend, self._entries, ids, natives)
-
-    def _dep(self, ref: ObjectRef) -> Native:
-        native = self._store.native(ref)
-        return native[1] if type(native) is tuple else native
-
-    def _sent(self, function: Exported) -> Sent:
-        """The function as it was sent; sent again if what it refers to is no longer the same."""
-        handle = function.handle
-        if handle is not None and handle[0] is self._engine:
-            known: Sent = handle[1]
-            if known.export.is_current() and not known.export.has_more:
-                return known
-        what = "" if type(function.function) is FunctionType else f"function {function.name}"
-        stored, done = self._packer.packed(
-            function.function, lambda: {function.name: function.function}, what
-        )
-        export_of = partial(Export, functions=done.functions)
-        reducers: Any = lambda: self._packer.reducers([])  # noqa: E731
-        if not stored.buffers and not stored.inside and len(stored.header) <= MOST_CODE:
-            id = self._engine.next_id()
-            export = export_of(ObjectRef(id, self._engine), reducers=reducers)
-            sent = Sent(id, stored.header, None, export)
-        else:
-            ref, _ = self._store.keep(stored)
-            sent = Sent(ref.id, b"", ref, export_of(ref, reducers=reducers))
-        function.handle = self._engine, sent
-        return sent
-
     # -- what comes of it: in threads of the system's --------------------------------------------
 
     def _done(self, own: RunningTask, end: TaskEnd | BaseException) -> None:
@@ -286,7 +224,7 @@ class ClusterTasks:
             self._settle(end, partial(self._completed, own))
             return
         error = end if isinstance(end, WorkbenchError) else WorkbenchError(str(end))
-        if isinstance(error, WorkerCrashedError) and not own.job:  # of a job, the keeper says so
+        if self._loses_output(own, error):
             lost = Message(own.task, "stderr", LOST.encode(), own.origin, self._place()[0])
             self._backend.tell("push", encode_batch([lost]))
         if own.task in self._stopped or isinstance(error, TaskCancelledError):
@@ -296,6 +234,16 @@ class ClusterTasks:
             self._backend.tell("ended", TaskEnd(own.task, how, 0.0))
         self._outputs.forget(own.task)
         self._over(own, error)
+
+    def _loses_output(self, own: RunningTask, error: WorkbenchError) -> bool:
+        """Whether its process died, and nobody has said so yet: of a job the keeper does, of an
+        actor's calls the first that fails."""
+        if own.job or own.actor in self._dead:
+            return False
+        if isinstance(error, ActorDiedError) and own.actor:
+            self._dead.add(own.actor)
+            return True
+        return isinstance(error, WorkerCrashedError)
 
     def _completed(self, own: RunningTask, end: TaskEnd) -> None:
         for id, failed, about in zip(own.ids, end.failed, end.abouts, strict=False):
@@ -328,9 +276,18 @@ class ClusterTasks:
         self._streams[own.task] = stream
         StreamReader(
             self._entries, self._packer, reader, stream, engine.next_id, engine.item_futures,
-            self._settle, partial(self._over, own),
+            self._settle, partial(self._streamed, own),
+            ActorDiedError if own.actor else WorkerCrashedError,
         )  # fmt: skip
         return reader
+
+    def _streamed(self, own: RunningTask, error: WorkbenchError | None) -> None:
+        """The stream is over, or nobody reads it any more: that says nothing of its end."""
+        if error is not None:
+            self._done(own, error)
+        else:
+            self._outputs.forget(own.task)
+            self._over(own, None)
 
     def took(self, task: int, taken: int) -> None:
         """Of that stream so many items were taken."""
@@ -386,15 +343,14 @@ class ClusterTasks:
     ) -> tuple[ObjectRef, ObjectRef | None]:
         self._store.check_open()
         options = call.options
-        sent = self._sent(blueprint)
-        packed = self._pack(call.args, call.kwargs, lambda: call.parameters, False)
+        sent = self._packing.function(blueprint)
+        packed = self._packing.arguments(call.args, call.kwargs, lambda: call.parameters, False)
         id, (audience, origin) = self._engine.next_id(), self._place()
         spec = None
         if options.runtime_env or self.namespace:
             spec = TaskSpec(env=options.runtime_env, namespace=self.namespace)
-        inside, more = packed.inside, packed.natives
-        if sent.ref is not None:
-            inside, more = (sent.id, *inside), (self._store.native(sent.ref), *more)
+        code, code_natives = self._packing.code(sent, False)
+        inside, more = (*code, *packed.inside), (*code_natives, *packed.natives)
         head = Head(
             id, blueprint.name, self._backend.session, audience, origin, sent.id, sent.code,
             packed.args, packed.deps, inside, 1, id, "__init__", spec, 0, self._serializers(),
@@ -442,4 +398,6 @@ class ClusterTasks:
         native = self._store.native(actor)
         if type(native) is not tuple:
             raise ActorDiedError("It is no actor's handle.")
+        if not restart:
+            self._dead.add(actor.id)
         self._backend.kill_actor(native[0], restart)

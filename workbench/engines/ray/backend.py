@@ -108,10 +108,13 @@ def _join(config: Config, variables: Variables) -> bool:
         return False
     if not config.address and _join_here(options):
         return False
-    ray.init(
-        address="local", num_cpus=config.workers, include_dashboard=False,
-        object_store_memory=max(config.memory, LEAST_STORE), **options,
-    )  # fmt: skip
+    try:
+        ray.init(
+            address="local", num_cpus=config.workers, include_dashboard=False,
+            object_store_memory=max(config.memory, LEAST_STORE), **options,
+        )  # fmt: skip
+    except Exception as error:  # it says no more: nodes that need longer than Ray waits
+        raise SessionError(f"Ray didn't start here; trying again may help: {error}") from error
     return True
 
 
@@ -130,6 +133,8 @@ def _join_at(address: str, options: dict[str, Any]) -> None:
         _reach(address)
         ray.init(address=address, **options)
         _send(address, options)
+    except SessionError:  # what the workers have
+        raise
     except OSError as error:  # ConnectionError is one
         raise SessionError(f"No Ray cluster answers at {address}: {_reason(error)}") from error
     except (RuntimeError, ValueError) as error:

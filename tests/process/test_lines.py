@@ -1,0 +1,312 @@
+"""Calls that go straight from a driver to an actor: what they do is what calls by the server do."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.leaks import eventually
+from tests.process.gates import Gate
+from tests.process.scripts import Script
+from workbench.engines.base import Engine
+from workbench.errors import ActorDiedError, ActorUnavailableError, TaskCancelledError, TaskError
+from workbench.wire import packets
+
+
+def log() -> Any:
+    """The class, as a notebook's cell makes it."""
+
+    @wb.remote
+    class Log:
+        """Keeps what it was called with, in order."""
+
+        def __init__(self) -> None:
+            self.seen: list[Any] = []
+
+        def note(self, what: Any, *more: Any) -> int:
+            self.seen.append(what)
+            return len(self.seen)
+
+        def all(self) -> list[Any]:
+            return self.seen
+
+        def pid(self) -> int:
+            return os.getpid()
+
+        def result(self, kind: str) -> Any:
+            if kind == "large":
+                return np.arange(100_000)
+            if kind == "ref":
+                return [wb.put("inside")]
+            if kind == "error":
+                raise LookupError("no such thing")
+            print("shown first")
+            return "small"
+
+        def names(self, name: str) -> None:
+            wb.put(name, name=name)
+
+        def finds(self, name: str) -> Any:
+            return wb.get(name)
+
+        def runs(self) -> int:
+            @wb.remote
+            def inner() -> int:
+                print("shown by a task of a call")
+                return 5
+
+            return wb.get(inner.remote())
+
+        def waits(self, stop: Any, value: int) -> int:
+            stop()
+            return value
+
+        def dies(self) -> None:
+            print("shown last")
+            os._exit(3)
+
+    return Log
+
+
+@pytest.fixture
+def line(session: Engine) -> Callable[..., Any]:
+    """Makes an actor, called by a line from now on."""
+
+    def make(**options: Any) -> Any:
+        actor = log().options(**options).remote()
+        wait_for_line(session, actor)
+        return actor
+
+    return make
+
+
+def wait_for_line(session: Any, actor: Any) -> None:
+    lines, id = session._base.lines, actor._ref.id
+
+    def has_one() -> bool:
+        wb.get(actor.all.remote())
+        return lines.of(id) is not None
+
+    assert eventually(has_one)
+
+
+def by_line(session: Any) -> int:
+    """How many calls have gone by lines."""
+    return sum(line.sent for line in session._base.lines._by_actor.values())
+
+
+def test_calls_one_after_the_other_go_straight(session: Any, line: Any) -> None:
+    actor = line()
+    before = by_line(session)
+    assert [wb.get(actor.note.remote(n)) for n in range(20)] == list(range(1, 21))
+    assert by_line(session) == before + 20
+
+
+def test_both_ways_keep_the_callers_order(session: Any, line: Any) -> None:
+    actor, stored = line(), wb.put(1)
+    before = by_line(session)
+    refs = []
+    for n in range(300):
+        refs.append(actor.note.remote(n, stored) if n % 7 == 6 else actor.note.remote(n))
+        if n % 50 == 0:
+            wb.get(refs)
+    assert wb.get(refs) == list(range(1, 301))
+    assert wb.get(actor.all.remote()) == list(range(300))
+    assert by_line(session) > before
+
+
+def test_results_of_any_kind(line: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    actor = line()
+    for _ in range(3):
+        assert (wb.get(actor.result.remote("large")) == np.arange(100_000)).all()
+        (ref,) = wb.get(actor.result.remote("ref"))
+        assert wb.get(ref) == "inside"
+        with pytest.raises(TaskError, match="no such thing"):
+            wb.get(actor.result.remote("error"))
+        assert wb.get(actor.result.remote("print")) == "small"
+        assert "shown first" in capsys.readouterr().out  # before the result is there
+    assert wb.get(actor.runs.remote()) == 5
+    assert eventually(lambda: "shown by a task of a call" in capsys.readouterr().out)
+
+
+def test_a_handle_that_was_gone_meanwhile(session: Any, line: Any) -> None:
+    actor = line()
+    box = wb.put([actor])
+    for n in range(5):
+        del actor
+        session.settle()
+        (actor,) = wb.get(box)
+        assert wb.get(actor.note.remote(n)) == n + 1
+
+
+def test_results_that_nobody_waits_for(session: Any, line: Any) -> None:
+    """Large ones, which the server is told of: the line goes on being used."""
+    actor = line()
+    (direct,) = session._base.lines._by_actor.values()
+    for _ in range(100):
+        actor.result.remote("large")
+    wb.get(actor.all.remote())
+    assert eventually(lambda: not direct.unanswered)
+    wait_for_line(session, actor)
+
+
+def test_a_call_with_a_name_too_long_for_a_packet(line: Any) -> None:
+    actor = line()
+    assert wb.get(actor.note.options(name="n" * 70_000).remote(1)) == 1
+    assert wb.get(actor.note.remote(2)) == 2
+
+
+def test_a_call_made_by_a_finalizer_inside_a_call(
+    session: Any, line: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The garbage collector runs wherever something is made, with the line's lock held, too."""
+    actor, lines, encode = line(), session._base.lines, packets.encode
+    inner: list[Any] = []
+
+    def collects(packet: Any) -> bytes:
+        if not inner:
+            inner.append(None)
+            inner[0] = actor.note.remote("inner")
+        return encode(packet)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(packets, "encode", collects)
+        outer = actor.note.remote("outer")
+    assert sorted(wb.get([*inner, outer])) == [1, 2]
+    assert sorted(wb.get(actor.all.remote())) == ["inner", "outer"]
+    assert not lines._calls
+
+
+def test_ctrl_c_right_after_a_call_was_sent(
+    session: Any, line: Any, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody has its handle, so nobody else could stop it."""
+    actor, lines = line(), session._base.lines
+    call = lines.call
+
+    def interrupted(*args: Any) -> bool:
+        assert call(*args)
+        gate.next()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lines, "call", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            actor.waits.remote(gate.stop, 1)
+    assert wb.get(actor.all.remote()) == []  # the gate wasn't opened
+
+
+def test_what_was_said_before_is_known(session: Engine, line: Any) -> None:
+    """By the call of what its caller said, and by the caller of what the call said."""
+    actor = line()
+    for n in range(10):
+        wb.put(n, name=f"mine {n}")
+        session.name(wb.put(-n), f"again {n}")
+        assert wb.get(actor.finds.remote(f"again {n}")) == -n
+        wb.get(actor.names.remote(f"its {n}"))
+        assert wb.get(f"its {n}") == f"its {n}"
+    for n in range(10):
+        for name in (f"mine {n}", f"again {n}", f"its {n}"):
+            session.unname(name)
+
+
+def test_a_result_is_there_for_others(line: Any) -> None:
+    @wb.remote
+    def more(value: int) -> int:
+        return value + 1
+
+    actor = line()
+    for n in range(20):
+        assert wb.get(more.remote(actor.note.remote("x"))) == n + 2
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_call_is_cancelled(line: Any, gate: Gate, begun: bool) -> None:
+    actor = line()
+    first = actor.waits.remote(gate.stop, 1)
+    visitor = gate.next()
+    second = actor.note.remote("never")
+    wb.cancel(first if begun else second)
+    if not begun:
+        with pytest.raises(TaskCancelledError):
+            wb.get(second)
+        visitor.let_on()
+        assert wb.get(first) == 1
+        assert wb.get(actor.all.remote()) == []
+    else:
+        with pytest.raises(TaskCancelledError):
+            wb.get(first)
+        assert wb.get(second) == 1
+
+
+def test_an_actor_dies(line: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    actor = line(max_restarts=1)
+    before = [actor.note.remote(n) for n in range(3)]
+    ref = actor.dies.remote()
+    behind = [actor.note.remote(n) for n in range(3)]
+    assert wb.get(before) == [1, 2, 3]
+    with pytest.raises(ActorUnavailableError, match=r"while it ran `Log\.dies`"):
+        wb.get(ref)
+    assert "shown last" in capsys.readouterr().out
+    assert wb.get(behind) == [1, 2, 3]  # those had not begun
+    pid = wb.get(actor.pid.remote())
+    os.kill(pid, signal.SIGKILL)
+    assert eventually(lambda: has_died(actor))
+
+
+def has_died(actor: Any) -> bool:
+    try:
+        wb.get(actor.pid.remote())
+    except ActorDiedError:
+        return True
+    return False
+
+
+def test_a_stopped_caller_holds_up_nobody(
+    session: Engine, script: Callable[..., Script], gate: Gate
+) -> None:
+    """Nor does one that is killed: who waits for the result of its call gets it."""
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        driver = script(
+            """
+            import sys
+            from tests.process.gates import stopper
+            from tests.process.test_lines import log, wait_for_line
+            session = wb.init(session=sys.argv[1])
+            actor = log().options(name="the log", lifetime="detached").remote()
+            wait_for_line(session, actor)
+            ref = actor.waits.remote(stopper(sys.argv[2]), 7)
+            session.name(ref, "the result")
+            session.settle()
+            say("called")
+            hear()
+            """,
+            session.session,
+            gate.path,
+        )
+        assert driver.line() == "called"
+        visitor = gate.next()
+        driver.signal(number)
+        visitor.let_on()
+        assert wb.get("the result") == 7
+        if number == signal.SIGSTOP:
+            driver.signal(signal.SIGCONT)
+        session.unname("the result")
+        wb.kill(wb.get_actor("the log"))
+        driver.close()
+
+
+def test_a_fork_of_either_end(session: Any, line: Any) -> None:
+    actor = line()
+    if not (child := os.fork()):
+        os._exit(0)
+    os.waitpid(child, 0)
+    before = by_line(session)
+    assert wb.get(actor.note.remote(1)) == 1
+    assert by_line(session) == before + 1

@@ -1,0 +1,137 @@
+"""Deliberate faults of the core and of lines' ends: what `test_line_machine` is there to find."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import pytest
+
+from tests.unit.core.line_peers import Caller, Process
+from workbench.core import events as ev
+from workbench.core import instructions as do
+from workbench.core.lines import LineManager
+from workbench.core.state import State
+from workbench.core.tasks import Actor, Task
+
+
+def calls_overtake_those_of_a_dead_line(patch: pytest.MonkeyPatch) -> None:
+    """The barrier after a worker's end: what went by its line comes first."""
+
+    def advance(actor: Actor, owner: int) -> None:
+        queue = actor.waiting.get(owner, deque())
+        while queue and not queue[0].pending_dependencies:
+            actor._enqueue(queue.popleft())
+        if not queue:
+            actor.waiting.pop(owner, None)
+
+    patch.setattr(Actor, "_advance", advance)
+
+
+def a_grant_counts_that_is_out_of_date(patch: pytest.MonkeyPatch) -> None:
+    def granted(caller: Caller, line: int, last: int) -> None:
+        for wire in caller.wires.values():
+            wire.is_granted |= wire.number == line
+
+    patch.setattr(Caller, "granted", granted)
+
+
+def a_line_is_granted_beside_other_calls(patch: pytest.MonkeyPatch) -> None:
+    """The barrier between both ways."""
+    forget = Actor.forget
+
+    def forgets(actor: Actor, task: Task) -> bool:
+        forget(actor, task)
+        return actor.is_serial
+
+    def clear(lines: LineManager, actor: Actor, caller: int) -> None:
+        line = actor.lines.get(caller)
+        if line is not None and line.is_open and not line.has_ended:
+            lines._state.send(caller, do.Grant(line.number, actor.last.get(caller, 0)))
+        else:
+            before(lines, actor, caller)
+
+    before = LineManager._clear
+    patch.setattr(Actor, "forget", forgets)
+    patch.setattr(LineManager, "_clear", clear)
+
+
+def a_worker_reads_the_server_first(patch: pytest.MonkeyPatch) -> None:
+    read, drain = Process.read, Process.drain
+
+    def reads(process: Process) -> None:
+        patch.setattr(Process, "drain", lambda _: None)
+        read(process)
+        patch.setattr(Process, "drain", drain)
+
+    patch.setattr(Process, "read", reads)
+
+
+def a_hold_reported_late_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """The caller's, of the result of a call that it says late."""
+    came = LineManager.came
+
+    def comes(lines: LineManager, task: Task) -> None:
+        lines._state.catalog.get(task.submit.task).holds = {}  # type: ignore[union-attr]
+        came(lines, task)
+
+    patch.setattr(LineManager, "came", comes)
+
+
+def nobody_is_asked_to_report(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LineManager, "_report", lambda *_: None)
+
+
+def a_late_result_is_taken_for_a_wrong_one(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LineManager, "is_late", lambda *_: False)
+
+
+def what_both_ends_tell_is_counted_twice(patch: pytest.MonkeyPatch) -> None:
+    is_late = LineManager.is_late
+
+    def counts(lines: LineManager, worker: Any, done: ev.Done) -> bool:
+        late = is_late(lines, worker, done)
+        if late:
+            lines._state.budget.admits(worker.client, done.values)
+        return late
+
+    patch.setattr(LineManager, "is_late", counts)
+
+
+def what_nobody_says_isnt_counted(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LineManager, "unheard", lambda *_: None)
+
+
+def results_by_lines_arent_counted(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LineManager, "_admits", lambda *_: True)
+
+
+def a_caller_that_dropped_a_result_hears_no_more_of_it(patch: pytest.MonkeyPatch) -> None:
+    """So it takes its call for unanswered."""
+    send = State.send
+
+    def sends(state: State, client: int, message: Any) -> None:
+        if type(message) is not do.Ready or not message.value.header.startswith(b"!unknown"):
+            send(state, client, message)
+
+    patch.setattr(State, "send", sends)
+
+
+def a_killed_callers_calls_are_lost(patch: pytest.MonkeyPatch) -> None:
+    detach = LineManager._detach
+
+    def detaches(lines: LineManager, line: Any) -> None:
+        line.worker.reported.update(line.tasks)
+        detach(lines, line)
+
+    patch.setattr(LineManager, "_detach", detaches)
+
+
+FAULTS = [
+    calls_overtake_those_of_a_dead_line, a_grant_counts_that_is_out_of_date,
+    a_line_is_granted_beside_other_calls, a_worker_reads_the_server_first,
+    a_hold_reported_late_is_forgotten, nobody_is_asked_to_report,
+    a_late_result_is_taken_for_a_wrong_one, what_both_ends_tell_is_counted_twice,
+    what_nobody_says_isnt_counted, results_by_lines_arent_counted,
+    a_caller_that_dropped_a_result_hears_no_more_of_it, a_killed_callers_calls_are_lost,
+]  # fmt: skip

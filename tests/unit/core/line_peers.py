@@ -1,0 +1,309 @@
+"""Both ends of lines, without sockets: a caller, an actor's worker, and what is between them.
+
+They do what `client.direct_calls` and `worker.direct_calls` do, as late as the test likes, and see
+for themselves that no call has two ends.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from tests.unit.core.peers import Peer
+from tests.unit.core.spec import plain
+from workbench.core import events as ev
+from workbench.core import instructions as do
+
+AHEAD = 6
+"""Calls on a line without an answer, at most."""
+
+UNHEARD = 60
+"""Bytes of results that the server may be told of later; see `ev.Unheard`."""
+
+CANCELLED = ev.error_value("cancelled", "")
+
+TOLD = None
+"""What a line says of a result that the server will tell."""
+
+
+def taken(value: ev.Value) -> int:
+    """Bytes of its maker's leave for results in messages."""
+    return 0 if value.failed or len(value.header) <= 1 else len(value.header)
+
+
+@dataclass(eq=False)
+class Wire:
+    """A line's socket: what is on its way. And what its caller knows of it."""
+
+    number: int
+    actor: int = 0
+    calls: deque[tuple[int, int, int]] = field(default_factory=deque)  # (number, known, task)
+    answers: deque[tuple[int, ev.Value | None]] = field(default_factory=deque)
+    is_granted: bool = False
+    records: deque[Record] = field(default_factory=deque)  # until the server knows of their ends
+    sent: int = 0
+    known: int = 0
+    unanswered: int = 0
+    unheard: int = 0
+
+
+@dataclass(eq=False)
+class Record:
+    """A call by a line, as its caller knows it."""
+
+    wire: Wire
+    submit: ev.Submit
+    number: int
+    answer: ev.Value | None = None
+    is_said: bool = False
+    is_dropped: bool = False
+    is_known: bool = False  # the server has heard all of it
+
+
+@dataclass(eq=False)
+class Caller:
+    peer: Peer
+    all_wires: dict[int, Wire]  # by number: everybody's
+    ledger: list[Record] = field(default_factory=list)  # not said yet
+    records: dict[int, Record] = field(default_factory=dict)
+    wires: dict[int, Wire] = field(default_factory=dict)  # by actor
+    last: dict[int, int] = field(default_factory=dict)  # by actor: calls not by a line
+    handles: set[int] = field(default_factory=set)  # of actors
+    ends: dict[int, ev.Value] = field(default_factory=dict)
+
+    # -- what it says -----------------------------------------------------------------------------
+
+    def line_of(self, actor: int) -> Wire | None:
+        wire = self.wires.get(actor)
+        usable = wire is not None and wire.is_granted and wire.unanswered < AHEAD
+        return wire if usable else None
+
+    def call(self, wire: Wire, submit: ev.Submit) -> None:
+        while wire.records and wire.records[0].is_known:
+            wire.known = wire.records.popleft().number
+        wire.sent += 1
+        wire.unanswered += 1
+        record = self.records[submit.task] = Record(wire, submit, wire.sent)
+        wire.records.append(record)
+        wire.calls.append((wire.sent, wire.known, submit.task))
+        self.ledger.append(record)
+
+    def call_through_server(self, submit: ev.Submit) -> None:
+        self.last[submit.actor] = submit.task
+        wire = self.wires.get(submit.actor)
+        if wire is not None:
+            wire.is_granted = False
+        self.post(submit)
+
+    def say(self) -> None:
+        """All that the server isn't to hear any later. What nobody can ask for isn't said."""
+        ledger, self.ledger = self.ledger, []
+        for record in ledger:
+            task = record.submit.task
+            record.is_said = True
+            if record.answer is not None and record.is_dropped:
+                record.is_known = True
+                self.keeps_silent(record.wire, taken(record.answer))
+                continue
+            self.peer.post(record.submit)
+            if record.answer is not None:
+                self.settle(record)
+            if record.is_dropped:
+                self.peer.drop(task)
+
+    def keeps_silent(self, wire: Wire, nbytes: int) -> None:
+        if wire not in self.wires.values():
+            return  # the worker is gone, too
+        wire.unheard += nbytes
+        if wire.unheard >= UNHEARD:
+            self.peer.post(ev.Unheard(wire.number, wire.unheard))
+            wire.unheard = 0
+
+    def settle(self, record: Record) -> None:
+        assert record.answer is not None
+        record.is_known = True
+        self.peer.post(ev.Settled(record.submit.task, record.answer))
+
+    def post(self, event: ev.Event) -> None:
+        self.say()
+        self.peer.post(event)
+
+    def drop(self, task: int) -> None:
+        """It lets go of a result."""
+        record = self.records.get(task)
+        if record is None or record.is_said:
+            self.say()
+            self.peer.drop(task)
+        if record is not None:
+            record.is_dropped = True
+
+    def has(self, task: int) -> bool:
+        """Whether it has a handle of a result."""
+        record = self.records.get(task)
+        return self.peer.holds[task] > 0 and (record is None or not record.is_dropped)
+
+    # -- what it hears ----------------------------------------------------------------------------
+
+    def ended(self, task: int, value: ev.Value) -> None:
+        before = self.ends.setdefault(task, value)
+        assert plain(before) == plain(value), "two ends"
+
+    def answered(self, record: Record, value: ev.Value) -> None:
+        if record.answer is None:
+            record.answer = value
+            record.wire.unanswered -= 1
+            assert record.wire.unanswered >= 0, "more answers than calls"
+
+    def read_line(self, wire: Wire) -> None:
+        while wire.answers:
+            task, value = wire.answers.popleft()
+            record = self.records[task]
+            if value is TOLD:
+                self.say()
+            elif record.answer is None:
+                self.ended(task, value)
+                self.answered(record, value)
+                if record.is_said:
+                    self.say()
+                    self.settle(record)
+
+    def read(self) -> None:
+        message = self.peer.inbox.popleft()
+        match message:
+            case do.Ready(object, value):
+                record = self.records.get(object)
+                if record is None or not record.is_dropped:
+                    self.ended(object, value)
+                if record is not None:
+                    record.is_known = True
+                    self.answered(record, value)
+            case do.Offer(line, actor):
+                wire = self.all_wires[line]
+                wire.actor = actor
+                good = len(self.wires) < 2
+                if good:
+                    self.wires[actor] = wire
+                self.post(ev.Attached(line, good))
+            case do.Grant(line, last):
+                self.granted(line, last)
+            case do.LineEnded(line):
+                wire = self.all_wires[line]
+                self.read_line(wire)
+                del self.wires[wire.actor]
+                self.post(ev.LineClosed(line))
+            case ev.Relay(line, data):
+                wire = self.all_wires[line]
+                if wire in self.wires.values():
+                    self.read_line(wire)
+                    task, _, header = data.partition(b" ")
+                    wire.answers.append((int(task), ev.Value(header)))
+                    self.read_line(wire)
+            case do.Forget(objects):
+                self.post(ev.Unview(tuple((id, 0) for id in objects)))
+
+    def granted(self, line: int, last: int) -> None:
+        for actor, wire in self.wires.items():
+            if wire.number == line:
+                wire.is_granted = last == self.last[actor]
+
+
+@dataclass(eq=False)
+class Process:
+    """An actor's worker. ``spent``: bytes of its leave for results in messages."""
+
+    peer: Peer
+    all_wires: dict[int, Wire]
+    wires: dict[int, Wire] = field(default_factory=dict)
+    queue: list[tuple[int, Wire | None]] = field(default_factory=list)
+    running: tuple[int, Wire | None] | None = None
+    latest: int = 0
+    begun: set[int] = field(default_factory=set)
+    coming: dict[int, Wire] = field(default_factory=dict)  # calls by lines that have no answer
+    kept: dict[int, tuple[ev.Value, Wire, str]] = field(default_factory=dict)  # results
+    answered: dict[Wire, deque[tuple[int, int]]] = field(default_factory=dict)  # (number, task)
+    numbers: dict[int, int] = field(default_factory=dict)
+    forgotten: set[int] = field(default_factory=set)
+    reported: set[int] = field(default_factory=set)
+    stopped: set[int] = field(default_factory=set)
+    spent: int = 0
+    is_counted: bool = True  # nobody was killed who hadn't said what it got
+
+    def drain(self) -> None:
+        for wire in self.wires.values():
+            while wire.calls:
+                number, known, task = wire.calls.popleft()
+                answered = self.answered[wire]
+                while answered and answered[0][0] <= known:
+                    _, old = answered.popleft()
+                    self.kept.pop(old, None)
+                    self.forgotten.add(old)
+                self.numbers[task] = number
+                self.coming[task] = wire
+                self.queue.append((task, wire))
+
+    def read(self) -> None:
+        message = self.peer.inbox.popleft()
+        self.drain()
+        match message:
+            case do.Run() as run:
+                self.queue.append((run.task, None))
+            case do.Attach(line):
+                wire = self.wires[line] = self.all_wires[line]
+                self.answered[wire] = deque()
+                self.peer.post(ev.Attached(line))
+            case do.Stop(task):
+                for each in self.queue:
+                    if each[0] == task:
+                        self.queue.remove(each)
+                        self.answer(*each, CANCELLED, "direct")
+                        return
+                if self.running is not None and self.running[0] == task:
+                    self.stopped.add(task)
+            case do.Report(_, task):
+                if task in self.coming:
+                    self.reported.add(task)
+                elif task in self.kept:
+                    self.tell(task, self.kept.pop(task)[0])
+                else:
+                    assert task in self.forgotten, "what it doesn't know"
+                    self.peer.post(ev.Done(task, (), 0.0))
+            case do.Detach(line):
+                wire = self.wires.pop(line)
+                for task, (value, its, how) in list(self.kept.items()):
+                    if its is wire:
+                        self.let_go(task, value, how)
+            case do.Forget(objects):
+                self.peer.post(ev.Unview(tuple((id, 0) for id in objects)))
+
+    def let_go(self, task: int, value: ev.Value, how: str) -> None:
+        """Nobody will ask for its result. What was never sent is not spent."""
+        self.kept.pop(task, None)
+        self.forgotten.add(task)
+        self.spent -= taken(value) if how == "told" else 0
+
+    def tell(self, task: int, value: ev.Value) -> None:
+        self.peer.post(ev.Done(task, (value,), 0.1))
+
+    def answer(self, task: int, wire: Wire | None, value: ev.Value, how: str) -> None:
+        self.spent += taken(value)
+        if wire is None:
+            self.tell(task, value)
+            return
+        del self.coming[task]
+        is_open = wire in self.wires.values()
+        if task in self.reported:
+            self.reported.remove(task)
+            self.forgotten.add(task)
+            self.tell(task, value)
+        elif not is_open:
+            self.let_go(task, value, how)
+        else:
+            self.kept[task] = value, wire, how
+            if how != "told":
+                self.answered[wire].append((self.numbers[task], task))
+        if not is_open:
+            return
+        if how == "relay" and not value.failed:
+            self.peer.post(ev.Relay(wire.number, b"%d %b" % (task, value.header)))
+        else:
+            wire.answers.append((task, TOLD if how == "told" else value))

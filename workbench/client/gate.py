@@ -1,0 +1,63 @@
+"""What there is to read: which descriptors wake a connection's thread, which a leader polls."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+from collections.abc import Callable
+
+from workbench.system.spin_poll import SpinThenPoll
+
+
+class Gate:
+    """``sock`` and what is watched beside it, each with what reads there.
+
+    They wake the thread that polls the gate, together with ``wake``; while it is disarmed, only
+    that does, and whoever leads calls `poll`. Used by whoever reads, one at a time.
+    """
+
+    def __init__(self, sock: int, wake: int) -> None:
+        self._readers: dict[int, Callable[[], object] | None] = {sock: None}
+        self._is_armed = True
+        self._epoll = select.epoll()
+        self._epoll.register(wake, select.EPOLLIN)
+        self._epoll.register(sock, select.EPOLLIN)
+        self._polled = select.poll()
+        self._polled.register(sock, select.POLLIN)
+        self.poll = SpinThenPoll(self._polled.poll)
+        self.wait = self._epoll.poll
+        self.close = self._epoll.close
+
+    def reader(self, fd: int) -> Callable[[], object] | None:
+        """What reads there; None for the socket itself."""
+        return self._readers.get(fd)
+
+    def watch(self, fd: int, reader: Callable[[], object]) -> None:
+        self._readers[fd] = reader
+        self._polled.register(fd, select.POLLIN)
+        self._epoll.register(fd, 0)
+        if self._is_armed:  # after it is there for `arm`, which another thread may be in
+            self._epoll.modify(fd, select.EPOLLIN)
+
+    def unwatch(self, fd: int) -> None:
+        """Before it is closed."""
+        if fd in self._readers:
+            del self._readers[fd]
+            with contextlib.suppress(KeyError, OSError):
+                self._polled.unregister(fd)
+                self._epoll.unregister(fd)
+
+    def arm(self) -> None:
+        if not self._is_armed:
+            self._is_armed = True
+            self._set(select.EPOLLIN)
+
+    def disarm(self) -> None:
+        if self._is_armed:
+            self._is_armed = False
+            self._set(0)
+
+    def _set(self, events: int) -> None:
+        for fd in list(self._readers):
+            with contextlib.suppress(FileNotFoundError):  # whoever reads has just seen the end
+                self._epoll.modify(fd, events)

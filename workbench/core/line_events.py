@@ -1,0 +1,39 @@
+"""The messages of clients about lines: see `core.lines`. `events` exports them too."""
+
+from __future__ import annotations
+
+from workbench.core.message_types import Event, Id, Natural, Value
+
+
+class Attached(Event, tag=47):
+    """The sender has its end of a line; without ``good`` it hasn't, and there is no line."""
+
+    line: Natural
+    good: bool = True
+
+
+class Settled(Event, tag=48):
+    """A call of the sender's own that went by a line is over, and this is its result."""
+
+    task: Id
+    value: Value
+
+
+class Unheard(Event, tag=51):
+    """So many bytes of results came by the line and are gone: nobody will be told of them."""
+
+    line: Natural
+    nbytes: Natural
+
+
+class LineClosed(Event, tag=49):
+    """The answer to LineEnded: of what went by the line, no more will be known."""
+
+    line: Natural
+
+
+class Relay(Event, tag=50):
+    """What an actor's worker would say on a line, behind what it has said to the server."""
+
+    line: Natural
+    data: bytes

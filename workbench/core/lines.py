@@ -1,0 +1,256 @@
+"""Component: lines, by which a driver's calls go straight to an actor. Who gets one, and its end.
+
+A call that goes by a line is made known here late: by its caller, with `Submit.line`, in the order
+of all it says, and mostly when it is over (`Settled`). What the caller hasn't said yet, nobody else
+can have heard of; what it has, is as any other call that was sent to the worker.
+
+Order. A caller uses its line only while none of its other calls of that actor is unfinished
+(`Grant`); the other way round, a worker reads its lines before it takes in what the server sends.
+
+The end. When the worker is gone, the caller reads what is left in the line, says so, and closes it
+(`LineClosed`): only then it is decided what becomes of the calls that it has no answer for, and
+until then the caller's other calls of that actor wait. When the caller is gone, the worker goes on
+with what it has (`Detach`). A call that is known here before its end is told here by the worker,
+too (`Report`): what depends on it doesn't wait for its caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from workbench.core import events as ev
+from workbench.core import instructions as do
+from workbench.core.object_manager import ObjectManager
+from workbench.core.state import ClientState, State
+from workbench.core.tasks import Actor, ActorState, Line, Task, Worker
+
+MOST_LINES = 64
+"""Of one driver: each is a descriptor there."""
+
+
+class LineManager:
+    """``on_closed`` is called with a line of which nobody will say more, its worker being gone."""
+
+    on_closed: Callable[[Line], None]
+
+    def __init__(self, state: State, objects: ObjectManager) -> None:
+        self._state = state
+        self._objects = objects
+        self._scheduler = state.scheduler
+        self._lines: dict[int, Line] = {}
+        self._numbers = 0
+        self._unreported: list[Task] = []  # that came in this batch
+
+    # -- their beginning --------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Who waits for none of its calls may use its line, or gets one."""
+        clear = self._scheduler.clear
+        while clear:
+            self._clear(*clear.pop())
+        tasks, self._unreported = self._unreported, []
+        for task in tasks:
+            worker = task.worker
+            if not task.is_over and worker is not None and worker.client is not None:
+                self._report(worker, task)
+
+    @property
+    def has_news(self) -> bool:
+        return bool(self._unreported)
+
+    def _report(self, worker: Worker, task: Task) -> None:
+        assert worker.client is not None
+        if task.line is not None:
+            worker.reported.add(task.submit.task)
+            self._state.send(worker.client, do.Report(task.line.number, task.submit.task))
+
+    def _clear(self, actor: Actor, caller: int) -> None:
+        worker, client = actor.worker, self._state.clients.get(caller)
+        line = actor.lines.get(caller)
+        if client is None or caller in actor.unfinished or actor.state is not ActorState.ALIVE:
+            return
+        if line is not None:
+            if line.is_open and not line.has_ended:
+                self._state.send(caller, do.Grant(line.number, actor.last.get(caller, 0)))
+        elif (
+            actor.takes_lines
+            and worker is not None
+            and worker.client is not None
+            and not worker.leaving
+            and client.role == "driver"
+            and sum(each.caller == caller for each in self._lines.values()) < MOST_LINES
+        ):
+            self._numbers += 1
+            line = Line(self._numbers, actor, worker, caller)
+            self._lines[line.number] = actor.lines[caller] = line
+            self._state.out.append(do.Connect(line.number, worker.client))
+
+    def attached(self, client: ClientState, event: ev.Attached) -> None:
+        """First the worker has its end, then the caller."""
+        line = self._lines.get(event.line)
+        if line is None:
+            return None  # meanwhile
+        if client.number == line.worker.client and not line.is_offered:
+            if not event.good:
+                line.actor.takes_lines = False
+                return self._forget(line)
+            line.is_offered = True
+            return self._state.send(line.caller, do.Offer(line.number, line.actor.id))
+        if client.number != line.caller or not line.is_offered or line.is_open:
+            return self._state.hang_up(client.number, "a line that isn't its own")
+        self._state.out.append(do.Disconnect(line.number))
+        if event.good:
+            line.is_open = True
+            self._scheduler.clear.append((line.actor, line.caller))
+        elif not line.has_ended:
+            self._detach(line)
+        return None
+
+    # -- what goes by them ------------------------------------------------------------------------
+
+    def of(self, client: ClientState, submit: ev.Submit) -> Line | None:
+        """That of a call which says that it went by one; None, and hung up on, if it can't have."""
+        line = self._lines.get(submit.line)
+        usual = not (submit.deps or submit.contains or submit.function or submit.spec)
+        good = line is not None and line.is_open and line.caller == client.number
+        if line is None or not (good and usual and submit.returns == 1):
+            self._state.hang_up(client.number, "a call by a line that isn't its own")
+        elif line.actor.id != submit.actor:
+            self._state.hang_up(client.number, "a call by another actor's line")
+        else:
+            return line
+        return None
+
+    def came(self, task: Task) -> None:
+        """It isn't over, as far as its caller has said."""
+        self._unreported.append(task)
+
+    def settled(self, client: ClientState, event: ev.Settled) -> None:
+        """A call is over, as its caller has heard before us."""
+        state, task, value = self._state, self._scheduler.tasks.get(event.task), event.value
+        if task is None and event.task >> ev.ID_BITS == client.hello.prefix:
+            return None  # its worker has told it before
+        if task is None or task.owner != client.number or task.line is None:
+            return state.hang_up(client.number, "a result that isn't its own to tell")
+        if value.segment or value.contains or value.digest:
+            return state.hang_up(client.number, "a result that its worker has to tell")
+        taken = 0 if value.failed else len(value.header)
+        if not self._admits(task.line, taken):
+            return state.hang_up(client.number, "more results than there can be")
+        if task.final_value is not None and value.header.startswith(b"!cancelled"):
+            value = task.final_value
+        self._scheduler.finish(task)
+        state.catalog.unneed_all(task)
+        return self._objects.result(event.task, value)
+
+    def unheard(self, client: ClientState, event: ev.Unheard) -> None:
+        """Results that were gone before anything was said of their calls."""
+        line = self._lines.get(event.line)
+        if line is None or line.caller != client.number or not line.is_open:
+            self._state.hang_up(client.number, "results of a line that isn't its own")
+        elif not self._admits(line, event.nbytes):
+            self._state.hang_up(client.number, "more results than there can be")
+
+    def _admits(self, line: Line, nbytes: int) -> bool:
+        """Whether its worker has leave for so much in messages."""
+        worker = line.worker.client
+        gone = worker is None or worker not in self._state.clients
+        return gone or self._state.budget.admits_inline(worker or 0, nbytes)
+
+    def is_late(self, worker: Worker, done: ev.Done) -> bool:
+        """Whether a call's result has been told by its caller before."""
+        if not done.values and done.task in worker.reported:  # its caller tells, or has told
+            worker.reported.discard(done.task)
+            return True
+        if done.task not in worker.reported or done.task in worker.sent:
+            worker.reported.discard(done.task)
+            return False
+        worker.reported.discard(done.task)
+        assert worker.client is not None
+        placed = [value for value in done.values if value.segment]  # `settled` counted the rest
+        if not self._state.budget.admits(worker.client, placed):
+            self._state.hang_up(worker.client, "an extent that is not its own")
+        else:
+            for value in done.values:
+                self._objects.result(0, value)  # nobody wants it
+        return True
+
+    def relay(self, client: ClientState, event: ev.Relay) -> None:
+        line = self._lines.get(event.line)
+        if line is not None and line.worker.client == client.number:
+            self._state.send(line.caller, event)
+
+    def task(self, client: ClientState, submit: ev.Submit) -> Task:
+        """A new task, part of the one in which it was submitted: a call that came by a line may
+        not be known yet."""
+        scheduler, number = self._scheduler, client.number
+        if not (submit.parent and client.worker):
+            return Task(submit, number, scheduler.running_in(number))
+        parent = scheduler.tasks.get(submit.parent)
+        if parent is not None and parent.worker is scheduler.by_client.get(number):
+            return Task(submit, number, parent)
+        worker = scheduler.by_client.get(number)
+        line = None if worker is None else self.that_brought(worker, submit.parent)
+        if line is None:
+            return Task(submit, number, scheduler.running_in(number))
+        task = Task(submit, number)
+        task.parent_id, task.audience = submit.parent, line.caller
+        return task
+
+    def that_brought(self, worker: Worker, task: int) -> Line | None:
+        """The line of this worker that a call came by which isn't known yet."""
+        for line in self._lines.values():
+            caller = self._state.clients.get(line.caller)
+            if line.worker is worker and caller and task >> ev.ID_BITS == caller.hello.prefix:
+                return line
+        return None
+
+    # -- their end --------------------------------------------------------------------------------
+
+    def lost(self, worker: Worker, crash: str, words: str, running: int) -> None:
+        """A worker is gone: what went by its lines is lost, but for what their callers heard."""
+        for line in [each for each in self._lines.values() if each.worker is worker]:
+            line.has_ended, line.crash = True, (crash, words, running)
+            if self.is_in_use(line):
+                self._state.send(line.caller, do.LineEnded(line.number))
+            else:
+                self._forget(line)
+
+    def is_in_use(self, line: Line) -> bool:
+        return line.is_open and line.caller in self._state.clients
+
+    def closed(self, client: ClientState, event: ev.LineClosed) -> None:
+        line = self._lines.get(event.line)
+        if line is None or line.caller != client.number or not line.has_ended:
+            self._state.hang_up(client.number, "a line closed that hasn't ended")
+        else:
+            self._forget(line)
+
+    def left(self, number: int) -> None:
+        """A client is gone."""
+        for line in [each for each in self._lines.values() if each.caller == number]:
+            if line.has_ended:
+                self._forget(line)
+            else:
+                self._detach(line)
+        for actor in self._scheduler.actors.values():
+            actor.last.pop(number, None)
+
+    def _detach(self, line: Line) -> None:
+        """Its worker closes it. What went by it, and is known here, is told here from now on."""
+        if line.worker.client is not None:
+            for task in line.tasks.values():
+                if task.submit.task not in line.worker.reported:
+                    self._report(line.worker, task)
+            self._state.send(line.worker.client, do.Detach(line.number))
+        for task in list(line.tasks.values()):
+            line.leave(task)
+        self._forget(line)
+
+    def _forget(self, line: Line) -> None:
+        del self._lines[line.number]
+        if not line.is_open:
+            self._state.out.append(do.Disconnect(line.number))
+        if line.has_ended:
+            self.on_closed(line)
+        line.actor.closed(line)

@@ -1,0 +1,46 @@
+"""The two ends of each line, from its making until both processes have theirs. No decisions."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+
+from workbench.core import instructions as do
+from workbench.wire.buffers import Parcel
+
+
+class LineEnds:
+    """Packets, not a stream: each is sent as a whole or not at all."""
+
+    def __init__(self) -> None:
+        self._ends: dict[int, list[socket.socket]] = {}  # the worker's, then the caller's
+        # Stands for a descriptor that is closed before it could be sent.
+        self._nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+
+    def connect(self, line: int) -> Parcel:
+        """What the worker is sent; without a descriptor, if there is none left here."""
+        try:
+            ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        except OSError:
+            return Parcel(do.Attach(line), (self._nothing,))
+        for end in ends:
+            end.setblocking(False)
+        self._ends[line] = list(ends)
+        return Parcel(do.Attach(line), (ends[0].fileno(),))
+
+    def offer(self, message: do.Offer) -> Parcel:
+        ends = self._ends.get(message.line)
+        return Parcel(message, (ends[1].fileno() if ends else self._nothing,))
+
+    def disconnect(self, line: int) -> Iterator[tuple[int, int]]:
+        """Close what is left. Yields, before that, which descriptors may be queued to be sent, and
+        what is to be sent instead."""
+        for end in self._ends.pop(line, ()):
+            yield end.fileno(), self._nothing
+            end.close()
+
+    def close(self) -> None:
+        for line in list(self._ends):
+            list(self.disconnect(line))
+        os.close(self._nothing)

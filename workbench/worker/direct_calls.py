@@ -1,0 +1,216 @@
+"""The lines by which drivers call the actor of this worker: calls that come, answers that go.
+
+A call runs like one that came from the server. Only its result takes the short way, and only if
+its caller may have it before the server has heard what it has done (`Connection.said`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from socket import socket
+from typing import Any
+
+from workbench.client.arena_writer import Claims
+from workbench.client.connection import Connection
+from workbench.core import events as ev
+from workbench.core import instructions as do
+from workbench.core.events import Output
+from workbench.wire import packets
+from workbench.wire.buffers import Parcel
+
+SYNC = -1
+"""The number of our question whether the server has heard all that was said."""
+
+
+@dataclass(slots=True, eq=False)
+class IncomingLine:
+    number: int
+    end: socket
+    is_open: bool = True  # its caller is there, as far as is known
+    has_ended: bool = False  # nothing more comes
+    answered: deque[tuple[int, int]] = field(default_factory=deque)  # (number, task), see `known`
+
+
+@dataclass(slots=True, eq=False)
+class IncomingCall:
+    """A call that came by a line, until the server knows of its end."""
+
+    line: IncomingLine
+    number: int
+    origin: int
+    done: ev.Done | None = None
+    kept: Any = None  # what must live until the result is sent
+    claims: Claims = field(default_factory=list)
+    is_reported: bool = False  # the server asked for the result
+
+
+class IncomingCalls:
+    """``add`` queues a call; ``takes_lines`` says whether they run one after the other, here.
+
+    All but `output` and `answer` is for the reading thread.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        handlers: dict[type, Callable[[Any], object]],
+        worker: int,
+        add: Callable[[do.Run], None],
+        takes_lines: Callable[[], bool],
+        withdraw: Callable[[Claims], None],
+    ) -> None:
+        self._connection = connection
+        self._worker = worker
+        self._add = add
+        self._takes_lines = takes_lines
+        self._withdraw = withdraw
+        self._lines: dict[int, IncomingLine] = {}
+        self._calls: dict[int, IncomingCall] = {}  # by task
+        self._lock = threading.RLock()  # for what becomes of results
+        self._known = -1  # of what this process has said, the server has heard so much
+        self._asked = -1  # the same, when it has answered all that was asked
+        self._asks: deque[int] = deque()  # the same, for each answer to come
+        self._answer = handlers[do.Answer]
+        handlers |= {
+            do.Attach: self._attach,
+            do.Report: self._report,
+            do.Detach: self._detach,
+            do.Answer: self._synced,
+        }
+
+    # -- the reading thread -----------------------------------------------------------------------
+
+    def _attach(self, parcel: Parcel) -> None:
+        number = parcel.message.line
+        end = packets.open_end(parcel.fds)
+        good = end is not None and self._takes_lines()
+        if end is not None and good:
+            line = self._lines[number] = IncomingLine(number, end)
+            self._connection.watch(end.fileno(), partial(self._read, line))
+        elif end is not None:
+            end.close()
+        self._connection.send(ev.Attached(number, good))
+
+    def read(self) -> None:
+        """All that has come by lines goes before what the server says."""
+        for line in self._lines.values():
+            self._read(line)
+
+    def _read(self, line: IncomingLine) -> None:
+        while not line.has_ended:
+            try:
+                packet = line.end.recv(packets.LARGEST_PACKET)
+            except BlockingIOError:
+                return
+            except OSError:
+                packet = b""
+            if packet:
+                self._came(line, packets.decode_call(packet))
+            else:
+                line.has_ended = True
+                self._connection.unwatch(line.end.fileno())
+
+    def _came(self, line: IncomingLine, call: packets.CallPacket) -> None:
+        answered, calls = line.answered, self._calls
+        while answered and answered[0][0] <= call.known:
+            calls.pop(answered.popleft()[1], None)
+        calls[call.task] = IncomingCall(line, call.number, call.origin)
+        what = call.name, call.origin, call.method
+        self._add(do.Run(call.task, 0, call.args, (), (), 1, *what, last=True, line=line.number))
+
+    def _report(self, message: do.Report) -> None:
+        self.read()
+        call = self._calls.get(message.task)
+        if call is not None:
+            with self._lock:
+                call.is_reported = True
+                if call.done is not None:
+                    self._tell(call.done, call)
+        else:  # what the server has been told by the caller
+            self._connection.post(ev.Done(message.task, (), 0.0))
+
+    def _tell(self, done: ev.Done, call: IncomingCall) -> None:
+        """The server is to have the result."""
+        call.claims.clear()  # its business now
+        self._connection.send(done)
+        call.kept = None
+        self._calls.pop(done.task, None)
+
+    def _detach(self, message: do.Detach) -> None:
+        line = self._lines.pop(message.line, None)
+        if line is None:
+            return
+        self._read(line)
+        if not line.has_ended:
+            self._connection.unwatch(line.end.fileno())
+        with self._lock:
+            line.is_open = False
+            line.end.close()
+            for task, call in list(self._calls.items()):
+                if call.line is line and call.done is not None:
+                    self._let_go(task, call)
+
+    def _let_go(self, task: int, call: IncomingCall) -> None:
+        """Nobody will ask for its result."""
+        del self._calls[task]
+        self._withdraw(call.claims)
+
+    def _synced(self, message: do.Answer) -> None:
+        if message.request == SYNC:
+            self._known = self._asks.popleft()
+        else:
+            self._answer(message)
+
+    # -- where the call runs ----------------------------------------------------------------------
+
+    def output(self, output: Output) -> None:
+        """Queue what a task shows. Any thread."""
+        call = self._calls.get(output.task)
+        if call is None:
+            self._connection.put(output)
+            return
+        what = output.task, output.kind, output.data, call.origin, self._worker
+        shown = packets.ShownPacket(*what)
+        self._connection.said += 1  # its result goes behind it
+        self._connection.put(ev.Relay(call.line.number, packets.encode(shown)))
+
+    def answer(self, done: ev.Done, claims: Claims, kept: Any) -> None:
+        """A call is over: its caller is told, or the server, if that has asked for it."""
+        call = self._calls[done.task]
+        (value,) = done.values
+        usual = not (value.segment or value.contains or done.abouts or done.again or done.threads)
+        packet: Any = packets.ToldPacket(done.task)
+        if usual and len(value.header) <= packets.LARGEST_PACKET // 2:
+            packet = packets.ResultPacket(done.task, value.header, value.failed)
+        with self._lock:
+            if type(packet) is packets.ToldPacket:  # refs in it mustn't be dropped before
+                call.kept, call.claims = kept, claims
+            call.done = done
+            if call.is_reported:
+                self._tell(done, call)
+            elif not call.line.is_open:
+                self._let_go(done.task, call)
+            elif type(packet) is packets.ResultPacket:
+                call.line.answered.append((call.number, done.task))
+            if call.line.is_open:
+                self._send(call.line, packet)
+
+    def _send(self, line: IncomingLine, packet: Any) -> None:
+        data = packets.encode(packet)
+        said = self._connection.said
+        if said == self._known:
+            try:
+                line.end.send(data)
+                return
+            except OSError:  # full, or the caller is gone
+                pass
+        self._connection.send(ev.Relay(line.number, data))
+        if self._asked != said:
+            self._asked = said
+            self._asks.append(said)
+            self._connection.post(ev.Ask(SYNC))
+        self._connection.push()
