@@ -74,6 +74,49 @@ def log() -> Any:
     return Log
 
 
+def meeting() -> Any:
+    """An async actor's class."""
+
+    @wb.remote
+    class Meeting:
+        """Its calls run beside each other."""
+
+        def __init__(self) -> None:
+            self.opened: Any = None
+            self.seen: list[Any] = []
+
+        async def note(self, what: Any) -> int:
+            self.seen.append(what)
+            return len(self.seen)
+
+        async def all(self) -> list[Any]:
+            return self.seen
+
+        async def waits(self) -> str:
+            import asyncio
+
+            self.opened = self.opened or asyncio.Event()
+            self.seen.append("waits")
+            try:
+                await self.opened.wait()
+            finally:
+                self.seen.append("goes")
+            print("shown by a call that waited")
+            return "opened"
+
+        async def opens(self) -> bool:
+            self.opened.set()
+            return True
+
+        async def large(self) -> Any:
+            return np.arange(100_000)
+
+        async def dies(self) -> None:
+            os._exit(3)
+
+    return Meeting
+
+
 @pytest.fixture
 def line(session: Engine) -> Callable[..., Any]:
     """Makes an actor, called by a line from now on."""
@@ -106,6 +149,44 @@ def test_calls_one_after_the_other_go_straight(session: Any, line: Any) -> None:
     before = by_line(session)
     assert [wb.get(actor.note.remote(n)) for n in range(20)] == list(range(1, 21))
     assert by_line(session) == before + 20
+
+
+def test_calls_of_an_async_actor_go_straight(
+    session: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They run beside each other, and end in any order."""
+    actor = meeting().remote()
+    wait_for_line(session, actor)
+    before = by_line(session)
+    assert [wb.get(actor.note.remote(n)) for n in range(20)] == list(range(1, 21))
+    waiting = [actor.waits.remote() for _ in range(3)]
+    assert (wb.get(actor.large.remote()) == np.arange(100_000)).all()
+    assert wb.get(actor.all.remote()) == [*range(20), *["waits"] * 3]
+    wb.cancel(waiting[1])
+    with pytest.raises(TaskCancelledError):
+        wb.get(waiting[1])
+    assert wb.get(actor.opens.remote()) is True
+    assert wb.get([waiting[0], waiting[2]]) == ["opened"] * 2
+    assert capsys.readouterr().out.count("shown by a call that waited") == 2
+    assert wb.get(actor.all.remote()) == [*range(20), *["waits"] * 3, *["goes"] * 3]
+    assert by_line(session) >= before + 20 + 3
+
+
+def test_an_async_actor_dies(session: Any) -> None:
+    """Each of its calls may have begun."""
+    actor = meeting().options(max_restarts=1).remote()
+    wait_for_line(session, actor)
+    first = wb.get(actor.note.remote(1))
+    refs = [actor.waits.remote(), actor.waits.options(max_task_retries=1).remote()]
+    wb.get(actor.all.remote())
+    refs.append(actor.dies.remote())
+    for ref in (refs[0], refs[2]):
+        with pytest.raises(ActorUnavailableError):
+            wb.get(ref)
+    assert first == 1
+    assert eventually(lambda: wb.get(actor.all.remote()) == ["waits"])  # that is tried again
+    wb.get(actor.opens.remote())
+    assert wb.get(refs[1]) == "opened"
 
 
 def test_both_ways_keep_the_callers_order(session: Any, line: Any) -> None:

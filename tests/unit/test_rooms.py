@@ -123,7 +123,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     ),
     "course": (
         {"context", "core.snapshot", "engines.base", "errors", "ref", "report"}
-        | {"engines.choice"},  # what a line that names an engine means
+        | {"engines.choice"}  # what a line that names an engine means
+        | {"system.machine"},  # what memory is left
         {"IPython", "numpy"},
     ),
     "error_notes": (

@@ -333,8 +333,8 @@ class Connection:
     # -- a loop that reads ------------------------------------------------------------------------
 
     def fileno(self) -> int:
-        """The socket's descriptor, for a loop that watches it and calls `readable`."""
-        return self._sock.fileno()
+        """A descriptor for a loop that watches it and calls `readable`."""
+        return self._gate.fileno()
 
     def readable(self) -> None:
         """Read, if nobody else does. Called again and again, it keeps the thread from reading.
@@ -344,7 +344,7 @@ class Connection:
         if self._reader.acquire(blocking=False):
             try:
                 self._gate.disarm()
-                self._read()
+                self._take(self._gate.ready())
             finally:
                 self._reader.release()
                 self._leads += 1

@@ -26,7 +26,24 @@ class Gate:
         self._polled.register(sock, select.POLLIN)
         self.poll = SpinThenPoll(self._polled.poll)
         self.wait = self._epoll.poll
-        self.close = self._epoll.close
+        self._for_loop: select.epoll | None = None
+
+    def close(self) -> None:
+        self._epoll.close()
+        if self._for_loop is not None:
+            self._for_loop.close()
+
+    def fileno(self) -> int:
+        """A descriptor for an event loop, readable while there is something to read here."""
+        if self._for_loop is None:
+            self._for_loop = select.epoll()
+            for fd in self._readers:
+                self._for_loop.register(fd, select.EPOLLIN)
+        return self._for_loop.fileno()
+
+    def ready(self) -> list[tuple[int, int]]:
+        """What there is, for whoever watches `fileno`."""
+        return [] if self._for_loop is None else self._for_loop.poll(0)
 
     def reader(self, fd: int) -> Callable[[], object] | None:
         """What reads there; None for the socket itself."""
@@ -35,6 +52,8 @@ class Gate:
     def watch(self, fd: int, reader: Callable[[], object]) -> None:
         self._readers[fd] = reader
         self._polled.register(fd, select.POLLIN)
+        if self._for_loop is not None:
+            self._for_loop.register(fd, select.EPOLLIN)
         self._epoll.register(fd, 0)
         if self._is_armed:  # after it is there for `arm`, which another thread may be in
             self._epoll.modify(fd, select.EPOLLIN)
@@ -46,6 +65,8 @@ class Gate:
             with contextlib.suppress(KeyError, OSError):
                 self._polled.unregister(fd)
                 self._epoll.unregister(fd)
+                if self._for_loop is not None:
+                    self._for_loop.unregister(fd)
 
     def arm(self) -> None:
         if not self._is_armed:

@@ -267,7 +267,7 @@ class Actor:
         if self.unfinished[task.owner]:
             return False
         del self.unfinished[task.owner]
-        return self.is_serial
+        return not self.groups
 
     def arguments_came(self, task: Task) -> None:
         """One more of them is there."""
@@ -350,11 +350,6 @@ class Actor:
         if self.lines.get(line.caller) is line:
             del self.lines[line.caller]
         self._advance(line.caller)
-
-    @property
-    def is_serial(self) -> bool:
-        """Whether its calls run in one order, which is that of each caller."""
-        return self.in_order and self.concurrency == 1 and not self.groups
 
     @property
     def at_a_time(self) -> int:

@@ -235,19 +235,14 @@ SHAPES = AttributeError, LookupError, TypeError, ValueError
 
 def exercise(
     hints: tuple[str, str, str],
-    page: Page | str,
+    page: Page,
     needs: Sequence[str] = (),
     subject: str = "",
-    docs: str = "",
 ) -> Callable[[Look], Exercise]:
-    """Make an exercise of the function that looks, under its name; see `Exercise`.
-
-    ``page`` may be what it is called alone, if ``docs`` has its address.
-    """
-    reads = Page(docs, page) if isinstance(page, str) else page
+    """Make an exercise of the function that looks, under its name; see `Exercise`."""
 
     def made(look: Look) -> Exercise:
-        return Exercise(look.__name__, look, hints, reads, tuple(needs), subject)
+        return Exercise(look.__name__, look, hints, page, tuple(needs), subject)
 
     return made
 

@@ -20,6 +20,7 @@ from workbench.course.words import Said, say
 from workbench.engines.base import Engine
 from workbench.report.format import human_bytes, human_seconds
 from workbench.report.reasons import chips
+from workbench.system.machine import MemoryGauge
 
 Row = tuple[Said | str, ...]
 
@@ -185,6 +186,17 @@ def own_memory() -> int:
     """Bytes that only this process has: ``RssAnon``."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon:"))
+
+
+def available() -> int:
+    """Bytes of memory that are left, on this machine or in its container.
+
+    Returns
+    -------
+    int
+        What processes could take before the first of them is ended for it, about.
+    """
+    return MemoryGauge().read()[0]
 
 
 def occupancy() -> int:

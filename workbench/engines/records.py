@@ -75,7 +75,8 @@ class Abilities:
     ``timeout`` of tasks; ``edited``: workers take up edited modules; ``keep``: a session is kept
     after its last driver, for as long as one says; ``huge_pages``;
     ``max_calls``: a worker ends after so many; ``recursive``: a task is stopped without what it has
-    submitted.
+    submitted; ``needs``: what a task says it takes (processors, memory) counts; ``elsewhere``: an
+    actor is made again on another node, if its own has died.
     """
 
     get: str = ""
@@ -95,6 +96,8 @@ class Abilities:
     recursive: str = ""
     huge_pages: str = ""
     max_calls: str = ""
+    needs: str = ""
+    elsewhere: str = ""
 
     @classmethod
     def none(cls, sentence: str) -> Abilities:

@@ -249,19 +249,19 @@ _FILE_CACHE = {
 def _reclaimable(stat: str, version: int) -> int:
     """Bytes that a cgroup's processes use and the kernel takes back when the limit is reached.
 
-    That is the cache of files, also of those read again and again ("active"), but neither shared
-    memory, which it has on other lists, nor what must be written first. As the kernel does for
-    ``MemAvailable``, we keep back what would be read again at once, half of it at most: what is
-    mapped, the programs that run among it. (That figure has mapped shared memory too, as the
-    kernel doesn't tell them apart: we rather keep back too much.)
+    That is the cache of files, also of those read again and again ("active"), but no shared
+    memory, which it has on other lists. As the kernel does for ``MemAvailable``, we keep some of it
+    back, half at most: what would be read again at once because it is mapped, the programs that
+    run among it, and what must be written first. (The kernel counts mapped and dirty shared memory
+    with those, and doesn't tell them apart: we rather keep back too much.)
     """
     words = stat.split()
     fields = dict(zip(words[::2], words[1::2], strict=False))
     active, inactive, mapped, dirty, writeback, slab = (
         int(fields.get(name, 0)) for name in _FILE_CACHE[version]
     )
-    clean = max(active + inactive - dirty - writeback, 0)
-    return clean - min(mapped, clean // 2) + slab // 2
+    cache = active + inactive
+    return cache - min(mapped + dirty + writeback, cache // 2) + slab // 2
 
 
 def _field(text: str, name: str) -> int:

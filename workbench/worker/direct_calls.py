@@ -49,7 +49,7 @@ class IncomingCall:
 
 
 class IncomingCalls:
-    """``add`` queues a call; ``takes_lines`` says whether they run one after the other, here.
+    """``add`` queues a call; ``takes_lines`` says whether they may come by lines.
 
     All but `output` and `answer` is for the reading thread.
     """

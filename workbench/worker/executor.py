@@ -231,7 +231,7 @@ class TaskExecutor:
 
     def _takes_lines(self) -> bool:
         actor = self._runner.actor
-        return actor is not None and actor.is_plain
+        return actor is not None and (actor.is_plain or actor.is_loop)
 
     def _sent(self, run: do.Run) -> None:
         self._lines.read()

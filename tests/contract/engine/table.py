@@ -39,6 +39,8 @@ ROWS = {
     "recursive": "stop a task without what it has submitted: `cancel(recursive=False)`",
     "huge_pages": "ask for huge pages",
     "max_calls": "end a worker after so many calls of a function: `max_calls`",
+    "needs": "count what a task takes: `num_cpus`, `memory`",
+    "elsewhere": "make an actor again whatever ended it, a node's death too",
 }
 """By ability, in a person's words."""
 

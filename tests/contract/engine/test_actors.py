@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -204,6 +205,24 @@ def test_a_stream_whose_process_dies_says_so(book: Book) -> None:
     found = book.value(f"last({stream})")
     assert "[1], 'ActorDiedError'" in found, found
     assert "items_of_an_actor" in found
+
+
+@pytest.mark.needs("streams", STREAM)
+def test_a_stream_that_is_tried_again_gives_each_item_once(book: Book, tmp_path: Path) -> None:
+    book.ok(f"""
+        @wb.remote(num_returns="streaming", max_retries=1, max_ahead=1)
+        def count(mark={str(tmp_path / "died")!r}):
+            for i in range(4):
+                if i == 2 and not os.path.exists(mark):
+                    open(mark, "w").close()
+                    os._exit(1)
+                yield i
+        assert [wb.get(ref) for ref in count.remote()] == [0, 1, 2, 3]
+    """)
+    book.ok(
+        "gone = wb.remote(num_returns='streaming', max_retries=0)(lambda: os._exit(1)).remote()"
+    )
+    book.fails("for ref in gone: wb.get(ref)", "WorkerCrashedError")
 
 
 @pytest.mark.needs("streams", STREAM)

@@ -6,6 +6,7 @@ import ast
 import os
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -164,3 +165,80 @@ def test_results_that_are_lost_are_made_again_if_that_is_allowed(
     assert values.count(True) == (count if tries else count - lost), values
     assert all(each is True or "`max_retries` doesn't allow" in each for each in values)
     assert len(os.listdir(marks)) == count + (lost if tries else 0)
+
+
+def test_what_restarts_do_not_cover_is_said_where_they_are_asked_for(
+    book: Book, cluster: Cluster
+) -> None:
+    if cluster.name != "dask":
+        pytest.skip("of Dask alone")
+    book.ok("""
+        @wb.remote
+        class Empty: pass
+    """)
+    told = book.ok("kept = Empty.options(max_restarts=1).remote()").text("stderr")
+    assert book.lacks["elsewhere"] in " ".join(told.split())
+    told = book.ok("wide = Empty.options(num_cpus=1).remote()").text("stderr")
+    assert book.lacks["needs"] in " ".join(told.split())
+    assert book.ok("usual = Empty.remote()").text("stderr") == ""
+
+
+OWN_CLUSTER = """
+import os
+import workbench as wb
+
+def nested():
+    return wb.get(wb.remote(lambda: os.environ.get("COLOR")).remote())
+
+def shown():
+    return wb.get(wb.remote(nested).remote(), timeout=60)
+"""
+
+
+def told(code: str, tmp_path: Path, **variables: str) -> str:
+    """What a script prints."""
+    place = tmp_path / "script.py"
+    body = textwrap.indent(textwrap.dedent(code), "    ")
+    place.write_text(f"{OWN_CLUSTER}\nif __name__ == '__main__':\n{body}")
+    environment = {**os.environ, "WORKBENCH_RUNTIME_DIR": str(tmp_path), **variables}
+    done = subprocess.run(
+        [sys.executable, str(place)], env=environment, capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+SMALL = {
+    "DASK_DISTRIBUTED__WORKER__MEMORY__TERMINATE": "false",
+    "OMP_NUM_THREADS": "1",
+}
+
+
+def test_variables_reach_the_workers_of_a_cluster_that_the_session_starts(tmp_path: Path) -> None:
+    pytest.importorskip("distributed")
+    code = """
+        with wb.init(engine="dask", runtime_env={"env_vars": {"COLOR": "green"}}):
+            print(shown())
+    """
+    assert told(code, tmp_path, **SMALL) == "green\n"
+
+
+def test_tasks_of_an_encrypted_cluster_reach_its_scheduler(tmp_path: Path) -> None:
+    """With the worker's own certificates, which lie in its memory."""
+    pytest.importorskip("distributed")
+    pytest.importorskip("cryptography")
+    code = """
+        import warnings
+        from distributed import Client, LocalCluster
+        from distributed.security import Security
+        security = Security.temporary()
+        with LocalCluster(1, threads_per_worker=2, security=security, dashboard_address=None) as c:
+            with Client(c, set_as_default=False) as client:
+                assert c.scheduler_address.startswith("tls://")
+                with warnings.catch_warnings(record=True) as said, wb.init(
+                    client, runtime_env={"env_vars": {"COLOR": "red"}}
+                ):
+                    print(shown())
+                assert "doesn't reach" in str(said[0].message)
+    """
+    assert told(code, tmp_path, **SMALL) == "None\n"

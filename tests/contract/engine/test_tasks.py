@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -289,6 +290,26 @@ def test_a_worker_ends_after_so_many_calls(book: Book) -> None:
     """)
 
 
+@pytest.mark.needs("needs", "wb.get(wb.remote(num_cpus=2)(abs).remote(-1))")
+def test_fewer_run_of_those_that_take_more(
+    book: Book, gates: Callable[[], Gate], tmp_path: Path
+) -> None:
+    gate, most = gates(), book.system.workers // 2
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    book.ok(f"""
+        def wide(n):
+            open({str(marks)!r} + f"/{{n}}", "w").close()
+            {gate.wait}
+        refs = [wb.remote(num_cpus=2)(wide).remote(n) for n in range({most + 1})]
+    """)
+    assert eventually(lambda: len(os.listdir(marks)) == most)
+    book.ok("wb.wait(refs, timeout=0.2)")
+    assert len(os.listdir(marks)) == most
+    gate.open(most + 1)
+    book.ok("wb.get(refs)")
+
+
 # -- retries ---------------------------------------------------------------------------------------
 
 
@@ -342,6 +363,17 @@ def test_a_task_gives_the_refs_of_its_own(book: Book) -> None:
     book.ok("""
         refs = wb.get(wb.remote(lambda: [wb.remote(abs).remote(-n) for n in range(3)]).remote())
         assert wb.get(refs) == [0, 1, 2]
+    """)
+
+
+def test_refs_that_tasks_give_are_there_however_soon_they_come(book: Book) -> None:
+    """What a task submits and its end take different ways."""
+    book.ok("""
+        f = wb.remote(abs)
+        @wb.remote
+        def gives(): return [f.remote(-n) for n in range(5)]
+        for _ in range(20):
+            assert wb.get(wb.get(gives.remote())) == [*range(5)]
     """)
 
 

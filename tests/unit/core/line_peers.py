@@ -215,7 +215,7 @@ class Process:
     all_wires: dict[int, Wire]
     wires: dict[int, Wire] = field(default_factory=dict)
     queue: list[tuple[int, Wire | None]] = field(default_factory=list)
-    running: tuple[int, Wire | None] | None = None
+    running: list[tuple[int, Wire | None]] = field(default_factory=list)
     latest: int = 0
     begun: set[int] = field(default_factory=set)
     coming: dict[int, Wire] = field(default_factory=dict)  # calls by lines that have no answer
@@ -257,7 +257,7 @@ class Process:
                         self.queue.remove(each)
                         self.answer(*each, CANCELLED, "direct")
                         return
-                if self.running is not None and self.running[0] == task:
+                if any(each == task for each, _ in self.running):
                     self.stopped.add(task)
             case do.Report(_, task):
                 if task in self.coming:

@@ -72,12 +72,13 @@ class LineMachine(RuleBasedStateMachine):
         self.cls = self.callers[0].peer.put(ev.Value(b"a class"))
         self.callers[1].peer.borrow((self.cls,))
         self.actors: list[int] = []
+        self.unordered: set[int] = set()  # of those: two calls at a time, begun as they come
         self.calls: dict[int, tuple[int, Caller]] = {}
         self.order: dict[tuple[int, int], list[int]] = defaultdict(list)
         self.retries: dict[int, int] = {}
         self.times: Counter[int] = Counter()
         self.turn()
-        self.make(self.callers[0], chance.choice([0, 1, -1, -1]))
+        self.make(self.callers[0], chance.choice([0, 1, -1, -1]), chance.randrange(4) > 0)
         self.one_by_one(chance, self.callers[0], self.actors[0])
         if chance.randrange(2):
             self.pass_on(self.actors[0], self.callers[1])
@@ -138,13 +139,16 @@ class LineMachine(RuleBasedStateMachine):
 
     @step(lambda self: len(self.actors) < 3, seldom=2)
     def somebody_makes_an_actor(self, chance: Random) -> None:
-        self.make(pick(chance, self.callers), chance.choice([0, 1, -1]))
+        self.make(pick(chance, self.callers), chance.choice([0, 1, -1]), chance.randrange(2) > 0)
 
-    def make(self, caller: Caller, restarts: int) -> None:
+    def make(self, caller: Caller, restarts: int, in_order: bool) -> None:
         caller.say()
         actor = caller.peer.put(ev.Value(b"described"))
         creation = ev.Submit(actor, self.cls, b"", (), (), 0, "A", 0, 0, actor, "__init__")
-        caller.post(ev.Create(creation, restarts))
+        limits = (restarts, 1 if in_order else 2)
+        caller.post(ev.Create(creation, *limits, in_order=in_order))
+        if not in_order:
+            self.unordered.add(actor)
         caller.handles.add(actor)
         caller.last[actor] = 0
         self.actors.append(actor)
@@ -295,17 +299,26 @@ class LineMachine(RuleBasedStateMachine):
 
     @property
     def able_to_begin(self) -> list[Process]:
-        return [p for p in self.processes.values() if p.queue and not p.running]
+        return [p for p in self.processes.values() if self.is_able_to_begin(p)]
+
+    def is_able_to_begin(self, process: Process) -> bool:
+        worker = self.stage.session.state.scheduler.by_client.get(process.peer.number)
+        most = 1 if worker is None or worker.actor is None else worker.actor.concurrency
+        return len(process.running) < most and len(process.queue) > 0
 
     def begins(self, process: Process) -> None:
-        process.running = task, _ = process.queue.pop(0)
-        process.latest = task
+        task, wire = process.queue.pop(0)
+        process.running.append((task, wire))
         if task not in self.calls:
+            process.latest = task
             return
         actor, caller = self.calls[task]
         self.times[task] += 1
         assert self.times[task] <= 1 + self.retries[task], "run too often"
         process.begun.add(task)
+        if actor in self.unordered:
+            return
+        process.latest = task
         known = self.stage.session.state.scheduler.tasks
         unsaid = {record.submit.task for record in caller.ledger}
         for earlier in self.order[actor, caller.peer.number]:
@@ -322,9 +335,7 @@ class LineMachine(RuleBasedStateMachine):
         self.turn()
 
     def ends(self, process: Process, how: str = "direct", size: int = 1) -> None:
-        assert process.running is not None
-        task, wire = process.running
-        process.running = None
+        task, wire = process.running.pop(0)
         value = NONE if task not in self.calls else ev.Value(b"N" * size)
         if task in process.stopped:
             value, how = CANCELLED, "direct"
@@ -385,7 +396,7 @@ class LineMachine(RuleBasedStateMachine):
                     self.read_all(process)
                     if process.running:
                         self.ends(process)
-                    if process.queue:
+                    if self.is_able_to_begin(process):
                         self.begins(process)
                 self.turn()
         elif first:

@@ -139,7 +139,7 @@ def test_a_stream_gives_its_items_then_its_end() -> None:
     stream.hold = KeyHold("k", None)
     stream.hold.end = end = TaskEnd(7, "done", 0.0)
     first = DaskRef("k-item-1", 1)
-    stream.came(first, False)
+    stream.came(1, first, False)
     stream.ended()
     assert stream.next() == StreamItem(first, None, False)
     assert stream.next() is end

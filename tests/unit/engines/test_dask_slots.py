@@ -14,7 +14,7 @@ from workbench.engines.dask.slots import SlotChild, Slots
 class Child:
     """A process that is there at once, and does nothing."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, security: bytes = b"", variables: Any = ()) -> None:
         self.number = number
         self.task = 0
         self.killed = self.is_lent = self.is_closed = False

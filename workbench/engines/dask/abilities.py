@@ -35,4 +35,14 @@ CAN = Abilities(
         "Values lie in the memory of Dask's workers.",
         "Use a session of this machine, or leave them out.",
     ),
+    needs=Lack(
+        "`num_cpus` and `memory` of tasks and actors are ignored.",
+        "A task has one slot of a Dask worker, and an actor has none.",
+        "Start Dask's workers with fewer threads: then fewer tasks run at a time on each.",
+    ),
+    elsewhere=Lack(
+        "An actor ends with its Dask worker, whatever `max_restarts` says.",
+        "It is made again by its worker, when its own process has died.",
+        "Keep what must last in the store (`put`), or in a file.",
+    ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import warnings
 from typing import Any
 
 from workbench.config import Config
@@ -23,9 +24,17 @@ def connect(
 
     SessionError if nobody answers there, or the workers can't have us.
     """
+    is_ours = target is None and config.address in ("", "local")
     client = target if target is not None else _client(config)
+    if variables and not is_ours:
+        warnings.warn(
+            "The `runtime_env` of a session doesn't reach a Dask cluster that runs already. Give "
+            "it to what needs it: `.options(runtime_env=...)`.",
+            stacklevel=5,
+        )
     try:
-        backend = joined(client, config.session, close_client=target is None)
+        given = variables if is_ours else ()
+        backend = joined(client, config.session, close_client=target is None, variables=given)
         engine = ClusterEngine(
             backend, logs=config.log_to_driver, namespace=namespace, linger=config.linger
         )  # fmt: skip
@@ -61,8 +70,11 @@ def _client(config: Config) -> Any:
         ) from None
 
 
-def joined(client: Any, session: str, close_client: bool) -> DaskBackend:
-    """The session of that name on a client's cluster; started if there is none."""
+def joined(client: Any, session: str, close_client: bool, variables: Variables = ()) -> DaskBackend:
+    """The session of that name on a client's cluster; started if there is none.
+
+    ``variables`` are those of all that runs on a cluster that is ours alone.
+    """
     from workbench.engines.dask.scheduler import WorkbenchScheduler
     from workbench.engines.dask.worker_plugin import WorkbenchWorker
 
@@ -73,7 +85,7 @@ def joined(client: Any, session: str, close_client: bool) -> DaskBackend:
         )
     prepare(client)
     client.register_plugin(WorkbenchScheduler())
-    client.register_plugin(WorkbenchWorker())
+    client.register_plugin(WorkbenchWorker(variables))
     name = session or f"{os.getpid()}-{secrets.token_hex(3)}"
 
     async def open_session() -> Any:

@@ -113,6 +113,13 @@ class TookItems(msgspec.Struct, tag=8, array_like=True):
     taken: int
 
 
+class Credentials(msgspec.Struct, tag=11, array_like=True):
+    """The first message to a child: the worker's `distributed.Security`, pickled; empty if its
+    connections aren't encrypted."""
+
+    security: bytes
+
+
 class AskHolder(msgspec.Struct, tag=9, array_like=True):
     """What does this process have of an object? A `HolderQuestion`, encoded. Second channel."""
 
@@ -129,8 +136,8 @@ class ToldHolder(msgspec.Struct, tag=10, array_like=True):
 
 
 ChannelMessage = (
-    ChildReady | RunHead | HeadDone | ShownBytes | LendsSlot | SlotBack | StopTask | MadeItem
-    | TookItems | AskHolder | ToldHolder
+    Credentials | ChildReady | RunHead | HeadDone | ShownBytes | LendsSlot | SlotBack | StopTask
+    | MadeItem | TookItems | AskHolder | ToldHolder
 )  # fmt: skip
 
 

@@ -27,6 +27,7 @@ from workbench.engines.dask.channel import (
     ActorShape,
     AskHolder,
     Channel,
+    Credentials,
     HeadDone,
     LendsSlot,
     MadeItem,
@@ -72,6 +73,7 @@ class ChildHost:
         self._moved = threading.Condition()
         self._is_lent = False
         self._leaves = False
+        self._security = b""
         register_when_imported()
         error_notes.install()
         sys.argv = ["workbench-worker"]
@@ -130,6 +132,8 @@ class ChildHost:
                 message, fds = self._channel.receive()
             except (EOFError, OSError):
                 break
+            if type(message) is Credentials:
+                self._security = message.security
             if type(message) is not RunHead:
                 continue  # a slot's return that nobody waited for any more
             if self._is_plain or message.shape is not None:
@@ -220,7 +224,7 @@ class ChildHost:
     def _session(self, message: RunHead) -> tuple[LateBackend, Hosting]:
         found = self._sessions.get(message.session)
         if found is None:
-            backend = LateBackend(message.session, message.scheduler, self.lends)
+            backend = LateBackend(message.session, message.scheduler, self._security, self.lends)
             engine = ClusterEngine(backend, logs=False)
             hosting = Hosting(engine, self._link, self._output.finish, self._number)
             engine.host(hosting)
@@ -251,6 +255,7 @@ class ChildHost:
         if natives and backend.is_connected:
             head = decode_head(message.head)
             backend.contains(key_of(message.session, head.name, head.task), natives)
+            backend.flush()  # who gets these may ask the scheduler for them at once
 
     # -- streams -----------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -16,7 +17,8 @@ PATIENCE = 30.0
 
 
 class LateBackend:
-    """A `cluster.backend.Backend` in a child. ``preloaded`` are values that came with the task."""
+    """A `cluster.backend.Backend` in a child. ``preloaded`` are values that came with the task;
+    ``security`` is as in `channel.Credentials`."""
 
     engine = "dask"
     can = CAN
@@ -24,10 +26,15 @@ class LateBackend:
     blocks = True
 
     def __init__(
-        self, session: str, address: str, lends: Callable[[], AbstractContextManager[None]]
+        self,
+        session: str,
+        address: str,
+        security: bytes,
+        lends: Callable[[], AbstractContextManager[None]],
     ) -> None:
         self.session = session
         self.address = address
+        self._security = security
         self.preloaded: dict[str, StoredValue] = {}
         self.lending = lends
         self.of: Any = None
@@ -60,7 +67,10 @@ class LateBackend:
 
                 from workbench.engines.dask.session import DaskBackend
 
-                client = Client(self.address, timeout=PATIENCE, set_as_default=False)
+                security = pickle.loads(self._security) if self._security else None
+                client = Client(
+                    self.address, timeout=PATIENCE, set_as_default=False, security=security
+                )
                 self._backend = DaskBackend(
                     client, self.session, True, lends=self.lending, close_client=True
                 )

@@ -5,10 +5,15 @@ from __future__ import annotations
 import contextlib
 import pickle
 import secrets
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 from workbench.errors import SessionError, WorkbenchError, WorkerCrashedError
+
+FLUSHED, LOOK = 30.0, 0.5
+"""Seconds for which a flush waits, and after which it looks whether that is in vain."""
 
 
 class SchedulerLink:
@@ -20,6 +25,7 @@ class SchedulerLink:
         self.number = secrets.randbits(62) | 1
         """As which this process gets the ends of what it submits."""
         self._ended = ended
+        self._flushed: dict[int, threading.Event] = {}
 
     def open(self, audience: int) -> dict[str, str]:
         """Say who we are; returns the workers' nodes, by address. SessionError: it is over."""
@@ -81,6 +87,25 @@ class SchedulerLink:
         message |= {"op": f"workbench_{kind}", "session": self.session}
         with contextlib.suppress(Exception):  # at the end of the loop nobody hears
             self.client.loop.add_callback(self.client._send_to_scheduler, message)
+
+    def flush(self) -> None:
+        """Wait until all that was sent and submitted so far is at the scheduler: questions take
+        another way, and what workers say, too."""
+        token, came = secrets.randbits(62), threading.Event()
+        self._flushed[token] = came
+        try:
+            self.send("echo", number=self.number, token=token)
+            until = time.monotonic() + FLUSHED
+            while not came.wait(LOOK) and self._ended() is None and time.monotonic() < until:
+                pass
+        finally:
+            del self._flushed[token]
+
+    def echoed(self, token: int) -> None:
+        """The scheduler has had what `flush` waits for."""
+        came = self._flushed.get(token)
+        if came is not None:
+            came.set()
 
     def ask(self, question: str, *args: Any, timeout: float | None = None) -> Any:
         """A method of the keeper's: what it returns, or raises."""

@@ -61,6 +61,7 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
             "workbench_leave": self.leave,
         }
         scheduler.stream_handlers |= {
+            "workbench_echo": self.echo,
             "workbench_tell": self.tell,
             "workbench_shown": self.shown,
             "workbench_ended": fates.ended,
@@ -173,6 +174,12 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
         found = self.sessions.get(session)
         if found is not None:
             found.call(call)
+
+    def echo(self, session: str, number: int, token: int, **_: Any) -> None:
+        """A process wants to know when all that it has sent before is here."""
+        found = self.sessions.get(session)
+        if found is not None:
+            found.tell(number, ["echo", token])
 
     def shown(self, session: str, batch: bytes, **_: Any) -> None:
         """A worker sends what a task shows."""

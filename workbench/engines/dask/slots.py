@@ -25,10 +25,12 @@ from workbench.engines.dask.channel import (
     AskHolder,
     Channel,
     ChildReady,
+    Credentials,
     HeadDone,
     RunHead,
     StopTask,
 )
+from workbench.options import Variables
 
 GRACE = 2.0
 """Seconds that a child has to end by itself."""
@@ -51,7 +53,7 @@ class ChildDied(Exception):  # noqa: N818 - it is told to people in other words
 class SlotChild:
     """One child process. One thread at a time runs tasks in it; any thread may stop them."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, security: bytes = b"", variables: Variables = ()) -> None:
         self.number = number
         self.task = 0
         """What runs in it; 0: nothing."""
@@ -69,13 +71,15 @@ class SlotChild:
              str(number)],
             pass_fds=[each.fileno() for each in theirs],
             stdin=subprocess.DEVNULL,
-            env=_environment(),
+            env={**_environment(), **dict(variables)},
             start_new_session=True,  # its own programs are found by that, and Ctrl-C isn't ours
         )  # fmt: skip
         for each in theirs:
             each.close()
         self._work, self._control = Channel(ours[0]), Channel(ours[1])
         self.pid = self._process.pid
+        with contextlib.suppress(OSError):  # `wait_ready` says it better
+            self._work.send(Credentials(security))
 
     def wait_ready(self) -> None:
         """Until it can take tasks. EOFError if it never will."""
@@ -187,7 +191,10 @@ def _environment() -> dict[str, str]:
 class Slots:
     """The children of one worker. Any thread."""
 
-    def __init__(self, count: int, first_number: int = 1) -> None:
+    def __init__(
+        self, count: int, first_number: int = 1, security: bytes = b"", variables: Variables = ()
+    ) -> None:
+        self._security, self._variables = security, variables
         self._lock = threading.Lock()
         self._count = count
         self._idle: deque[SlotChild] = deque()
@@ -322,7 +329,7 @@ class Slots:
                 number = self._numbers.popleft()
             else:
                 number, self._next = self._next, self._next + 1
-        return SlotChild(number)
+        return SlotChild(number, self._security, self._variables)
 
     def _give_back(self, number: int) -> None:
         with self._lock:

@@ -24,11 +24,18 @@ class ItemStream:
         self._key = key
         self._task = task
         self._queue: queue.SimpleQueue[tuple[DaskRef, bool] | None] = queue.SimpleQueue()
+        self._came = 0
+        self._has_failed = False
         self.hold: KeyHold | None = None
 
-    def came(self, ref: DaskRef, failed: bool) -> None:
-        """One more was made: any thread."""
-        self._queue.put((ref, failed))
+    def came(self, number: int, ref: DaskRef, failed: bool) -> None:
+        """One more was made: on the client's event loop. A task that is tried again begins with
+        those that came already."""
+        if number > self._came:
+            self._came = number
+            self._queue.put((ref, failed))
+        else:
+            self._taker.took(self._key, self._task, number)  # its new process hasn't heard of that
 
     def ended(self) -> None:
         """There are no more."""
@@ -41,7 +48,12 @@ class ItemStream:
             assert self.hold is not None
             if self.hold.error is not None:
                 raise self.hold.error
-            return self.hold.end or TaskEnd(self._task, "failed", 0.0)
+            end = self.hold.end or TaskEnd(self._task, "failed", 0.0)
+            if any(end.failed) and not self._has_failed:  # its process died: the result says so
+                self._has_failed = True
+                return StreamItem(DaskRef(self._key, 1, self.hold), None, True)
+            return end
+        self._has_failed = self._has_failed or came[1]
         return StreamItem(came[0], None, came[1])
 
     def took(self, taken: int) -> None:

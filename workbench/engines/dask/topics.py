@@ -24,10 +24,21 @@ def key_of(session: str, name: str, id: int) -> str:
     return f"{prefix}-{digest}{id:016x}"
 
 
+def item_key(stream: str, number: int) -> str:
+    """Of an item of the stream that has the key."""
+    return f"{stream}{_ITEM}{number}"
+
+
+def number_of(item: str) -> int:
+    """Which item of its stream has the key: 1 is the first."""
+    return int(item.rpartition(_ITEM)[2])
+
+
 def id_of(key: object) -> int | None:
     """The id of what has the key; None if that is none of ours."""
     found = _OURS.search(key) if type(key) is str else None
     return None if found is None else int(found[1], 16)
 
 
+_ITEM = "-item-"
 _OURS = re.compile(r"-[0-9a-f]{12}([0-9a-f]{16})$")

@@ -24,6 +24,8 @@ from workbench.engines.dask.fetching import READ, Fetcher, reader
 from workbench.engines.dask.node_store import this_process
 from workbench.engines.dask.packed import Bundle
 from workbench.engines.dask.slots import SlotChild, Slots
+from workbench.engines.dask.topics import item_key
+from workbench.options import Variables
 
 NAME = "workbench"
 
@@ -56,14 +58,15 @@ class HeadCalled(Protocol):
 class WorkerSide:
     """What our code in a worker's threads has to do with the worker. Any thread."""
 
-    def __init__(self, worker: Any, first_number: int) -> None:
+    def __init__(self, worker: Any, first_number: int, variables: Variables = ()) -> None:
         self._worker = worker
         self.scheduler: str = worker.scheduler.address
         self.ended: dict[str, dict[str, Any]] = {}
         """By key, what the scheduler is told of tasks that have just ended."""
         self.begun: set[str] = set()
         """Keys that a thread of this worker has, or whose end is on its way."""
-        self.slots = Slots(worker.state.nthreads, first_number)
+        security = pickle.dumps(worker.security) if self.scheduler.startswith("tls") else b""
+        self.slots = Slots(worker.state.nthreads, first_number, security, variables)
         self.actors = ActorProcesses(self.slots)
 
     @staticmethod
@@ -123,7 +126,7 @@ class WorkerSide:
         """Keep an item of a stream under a key of its own, and tell its reader."""
         from distributed.utils import sync
 
-        key = f"{call.key}-item-{item.number}"
+        key = item_key(call.key, item.number)
         bundle = Bundle.of(key, b"", [item.value], fds)
         sync(self._worker.loop, self._stored, call, key, bundle)
         if item.value.natives:
@@ -195,11 +198,14 @@ class WorkerSide:
 
 
 class WorkbenchWorker(WorkerPlugin):  # type: ignore[misc]
-    """Registered by each driver; the first one's stays."""
+    """Registered by each driver; the first one's stays. ``variables`` are those of all tasks."""
 
     name = NAME
     idempotent = True
     side: WorkerSide
+
+    def __init__(self, variables: Variables = ()) -> None:
+        self._variables = variables
 
     async def setup(self, worker: Any) -> None:
         store = this_process()
@@ -210,7 +216,7 @@ class WorkbenchWorker(WorkerPlugin):  # type: ignore[misc]
             address=worker.address, pid=os.getpid(), node=store.node, host=platform.node()
         )
         self._worker = worker
-        self.side = side = WorkerSide(worker, number)
+        self.side = side = WorkerSide(worker, number, self._variables)
         worker.handlers[READ] = reader(store, fetcher)
         worker.handlers["workbench_running"] = side.running
         worker.handlers["workbench_explain"] = side.explain

@@ -1,0 +1,37 @@
+"""Answers to notebook 08."""
+
+from __future__ import annotations
+
+from tests.course.answers import Answers, Wrong
+
+INK = """
+from {} as Executor
+
+def ink(digit):
+    return os.getpid(), float(X[y == digit].mean())
+
+with Executor() as executor:
+    inks = list(executor.map(ink, range({})))
+"""
+
+
+ANSWERS = Answers(
+    guesses={"loky": "guess = 'copy'", "workbench": "guess = 'shared'", "stored": "guess = 2"},
+    mistaken={"loky": "guess = 'shared'", "workbench": "guess = 'copy'", "stored": "guess = 13"},
+    wrong={
+        "on_the_pool": [
+            Wrong(INK.format("concurrent.futures import ThreadPoolExecutor", 10), "own process"),
+            Wrong(INK.format("workbench import Executor", 3), "has 3 results"),
+            Wrong("inks = [(1, 0.5), *inks[:0], *[(1, 0.5)] * 9]", "session's workers", "almost"),
+            Wrong("inks = [(1, 0.5)] * 6 + [(os.getpid(), 0.5)] * 4", "4 of 10", "almost"),
+        ],
+        "given_back": [
+            Wrong("%free y", "named"),
+            Wrong("%free X", "arrays", "almost"),
+        ],
+    },
+    right={
+        "on_the_pool": INK.format("workbench import Executor", 10),
+        "given_back": "del X",
+    },
+)
