@@ -4,6 +4,7 @@ lack it: as a zip file that Dask puts on their paths, now and after a restart.""
 from __future__ import annotations
 
 import os
+import platform
 import tempfile
 import warnings
 import zipfile
@@ -63,11 +64,17 @@ def _look(name: str) -> Callable[[], Any]:
 
 
 def _forget() -> Callable[[], None]:
-    """See `_look`. What was imported of another Workbench is imported anew."""
+    """See `_look`. What was imported of another Workbench is imported anew; but not here, where the
+    scheduler of a cluster is that was made in this process (dask-jobqueue makes such)."""
+    me = platform.node(), os.getpid()
 
     def forget() -> None:
+        import os
+        import platform
         import sys
 
+        if (platform.node(), os.getpid()) == me:
+            return
         for module in [m for m in sys.modules if m.partition(".")[0] == "workbench"]:
             del sys.modules[module]
 
