@@ -86,7 +86,7 @@ def test_of_a_key_from_elsewhere_its_future_says_when_it_is_there() -> None:
     assert hold.error is None
     gone = holds.of(DaskRef("f-1", 1))
     made[1].finish("lost")
-    assert "`f` is gone" in str(gone.error)
+    assert "`f` was freed, or is gone" in str(gone.error)
 
 
 def test_a_result_that_is_lost_says_so_unless_it_is_here() -> None:

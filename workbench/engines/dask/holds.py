@@ -159,11 +159,11 @@ def lost(key: str) -> ObjectLostError:
     name = key.rpartition("-")[0]
     if name == PUT:
         return ObjectLostError(
-            "A stored value is gone with the Dask worker that had it. Store it again."
+            "A stored value was freed, or is gone with the Dask worker that had it. Store it again."
         )
     return ObjectLostError(
-        f"The result of `{name}` is gone with the Dask worker that had it, and `max_retries` "
-        "doesn't allow to run it again. Submit it again, or allow more tries."
+        f"The result of `{name}` was freed, or is gone with the Dask worker that had it, and "
+        "`max_retries` doesn't allow to run it again. Submit it again, or allow more tries."
     )
 
 
