@@ -13,7 +13,7 @@ import pytest
 
 from tests.patience import TIMEOUT
 from workbench.engines.cluster.backend import Backend, StoredValue, TaskEnd
-from workbench.engines.cluster.entries import PENDING, READY, UNKNOWN, Entries, KnownObject
+from workbench.engines.cluster.entries import FAILED, PENDING, READY, UNKNOWN, Entries, KnownObject
 from workbench.engines.cluster.jobs import ClusterJobs
 from workbench.engines.cluster.kept_jobs import JobTask
 from workbench.engines.cluster.parcels import Packer
@@ -161,3 +161,35 @@ def test_results_of_a_cell_that_runs_are_not_there_yet(world: World) -> None:
     first = kept[0][0]
     assert first is not None
     assert world.store.state(first) == READY
+
+
+def test_who_waits_for_many_looks_at_each_a_few_times(world: World) -> None:
+    """And hears of a failure among them at once."""
+    looks = 0
+
+    class Counted(KnownObject):
+        __slots__ = ("now",)
+
+        @property  # type: ignore[override]
+        def state(self) -> str:
+            nonlocal looks
+            looks += 1
+            return self.now
+
+        @state.setter
+        def state(self, state: str) -> None:
+            self.now = state
+
+    entries = [Counted(id, None, PENDING) for id in range(1000)]
+    done = world.entries.until_known(entries)
+    for entry in entries:
+        assert not done()
+        entry.state = READY
+    assert done()
+    assert looks < 5 * len(entries)
+
+    refs = [world.object(id, id) for id in range(2000, 2003)]
+    done = world.entries.until_known([world.entries.of(ref) for ref in refs])
+    assert not done()
+    world.entries.settle(refs[2].id, FAILED)
+    assert done()

@@ -92,6 +92,7 @@ class Entries:
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
         self.ended: str | None = None
+        self._failures = 0  # objects that settled so, or were freed
 
     def new(self, id: int, native: Native, state: str) -> tuple[ObjectRef, KnownObject]:
         """The handle of an object, known from now on as long as that lives."""
@@ -146,6 +147,7 @@ class Entries:
                 return
             entry.state, entry.error = state, error
             entry.about = about or entry.about
+            self._failures += state in (FAILED, FREED)
             listeners, entry.listeners = entry.listeners, []
             self.changed.notify_all()
         for listener in listeners:
@@ -171,6 +173,23 @@ class Entries:
                 return
             entry.is_watched = True
         self._watch(entry)
+
+    def until_known(self, entries: Sequence[KnownObject]) -> Callable[[], bool]:
+        """A look whether none of them is pending, or one has failed. However often it looks, each
+        entry is looked at a few times: ten thousand may settle one by one."""
+        first, failures = 0, -1
+
+        def done() -> bool:
+            nonlocal first, failures
+            if failures != self._failures:
+                failures = self._failures
+                if any(entry.state in (FAILED, FREED) for entry in entries):
+                    return True
+            while first < len(entries) and entries[first].state != PENDING:
+                first += 1
+            return first == len(entries)
+
+        return done
 
     def wait(self, done: Callable[[], bool], timeout: float | None) -> bool:
         """Until that is so: looked at whenever something has settled. SessionError at the end."""

@@ -21,7 +21,6 @@ from workbench.engines.cluster.backend import Backend, Native, StoredValue
 from workbench.engines.cluster.entries import (
     FAILED,
     FREED,
-    PENDING,
     READY,
     UNKNOWN,
     ArrivalQueue,
@@ -161,14 +160,9 @@ class ClusterStore:
         if not all(entry.is_over for entry in entries):
             self.check_open()
         deadline = None if timeout is None else time.monotonic() + timeout
-        if any(entry.state == PENDING for entry in entries):
-
-            def done() -> bool:
-                states = {entry.state for entry in entries}
-                return PENDING not in states or FAILED in states or FREED in states
-
-            if not self.wait_until(done, timeout, lambda: refs, len(refs)):
-                raise self._late(entries, timeout)
+        done = self._entries.until_known(entries)
+        if not done() and not self.wait_until(done, timeout, lambda: refs, len(refs)):
+            raise self._late(entries, timeout)
         for entry in entries:
             if entry.error is not None:
                 raise entry.error
