@@ -93,7 +93,7 @@ def test_every_state_has_its_word(session: Engine, gate: Gate) -> None:
     numbers = {worker.pid: worker.number for worker in wb.snapshot().workers}
     for ref, word, task in (
         (running[0], "running", ""),
-        (queued, "queued", f"train {NASTY}"),
+        (queued, "queued", f"train {NASTY}, which has not begun"),
         (waiting, "waiting", f"train {NASTY}, until its arguments are there"),
     ):
         assert state(ref) == word

@@ -19,7 +19,8 @@ from workbench.errors import ObjectFreedError, ObjectLostError
 
 
 def told(what: Any) -> list[str]:
-    return [reason.text for reason in wb.why(what).reasons]
+    """What `why` says, however long it takes to look: the machine may be busy."""
+    return [reason.text for reason in wb.why(what, deep=True).reasons]
 
 
 def test_every_reason_has_its_words_and_its_way_out(session: Engine, gate: Gate) -> None:
@@ -212,7 +213,7 @@ def test_what_a_function_took_along_is_inside_that(session: Engine) -> None:
     texts = told("taken along")
     assert not [text for text in texts if "just now" in text], texts
     (inside,) = [text for text in texts if text.startswith("inside function")]
-    (reason,) = [r for r in wb.why("taken along").reasons if r.text == inside]
+    (reason,) = [r for r in wb.why("taken along", deep=True).reasons if r.text == inside]
     function = reason.action.split("%why ")[1].partition("`")[0]
     assert any("`uses`" in text for text in told(function)), told(function)
     wb.free("taken along")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pytest
@@ -15,6 +15,7 @@ from workbench.core.snapshot import (
     ObjectRecord,
     Snapshot,
 )
+from workbench.engines.base import Abilities
 from workbench.errors import MagicError
 from workbench.ipython.job import choose
 from workbench.report.text import JobTable, started_line
@@ -65,6 +66,7 @@ class Engine:
     workers: int = 2
     capacity: int = 10**9
     system: str = "local"
+    can: Abilities = field(default_factory=Abilities)
 
     @property
     def joined(self) -> bool:

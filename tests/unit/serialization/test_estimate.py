@@ -51,7 +51,7 @@ def test_it_is_about_what_the_pickle_is(name: str) -> None:
     value = VALUES[name]
     stored = codec.serialize(value, {})
     real = stored.inband + stored.outband
-    said = Estimator({}).estimate(value)
+    said = Estimator({}, 60.0).estimate(value)  # a busy machine is slow
     assert real == pytest.approx(said.bytes, rel=0.01, abs=50)
     assert not said.at_least
 
