@@ -22,7 +22,7 @@ from workbench.core.logs import TEXT
 from workbench.host.fd_capture import FdCapture
 from workbench.host.link import Link
 from workbench.host.throttle import Shown, Throttle, process_room
-from workbench.host.unsent import Unsent
+from workbench.host.unsent import Mark, Unsent
 from workbench.report.format import human_bytes
 from workbench.system.ki_protection import ki_protection
 
@@ -57,7 +57,9 @@ class OutStream(io.TextIOBase):
         self._work = queue.work
         self._put = queue.put
         self._keep = queue.keep
-        self._line: list[str] = []  # pieces of the one that isn't over
+        self._sendings = queue.sendings
+        # Pieces of the line that isn't over, each with how many sendings there had been.
+        self._line: list[tuple[int, str]] = []
         self._forked: io.TextIOWrapper | None = None
         self.buffer = io.FileIO(fd, "w", closefd=False)
         """For those who write bytes."""
@@ -80,10 +82,12 @@ class OutStream(io.TextIOBase):
         run = self._work.current
         if run is not None and text:
             # Before it is queued: then it may be sent, and forgotten, at once.
-            self._line.append(text)
+            self._line.append((self._sendings(), text))
             if text[-1:] == "\n" or len(self._line) > MOST_PIECES:
                 line, self._line = self._line, []
-                self._keep(run.task, self._kind, "".join(line))
+                sent = self._sendings()  # what came before the last of them is out
+                rest = "".join([piece for number, piece in line if number == sent])
+                self._keep(run.task, self._kind, rest)
             for start in range(0, len(text), PIECE):
                 self._put(run.task, self._kind, text[start : start + PIECE])
         return len(text)
@@ -131,6 +135,7 @@ class OutputQueue:
         self._lock = threading.RLock()  # a signal's handler may come, and print, once we have it
         self._busy = False
         self._sent_at = 0.0
+        self._sendings = 0
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._poll = select.poll()
         self._poll.register(self._wake, select.POLLIN)
@@ -164,6 +169,10 @@ class OutputQueue:
         if self._unsent is not None:
             self._unsent.add(task, kind, text.encode("utf-8", "backslashreplace"))
 
+    def sendings(self) -> int:
+        """How often what was queued has been taken to be sent."""
+        return self._sendings
+
     def put(self, task: int, kind: str, data: str | bytes, key: str = "") -> None:
         """A running task shows something. See `Throttle.add`."""
         if data not in _SEPARATORS and (self._begun or self._is_captured()):
@@ -187,11 +196,12 @@ class OutputQueue:
         if self._queue or self._is_captured() or self._begun or self._busy or self._throttles:
             with self._alone() as mine:
                 if mine:
+                    mark = self._begin_sending()
                     self._fill(final=True)
                     throttle = self._throttles.pop(task, None)
                     if throttle is not None:
                         self._put(task, throttle.end(_clock()))
-                    self._forget()
+                    self._sends(mark)
                     self._mark(self._captures[1].position)
 
     def abandon(self) -> None:
@@ -227,6 +237,7 @@ class OutputQueue:
         """Empty the queue into the throttles; send what may be sent, if asked to."""
         with self._alone() as mine:
             if mine:
+                mark = self._begin_sending() if send else None
                 self._fill(whole=whole)
                 if send:
                     for task, throttle in list(self._throttles.items()):
@@ -235,12 +246,19 @@ class OutputQueue:
                             del self._throttles[task]
                     if self._line_over:  # else it is to be sent as soon as it is
                         self._sent_at = _clock()
+                    self._sends(mark)  # first: who sees it may kill us at once
                     self._link.flush()
-                    self._forget()
+                    if self._unsent is not None:
+                        self._unsent.tidy()
 
-    def _forget(self) -> None:
-        """What was sent need not be kept any more: what a throttle holds back, and lines begun."""
-        if self._unsent is not None:
+    def _begin_sending(self) -> Mark | None:
+        """To be called before the queue is emptied: what is shown from here on isn't in it."""
+        self._sendings += 1
+        return None if self._unsent is None else self._unsent.mark()
+
+    def _sends(self, mark: Mark | None) -> None:
+        """What was kept until then goes out; what a throttle holds back, and lines begun, don't."""
+        if self._unsent is not None and mark is not None:
             held = [
                 (task, kind, data)
                 for task, throttle in list(self._throttles.items())
@@ -249,7 +267,7 @@ class OutputQueue:
             run = self.work.latest
             if run is not None:
                 held += ((run.task, kind, data) for kind, data in self._begun.items())
-            self._unsent.replace(held)
+            self._unsent.sends(mark, held)
 
     def _fill(self, final: bool = False, whole: bool = False) -> None:
         """Empty the queue, and then the captures, into the throttles.

@@ -23,10 +23,30 @@ def test_pieces_come_back_in_their_order_until_they_are_sent(unsent: Unsent) -> 
     for piece in pieces:
         unsent.add(*piece)
     assert list(unsent.read()) == pieces
-    unsent.replace(pieces[2:])
+    unsent.sends(unsent.mark(), pieces[2:])
     assert list(unsent.read()) == pieces[2:]
-    unsent.replace([])
+    unsent.sends(unsent.mark(), [])
     assert list(unsent.read()) == []
+
+
+def test_what_another_thread_shows_meanwhile_stays(unsent: Unsent) -> None:
+    one, two, three = ((7, "stdout", text) for text in (b"one\n", b"two\n", b"three\n"))
+    unsent.add(*one)
+    mark = unsent.mark()
+    unsent.add(*two)
+    unsent.sends(mark, [three])
+    assert list(unsent.read()) == [two, three]
+    unsent.tidy()
+    assert list(unsent.read()) == [two, three]
+
+
+def test_what_was_sent_takes_no_room_for_long(unsent: Unsent) -> None:
+    for n in range(3000):
+        unsent.add(1, "stdout", b"%d" % n * 20)
+        unsent.sends(unsent.mark(), [])
+        unsent.tidy()
+        assert list(unsent.read()) == []
+        assert unsent.mark()[1] < MOST
 
 
 def test_of_a_flood_the_latest_is_kept(unsent: Unsent) -> None:
@@ -46,3 +66,13 @@ def test_one_that_was_torn_is_left_out(unsent: Unsent) -> None:
     for size in range(os.fstat(fd).st_size - 1, -1, -1):
         os.ftruncate(fd, size)
         assert [data for _, _, data in unsent.read()] in ([b"whole\n"], [])
+
+
+def test_a_mark_from_before_it_was_emptied(unsent: Unsent) -> None:
+    unsent.add(1, "stdout", b"one\n")
+    mark = unsent.mark()
+    for _ in range(3):
+        unsent.add(1, "stdout", b"x" * MOST)  # a flood
+    kept = list(unsent.read())
+    unsent.sends(mark, [])
+    assert list(unsent.read()) == kept
