@@ -45,7 +45,10 @@ def places(code: CodeType) -> frozenset[int]:
         heard = before is not None and re.match(r"CALL(?!_INTRINSIC)|RESUME", before.opname)
         if heard and handler(before.offset) == handler(instruction.offset):
             found.add(instruction.offset)
-        if instruction.opname.startswith("JUMP_BACKWARD"):
+        if instruction.opname.startswith("JUMP_BACKWARD") and (
+            sys.version_info >= (3, 13)  # before, it is heard only where the jump leads to
+            or handler(instruction.offset) == handler(instruction.argval - 2)
+        ):
             found.add(instruction.offset)
         if instruction.opname != "PRECALL":
             before = instruction
