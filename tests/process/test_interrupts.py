@@ -6,6 +6,7 @@ import dis
 import functools
 import os
 import pickle
+import re
 import signal
 import sys
 from collections.abc import Callable
@@ -41,10 +42,13 @@ def places(code: CodeType) -> frozenset[int]:
     found = set()
     before = None
     for instruction in bytecode:
-        heard = before is not None and before.opname.startswith(("CALL", "RESUME"))
+        heard = before is not None and re.match(r"CALL(?!_INTRINSIC)|RESUME", before.opname)
         if heard and handler(before.offset) == handler(instruction.offset):
             found.add(instruction.offset)
-        if instruction.opname.startswith("JUMP_BACKWARD"):
+        if instruction.opname.startswith("JUMP_BACKWARD") and (
+            sys.version_info >= (3, 13)  # before, it is heard only where the jump leads to
+            or handler(instruction.offset) == handler(instruction.argval - 2)
+        ):
             found.add(instruction.offset)
         if instruction.opname != "PRECALL":
             before = instruction
@@ -70,6 +74,9 @@ class CtrlC:
         self._times = 0
 
     def __enter__(self) -> CtrlC:
+        sys._getframe().f_trace_opcodes = (
+            True  # Python 3.12 looks only here whether anyone wants them
+        )
         sys.settrace(self._call)
         return self
 

@@ -40,6 +40,10 @@ _LEAVES = {int, float, complex, bool, str, bytes, type(None)}
 NEAR = 20_000
 """Objects near a person's variables that are looked at first; not what is in longer containers."""
 
+FEW_FROZEN = 2000
+"""Objects that Python may have frozen itself when it started: 3.12 some 400. More were frozen by
+somebody, as in workers: all that was there, and the collector leaves that alone."""
+
 _one_at_a_time = threading.Lock()  # two searches would find each other
 
 
@@ -198,7 +202,7 @@ class _Search:
         todo: list[Any] = [self._main, *map(vars, modules)]
         for frame in references.frames():
             todo += references.locals_of(frame).values()
-        is_frozen = gc.get_freeze_count() > 0  # in workers: the collector leaves that alone too
+        is_frozen = gc.get_freeze_count() > FEW_FROZEN
         if is_frozen:
             self._unseen.update(map(_by_id, todo))
         seen: set[int] = set()

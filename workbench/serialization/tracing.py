@@ -194,7 +194,9 @@ class TracingPickler(pickle._Pickler):
         self, func: Any, args: Any, state: Any = None, *rest: Any, obj: Any = None, **named: Any
     ) -> None:
         self.path[-1].reduced_to(args, state)
-        super().save_reduce(func, args, state, *rest, obj=obj, **named)  # type: ignore[misc]
+        # Of the class: a bound method that takes `*rest` is called through C, which goes less deep.
+        save_reduce = pickle._Pickler.save_reduce  # type: ignore[attr-defined]
+        save_reduce(self, func, args, state, *rest, obj=obj, **named)
 
     # -- leaves: never fail, so that most of them need no place --------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import io
+import uuid
 import weakref
 from typing import Any
 
@@ -107,8 +108,9 @@ task, closed, rebind = make()
 
 
 def test_what_has_no_two_equal_pickles_is_not_watched(cell: dict[str, Any]) -> None:
-    exec("import itertools\nclass Odd:\n    def __reduce__(self): return Odd, (), next(it)", cell)
-    exec("it, odd = itertools.count(), Odd()\ndef task(): return odd", cell)
+    cell["uuid"] = uuid
+    exec("class Odd:\n    def __reduce__(self): return Odd, (), uuid.uuid4().int", cell)
+    exec("odd = Odd()\ndef task(): return odd", cell)
     assert export(cell["task"]).is_current()
 
 

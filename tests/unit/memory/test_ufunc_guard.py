@@ -35,7 +35,7 @@ CALLS = {
 def test_a_read_only_array_is_refused_and_stays_as_it_was(call: str) -> None:
     for array in (read_only(np.arange(5.0)), read_only(np.arange(10.0))[::2]):
         before = array.copy()
-        with pytest.raises(ValueError, match="output array is read-only"):
+        with pytest.raises(ValueError, match=r"array .*is read-only"):
             CALLS[call](array)
         assert np.array_equal(array, before)
 

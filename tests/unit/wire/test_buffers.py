@@ -233,6 +233,9 @@ class Interrupter:
 
     def __enter__(self) -> Interrupter:
         self._old = sys.gettrace()
+        sys._getframe().f_trace_opcodes = (
+            True  # Python 3.12 looks only here whether anyone wants them
+        )
         sys.settrace(self._trace)
         return self
 
