@@ -172,10 +172,13 @@ class ActorManager:
     def _restarted(
         self, actor: Actor, tasks: list[Task], last: int, crash: str, words: str
     ) -> None:
-        """Its calls that were lost with its worker are tried again, or fail."""
+        """Its calls that were lost with its worker are tried again, or fail. If nobody knows which
+        began ``last``, any may have."""
         again, over = actor.lost(tasks, last)
         for task in over:
-            text = f"{crash} while it ran `{task.submit.name}`; {actor.name} is made again.{words}"
+            name = task.submit.name
+            perhaps = "" if last < len(tasks) else ", perhaps"
+            text = f"{crash}{perhaps} while it ran `{name}`; {actor.name} is made again.{words}"
             self._state.fail(task, died(actor.id, text, "unavailable"))
         for task in again:
             if task.final_value is not None:

@@ -107,6 +107,18 @@ def test_what_may_have_begun_is_not_run_again(scene: Scene) -> None:
     assert scene.sent(worker) == [behind]
 
 
+def test_it_is_not_said_to_have_run_where_nobody_knows(scene: Scene) -> None:
+    ran, behind = scene.call(scene.line), scene.call(scene.line)
+    scene.stage.turn()
+    scene.dies(scene.worker, running=0)
+    scene.driver.post(ev.LineClosed(scene.line))
+    scene.stage.turn()
+    for task in (ran, behind):
+        failed = scene.value(task)
+        assert failed is not None
+        assert b", perhaps while it ran `m`" in failed.header
+
+
 def test_what_a_call_shows_right_before_the_worker_dies_is_shown(scene: Scene) -> None:
     """Also if nobody here had heard of the call."""
     scene.dies(scene.worker, scene.driver.id() + 1, b"last words")
