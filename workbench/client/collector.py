@@ -11,6 +11,8 @@ from operator import call, is_, is_not
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 
 def but_tuples(ask: Callable[..., list[Any]], *arguments: Any) -> list[Any]:
     """What one of the collector's functions finds, but for tuples, and what this is made with.
@@ -45,3 +47,12 @@ def referents_of(things: Iterable[Any]) -> list[Any]:
         names = [object.__getattribute__(each, "__dict__") for each in modules]  # loads no lazy one
         return gc.get_referents(*others) + names
     return gc.get_referents(*things)
+
+
+class Kinds(dict[type, int]):
+    """What the collector may not look into: 1 of an array, 2 of a dict or tuple, 0 of all else."""
+
+    def __missing__(self, kind: type) -> int:
+        is_array = issubclass(kind, np.ndarray | np.flatiter)
+        self[kind] = 1 if is_array else 2 * issubclass(kind, dict | tuple)
+        return self[kind]

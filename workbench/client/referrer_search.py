@@ -18,11 +18,9 @@ from contextvars import Context
 from inspect import CO_OPTIMIZED
 from typing import Any
 
-import numpy as np
-
 from workbench.call_site import is_own
 from workbench.client import references
-from workbench.client.collector import but_tuples, referents_of
+from workbench.client.collector import Kinds, but_tuples, referents_of
 from workbench.client.reference_graph import Name, ReferenceGraph, Root, referents
 from workbench.client.references import MACHINERY, Reference, is_ours, is_output
 from workbench.core.events import Place
@@ -69,15 +67,6 @@ class _SearchTimeoutError(Exception):
     pass
 
 
-class _Kinds(dict[type, int]):
-    """What the collector may not look into: 1 of an array, 2 of a dict or tuple, 0 of all else."""
-
-    def __missing__(self, kind: type) -> int:
-        is_array = issubclass(kind, np.ndarray | np.flatiter)
-        self[kind] = 1 if is_array else 2 * issubclass(kind, dict | tuple)
-        return self[kind]
-
-
 class _Search:
     """One search. Its nodes are kept until `forget`, so that ids mean what they meant.
 
@@ -95,7 +84,7 @@ class _Search:
         self._unseen: dict[int, Any] = {}  # what the collector doesn't look into
         self._is_complete = True
         self._flat: dict[int, bool] = {}  # by long list
-        self._kinds = _Kinds()
+        self._kinds = Kinds()
         # What has nodes on our account.
         self._own = {id(self._graph.nodes), id(self._unseen), id(roots)}
         self._main = vars(sys.modules["__main__"])
