@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from workbench.engines.cluster.backend import StoredValue
+from workbench.engines.cluster.backend import Message, StoredValue
+from workbench.engines.cluster.freeing import FREES, ids_of
 from workbench.engines.dask.abilities import CAN
 from workbench.engines.dask.packed import DaskRef
 
@@ -72,9 +73,16 @@ class LateBackend:
                     self.address, timeout=PATIENCE, set_as_default=False, security=security
                 )
                 self._backend = DaskBackend(
-                    client, self.session, True, lends=self.lending, close_client=True
-                )
+                    client, self.session, True, lends=self.lending, close_client=True,
+                    sink=self._heard,
+                )  # fmt: skip
             return self._backend
+
+    def _heard(self, messages: Sequence[Message]) -> None:
+        """On the client's event loop. A task is told of nothing else than what was freed."""
+        for message in messages:
+            if message.kind == FREES:
+                self.of.store.let_go(ids_of(message.data))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._connected(), name)

@@ -71,6 +71,7 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
             "workbench_unbegun": fates.unbegun,
             "workbench_took": self.took,
             "workbench_drop": fates.drop,
+            "workbench_free": self.free,
             "workbench_kill_actor": places.kill,
             "workbench_skip": places.skip,
         }
@@ -193,6 +194,16 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
             self._scheduler.client_desires_keys([key], desirer)
         elif session in self.sessions:
             self.sessions[session].tell(number, ["lost", key])
+
+    def free(self, session: str, keys: list[str], ids: list[int], number: int, **_: Any) -> None:
+        """Nobody shall have these any more: each process but who says so lets go of them, and is
+        told why before Dask says that they are gone."""
+        found = self.sessions.get(session)
+        if found is not None:
+            for process in list(found.processes):
+                if process != number:
+                    found.tell(process, ["freed", ids])
+        self._fates.drop(keys)
 
     def took(self, key: str, task: int, taken: int, **_: Any) -> None:
         """A stream's reader has taken so many items."""

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from workbench.engines.cluster.backend import ClusterParts, Message, Sink
+from workbench.engines.cluster.freeing import told
 from workbench.engines.dask.abilities import CAN
 from workbench.engines.dask.cluster_parts import parts_of
 from workbench.engines.dask.link import SchedulerLink
@@ -27,7 +28,7 @@ class DaskBackend:
     """See the module. ``client`` is a distributed.Client that isn't an event loop's.
 
     ``lends`` lends the slot of the task that this process runs; None in a driver.
-    ``close_client``: it is ours to close.
+    ``close_client``: it is ours to close. ``sink`` gets what comes, until `listen` names another.
     """
 
     engine = "dask"
@@ -41,6 +42,7 @@ class DaskBackend:
         joined: bool,
         lends: Callable[[], AbstractContextManager[None]] | None = None,
         close_client: bool = False,
+        sink: Sink = lambda messages: None,
     ) -> None:
         self.session = session
         self.joined = joined
@@ -52,7 +54,7 @@ class DaskBackend:
         self._close_client = close_client
         self.address: str = client.scheduler.address
         self._audience = 0
-        self._sink: Sink = lambda messages: None
+        self._sink = sink
         self._values = values = Values(client, self._link, lends)
         self.put, self.contains, self.get = values.put, values.contains, values.get
         self.wait, self.lending = values.wait, values.lending
@@ -102,6 +104,8 @@ class DaskBackend:
             submitting.never_ends(key, WorkerCrashedError(f"Dask gave the task up: {rest[0]}"))
         elif kind == "lost":
             submitting.lost(key)
+        elif kind == "freed":
+            self._sink(told([self._audience], key))
         elif kind == "echo":
             self._link.echoed(key)
         elif kind == "actor":

@@ -197,7 +197,7 @@ class Submitting:
         for key, actor, number, _ in list(self._keys.values()):
             if key in keys:
                 self._skip(actor, number)  # it may never come
-        self._link.send("drop", keys=list(keys))
+        self._link.send("free", keys=list(keys), ids=list(ids), number=self._link.number)
 
     # -- what is heard of them: the client's event loop --------------------------------------------
 
