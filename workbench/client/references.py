@@ -321,9 +321,12 @@ def is_output(name: str) -> bool:
 def frames() -> dict[types.FrameType, int]:
     """All that run but in this thread, with their threads."""
     found: dict[types.FrameType, int] = {}
+    running: dict[int, Any] = sys._current_frames()
+    # In a variable of its own, a frame keeps itself, and all that its callers had.
+    running.pop(threading.get_ident(), None)
     frame: types.FrameType | None
-    for ident, frame in list(sys._current_frames().items()):
-        while frame is not None and ident != threading.get_ident():
+    for ident, frame in running.items():
+        while frame is not None:
             found[frame] = ident
             frame = frame.f_back
     return found

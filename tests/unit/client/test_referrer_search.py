@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from workbench.client import referrer_search
+from workbench.client import references, referrer_search
 from workbench.client.collector import but_tuples
 from workbench.core.events import Place
 
@@ -151,6 +151,21 @@ def test_a_search_keeps_nothing() -> None:
             search(target)
         del target, holder
         assert watch() is None
+    finally:
+        gc.enable()
+
+
+def test_looking_at_what_runs_keeps_nothing() -> None:
+    """In the main thread too, which the interpreter names last."""
+
+    def look() -> weakref.ref[Target]:
+        target = Target()
+        references.frames()
+        return weakref.ref(target)
+
+    gc.disable()
+    try:
+        assert look()() is None
     finally:
         gc.enable()
 

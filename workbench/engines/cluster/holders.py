@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
+import queue
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -130,8 +131,7 @@ def ask_all(
     engine: Process, backend: Backend, clients: Sequence[ClientRecord], id: int, deep: bool
 ) -> Holders:
     """What all processes of the session have of an object: waits for them, but not for ever."""
-    question = HolderQuestion(id, deep)
-    data = encode(question)
+    data = encode(HolderQuestion(id, deep))
     seconds = DEEP_PATIENCE if deep else PATIENCE
     others = {c.prefix: c for c in clients if c.prefix != engine.prefix}
     until = time.monotonic() + seconds
@@ -142,7 +142,11 @@ def ask_all(
         name="workbench-holders",
     )  # fmt: skip
     ask.start()
-    mine = found_here(engine, question) if engine.hosting is None else None
+    mine: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    if engine.hosting is None:
+        answer_apart(engine, data, mine.put)  # apart: what runs in this thread is looked at too
+    else:
+        mine.put(b"")  # it is asked as one of the cluster's
     ask.join(max(until - time.monotonic(), LOOK))
     told: dict[int, bytes] = {}
     while others and time.monotonic() < until:
@@ -154,7 +158,6 @@ def ask_all(
         backend.ask("answers", number, True)
     answers, silent = asked[0] if asked else ([], ["the cluster's processes"])
     silent += [f"process {c.pid} on {c.host}" for p, c in others.items() if p not in told]
-    said = [_answer_of(each) for each in (*told.values(), *answers) if each]
-    every = [mine, *said] if mine is not None else said
+    every = [_answer_of(each) for each in (mine.get(), *told.values(), *answers) if each]
     by_process = {(each.host, each.pid, each.prefix): each for each in every}
     return Holders(tuple(by_process.values()), tuple(silent))
