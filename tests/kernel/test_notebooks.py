@@ -226,7 +226,8 @@ MEASURED = {
     "search": r"^now, before anything else runs: \d+ MB",
     "loky": r"^ 4 components: \d+\.\d%\n(.*\n){4}32 components: ",
     "end-loky": r"^\d+ MB with loky's processes, \d+ MB without",
-    "start": r"store of .*\nX: ndarray float32 .*read-only view of it now, 41.\d MB freed",
+    # Where the machine is busy, a line about progress may come between any two of these.
+    "start": r"store of [\s\S]*^X: ndarray float32 .*read-only view of it now, 41\.\d MB freed",
     "workbench": r"^the same scores: True",
     "plot": r"<image/png>",
     "on_the_pool": r"^The digit with most ink is \d$",
