@@ -25,6 +25,9 @@ T = TypeVar("T")
 SHARE = 50
 """Short tasks of one kind that follow each other pay no more than one in so many parts for it."""
 
+LONGEST = 0.02
+"""Seconds without, however long it took the last time: on a busy machine that may be any time."""
+
 
 class ProcessState:
     """The state of a process that runs one task after the other, as it was when this was made."""
@@ -63,7 +66,7 @@ class ProcessState:
         self._context.run(self._restore)
         self._is_clean = True
         ended = time.perf_counter()
-        self._due = ended + SHARE * (ended - started)
+        self._due = ended + min(SHARE * (ended - started), LONGEST)
 
     def _restore(self) -> None:
         """All but what can't be put back: a directory that is gone."""
