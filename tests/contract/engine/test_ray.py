@@ -37,6 +37,18 @@ def test_a_connected_ray_is_asked_what_it_has(ray: Cluster, alone: Callable[...,
     assert "gcs://" in book.value("ray.get_runtime_context().runtime_env['py_modules'][0]")
 
 
+def test_a_session_lives_on_the_head(ray: Cluster, book: Book) -> None:
+    """Which is there as long as the cluster is: a session doesn't end with any other node."""
+    book.ok("""
+        import ray
+        from ray.util import state
+        (head,) = [n["NodeID"] for n in ray.nodes() if "node:__internal_head__" in n["Resources"]]
+        actors = state.list_actors(filters=[("class_name", "=", "Supervisor")])
+        places = {actor.node_id for actor in actors if actor.state == "ALIVE"}
+    """)
+    assert book.value("places == {head}") == "True", book.value("(places, head)")
+
+
 def test_a_ray_of_its_own_ends_with_the_kernel(ray: Cluster, alone: Callable[..., Book]) -> None:
     book = alone()
     book.ok("%load_ext workbench")

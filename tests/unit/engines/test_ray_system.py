@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
 
+from workbench import errors
 from workbench.engines.cluster.backend import Message, TaskEnd
 from workbench.engines.cluster.keeper import encode
 from workbench.engines.cluster.kept_jobs import JobTask
@@ -112,6 +114,30 @@ def test_leaving_does_the_local_part_of_a_lost_session(
     backend.close(True)
     backend.close(True)
     assert left == [1]
+
+
+@pytest.mark.parametrize(
+    ("name", "ours", "words"),
+    [
+        ("OwnerDiedError", errors.ObjectLostError, "owned it has ended.*Make it again"),
+        ("ObjectLostError", errors.ObjectLostError, "nodes.*have gone.*Run again"),
+        ("ObjectFetchTimedOutError", errors.ObjectLostError, "in time.*Try again"),
+        ("ObjectReconstructionFailedError", errors.ObjectLostError, "nodes.*have gone.*Run again"),
+        ("ReferenceCountingAssertionError", errors.ObjectFreedError, "freed.*Put it again"),
+        ("ObjectFreedError", errors.ObjectFreedError, "freed.*Put it again"),
+    ],
+)
+def test_what_is_lost_is_told_in_our_words(
+    name: str, ours: type[errors.WorkbenchError], words: str
+) -> None:
+    from workbench.engines.ray.failures import translated
+
+    error = getattr(ray.exceptions, name)("ab" * 28, owner_address=b"", call_site="")
+    found = translated(error)
+    assert type(found) is ours
+    assert re.search(words, str(found))
+    assert "abab" not in str(found)
+    assert "RAY_" not in str(found)
 
 
 # -- the supervisor --------------------------------------------------------------------------------

@@ -38,6 +38,9 @@ LACKS_US = (
     "[workbench]})`. Or `ray.shutdown()`, and `init(engine='ray', address=...)` sends it along."
 )
 """To who has connected already."""
+HEAD = "node:__internal_head__"
+"""A resource that Ray's head node has, and no other."""
+
 FRAME, SETTINGS = 9, b"\x04"
 """Bytes of the head of one of HTTP/2's frames; the type that has settings, its fourth byte."""
 
@@ -223,6 +226,15 @@ def _supervisor(name: str, session: str) -> tuple[Any, bool]:
     cls: Any = ray.remote(Supervisor)
     made = cls.options(
         name=name_of(name), namespace=NAMESPACE, lifetime="detached", num_cpus=0,
-        get_if_exists=True, max_concurrency=1000, **calls.apart,
+        get_if_exists=True, max_concurrency=1000, scheduling_strategy=_at_head(), **calls.apart,
     ).remote(session)  # fmt: skip
     return made, ray.get(made.session.remote()) != session
+
+
+def _at_head() -> NodeAffinitySchedulingStrategy | None:
+    """On the head, without which there is no cluster: other nodes may go, and a session must not
+    end with one. Ray itself takes any for an actor that needs no processor."""
+    for node in ray.nodes():
+        if node["Alive"] and HEAD in node["Resources"]:
+            return NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+    return None

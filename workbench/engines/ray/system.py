@@ -29,6 +29,7 @@ from workbench.engines.cluster.backend import (
 from workbench.engines.cluster.keeper import batch_of
 from workbench.engines.cluster.store import of_object
 from workbench.engines.ray.abilities import CAN
+from workbench.engines.ray.failures import first_line, translated
 from workbench.engines.ray.owning import owner_of
 from workbench.errors import SessionError, WorkbenchError
 
@@ -337,7 +338,7 @@ class RayBackend:
                 return
             except Exception as error:
                 if self.ended is None:  # or its end is what that is about
-                    self._over = f"The session is over for this process: {_first_line(error)}"
+                    self._over = f"The session is over for this process: {first_line(error)}"
                 return
             number += 1
             if batch and self.ended is None:
@@ -349,7 +350,7 @@ class RayBackend:
                 self._supervisor.explain.remote(question, seconds), timeout=seconds + 2.0
             )
         except ray.exceptions.RayError as error:
-            return [], [f"the cluster's processes ({_first_line(error)})"]
+            return [], [f"the cluster's processes ({first_line(error)})"]
         return found
 
     @contextmanager
@@ -404,35 +405,3 @@ def _ended(result: Any) -> TaskEnd | BaseException:
     if isinstance(result, BaseException):
         return translated(result)
     return WorkbenchError(f"Ray answered {type(result).__name__}.")
-
-
-def translated(error: BaseException) -> WorkbenchError:
-    """Ray's error as ours."""
-    known = ray.exceptions
-    if isinstance(error, WorkbenchError):
-        return error
-    if isinstance(error, known.TaskCancelledError):
-        return errors.TaskCancelledError("The task was stopped before it began.")
-    if isinstance(error, known.RayTaskError):
-        cause = getattr(error, "cause", None)
-        if isinstance(cause, BaseException):
-            return translated(cause)
-    if isinstance(error, known.ActorUnavailableError):
-        return errors.ActorUnavailableError(_first_line(error))
-    if isinstance(error, known.RayActorError):
-        return errors.ActorDiedError(f"The actor's process has ended. {_first_line(error)}")
-    if isinstance(error, known.OutOfMemoryError):
-        return errors.OutOfMemoryError(_first_line(error))
-    if isinstance(error, known.WorkerCrashedError | known.LocalRayletDiedError):
-        return errors.WorkerCrashedError("The task's worker process has ended before the task.")
-    if isinstance(error, known.NodeDiedError):
-        return errors.WorkerCrashedError("The task's node has gone.")
-    if isinstance(error, known.ObjectLostError):
-        return errors.ObjectLostError(_first_line(error))
-    if isinstance(error, known.ObjectStoreFullError):
-        return errors.StoreFullError(_first_line(error))
-    return WorkbenchError(f"{type(error).__name__}: {_first_line(error)}")
-
-
-def _first_line(error: BaseException) -> str:
-    return next((line for line in str(error).splitlines() if line.strip()), "")
