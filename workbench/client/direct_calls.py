@@ -176,12 +176,9 @@ class DirectCalls:
     def _read(self, line: DirectLine) -> None:
         """All that has come."""
         while not line.has_ended:
-            try:
-                packet = line.end.recv(packets.LARGEST_PACKET)
-            except BlockingIOError:
+            packet = packets.receive(line.end)
+            if packet is None:
                 return
-            except OSError:
-                packet = b""
             if packet:
                 self._take(packet)
             else:

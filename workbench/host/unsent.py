@@ -28,8 +28,9 @@ class Unsent:
     def __init__(self) -> None:
         self._read_fd = os.memfd_create("unsent-output", os.MFD_CLOEXEC)
         self._write_fd = -1
-        # Up to where it was sent. To note that takes no system call, so no other thread comes
-        # between the note and the sending: killed there, the process would have shown it never.
+        # Up to where it was sent. Noted right before the sending: what was shown is not shown
+        # twice. Without a system call, so that no other thread runs between the two: who is
+        # killed there loses what was to be sent.
         self._sent = mmap.mmap(-1, _NUMBER.size)
         self._written = 0  # bytes, about: threads
         self._emptied = 0

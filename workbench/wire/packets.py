@@ -65,3 +65,13 @@ def open_end(fds: tuple[int, ...]) -> socket.socket | None:
             return end
         os.close(fd)
     return None
+
+
+def receive(end: socket.socket) -> bytes | None:
+    """The next packet; None if none has come, b"" if the other side is gone."""
+    try:
+        return end.recv(LARGEST_PACKET)
+    except BlockingIOError:
+        return None
+    except OSError:
+        return b""

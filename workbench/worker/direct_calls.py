@@ -102,12 +102,9 @@ class IncomingCalls:
 
     def _read(self, line: IncomingLine) -> None:
         while not line.has_ended:
-            try:
-                packet = line.end.recv(packets.LARGEST_PACKET)
-            except BlockingIOError:
+            packet = packets.receive(line.end)
+            if packet is None:
                 return
-            except OSError:
-                packet = b""
             if packet:
                 self._came(line, packets.decode_call(packet))
             else:

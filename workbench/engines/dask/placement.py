@@ -58,7 +58,7 @@ class Placement:
         room = {ws: ws.nthreads - self._busy(ws, stealing) for ws in self._scheduler.running}
         if all(free <= 0 for free in room.values()):
             return
-        asked = False
+        again = False
         for victim, free in list(room.items()):
             if free >= 0:
                 continue
@@ -68,12 +68,12 @@ class Placement:
                 thief = max(room, key=lambda ws: room[ws] / ws.nthreads)
                 if room[thief] <= 0:
                     break
-                self._asked[task.key] = victim.address
-                if task not in stealing.in_flight:
+                again = True  # one that has begun isn't given up: another is asked for then
+                if task not in stealing.in_flight:  # else Dask asks for it, and may have to again
+                    self._asked[task.key] = victim.address
                     stealing.move_task_request(task, victim, thief)
                     room[thief] -= 1
-                    asked = True
-        if asked:  # one that has begun isn't given up: another is asked for then
+        if again:
             self.changed()
 
     def _busy(self, worker: Any, stealing: Any) -> int:
