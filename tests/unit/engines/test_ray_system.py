@@ -154,8 +154,8 @@ def supervisor(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_what_did_not_arrive_is_sent_again(supervisor: Any) -> None:
     async def polls() -> list[Any]:
-        await supervisor.ask("join", (AUDIENCE, 1, ""))
-        await supervisor.push(encode([Message(1, "stdout", b"a", 0, AUDIENCE)]))
+        await supervisor.ask("join", (AUDIENCE, 1, ""), sender.last())
+        await supervisor.push(encode([Message(1, "stdout", b"a", 0, AUDIENCE)]), sender.next())
         batches = [await supervisor.poll(AUDIENCE, number) for number in (0, 0, 1)]
         return [msgspec.msgpack.decode(batch) if batch else [] for batch in batches]
 
@@ -175,11 +175,11 @@ def test_a_job_is_over_whose_last_words_were_lost(
 
     async def runs() -> Any:
         native: asyncio.Future[bytes] = asyncio.Future()
-        await supervisor.ask("job", (JobTask(100, 0, "cell 1", (), 1, AUDIENCE, 3),))
+        await supervisor.ask("job", (JobTask(100, 0, "cell 1", (), 1, AUDIENCE, 3),), sender.last())
         watch = asyncio.ensure_future(supervisor._watch(100, native))
         native.set_result(msgspec.msgpack.encode(TaskEnd(100, "done", 1.0)))
         await watch
-        return await supervisor.ask("jobs", ())
+        return await supervisor.ask("jobs", (), sender.last())
 
     (record,) = asyncio.run(runs())
     assert record.state == "done"

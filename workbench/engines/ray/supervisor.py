@@ -28,6 +28,7 @@ from workbench.engines.cluster.outputs import PATIENCE
 from workbench.engines.cluster.parcels import again
 from workbench.engines.ray import calls
 from workbench.engines.ray.node import NodeAgent
+from workbench.engines.ray.order import Said, Turns
 from workbench.engines.ray.owning import own_address, owned
 from workbench.engines.ray.system import NAMESPACE, actors_of, name_of
 from workbench.errors import SessionError
@@ -48,6 +49,7 @@ class Supervisor:
     def __init__(self, session: str) -> None:
         self._session = session
         self._keeper = Keeper(time.monotonic, self._woken)
+        self._turns = Turns()
         self._news: dict[int, asyncio.Event] = {}
         self._sent: dict[int, tuple[int, bytes]] = {}  # what each driver was sent last
         self._agents: dict[str, Any] = {}
@@ -61,21 +63,30 @@ class Supervisor:
         """Its unique name."""
         return self._session
 
-    async def ask(self, question: str, args: Sequence[Any]) -> Any:
-        """A method of the keeper."""
+    async def ask(self, question: str, args: Sequence[Any], said: Said) -> Any:
+        """A method of the keeper. What who asks has ``said`` before comes first."""
+        await self._turns.after(said)
         if question == "join" and self._ends:
             raise SessionError(f"Session {self._session!r} has just ended.")
         return self._keeper.ask(question, *args)
 
-    async def tell(self, question: str, args: Sequence[Any]) -> None:
+    async def tell(self, question: str, args: Sequence[Any], said: Said) -> None:
         """The same; nobody waits."""
-        self._keeper.ask(question, *args)
+        await self._turns.turn(said)
+        try:
+            self._keeper.ask(question, *args)
+        finally:
+            self._turns.heard(said)
 
     # -- the channel ----------------------------------------------------------------------------
 
-    async def push(self, batch: bytes) -> None:
-        """What a worker sends."""
-        self._keeper.push(batch)
+    async def push(self, batch: bytes, said: Said) -> None:
+        """What a worker sends: as it was shown, each after what came before."""
+        await self._turns.turn(said)
+        try:
+            self._keeper.push(batch)
+        finally:
+            self._turns.heard(said)
 
     async def poll(self, audience: int, number: int) -> bytes:
         """What is there for a driver, as soon as there is something. ``number`` counts what it got:
@@ -174,16 +185,19 @@ class Supervisor:
             agent.let_go.remote(list(ids))
 
     async def submit(
-        self, head: bytes, deps: Sequence[Native], inside: Sequence[Native], launch: Launch
-    ) -> list[Native]:
-        """Submit a task that outlives who asks for it."""
+        self, head: bytes, deps: Sequence[Native], inside: Sequence[Native], launch: Launch,
+        said: Said,
+    ) -> list[Native]:  # fmt: skip
+        """Submit a task that outlives who asks for it, and has announced it."""
+        await self._turns.after(said)
         return self._submitted(launch, calls.submit(head, deps, inside, launch))
 
     async def call(
         self, actor: Any, head: bytes, deps: Sequence[Native], inside: Sequence[Native],
-        launch: Launch,
+        launch: Launch, said: Said,
     ) -> list[Native]:  # fmt: skip
         """The same of an actor's method."""
+        await self._turns.after(said)
         return self._submitted(launch, calls.call(actor, head, deps, inside, launch))
 
     def _submitted(self, launch: Launch, made: list[Native]) -> list[Native]:

@@ -30,6 +30,7 @@ from workbench.engines.cluster.keeper import batch_of
 from workbench.engines.cluster.store import of_object
 from workbench.engines.ray.abilities import CAN
 from workbench.engines.ray.failures import first_line, translated
+from workbench.engines.ray.order import Sender
 from workbench.engines.ray.owning import owner_of
 from workbench.errors import SessionError, WorkbenchError
 
@@ -116,6 +117,7 @@ class RayBackend:
         self._ask = supervisor.ask.options(num_returns=1)
         self._tell = supervisor.tell.options(num_returns=0)
         self._push = supervisor.push.options(num_returns=0)
+        self._sender = Sender()
         self._audience = 0
         self._supervisors: bytes | None = None  # its address as an owner, once it is known
         self._ends: dict[int, Native] = {}  # of tasks of ours that aren't over
@@ -213,9 +215,8 @@ class RayBackend:
         if launch.ahead:
             return RayStream(self._remote.submit_stream(head, deps, list(inside), launch))
         if launch.keep:
-            return list(
-                ray.get(self._supervisor.submit.remote(head, list(deps), list(inside), launch))
-            )
+            wanted = head, list(deps), list(inside), launch, self._sender.last()
+            return list(ray.get(self._supervisor.submit.remote(*wanted)))
         return self._noted(launch, self._remote.submit(head, deps, list(inside), launch))
 
     def _noted(self, launch: Launch, made: list[Native]) -> list[Native]:
@@ -265,7 +266,7 @@ class RayBackend:
         launch: Launch,
     ) -> list[Native] | RayStream:  # fmt: skip
         if launch.keep and not launch.ahead:
-            given = actor, head, list(deps), list(inside), launch
+            given = actor, head, list(deps), list(inside), launch, self._sender.last()
             return list(ray.get(self._supervisor.call.remote(*given)))
         made = self._remote.call(actor, head, deps, inside, launch)
         return RayStream(made) if launch.ahead else self._noted(launch, made)
@@ -288,7 +289,8 @@ class RayBackend:
 
     def ask(self, question: str, *args: Any, timeout: float | None = None) -> Any:
         try:
-            return self._answer(lambda: self._ask.remote(question, args), timeout)
+            said = self._sender.last()
+            return self._answer(lambda: self._ask.remote(question, args, said), timeout)
         except ray.exceptions.RayTaskError as error:
             raise error.as_instanceof_cause() from None
 
@@ -315,11 +317,11 @@ class RayBackend:
         return self._over
 
     def tell(self, question: str, *args: Any) -> None:
-        self._tell.remote(question, args)
+        self._tell.remote(question, args, self._sender.next())
 
     def push(self, batch: bytes) -> None:
         """Send what tasks show."""
-        self._push.remote(batch)
+        self._push.remote(batch, self._sender.next())
 
     def listen(self, audience: int, sink: Sink) -> None:
         self._audience = audience
