@@ -362,7 +362,11 @@ class TaskManager:
         tasks = list(line.tasks.values())
         for task in tasks:
             line.leave(task)
-        self._again(line.worker, tasks, *line.crash)
+        running = line.crash[2]
+        if running and all(task.submit.task != running for task in tasks):
+            self._give_back(tasks)  # it began another one last, whose result is known
+        else:
+            self._again(line.worker, tasks, *line.crash)
 
     def _again(
         self, worker: Worker, tasks: list[Task], crash: str, words: str, running: int
