@@ -97,8 +97,8 @@ class LeaseMachine:
             self.a_driver_reads_its_lease, self.a_driver_reads_its_lease, self.a_result_is_dropped,
             self.a_worker_reads, self.a_worker_reads, self.a_worker_reads_its_leases,
             self.a_task_begins, self.a_task_begins, self.a_task_ends, self.a_task_ends,
-            self.a_task_waits, self.a_lease_is_used, self.a_lease_is_used, self.a_worker_dies, self.a_driver_is_killed, self.all_is_read,
-            self.come_to_an_end,
+            self.a_task_waits, self.a_lease_is_used, self.a_lease_is_used, self.a_worker_dies,
+            self.a_driver_is_killed, self.all_is_read, self.come_to_an_end,
         ]  # fmt: skip
         for _ in range(steps):
             pick(self.chance, ways)()
