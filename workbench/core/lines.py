@@ -234,6 +234,11 @@ class LineManager:
                 return line
         return None
 
+    def callers(self, worker: int) -> list[int]:
+        """Whose calls may run in this client that aren't known yet."""
+        lines = self._lines.values()
+        return [line.caller for line in lines if line.is_open and line.worker.client == worker]
+
     # -- their end --------------------------------------------------------------------------------
 
     def lost(self, worker: Worker, crash: str, words: str, running: int) -> None:

@@ -91,6 +91,7 @@ class Session:
         state.budget.make_room = self.spilling.make_room
         state.budget.measures = headroom > 0
         state.budget.let_go = self.jobs.make_room
+        state.budget.callers = self.lines.callers
         state.job_records = self.jobs.last_records
         self._handlers: dict[type, Callable[[ClientState, Any], None]] = {
             ev.Bye: self._bye,
@@ -140,8 +141,7 @@ class Session:
             ev.Explained: self.referrers.explained,
             ev.Subscribe: self.subscriptions.subscribe,
         }
-        for kind in SPOKEN:
-            self._handlers[kind] = self.leases.behind(self._handlers[kind])
+        self._handlers |= {kind: self.leases.behind(self._handlers[kind]) for kind in SPOKEN}
 
     def handle(self, batch: Sequence[tuple[int, ev.Event]], now: float) -> list[do.Anything]:
         """Take in what happened, decide once at the end, return what to do, in order.
