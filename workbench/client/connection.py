@@ -93,6 +93,7 @@ class Connection:
         self._progress = threading.Condition()
         self._followers = 0
         self._sent_at = 0.0
+        self._deferred_at = 0.0  # the first of what is queued, if that can wait
         self._urgent = False  # there is more to send than what can wait for a tick
         self.spoken = 0  # messages after which what others do may be different, see `_SPOKEN`
         self.said = 0  # all but those in `_UNSAID`
@@ -142,6 +143,8 @@ class Connection:
 
     def defer(self, message: Any) -> None:
         """Queue a message that can wait, also while this process waits for an answer."""
+        if not self._outbox:
+            self._deferred_at = time.perf_counter()
         self.put(message)
         if self._asleep:
             self.wake()
@@ -255,7 +258,8 @@ class Connection:
                 if deadline is not None:
                     timeout = max(deadline - time.monotonic(), 0) * 1000
                 if self._outbox:
-                    if self._urgent or time.perf_counter() - self._sent_at > TICK:
+                    began = max(self._sent_at, self._deferred_at)
+                    if self._urgent or time.perf_counter() - began > TICK:
                         self.flush()
                     if self._outbox:
                         timeout = min(timeout or TICK * 1000, TICK * 1000)
