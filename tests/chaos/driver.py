@@ -50,6 +50,14 @@ def same(data: Any) -> Any:
 
 
 @wb.remote
+def small(number: int) -> tuple[int, Any]:
+    """A short task, which goes straight to a worker, mostly; some wait for one of their own."""
+    if number % 40 == 39:
+        return number, np.full(20_000, number)
+    return number, wb.get(same.remote(number)) if number % 40 == 19 else None
+
+
+@wb.remote
 def fills(nbytes: int) -> None:
     """A task that needs nearly all of the store."""
     wb.put(np.ones(nbytes, np.uint8))
@@ -217,6 +225,20 @@ class Driver:
                 assert data is None or (data == number).all()
                 assert count == last + 1 or count <= last, f"{count} after {last}"
                 last = count
+
+    def short(self, seed: str) -> None:
+        """Short tasks one after the other, some beside others, each of which has its end."""
+        chance = Random(int(seed))
+        for number in range(200):
+            tasks = [small.remote(number)]
+            if chance.random() < 0.05:
+                tasks += [small.remote(number) for _ in range(chance.randrange(20))]
+            if chance.random() < 0.05:
+                wb.get(same.remote(tasks[0]))
+            for task in tasks:
+                given, data = wb.get(task)
+                assert given == number, f"{given} is what {number} returned"
+                assert data is None or np.all(data == number)
 
     # -- all of it ----------------------------------------------------------------------------
 
