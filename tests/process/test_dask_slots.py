@@ -15,7 +15,8 @@ from workbench.engines.cluster.backend import TaskEnd
 from workbench.engines.cluster.heads import Head, encode
 from workbench.engines.cluster.keeper import batch_of
 from workbench.engines.cluster.parcels import Packer, failure_of
-from workbench.engines.dask.actors import ActorGone, ActorProcesses
+from workbench.engines.dask.actor_processes import ActorProcesses
+from workbench.engines.dask.actors import ActorGone
 from workbench.engines.dask.channel import ActorShape, HeadDone, RunHead, ShownBytes
 from workbench.engines.dask.packed import close_all, unpack
 from workbench.engines.dask.slots import ChildDied, SlotChild, Slots

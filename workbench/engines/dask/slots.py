@@ -8,6 +8,7 @@ died is replaced, and what it was doing is a `ChildDied`.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import socket
@@ -31,6 +32,7 @@ from workbench.engines.dask.channel import (
     StopTask,
 )
 from workbench.options import Variables
+from workbench.system.machine import MemoryGauge
 
 GRACE = 2.0
 """Seconds that a child has to end by itself."""
@@ -40,6 +42,13 @@ LAST_WORDS = 2000
 
 Heard = Callable[[Any, list[int]], None]
 """Told of what a child says while its task runs, with descriptors that are the callee's."""
+
+
+ChildSeen = tuple[int, int, list[int], bool, int, int]
+"""What is told of a child: its number, pid, tasks, whether those wait for others, its actor (0:
+none), and the bytes of memory that it has to itself."""
+
+_gauge = functools.cache(MemoryGauge)
 
 
 class ChildDied(Exception):  # noqa: N818 - it is told to people in other words
@@ -145,6 +154,10 @@ class SlotChild:
             except (TimeoutError, EOFError, OSError, ValueError):
                 return None
 
+    def seen(self, tasks: list[int], actor: int = 0) -> ChildSeen:
+        memory = _gauge().private(self.pid)
+        return self.number, self.pid, tasks, self.is_lent, actor, memory
+
     def kill(self) -> None:
         self.killed = True
         self._signal(signal.SIGKILL)
@@ -220,16 +233,18 @@ class Slots:
             made = coming.result()
             if made is None:
                 raise RuntimeError("the worker is closing")
+            with self._lock:
+                self._used.add(made)
             try:
                 made.wait_ready()
             except (EOFError, OSError):
+                with self._lock:
+                    self._used.discard(made)
                 made.close(0.0)
                 self._give_back(made.number)
                 raise RuntimeError(
                     "A process for tasks could not be started; the worker's log says why."
                 ) from None
-            with self._lock:
-                self._used.add(made)
             return made
 
     def release(self, child: SlotChild, alive: bool = True) -> None:
@@ -316,10 +331,12 @@ class Slots:
         with self._lock:
             return [*self._used, *self._idle]
 
-    def pids(self) -> list[tuple[int, int, int]]:
-        """(number, pid, task) of each child that is at work or waits for some."""
+    def processes(self) -> list[ChildSeen]:
+        """All children, also those to which no task has come yet."""
         with self._lock:
-            return sorted((c.number, c.pid, c.task) for c in (*self._used, *self._idle))
+            coming = [c.result() for c in self._coming if c.done() and c.exception() is None]
+            children = [*self._used, *self._idle, *filter(None, coming)]
+        return [child.seen([child.task] if child.task else []) for child in children]
 
     def _make(self) -> SlotChild | None:
         with self._lock:
