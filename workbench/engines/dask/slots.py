@@ -31,6 +31,8 @@ from workbench.engines.dask.channel import (
     RunHead,
     StopTask,
 )
+from workbench.engines.dask.remains import Remains
+from workbench.host.unsent import Piece
 from workbench.options import Variables
 from workbench.system.machine import MemoryGauge
 
@@ -52,11 +54,18 @@ _gauge = functools.cache(MemoryGauge)
 
 
 class ChildDied(Exception):  # noqa: N818 - it is told to people in other words
-    """A child has ended in the middle of its task: with this exit code (negative: a signal)."""
+    """A child has ended in the middle of its task: with this exit code (negative: a signal).
 
-    def __init__(self, code: int, words: str, killed: bool) -> None:
+    ``unsent`` is what it showed last, and hadn't sent; None if nobody knows.
+    """
+
+    def __init__(
+        self, code: int, words: str, killed: bool, worker: int = 0,
+        unsent: Sequence[Piece] | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(code, words, killed)
         self.code, self.words, self.killed = code, words, killed
+        self.worker, self.unsent = worker, unsent
 
 
 class SlotChild:
@@ -71,7 +80,7 @@ class SlotChild:
         self.killed = False
         """Whether a person wanted it to end."""
         self._position = 0
-        self._capture = -1
+        self._remains: Remains | None = None
         self._asking, self._asked = threading.Lock(), 0
         ours, theirs = zip(*(socket.socketpair() for _ in range(2)), strict=True)
         numbers = [str(each.fileno()) for each in theirs]
@@ -94,7 +103,7 @@ class SlotChild:
         """Until it can take tasks. EOFError if it never will."""
         message, fds = self._work.receive()
         assert type(message) is ChildReady
-        (self._capture,) = fds
+        self._remains = Remains(fds)
 
     def run(self, message: RunHead, fds: Sequence[int], heard: Heard) -> tuple[HeadDone, list[int]]:
         """Run a task to its end; ChildDied if it kills its process."""
@@ -167,29 +176,29 @@ class SlotChild:
             os.killpg(self.pid, number)
 
     def _died(self) -> ChildDied:
-        words = self._words()
+        self._end(0.0)
+        words, unsent = "", None
+        if self._remains is not None:
+            data = self._remains.words(self._position)[-LAST_WORDS:]
+            words = data.decode(errors="backslashreplace").strip()
+            unsent = self._remains.pieces(self.task)
         self.close(0.0)
-        return ChildDied(self._process.returncode, words, self.killed)
-
-    def _words(self) -> str:
-        if self._capture < 0:
-            return ""
-        size = os.fstat(self._capture).st_size
-        start = max(self._position if self._position <= size else 0, size - LAST_WORDS)
-        data = os.pread(self._capture, size - start, start).lstrip(b"\0")
-        return data.decode(errors="backslashreplace").strip()
+        return ChildDied(self._process.returncode, words, self.killed, self.number, unsent)
 
     def close(self, grace: float = GRACE) -> None:
         """End it, and what it has started. Idempotent."""
+        self._end(grace)
+        if self._remains is not None:
+            self._remains.close()
+            self._remains = None
+
+    def _end(self, grace: float) -> None:
         self._work.close()  # it hears that, and ends in order
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(grace or 0.01)
         self._control.close()
         self._signal(signal.SIGKILL)
         self._process.wait()
-        if self._capture >= 0:
-            os.close(self._capture)
-            self._capture = -1
 
 
 def _environment() -> dict[str, str]:
