@@ -97,8 +97,9 @@ class SchedulerLink:
         try:
             self.send("echo", number=self.number, token=token)
             until = time.monotonic() + seconds
-            while not came.wait(LOOK) and self._ended() is None and time.monotonic() < until:
-                pass
+            while True:
+                if came.wait(LOOK) or self._ended() is not None or time.monotonic() >= until:
+                    return
         finally:
             del self._flushed[token]
 
