@@ -120,6 +120,7 @@ class Session:
             ev.Interrupt: self.tasks.interrupt,
             ev.Refresh: self.tasks.refresh,
             ev.Attached: self.lines.attached,
+            ev.SettledCalls: self.tasks.ran,
             ev.Settled: self.lines.settled,
             ev.Unheard: self.lines.unheard,
             ev.LineClosed: self.lines.closed,

@@ -98,6 +98,7 @@ class Caller:
     def say(self) -> None:
         """All that the server isn't to hear any later. What nobody can ask for isn't said."""
         ledger, self.ledger = self.ledger, []
+        run: list[Record] = []
         for record in ledger:
             task = record.submit.task
             record.is_said = True
@@ -105,11 +106,26 @@ class Caller:
                 record.is_known = True
                 self.keeps_silent(record.wire, taken(record.answer))
                 continue
-            self.peer.post(record.submit)
-            if record.answer is not None:
-                self.settle(record)
+            if record.answer is None:
+                self.tell(run)
+                self.peer.post(record.submit)
+            else:
+                record.is_known = True
+                if run and run[-1].wire is not record.wire:
+                    self.tell(run)
+                run.append(record)
             if record.is_dropped:
+                self.tell(run)
                 self.peer.drop(task)
+        self.tell(run)
+
+    def tell(self, run: list[Record]) -> None:
+        """Of calls that are over, together."""
+        if run:
+            tasks = tuple(record.submit.task for record in run)
+            values = tuple(record.answer for record in run if record.answer is not None)
+            self.peer.post(ev.SettledCalls(run[0].wire.number, tasks, values))
+            run.clear()
 
     def keeps_silent(self, wire: Wire, nbytes: int) -> None:
         if wire not in self.wires.values():
