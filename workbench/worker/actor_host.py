@@ -146,13 +146,18 @@ class ActorHost:
             self._connection.send(done)
             return
         self._connection.put(done)
-        self.at_end_of_round(self._connection.push)
+        if not self.at_end_of_round(self._connection.push):
+            self._connection.push()
 
-    def at_end_of_round(self, flush: Callable[[], object]) -> None:
-        """Have it called once, when the loop has run what it can run now."""
+    def at_end_of_round(self, flush: Callable[[], object]) -> bool:
+        """Have it called once, when the loop has run what it can run now; not in other threads."""
+        loop = self._loops[""]
+        if not loop.is_here:
+            return False
         if not self._flushes:
-            self._loops[""].loop.call_soon(self._flush)
+            loop.loop.call_soon(self._flush)
         self._flushes[flush] = None
+        return True
 
     def _flush(self) -> None:
         flushes, self._flushes = self._flushes, {}

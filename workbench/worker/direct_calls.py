@@ -131,6 +131,8 @@ class IncomingCalls:
         answered, calls = line.answered, self._calls
         while answered and answered[0][0] <= call.known:
             calls.pop(answered.popleft()[1], None)
+        if len(call.tasks) > 1:  # who runs them reads what else comes
+            self._connection.is_crowded = True
         what = call.name, call.origin, call.method
         for number, (task, args) in enumerate(zip(call.tasks, call.args, strict=True), call.number):
             calls[task] = IncomingCall(line, number, call.origin)

@@ -239,8 +239,7 @@ class TaskExecutor:
         """Whether more results follow soon, with which those that are there are sent."""
         actor = self._runner.actor
         if actor is not None and actor.is_loop:
-            actor.at_end_of_round(self._lines.flush)
-            return True
+            return actor.at_end_of_round(self._lines.flush)
         return bool(self._queue)
 
     def _sent(self, run: do.Run) -> None:
