@@ -242,7 +242,9 @@ class Connection:
         nested, self._leading = self._leading, True
         try:
             self._gate.disarm()
-            while self._ended is None and not done():
+            while True:
+                if self._ended is not None or done():
+                    return
                 timeout = None
                 if deadline is not None:
                     timeout = max(deadline - time.monotonic(), 0) * 1000
@@ -251,10 +253,9 @@ class Connection:
                     if self._outbox:
                         timeout = min(timeout or TICK * 1000, TICK * 1000)
                 ready = self._gate.poll(timeout)
-                if ready:
-                    self._take(ready)
-                elif deadline is not None and time.monotonic() >= deadline:
+                if not ready and deadline is not None and time.monotonic() >= deadline:
                     return
+                self._take(ready)
         finally:
             self._leading = nested
             # The thread takes over when it finds that nobody has led since its last look: a

@@ -1,4 +1,5 @@
-"""A driver's lines to actors: calls that go straight to their workers, and what comes back.
+"""A driver's lines to actors, and to a worker lent to it: calls that go straight to their workers,
+and what comes back.
 
 The server hears of them late, see `core.lines`: what was called, answered and let go of within one
 frame it doesn't hear of at all. Answers are read by whichever thread reads the connection.
@@ -20,7 +21,10 @@ from workbench.system.ki_protection import ki_protection
 from workbench.wire import packets
 from workbench.wire.buffers import Parcel
 
-MOST_AHEAD = 4096
+NO_ACTOR = 0
+"""Whose line is the lease."""
+
+MOST_AHEAD = 2048
 """Calls on a line that aren't answered; what comes beyond that goes through the server."""
 
 MOST_BYTES = 4 << 20
@@ -66,10 +70,16 @@ class DirectCall:
 class DirectLine:
     """One of them. ``is_granted``: nothing of this actor's is on its way through the server."""
 
-    def __init__(self, number: int, actor: int, end: socket) -> None:
+    def __init__(
+        self, number: int, actor: int, end: socket, functions: frozenset[int] = frozenset()
+    ) -> None:
         self.number = number
         self.actor = actor
         self.end = end
+        # Of a lease, which is no actor's: what may go by it, one at a time, so that nothing waits
+        # there while other workers are idle.
+        self.functions = functions
+        self.most = 1 if functions else MOST_AHEAD
         self.is_granted = False
         self.has_ended = False  # nothing more comes
         self.calls: deque[DirectCall] = deque()  # until the server knows of their ends
@@ -103,8 +113,11 @@ class DirectCalls:
         self.unsaid: set[int] = set()  # tasks of which nothing was said, whose results have handles
         # By actor: its last call through the server, and what had been spoken before that.
         self._last: dict[int, tuple[int, int]] = {}
+        # The same for tasks. Those from `_fresh` on were submitted after `_spoken` messages.
+        self._spoken = self._fresh = self._latest = 0
         handlers |= {
             do.Offer: self._offered,
+            do.Lend: self._lent,
             do.Grant: self._granted,
             do.LineEnded: self._ended,
             ev.Relay: self._relayed,
@@ -117,10 +130,30 @@ class DirectCalls:
         line = self._by_actor.get(actor)
         if line is None or not line.is_granted:
             return None
-        if line.unanswered >= MOST_AHEAD or line.unanswered_bytes > MOST_BYTES:
+        if line.unanswered >= line.most or line.unanswered_bytes > MOST_BYTES:
             return None
         last = self._last.get(actor)  # None: its handle was gone meanwhile
         return line if last and last[1] == self._connection.spoken else None
+
+    def lease(self, function: int) -> DirectLine | None:
+        """The line by which the next task of the function may go."""
+        line = self._by_actor.get(NO_ACTOR)
+        if line is None or line.unanswered or not line.is_granted:
+            return None
+        good = function in line.functions and self._spoken == self._connection.spoken
+        return line if good else None
+
+    def task_goes_through_server(self, task: int) -> None:
+        """It is about to be sent there."""
+        with ki_protection(), self._lock:
+            spoken = self._connection.spoken
+            if self._spoken != spoken:
+                # Those that other threads are about to send may have been numbered before.
+                self._spoken, self._fresh = spoken, max(task, self._latest + 1)
+                line = self._by_actor.get(NO_ACTOR)
+                if line is not None:
+                    line.is_granted = False
+            self._latest = max(self._latest, task)
 
     def call(self, line: DirectLine, submit: ev.Submit) -> bool:
         """Send a call, or pack it with others while there are enough of them on their way that
@@ -137,7 +170,8 @@ class DirectCalls:
             number = line.sent + 1
             call = DirectCall(submit, number, size)
             self._calls[submit.task] = line, call  # first: the answer may be read at once
-            if not line.is_granted or number != line.sent + 1:  # last: what a `__del__` did
+            usable = line.is_granted and line.unanswered < line.most
+            if not usable or number != line.sent + 1:  # last: what a `__del__` did
                 del self._calls[submit.task]
                 return False
             line.sent = number
@@ -172,7 +206,7 @@ class DirectCalls:
                 first = run[0].submit
                 packet = packets.CallPacket(
                     run[0].number, line.known, [call.submit.task for call in run], first.method,
-                    [call.submit.args for call in run], first.name, first.origin,
+                    [call.submit.args for call in run], first.name, first.origin, first.function,
                 )  # fmt: skip
                 try:
                     line.end.send(packets.encode(packet))
@@ -196,7 +230,9 @@ class DirectCalls:
             self._count_out(line, call)
             call.submit = _without_line(call.submit)
             last = self._last.get(line.actor)
-            if last is not None:  # said where the call is in the queue, so that it still holds
+            if line.actor == NO_ACTOR:
+                self.task_goes_through_server(call.submit.task)
+            elif last is not None:  # said where the call is in the queue, so that it still holds
                 self._last[line.actor] = call.submit.task, last[1]
         if withdrawn:
             self._connection.hurry()
@@ -247,9 +283,22 @@ class DirectCalls:
         message: do.Offer = parcel.message
         end = packets.open_end(parcel.fds)
         if end is not None:
-            line = self._by_actor[message.actor] = DirectLine(message.line, message.actor, end)
-            self._connection.watch(end.fileno(), lambda: self._read(line))
+            self._attach(DirectLine(message.line, message.actor, end))
         self._connection.send(ev.Attached(message.line, end is not None))
+
+    def _lent(self, parcel: Parcel) -> None:
+        message: do.Lend = parcel.message
+        end = packets.open_end(parcel.fds)
+        if end is not None:
+            line = DirectLine(message.line, NO_ACTOR, end, frozenset(message.functions))
+            with self._lock:
+                line.is_granted = message.last >= self._fresh
+            self._attach(line)
+        self._connection.send(ev.Attached(message.line, end is not None))
+
+    def _attach(self, line: DirectLine) -> None:
+        self._by_actor[line.actor] = line
+        self._connection.watch(line.end.fileno(), lambda: self._read(line))
 
     def _granted(self, message: do.Grant) -> None:
         for line in self._by_actor.values():
@@ -354,5 +403,5 @@ def _without_line(submit: ev.Submit) -> ev.Submit:
 
 def _is_alike(one: ev.Submit, other: ev.Submit) -> bool:
     """Whether they can be in one packet."""
-    same = one.method == other.method and one.name == other.name
-    return same and one.origin == other.origin
+    same = one.method == other.method and one.function == other.function
+    return same and one.name == other.name and one.origin == other.origin

@@ -15,8 +15,9 @@ LARGEST_PACKET = 1 << 16
 
 
 class CallPacket(Event, tag=1):
-    """Run this method, once with each of ``args``: a run of calls. ``number``: of the first one
-    among the line's; of those up to ``known`` the server knows all that it ever has to."""
+    """Run this method, or this function, once with each of ``args``: a run of calls. ``number``: of
+    the first one among the line's; of those up to ``known`` the server knows all that it ever has
+    to."""
 
     number: int
     known: int
@@ -25,6 +26,7 @@ class CallPacket(Event, tag=1):
     args: list[bytes]
     name: str
     origin: int
+    function: int = 0
 
 
 class ResultPacket(Event, tag=2):
