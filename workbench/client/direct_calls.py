@@ -1,4 +1,5 @@
-"""A driver's lines to actors: calls that go straight to their workers, and what comes back.
+"""A driver's lines to actors, and to a worker lent to it: calls that go straight to their workers,
+and what comes back.
 
 The server hears of them late, see `core.lines`: what was called, answered and let go of within one
 frame it doesn't hear of at all. Answers are read by whichever thread reads the connection.
@@ -19,6 +20,9 @@ from workbench.core import instructions as do
 from workbench.system.ki_protection import ki_protection
 from workbench.wire import packets
 from workbench.wire.buffers import Parcel
+
+NO_ACTOR = 0
+"""Whose line is the lease."""
 
 MOST_AHEAD = 64
 """Calls on a line that aren't answered. What comes beyond that is a burst, which goes through the
@@ -49,10 +53,16 @@ class DirectCall:
 class DirectLine:
     """One of them. ``is_granted``: nothing of this actor's is on its way through the server."""
 
-    def __init__(self, number: int, actor: int, end: socket) -> None:
+    def __init__(
+        self, number: int, actor: int, end: socket, functions: frozenset[int] = frozenset()
+    ) -> None:
         self.number = number
         self.actor = actor
         self.end = end
+        # Of a lease, which is no actor's: what may go by it, one at a time, so that nothing waits
+        # there while other workers are idle.
+        self.functions = functions
+        self.most = 1 if functions else MOST_AHEAD
         self.is_granted = False
         self.has_ended = False  # nothing more comes
         self.calls: deque[DirectCall] = deque()  # until the server knows of their ends
@@ -81,8 +91,11 @@ class DirectCalls:
         ] = {}  # by task: until they are answered
         # By actor: its last call through the server, and what had been spoken before that.
         self._last: dict[int, tuple[int, int]] = {}
+        # The same for tasks. Those from `_fresh` on were submitted after `_spoken` messages.
+        self._spoken = self._fresh = self._latest = 0
         handlers |= {
             do.Offer: self._offered,
+            do.Lend: self._lent,
             do.Grant: self._granted,
             do.LineEnded: self._ended,
             ev.Relay: self._relayed,
@@ -93,10 +106,30 @@ class DirectCalls:
     def of(self, actor: int) -> DirectLine | None:
         """The line by which the next call of the actor may go."""
         line = self._by_actor.get(actor)
-        if line is None or not line.is_granted or line.unanswered >= MOST_AHEAD:
+        if line is None or not line.is_granted or line.unanswered >= line.most:
             return None
         last = self._last.get(actor)  # None: its handle was gone meanwhile
         return line if last and last[1] == self._connection.spoken else None
+
+    def lease(self, function: int) -> DirectLine | None:
+        """The line by which the next task of the function may go."""
+        line = self._by_actor.get(NO_ACTOR)
+        if line is None or line.unanswered or not line.is_granted:
+            return None
+        good = function in line.functions and self._spoken == self._connection.spoken
+        return line if good else None
+
+    def task_goes_through_server(self, task: int) -> None:
+        """It is about to be sent there."""
+        with ki_protection(), self._lock:
+            spoken = self._connection.spoken
+            if self._spoken != spoken:
+                # Those that other threads are about to send may have been numbered before.
+                self._spoken, self._fresh = spoken, max(task, self._latest + 1)
+                line = self._by_actor.get(NO_ACTOR)
+                if line is not None:
+                    line.is_granted = False
+            self._latest = max(self._latest, task)
 
     def call(self, line: DirectLine, submit: ev.Submit) -> bool:
         """Send a call; False if it has to go through the server."""
@@ -105,13 +138,17 @@ class DirectCalls:
             while calls and calls[0].answer is not None and calls[0].heard <= told:
                 line.known = calls.popleft().number
             number = line.sent + 1
-            what = submit.task, submit.method, submit.args, submit.name, submit.origin
+            what = (
+                submit.task, submit.method, submit.args, submit.name, submit.origin,
+                submit.function,
+            )  # fmt: skip
             packet = packets.encode(packets.CallPacket(number, line.known, *what))
             call = DirectCall(submit, number)
             if len(packet) > packets.LARGEST_PACKET or len(calls) > MOST_UNKNOWN:
                 return False
             self._calls[submit.task] = line, call  # first: the answer may be read at once
-            if not line.is_granted or number != line.sent + 1:  # last: what a `__del__` did
+            usable = line.is_granted and line.unanswered < line.most
+            if not usable or number != line.sent + 1:  # last: what a `__del__` did
                 del self._calls[submit.task]
                 return False
             line.unanswered += 1
@@ -162,9 +199,22 @@ class DirectCalls:
         message: do.Offer = parcel.message
         end = packets.open_end(parcel.fds)
         if end is not None:
-            line = self._by_actor[message.actor] = DirectLine(message.line, message.actor, end)
-            self._connection.watch(end.fileno(), lambda: self._read(line))
+            self._attach(DirectLine(message.line, message.actor, end))
         self._connection.send(ev.Attached(message.line, end is not None))
+
+    def _lent(self, parcel: Parcel) -> None:
+        message: do.Lend = parcel.message
+        end = packets.open_end(parcel.fds)
+        if end is not None:
+            line = DirectLine(message.line, NO_ACTOR, end, frozenset(message.functions))
+            with self._lock:
+                line.is_granted = message.last >= self._fresh
+            self._attach(line)
+        self._connection.send(ev.Attached(message.line, end is not None))
+
+    def _attach(self, line: DirectLine) -> None:
+        self._by_actor[line.actor] = line
+        self._connection.watch(line.end.fileno(), lambda: self._read(line))
 
     def _granted(self, message: do.Grant) -> None:
         for line in self._by_actor.values():

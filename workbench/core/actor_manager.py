@@ -132,6 +132,7 @@ class ActorManager:
         so none behind the one that it ran has.
         """
         actor, tasks, (crash, words, running) = line.actor, list(line.tasks.values()), line.crash
+        assert actor is not None
         for task in tasks:
             line.leave(task)
         if actor.state is ActorState.DEAD:

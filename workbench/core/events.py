@@ -13,6 +13,7 @@ import msgspec
 from workbench.core.line_events import Attached as Attached
 from workbench.core.line_events import LineClosed as LineClosed
 from workbench.core.line_events import Relay as Relay
+from workbench.core.line_events import Returned as Returned
 from workbench.core.line_events import Settled as Settled
 from workbench.core.line_events import Unheard as Unheard
 from workbench.core.message_types import ID_BITS as ID_BITS

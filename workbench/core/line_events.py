@@ -32,8 +32,14 @@ class LineClosed(Event, tag=49):
     line: Natural
 
 
+class Returned(Event, tag=52):
+    """The sender is lent no more: nothing comes by the line, and what came has ended."""
+
+    line: Natural
+
+
 class Relay(Event, tag=50):
-    """What an actor's worker would say on a line, behind what it has said to the server."""
+    """What a worker would say on a line, behind what it has said to the server."""
 
     line: Natural
     data: bytes

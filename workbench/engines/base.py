@@ -88,6 +88,10 @@ class Changes(Protocol):
     def interrupt(self) -> None:
         """From any thread: have `next` return, now or when it is called, with None."""
 
+    def hurry(self) -> None:
+        """From any thread: have `next` not wait, the one that waits now or else the one that is
+        called next. If it has to ask, it asks at once, though it has just asked."""
+
     @property
     def is_over(self) -> bool:
         """Whether there will be no more."""

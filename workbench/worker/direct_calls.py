@@ -1,4 +1,5 @@
-"""The lines by which drivers call the actor of this worker: calls that come, answers that go.
+"""The lines by which drivers call this worker, an actor's or lent: calls that come, answers that
+go.
 
 A call runs like one that came from the server. Only its result takes the short way, and only if
 its caller may have it before the server has heard what it has done (`Connection.said`).
@@ -6,12 +7,13 @@ its caller may have it before the server has heard what it has done (`Connection
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from socket import socket
 from typing import Any
 
 from workbench.client.arena_writer import Claims
@@ -29,9 +31,12 @@ SYNC = -1
 @dataclass(slots=True, eq=False)
 class IncomingLine:
     number: int
-    end: socket
+    end: socket.socket
     is_open: bool = True  # its caller is there, as far as is known
     has_ended: bool = False  # nothing more comes
+    is_lease: bool = False
+    is_closing: bool = False  # a lease: given back as soon as nothing of it runs
+    running: int = 0  # calls that came and aren't over
     answered: deque[tuple[int, int]] = field(default_factory=deque)  # (number, task), see `known`
 
 
@@ -61,13 +66,17 @@ class IncomingCalls:
         worker: int,
         add: Callable[[do.Run], None],
         takes_lines: Callable[[], bool],
+        is_actor: Callable[[], bool],
         withdraw: Callable[[Claims], None],
+        stop: Callable[[do.Stop], None],
     ) -> None:
         self._connection = connection
         self._worker = worker
         self._add = add
         self._takes_lines = takes_lines
+        self._is_actor = is_actor
         self._withdraw = withdraw
+        self._stop = stop
         self._lines: dict[int, IncomingLine] = {}
         self._calls: dict[int, IncomingCall] = {}  # by task
         self._lock = threading.RLock()  # for what becomes of results
@@ -79,6 +88,7 @@ class IncomingCalls:
             do.Attach: self._attach,
             do.Report: self._report,
             do.Detach: self._detach,
+            do.TakeBack: self._take_back,
             do.Answer: self._synced,
         }
 
@@ -89,7 +99,7 @@ class IncomingCalls:
         end = packets.open_end(parcel.fds)
         good = end is not None and self._takes_lines()
         if end is not None and good:
-            line = self._lines[number] = IncomingLine(number, end)
+            line = self._lines[number] = IncomingLine(number, end, is_lease=not self._is_actor())
             self._connection.watch(end.fileno(), partial(self._read, line))
         elif end is not None:
             end.close()
@@ -117,7 +127,25 @@ class IncomingCalls:
             calls.pop(answered.popleft()[1], None)
         calls[call.task] = IncomingCall(line, call.number, call.origin)
         what = call.name, call.origin, call.method
-        self._add(do.Run(call.task, 0, call.args, (), (), 1, *what, last=True, line=line.number))
+        with self._lock:
+            line.running += 1
+        run = call.task, call.function, call.args, (), (), 1
+        self._add(do.Run(*run, *what, last=True, line=line.number))
+
+    def _take_back(self, message: do.TakeBack) -> None:
+        line = self._lines.get(message.line)
+        if line is not None:
+            with contextlib.suppress(OSError):  # its caller is gone
+                line.end.shutdown(socket.SHUT_RD)
+            self._read(line)  # what was sent before that; now its caller can't send any more
+            self._close(line)
+
+    def _close(self, line: IncomingLine) -> None:
+        with self._lock:
+            was, line.is_closing = line.is_closing, True
+            is_over = not (was or line.running)
+        if is_over:
+            self._connection.send(ev.Returned(line.number))
 
     def _report(self, message: do.Report) -> None:
         self.read()
@@ -150,6 +178,11 @@ class IncomingCalls:
             for task, call in list(self._calls.items()):
                 if call.line is line and call.done is not None:
                     self._let_go(task, call)
+        if line.is_lease and not line.is_closing:  # its caller is gone
+            for task, call in list(self._calls.items()):
+                if call.line is line and not call.is_reported:  # nobody knows of it
+                    self._stop(do.Stop(task))
+            self._close(line)
 
     def _let_go(self, task: int, call: IncomingCall) -> None:
         """Nobody will ask for its result."""
@@ -195,6 +228,10 @@ class IncomingCalls:
                 call.line.answered.append((call.number, done.task))
             if call.line.is_open:
                 self._send(call.line, packet)
+            call.line.running -= 1
+            is_over = call.line.is_closing and not call.line.running
+        if is_over:
+            self._connection.send(ev.Returned(call.line.number))
 
     def _send(self, line: IncomingLine, packet: Any) -> None:
         data = packets.encode(packet)

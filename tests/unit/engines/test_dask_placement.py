@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+
+import pytest
 
 from workbench.engines.dask.placement import Placement
 
 
 class Worker:
-    def __init__(self, address: str, *tasks: Any) -> None:
+    nthreads = 1
+
+    def __init__(self, address: str) -> None:
         self.address = address
-        self.nthreads = 1
-        self.processing = dict.fromkeys(tasks, 0.0)
-        self.long_running: set[Any] = set()
+        self.processing: dict[Task, float] = {}
+        self.long_running: set[Task] = set()
 
 
 class Task:
@@ -22,12 +24,22 @@ class Task:
 
     def __init__(self, id: int) -> None:
         self.key = f"cell-{0:012x}{id:016x}"
+        self.processing_on: Worker | None = None
 
 
-class Loop:
-    """Calls later, when it is told to."""
+class Scheduler:
+    """Dask's, with two workers, as far as placement looks at it."""
 
     def __init__(self) -> None:
+        self.busy, self.free = self.running = [Worker("busy"), Worker("free")]
+        self.tasks: dict[str, Task] = {}
+        self.moved: list[tuple[Task, Worker, Worker]] = []
+        self.stealing = SimpleNamespace(
+            in_flight=set(), in_flight_tasks=dict.fromkeys(self.running, 0),
+            move_task_request=lambda *what: self.moved.append(what),
+        )  # fmt: skip
+        self.extensions = {"stealing": self.stealing}
+        self.loop = self
         self.due: list[Callable[[], None]] = []
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> None:
@@ -38,21 +50,75 @@ class Loop:
         for call in due:
             call()
 
+    def put(self, task: Task, worker: Worker) -> None:
+        """As Dask's own stealing does: no transition tells of it."""
+        if task.processing_on is not None:
+            del task.processing_on.processing[task]
+        task.processing_on, worker.processing[task] = worker, 0.0
+        self.tasks[task.key] = task
 
-def test_a_task_that_dask_asks_for_in_vain_is_asked_for_again() -> None:
+
+@pytest.fixture
+def scheduler() -> Scheduler:
+    return Scheduler()
+
+
+def test_a_task_that_dask_asks_for_in_vain_is_asked_for_again(scheduler: Scheduler) -> None:
     runs, waits = Task(1), Task(2)
-    busy, free = Worker("busy", runs, waits), Worker("free")
-    moved: list[tuple[Any, ...]] = []
-    stealing = SimpleNamespace(
-        in_flight={waits}, in_flight_tasks={busy: 0, free: 0},
-        move_task_request=lambda *what: moved.append(what),
-    )  # fmt: skip
-    loop = Loop()
-    scheduler = SimpleNamespace(loop=loop, running=[busy, free], extensions={"stealing": stealing})
+    for task in (runs, waits):
+        scheduler.put(task, scheduler.busy)
+    scheduler.stealing.in_flight.add(waits)
+    Placement(scheduler).changed()
+    scheduler.turn()
+    assert not scheduler.moved
+    scheduler.stealing.in_flight.clear()  # the worker has refused
+    scheduler.turn()
+    assert scheduler.moved == [(waits, scheduler.busy, scheduler.free)]
+
+
+def test_who_refuses_one_task_is_asked_for_another(scheduler: Scheduler) -> None:
+    waits, runs = Task(1), Task(2)
+    for task in (waits, runs):
+        scheduler.put(task, scheduler.busy)
+    Placement(scheduler).changed()
+    scheduler.turn()
+    scheduler.turn()
+    assert [task for task, *_ in scheduler.moved] == [runs, waits]
+
+
+def test_what_dask_moves_by_itself_is_looked_at_too(scheduler: Scheduler) -> None:
+    one, other = Task(1), Task(2)
+    scheduler.put(one, scheduler.busy)
+    scheduler.put(other, scheduler.free)
+    scheduler.put(Task(3), scheduler.free)
+    scheduler.stealing.in_flight.add(one)
+    scheduler.stealing.in_flight_tasks |= {scheduler.busy: 0, scheduler.free: 0}
+    Placement(scheduler).changed()
+    scheduler.turn()  # nobody has room
+    assert not scheduler.moved
+    scheduler.stealing.in_flight.clear()
+    scheduler.put(one, scheduler.free)
+    scheduler.turn()
+    assert [thief for *_, thief in scheduler.moved] == [scheduler.busy]
+
+
+def test_a_task_that_has_come_back_is_asked_for_again(scheduler: Scheduler) -> None:
+    runs, waits = Task(1), Task(2)
+    for task in (runs, waits):
+        scheduler.put(task, scheduler.busy)
     placement = Placement(scheduler)
     placement.changed()
-    loop.turn()
-    assert not moved
-    stealing.in_flight.clear()  # the worker has refused
-    loop.turn()
-    assert moved == [(waits, busy, free)]
+    scheduler.turn()
+    scheduler.put(waits, scheduler.free)
+    scheduler.turn()
+    scheduler.put(waits, scheduler.busy)
+    placement.changed()
+    scheduler.turn()
+    assert [task for task, *_ in scheduler.moved] == [waits, waits]
+
+
+def test_nobody_looks_while_no_task_waits(scheduler: Scheduler) -> None:
+    scheduler.put(Task(1), scheduler.busy)
+    Placement(scheduler).changed()
+    scheduler.turn()
+    assert not scheduler.due

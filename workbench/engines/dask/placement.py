@@ -55,26 +55,27 @@ class Placement:
         stealing = self._scheduler.extensions.get("stealing")
         if stealing is None:
             return
+        tasks = self._scheduler.tasks
+        for key, address in list(self._asked.items()):
+            task = tasks.get(key)
+            if task is None or task.processing_on is None or task.processing_on.address != address:
+                del self._asked[key]  # moved: no transition tells
         room = {ws: ws.nthreads - self._busy(ws, stealing) for ws in self._scheduler.running}
-        if all(free <= 0 for free in room.values()):
+        full = [ws for ws, free in room.items() if free < 0]
+        if not full or not (stealing.in_flight or any(free > 0 for free in room.values())):
             return
-        again = False
-        for victim, free in list(room.items()):
-            if free >= 0:
-                continue
+        self.changed()  # a worker may refuse, and what Dask moves by itself is told to nobody
+        for victim in full:
             latest = reversed(list(victim.processing))
             movable = (task for task in latest if self._may_move(task, victim))
-            for task in islice(movable, -free):
+            for task in islice(movable, -room[victim]):
                 thief = max(room, key=lambda ws: room[ws] / ws.nthreads)
                 if room[thief] <= 0:
                     break
-                again = True  # one that has begun isn't given up: another is asked for then
                 if task not in stealing.in_flight:  # else Dask asks for it, and may have to again
                     self._asked[task.key] = victim.address
                     stealing.move_task_request(task, victim, thief)
                     room[thief] -= 1
-        if again:
-            self.changed()
 
     def _busy(self, worker: Any, stealing: Any) -> int:
         """Tasks that have its threads, or wait for one. Those that lent theirs are long-running."""
