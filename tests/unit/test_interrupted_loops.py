@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import ctypes
 import dis
+import re
 import sys
 import textwrap
 import threading
@@ -57,7 +58,8 @@ UNREACHED = {
 
 @cache
 def loops(text: str) -> tuple[set[str], set[str]]:
-    """The functions that have such a loop where Ctrl-C comes; and in `ki_protection`."""
+    """The functions that have such a loop where Ctrl-C comes; and in `ki_protection`, or in what
+    has nothing to do then: `suppress`."""
     finder = _Finder()
     finder.visit(ast.parse(text))
     return finder.found, finder.protected
@@ -68,7 +70,7 @@ class _Finder(ast.NodeVisitor):
         self.found: set[str] = set()
         self.protected: set[str] = set()
         self._names: list[str] = []
-        self._guarded = self._held = False
+        self._guarded = self._held = self._suppresses = False
 
     def _inside(self, nodes: list[Any], guarded: bool) -> None:
         before, self._guarded = self._guarded, guarded
@@ -78,9 +80,10 @@ class _Finder(ast.NodeVisitor):
 
     def _scope(self, node: Any) -> None:
         self._names.append(getattr(node, "name", "<lambda>"))
-        before, self._held = self._held, False
+        before = self._held, self._suppresses
+        self._held = self._suppresses = False
         self._inside([*ast.iter_child_nodes(node)], False)
-        self._held = before
+        self._held, self._suppresses = before
         self._names.pop()
 
     visit_FunctionDef = visit_AsyncFunctionDef = visit_Lambda = visit_ClassDef = _scope
@@ -91,29 +94,31 @@ class _Finder(ast.NodeVisitor):
 
     def visit_With(self, node: ast.With | ast.AsyncWith) -> None:
         self._inside([item.context_expr for item in node.items], self._guarded)
-        calls = [each.context_expr for each in node.items]
-        before = self._held
-        self._held |= any(
-            ast.unparse(each) in ("ki_protection()", "self._alone()") for each in calls
-        )
-        self._inside(node.body, True)
-        self._held = before
+        calls = [ast.unparse(each.context_expr) for each in node.items]
+        before = self._held, self._suppresses
+        self._held |= any(each in ("ki_protection()", "self._alone()") for each in calls)
+        self._suppresses = all(re.match(r"(contextlib\.)?suppress\(", each) for each in calls)
+        self._inside(node.body, self._guarded or not self._suppresses)
+        self._held, self._suppresses = before
 
     visit_AsyncWith = visit_With
 
     def _loop(self, node: Any) -> None:
         asks = isinstance(node, ast.While) and not isinstance(node.test, ast.Constant)
-        if self._guarded and (asks or _ends_in_condition(node.body)):
+        if asks or _ends_in_condition(node.body):
             self._note()
         self.generic_visit(node)
 
     visit_While = visit_For = visit_AsyncFor = _loop
 
     def _note(self) -> None:
-        (self.protected if self._held else self.found).add(".".join(self._names))
+        if self._guarded and not self._held:
+            self.found.add(".".join(self._names))
+        elif self._guarded or self._suppresses:
+            self.protected.add(".".join(self._names))
 
     def _comprehension(self, node: Any) -> None:
-        if self._guarded and node.generators[-1].ifs:
+        if node.generators[-1].ifs:
             self._note()
         self.generic_visit(node)
 

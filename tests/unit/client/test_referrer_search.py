@@ -203,6 +203,32 @@ def test_what_the_collector_finds_has_no_tuples_and_not_itself() -> None:
     assert not any(each is found for each in found)
 
 
+def test_a_variable_in_a_cell_of_a_ring_is_known() -> None:
+    """Somebody has asked its frame for what it has, as who formats a traceback does."""
+
+    def fails(kept: Any) -> None:
+        (lambda: kept)()
+        raise ValueError
+
+    gc.disable()
+    try:
+        try:
+            fails(Target())
+        except ValueError as error:
+            traceback: Any = error.__traceback__
+            frame = traceback.tb_next.tb_frame
+            ring = [error, frame, frame.f_locals]
+        watch = weakref.ref(frame.f_locals["kept"])
+        ring.append(ring)
+        del frame, ring, traceback
+        places, complete, _ = search(watch())
+        assert not complete or [place.keeper for place in places] == ["cycle"]
+    finally:
+        gc.enable()
+    gc.collect()
+    assert watch() is None
+
+
 def test_a_cycle_is_told_from_what_only_c_code_has() -> None:
     target = Target()
     ring: list[Any] = [target]
