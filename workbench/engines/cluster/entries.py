@@ -221,7 +221,7 @@ class Entries:
 
 
 class ArrivalQueue:
-    """An `engines.base.Arrivals` over entries. ``wait(done, timeout, refs)`` waits for one."""
+    """An `engines.following.Arrivals` over entries. ``wait(done, timeout, refs)`` waits for one."""
 
     def __init__(
         self, entries: Entries, wait: Callable[[Callable[[], bool], float | None, Any], bool]

@@ -16,13 +16,13 @@ from collections.abc import Callable
 from typing import Any
 
 from workbench.engines.dask.channel import Channel, ChildReady
-from workbench.engines.dask.remains import Remains
+from workbench.engines.dask.remains import ChildRemains
 from workbench.system.parent_death import die_with_parent
 
 
-def captured() -> Remains:
+def captured() -> ChildRemains:
     """Where 1 and 2 lead from now on, and what isn't sent yet is kept."""
-    remains = Remains()
+    remains = ChildRemains()
     for fd, capture in enumerate(remains.captures, 1):
         capture.divert(fd)
     faulthandler.enable(2, all_threads=False)

@@ -40,7 +40,7 @@ from workbench.engines.dask.channel import (
 )
 from workbench.engines.dask.late import LateBackend
 from workbench.engines.dask.packed import PackedValue, close_all, native_of, pack, unpack
-from workbench.engines.dask.remains import Remains
+from workbench.engines.dask.remains import ChildRemains
 from workbench.engines.dask.topics import key_of
 from workbench.host.setup import set_up
 from workbench.interop.registration import register_when_imported
@@ -53,7 +53,9 @@ Values = Sequence[StoredValue]
 class ChildHost:
     """See the module. Made in the main thread."""
 
-    def __init__(self, channel: Channel, remains: Remains, number: int, orders: Channel) -> None:
+    def __init__(
+        self, channel: Channel, remains: ChildRemains, number: int, orders: Channel
+    ) -> None:
         self._channel = channel
         self._orders = orders
         self._number = number

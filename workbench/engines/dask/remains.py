@@ -11,7 +11,7 @@ from workbench.host.fd_capture import FdCapture
 from workbench.host.unsent import Piece, Unsent
 
 
-class Remains:
+class ChildRemains:
     """Of one child. ``received``: the descriptors of another process's, ours from here."""
 
     def __init__(self, received: Sequence[int] = ()) -> None:

@@ -31,7 +31,7 @@ from workbench.engines.dask.channel import (
     RunHead,
     StopTask,
 )
-from workbench.engines.dask.remains import Remains
+from workbench.engines.dask.remains import ChildRemains
 from workbench.host.unsent import Piece
 from workbench.options import Variables
 from workbench.system.machine import MemoryGauge
@@ -80,7 +80,7 @@ class SlotChild:
         self.killed = False
         """Whether a person wanted it to end."""
         self._position = 0
-        self._remains: Remains | None = None
+        self._remains: ChildRemains | None = None
         self._asking, self._asked = threading.Lock(), 0
         ours, theirs = zip(*(socket.socketpair() for _ in range(2)), strict=True)
         numbers = [str(each.fileno()) for each in theirs]
@@ -103,7 +103,7 @@ class SlotChild:
         """Until it can take tasks. EOFError if it never will."""
         message, fds = self._work.receive()
         assert type(message) is ChildReady
-        self._remains = Remains(fds)
+        self._remains = ChildRemains(fds)
 
     def run(self, message: RunHead, fds: Sequence[int], heard: Heard) -> tuple[HeadDone, list[int]]:
         """Run a task to its end; ChildDied if it kills its process."""
