@@ -224,10 +224,6 @@ class ReferenceGraph:
     def _known(self, number: int) -> int:
         """How many of the references to it are in what was found."""
         holders = {holder for holder, _ in self.holders.get(number, ())}
-        for cell in [each for each in holders if type(self.nodes[each]) is types.CellType]:
-            # A frame that has the variable in a cell: what is in it is in its dict of locals.
-            above = (holder for holder, _ in self.holders.get(cell, ()))
-            holders |= {each for each in above if type(self.nodes[each]) is types.FrameType}
         found = 0
         for holder in map(self.nodes.__getitem__, holders):
             inside = referents(holder)

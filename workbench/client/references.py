@@ -145,8 +145,9 @@ def _fields(*names: str) -> Any:
 
 def _frame(holder: types.FrameType, wanted: Wanted) -> Iterator[Reference]:
     """Of a function that has ended: nobody runs it, so `clear` may empty it."""
-    if id(given := holder.f_locals) in wanted:  # somebody has asked for it: a debugger
-        yield Reference(id(given), "{}", "f_locals")
+    # Somebody has asked for it: a debugger. No variable may have it here, see `locals_of`.
+    if id(holder.f_locals) in wanted:
+        yield Reference(id(holder.f_locals), "{}", "f_locals")
     if id(holder.f_back) in wanted:
         yield Reference(id(holder.f_back), "{}.f_back")
     for name, value in locals_of(holder).items():
