@@ -15,6 +15,7 @@ from workbench.core.line_events import LineClosed as LineClosed
 from workbench.core.line_events import Relay as Relay
 from workbench.core.line_events import Returned as Returned
 from workbench.core.line_events import Settled as Settled
+from workbench.core.line_events import SettledCalls as SettledCalls
 from workbench.core.line_events import Unheard as Unheard
 from workbench.core.message_types import ID_BITS as ID_BITS
 from workbench.core.message_types import USUAL as USUAL
@@ -443,6 +444,6 @@ Message = (
     | Grow | Trimmed | Submit | Done | Output | GaveBack | Blocked | Unblocked | Ask
     | Register | Escape | Loaded | Create | KillActor | Leave | Cancel | Yielded | Took | Refresh
     | Pin | Explained | Noted | Keep | Collect | Interrupt | Subscribe | EndSession
-    | Reshare | Attached | Settled | Unheard | LineClosed | Returned | Relay
+    | Reshare | Attached | SettledCalls | Settled | Unheard | LineClosed | Returned | Relay
 )  # fmt: skip
 """What a client may send."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.core.message_types import Event, Id, Natural, Value
+from workbench.core.message_types import Event, Id, Natural, Number, Value
 
 
 class Attached(Event, tag=47):
@@ -17,6 +17,16 @@ class Settled(Event, tag=48):
 
     task: Id
     value: Value
+
+
+class SettledCalls(Event, tag=54):
+    """Calls of the sender's own that went by a line are over, and these are their results, in the
+    order of the calls. Nothing was said of them before. ``origin``: see `Submit`."""
+
+    line: Natural
+    tasks: tuple[Id, ...]
+    values: tuple[Value, ...]
+    origin: Number = 0
 
 
 class Unheard(Event, tag=51):

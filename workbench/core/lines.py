@@ -1,8 +1,9 @@
 """Component: lines, by which a driver's calls go straight to an actor. Who gets one, and its end.
 
-A call that goes by a line is made known here late: by its caller, with `Submit.line`, in the order
-of all it says, and mostly when it is over (`Settled`). What the caller hasn't said yet, nobody else
-can have heard of; what it has, is as any other call that was sent to the worker.
+A call that goes by a line is made known here late, by its caller, in the order of all it says:
+mostly when it is over, a run of calls at a time (`SettledCalls`), else with `Submit.line`, and then
+`Settled`. What the caller hasn't said yet, nobody else can have heard of; what it has, is as any
+other call that was sent to the worker.
 
 Order. A caller uses its line only while none of its other calls of that actor is unfinished
 (`Grant`); the other way round, a worker reads its lines before it takes in what the server sends.
@@ -171,6 +172,36 @@ class LineManager:
         self._scheduler.finish(task)
         state.catalog.unneed_all(task)
         return self._objects.result(event.task, value)
+
+    def ran(self, client: ClientState, event: ev.SettledCalls) -> Line | None:
+        """A run of calls is over, and nobody has heard of them before us: they never are tasks.
+        Their line; None, and hung up on, if it can't have been so."""
+        state, catalog = self._state, self._state.catalog
+        line, values = self._lines.get(event.line), event.values
+        if line is None or line.caller != client.number or not line.is_open:
+            state.hang_up(client.number, "results of a line that isn't its own")
+            return None
+        known = self._scheduler.tasks
+        if len(event.tasks) != len(values) or len(set(event.tasks)) < len(values):
+            state.hang_up(client.number, "a run of calls that it says too little of")
+            return None
+        for task, value in zip(event.tasks, values, strict=True):
+            if not state.owns(client, task):
+                return None
+            if task in known or catalog.get(task) is not None:
+                state.hang_up(client.number, "a task submitted twice")
+                return None
+            if value.segment or value.contains or value.digest:
+                state.hang_up(client.number, "a result that its worker has to tell")
+                return None
+        sizes = [len(value.header) for value in values if not value.failed]
+        if not self._admits(line, sum(size for size in sizes if size > 1)):
+            state.hang_up(client.number, "more results than there can be")
+            return None
+        for task, value in zip(event.tasks, values, strict=True):
+            catalog.hold(entry := catalog.make(task), client.number)
+            catalog.seal(entry, value)
+        return line
 
     def unheard(self, client: ClientState, event: ev.Unheard) -> None:
         """Results that were gone before anything was said of their calls."""

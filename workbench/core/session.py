@@ -1,7 +1,6 @@
 """The session: a batch of events in, a list of instructions out. Routes events to components.
 
-It keeps nothing but when the session ends; what there is, is in its `state`. The clock comes in
-with each batch; `deadline` says when to come back without one.
+What there is, is in its `state`. Time comes with each batch; `deadline` says when to come back.
 """
 
 from __future__ import annotations
@@ -126,6 +125,7 @@ class Session:
             ev.Interrupt: self.tasks.interrupt,
             ev.Refresh: self.tasks.refresh,
             ev.Attached: self.lines.attached,
+            ev.SettledCalls: self.tasks.ran,
             ev.Settled: self.lines.settled,
             ev.Unheard: self.lines.unheard,
             ev.LineClosed: self.lines.closed,

@@ -129,6 +129,11 @@ class TaskManager:
         if task.job is not None:
             self._jobs.began(task)
 
+    def ran(self, client: ClientState, event: ev.SettledCalls) -> None:
+        line = self._lines.ran(client, event)
+        if line is not None and line.unsent:
+            self._output.ran(line, event)
+
     def done(self, client: ClientState, event: ev.Done) -> None:
         state = self._state
         worker = self._scheduler.by_client.get(client.number)

@@ -120,15 +120,15 @@ class Outbox:
     def __init__(self, translate: Translate | None = None, largest: int = LARGEST) -> None:
         self._translate = translate
         self._largest = largest
-        self._queue: deque[Any] = deque()
+        self.queue: deque[Any] = deque()  # but for the frame on its way
         self._sending = _Sending([])
-        self.put = self._queue.append
+        self.put = self.queue.append
 
     def __bool__(self) -> bool:
-        return bool(self._queue or self._sending.messages)
+        return bool(self.queue or self._sending.messages)
 
-    def send(self, sendmsg: SendMsg) -> bool:
-        """Send as much as goes; True when all is out.
+    def send(self, sendmsg: SendMsg, most: int | None = None) -> bool:
+        """Send as much as goes, of what is queued ``most`` messages; True when all that is out.
 
         ``sendmsg`` is a non-blocking socket's own method (it must be a C function). What it
         raises passes through, but for BlockingIOError. So does the error of a message that can't
@@ -137,11 +137,14 @@ class Outbox:
         while True:
             now = self._sending
             if not now.messages:
-                count = min(len(self._queue), FRAME_MESSAGES)
+                count = min(len(self.queue), FRAME_MESSAGES)
+                if most is not None:
+                    count = min(count, most)
+                    most -= count
                 if not count:
                     return True
                 # One C call: a message is in the queue or in the frame, never in neither.
-                now.messages.extend(map(_popleft, repeat(self._queue, count)))
+                now.messages.extend(map(_popleft, repeat(self.queue, count)))
             data = now.data
             if data is None:
                 try:
@@ -173,7 +176,7 @@ class Outbox:
     def substitute(self, fd: int, other: int) -> None:
         """Have ``other`` sent in place of a descriptor that is about to be closed."""
         self._sending.fds = [other if each == fd else each for each in self._sending.fds]
-        for messages in (self._sending.messages, self._sending.rest, self._queue):
+        for messages in (self._sending.messages, self._sending.rest, self.queue):
             for i, message in enumerate(messages):
                 if type(message) is Parcel and fd in message.fds:
                     fds = tuple(other if each == fd else each for each in message.fds)
