@@ -444,6 +444,6 @@ Message = (
     | Grow | Trimmed | Submit | Done | Output | GaveBack | Blocked | Unblocked | Ask
     | Register | Escape | Loaded | Create | KillActor | Leave | Cancel | Yielded | Took | Refresh
     | Pin | Explained | Noted | Keep | Collect | Interrupt | Subscribe | EndSession
-    | Reshare | Attached | SettledCalls | Settled | Unheard | LineClosed | Relay
+    | Reshare | Attached | SettledCalls | Settled | Unheard | LineClosed | Returned | Relay
 )  # fmt: skip
 """What a client may send."""

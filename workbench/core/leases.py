@@ -66,7 +66,15 @@ class LeaseManager:
 
     @property
     def has_work(self) -> bool:
-        return bool(self._candidates or (self._lines.leases and self._scheduler.queue.size))
+        return bool(self._candidates or (self._lines.leases and self._waiting))
+
+    @property
+    def _waiting(self) -> Task | None:
+        """One of the tasks for which there is no worker."""
+        if self._scheduler.queue.size:
+            return self._scheduler.queue.first
+        ahead = next(iter(self._scheduler.ahead.values()), None)
+        return None if ahead is None else ahead.running
 
     def finished(self, task: Task, worker: Worker) -> None:
         """The last task that its driver has submitted here is over."""
@@ -88,18 +96,16 @@ class LeaseManager:
     def settle(self) -> None:
         """Lend whom nobody wants, and take back whom somebody waits for."""
         candidates, self._candidates = self._candidates, {}
-        queue, leases = self._scheduler.queue, self._lines.leases
+        waiting, leases = self._waiting, self._lines.leases
         for driver, worker in candidates.items():
             line = leases.get(driver)
             if line is not None:  # it has no use for that any more
                 self._take_back(line)
-            elif not queue.size and worker.client in self._scheduler.idle:
+            elif waiting is None and worker.client in self._scheduler.idle:
                 self._lend(driver, worker)
-        if queue.size:
-            owner = queue.first.owner
-            open_ones = [line for line in leases.values() if not line.is_closing]
-            for line in open_ones[: queue.size]:
-                self._wanted(line, owner)
+        if waiting is not None:
+            for line in leases.values():
+                self._wanted(line, waiting.owner)
 
     def _lend(self, driver: int, worker: Worker) -> None:
         state, borrower = self._state, self._borrowers[driver]
@@ -115,6 +121,8 @@ class LeaseManager:
 
     def _wanted(self, line: Line, owner: int) -> None:
         """Somebody waits for a worker. If that comes again soon, it was of little use."""
+        if line.is_closing:
+            return
         borrower = self._borrowers[line.caller]
         if self._state.now - borrower.since > LASTED:
             borrower.needed = STREAK

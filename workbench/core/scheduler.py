@@ -29,7 +29,7 @@ from workbench.core.tasks import (
     Task,
     Wait,
     Worker,
-)
+)  # fmt: skip
 from workbench.core.waits import Waits
 
 BATCH_TASKS = 128
@@ -49,7 +49,7 @@ class Scheduler:
         self.pool: dict[int, Worker] = {}  # by client, without those of actors
         self.idle: dict[int, Worker] = {}  # by client, who has been idle for longest first
         self._accepting: dict[int, Worker] = {}  # not found full since they last had less to do
-        self._ahead: dict[int, Worker] = {}  # sent more than they can run now
+        self.ahead: dict[int, Worker] = {}  # sent more than they can run now
         self.working = 0  # the pool's workers that have, or will have, a slot: not blocked
         self.pooled = 0  # all workers but those of actors
         self.actors: dict[int, Actor] = {}
@@ -167,7 +167,7 @@ class Scheduler:
             self.durations.ran(task.submit.function, seconds)
 
     def give_back(self, tasks: list[Task]) -> None:
-        """Sent, but not done: first in the queue again, in the order they had."""
+        """Sent, but not done: first in the queue again."""
         for task in tasks:
             if task.worker is not None:
                 self._unsend(task.worker, task)
@@ -240,7 +240,7 @@ class Scheduler:
 
     def disconnected(self, client: int) -> Worker | None:
         """Its connection is gone; the process will follow."""
-        for workers in (self.pool, self.idle, self._accepting, self._ahead):
+        for workers in (self.pool, self.idle, self._accepting, self.ahead):
             workers.pop(client, None)
         return self.by_client.pop(client, None)
 
@@ -325,9 +325,9 @@ class Scheduler:
         elif client not in self.idle:
             self.idle[client] = worker
         if sent > 1 and not lent:
-            self._ahead[client] = worker
+            self.ahead[client] = worker
         else:
-            self._ahead.pop(client, None)
+            self.ahead.pop(client, None)
         if free and not worker.waits and not lent:
             self._accepting[client] = worker
         else:
@@ -418,9 +418,9 @@ class Scheduler:
 
     def recall(self) -> Iterator[tuple[Worker, int]]:
         """Whom to ask for how many tasks back, because somebody has nothing to do."""
-        if self.queue.size or not self.idle or not self._ahead or self.used + ONE > self.cpus:
+        if self.queue.size or not self.idle or not self.ahead or self.used + ONE > self.cpus:
             return
-        victim = max(self._ahead.values(), key=lambda w: len(w.sent))
+        victim = max(self.ahead.values(), key=lambda w: len(w.sent))
         if not victim.recalled:
             victim.recalled = True
             yield victim, len(victim.sent) // 2

@@ -233,7 +233,7 @@ def _check_workers(scheduler: Scheduler) -> None:
     assert scheduler.pooled == len(pooled)
     assert scheduler.working == sum(1 for worker in pooled if not worker.blocked)
     assert scheduler.idle == {c: w for c, w in scheduler.pool.items() if w.idle and w.lease is None}
-    assert scheduler._ahead == {
+    assert scheduler.ahead == {
         c: w for c, w in scheduler.pool.items() if len(w.sent) > 1 and not w.lease
     }
     assert scheduler._accepting.keys() <= {c for c, w in scheduler.pool.items() if not w.blocked}
