@@ -35,13 +35,14 @@ MOST_UNHEARD = 1 << 16
 class DirectCall:
     """A call that went by a line. Queued for the server: `SendQueue` says what that is told."""
 
-    __slots__ = ("answer", "heard", "is_said", "number", "submit", "unheard")
+    __slots__ = ("answer", "has_shown", "heard", "is_said", "number", "submit", "unheard")
 
     def __init__(self, submit: ev.Submit, number: int) -> None:
         self.submit = submit
         self.number = number  # among those of its line
         self.answer: ev.Value | None = None
         self.heard = 0  # see `Connection.heard`
+        self.has_shown = False  # something, which the server shows once it knows of the call
         self.unheard = 0  # bytes of its result, counted in `DirectLine.unheard`
         self.is_said = False  # that it was submitted: its answer has to be said as well
 
@@ -70,8 +71,10 @@ class DirectCalls:
         connection: Connection,
         objects: KnownObjects,
         handlers: dict[type, Callable[[Any], object]],
+        is_worker: bool,
     ) -> None:
         self._connection = connection
+        self._is_worker = is_worker
         self._objects = objects
         self._handlers = handlers
         self._lock = threading.RLock()  # a `__del__` that runs inside may call, too
@@ -98,6 +101,11 @@ class DirectCalls:
         last = self._last.get(actor)  # None: its handle was gone meanwhile
         return line if last and last[1] == self._connection.spoken else None
 
+    @property
+    def awaits(self) -> bool:
+        """Whether any call isn't answered."""
+        return bool(self._calls)
+
     def call(self, line: DirectLine, submit: ev.Submit) -> bool:
         """Send a call; False if it has to go through the server."""
         with ki_protection(), self._lock:
@@ -106,7 +114,8 @@ class DirectCalls:
                 line.known = calls.popleft().number
             number = line.sent + 1
             what = submit.task, submit.method, submit.args, submit.name, submit.origin
-            packet = packets.encode(packets.CallPacket(number, line.known, *what))
+            root = submit.root or submit.parent
+            packet = packets.encode(packets.CallPacket(number, line.known, *what, root))
             call = DirectCall(submit, number)
             if len(packet) > packets.LARGEST_PACKET or len(calls) > MOST_UNKNOWN:
                 return False
@@ -203,8 +212,12 @@ class DirectCalls:
         elif type(message) is packets.ToldPacket:
             self._connection.hurry()  # the server will ask for it when it knows of the call
         elif type(message) is packets.ShownPacket:
-            show = self._handlers.get(ev.Output)
-            if show is not None:
+            known, show = self._calls.get(message.task), self._handlers.get(ev.Output)
+            if self._is_worker:
+                self._connection.said += 1  # before our caller goes on, the server knows of it
+                if known is not None:
+                    known[1].has_shown = True
+            elif show is not None:
                 show(ev.Output(*(getattr(message, f) for f in ev.Output.__struct_fields__)))
 
     def _answered(self, line: DirectLine, call: DirectCall, value: ev.Value) -> None:

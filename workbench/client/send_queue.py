@@ -126,7 +126,7 @@ def _unheard_of(queued: list[Any]) -> set[int]:
         if type(message) is HandleWatch:
             gone.add(message.id)
         elif type(message) is DirectCall:
-            if message.answer is not None and not message.is_said:
+            if message.answer is not None and not (message.is_said or message.has_shown):
                 answered.add(message.submit.task)
         elif type(message) not in (Watch, ev.Settled):
             return set()  # it may be about one of them

@@ -161,7 +161,9 @@ class Submit(Event, tag=15):
     payload; ``deps`` are the objects to resolve for it, in order; ``contains`` the refs nested
     in the payload, left alone but kept alive. ``origin`` is the sender's own number for where
     output shall appear. ``line``: it has gone to the actor by this line, see `core.lines`.
-    ``parent``: the call of which it is part, where the server may not know which one runs.
+    ``parent``: the call of which it is part, where the server may not know which one runs; if a
+    worker called that by a line, ``root`` is the call or task in which that began: the server has
+    sent it, or a driver has, by a line.
     """
 
     task: Id
@@ -178,6 +180,7 @@ class Submit(Event, tag=15):
     spec: TaskSpec | None = None
     line: Natural = 0
     parent: Id = 0
+    root: Id = 0
 
 
 class Done(Event, tag=16):

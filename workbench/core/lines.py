@@ -77,7 +77,8 @@ class LineManager:
             and worker is not None
             and worker.client is not None
             and not worker.leaving
-            and client.role == "driver"
+            and client.role != "admin"
+            and worker.client != caller
             and sum(each.caller == caller for each in self._lines.values()) < MOST_LINES
         ):
             self._numbers += 1
@@ -193,8 +194,14 @@ class LineManager:
         line = None if worker is None else self.that_brought(worker, submit.parent)
         if line is None:
             return Task(submit, number, scheduler.running_in(number))
-        task = Task(submit, number)
-        task.parent_id, task.audience = submit.parent, line.caller
+        task = Task(submit, number, scheduler.tasks.get(submit.root))
+        task.parent, task.parent_id = None, submit.parent
+        if submit.root and task.audience == number:
+            prefix = submit.root >> ev.ID_BITS
+            clients = self._state.clients.values()
+            task.audience = next((c.number for c in clients if c.hello.prefix == prefix), number)
+        elif not submit.root:
+            task.audience = line.caller
         return task
 
     def that_brought(self, worker: Worker, task: int) -> Line | None:

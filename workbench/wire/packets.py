@@ -16,7 +16,7 @@ LARGEST_PACKET = 1 << 16
 
 class CallPacket(Event, tag=1):
     """Run this method. ``number``: of the line's calls; of those up to ``known`` the server knows
-    all that it ever has to."""
+    all that it ever has to. ``root``: 0 if a driver calls; see `core.events.Submit`."""
 
     number: int
     known: int
@@ -25,6 +25,7 @@ class CallPacket(Event, tag=1):
     args: bytes
     name: str
     origin: int
+    root: int = 0
 
 
 class ResultPacket(Event, tag=2):

@@ -42,6 +42,7 @@ class IncomingCall:
     line: IncomingLine
     number: int
     origin: int
+    is_nested: bool  # a worker has called
     done: ev.Done | None = None
     kept: Any = None  # what must live until the result is sent
     claims: Claims = field(default_factory=list)
@@ -115,9 +116,10 @@ class IncomingCalls:
         answered, calls = line.answered, self._calls
         while answered and answered[0][0] <= call.known:
             calls.pop(answered.popleft()[1], None)
-        calls[call.task] = IncomingCall(line, call.number, call.origin)
+        calls[call.task] = IncomingCall(line, call.number, call.origin, call.root > 0)
         what = call.name, call.origin, call.method
-        self._add(do.Run(call.task, 0, call.args, (), (), 1, *what, last=True, line=line.number))
+        run = call.task, 0, call.args, (), (), 1
+        self._add(do.Run(*run, *what, last=True, line=line.number, root=call.root))
 
     def _report(self, message: do.Report) -> None:
         self.read()
@@ -170,8 +172,11 @@ class IncomingCalls:
         if call is None:
             self._connection.put(output)
             return
-        what = output.task, output.kind, output.data, call.origin, self._worker
-        shown = packets.ShownPacket(*what)
+        data = output.data
+        if call.is_nested:  # the server knows where to; its caller, that it has to tell of the call
+            data = b""
+            self._connection.put(output)
+        shown = packets.ShownPacket(output.task, output.kind, data, call.origin, self._worker)
         self._connection.said += 1  # its result goes behind it
         self._connection.put(ev.Relay(call.line.number, packets.encode(shown)))
 
