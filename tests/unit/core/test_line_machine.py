@@ -202,8 +202,8 @@ class LineMachine(RuleBasedStateMachine):
 
     def call(self, caller: Caller, actor: int, waits: bool, retries: int = 0) -> int:
         """``waits``: its argument isn't there yet."""
-        if caller not in self.callers:
-            return caller.peer.id()
+        if isinstance(caller, WorkerCaller) and caller not in self.callers:
+            return caller.peer.id()  # it is gone by now
         wire = None if waits else caller.line_of(actor)
         if wire is None:
             caller.say()
