@@ -158,14 +158,15 @@ class Submitter:
         line = None
         running = self._role.task  # an actor may run several, or some that came by a line
         inside = running is not None or not self._base.worker
-        if actor and spec is None and given == 1 and inside and not (deps or contains):
-            line = self._lines.of(actor) if len(payload) <= LONGEST else None
+        small = not (deps or contains) and len(payload) <= LONGEST
+        if spec is None and given == 1 and small and inside:
+            line = self._lines.of(actor) if actor else self._lines.lease(function)
         what = (
             task, function, payload, deps, contains, returns, options.name or name,
             self._role.origin(), retries, actor, method, spec,
         )  # fmt: skip
         parent = root = 0
-        if running is not None and (running.method or line is not None):
+        if running is not None and (running.method or running.line or line is not None):
             parent, root = running.task, running.root
         try:
             submit = ev.Submit(*what, line.number if line else 0, parent, root)
@@ -175,6 +176,8 @@ class Submitter:
                 submit = ev.Submit(*what, parent=parent, root=root)
             if actor:
                 self._lines.goes_through_server(actor, task)
+            elif running is None:
+                self._lines.task_goes_through_server(task)
             self._connection.send(submit)
         except BaseException:  # Ctrl-C: nobody will have its handles, so nobody could stop it
             self._connection.post(ev.Cancel(task))

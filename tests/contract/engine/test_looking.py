@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 from collections.abc import Callable
@@ -228,3 +229,24 @@ def test_views_show_the_session(book: Book) -> None:
     ).results("text/html")
     assert "seen" in html
     assert ">None<" not in html
+
+
+def test_a_view_has_the_cell_right_before_it(book: Book, gate: Gate) -> None:
+    """Also while another view is live, which has just looked."""
+    book.ok("""
+        from workbench import context
+        from workbench.widgets.feed import Feed
+        feed = context.companion(Feed)
+        class Page:
+            def tell(self, message): pass
+        page = Page()
+        feed.catch_up()
+    """)
+    book.ok(f"%%remote --name first\n{gate.wait}")
+    seen = "(wb.widgets.Jobs(), [job.name for job in feed.snapshot().jobs])[1]"
+    assert book.value(seen) == "['first']"
+    book.ok("feed.shown(page, True)")
+    book.ok(f"%%remote --name second\n{gate.wait}")
+    assert sorted(ast.literal_eval(book.value(seen))) == ["first", "second"]
+    book.ok("feed.shown(page, False)")
+    gate.open(2)
