@@ -90,6 +90,52 @@ class Counter:
         return self.count, number, np.full(20_000, number) if number % 50 == 49 else None
 
 
+@wb.remote(max_restarts=-1)
+class AsyncCounter:
+    """The same on a loop. It begins calls in their order."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    async def next(self, number: int, data: Any = None) -> tuple[int, int, Any]:
+        self.count += 1
+        return self.count, number, np.full(20_000, number) if number % 50 == 49 else None
+
+
+@wb.remote(max_restarts=-1)
+class Between:
+    """An actor that calls others, as a driver does."""
+
+    def count(self, counter: Any, data: Any, seed: int, times: int) -> None:
+        count(counter, data, seed, times)
+
+
+@wb.remote
+def counts(counter: Any, data: Any, seed: int, times: int) -> None:
+    """A task that does."""
+    count(counter, data, seed, times)
+
+
+def count(counter: Any, data: Any, seed: int, times: int) -> None:
+    """Calls in order, by both ways, each of which has its end; and none is run twice."""
+    chance = Random(seed)
+    last: int | None = None  # a task that is tried again isn't the first to call
+    for number in range(times):
+        calls = [counter.next.remote(number)]
+        if chance.random() < 0.05:
+            calls.append(counter.next.remote(number, data))
+        if chance.random() < 0.02:
+            calls += [counter.next.remote(number) for _ in range(chance.randrange(100))]
+        if chance.random() < 0.1:
+            wb.get(same.remote(calls[0]))
+        for call in calls:
+            counted, given, large = wb.get(call)
+            assert given == number, f"{given} is what {number} returned"
+            assert large is None or (large == number).all()
+            assert last is None or counted <= last + 1, f"{counted} after {last}"
+            last = counted
+
+
 class Driver:
     """The commands are its methods. Objects are called by their names, also those without."""
 
@@ -207,24 +253,16 @@ class Driver:
             raise
 
     def count(self, name: str, seed: str) -> None:
-        """Calls in order, by both ways, each of which has its end; and none is run twice."""
+        """From here, from an actor, or from a task: an actor of either kind."""
         ref, chance = self._ref(name), Random(int(seed))
-        counter = Counter.remote()
-        last = 0
-        for number in range(200):
-            calls = [counter.next.remote(number)]
-            if chance.random() < 0.05:
-                calls.append(counter.next.remote(number, ref))
-            if chance.random() < 0.02:
-                calls += [counter.next.remote(number) for _ in range(chance.randrange(100))]
-            if chance.random() < 0.1:
-                wb.get(same.remote(calls[0]))
-            for call in calls:
-                count, given, data = wb.get(call)
-                assert given == number, f"{given} is what {number} returned"
-                assert data is None or (data == number).all()
-                assert count == last + 1 or count <= last, f"{count} after {last}"
-                last = count
+        counter: Any = chance.choice([Counter, AsyncCounter]).remote()
+        match chance.randrange(4):
+            case 0:
+                wb.get(Between.remote().count.remote(counter, ref, int(seed), 100))
+            case 1:
+                wb.get(counts.remote(counter, ref, int(seed), 100))
+            case _:
+                count(counter, ref, int(seed), 200)
 
     def short(self, seed: str) -> None:
         """Short tasks one after the other, some beside others, each of which has its end."""

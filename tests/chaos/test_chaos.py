@@ -139,7 +139,7 @@ class Chaos:
             kind = rest.split()[0]
             assert (
                 any(name in kind for name in ALWAYS)
-                or (kind in ACTORS and command[0] in ("call", "count"))
+                or (command[0] in ("call", "count") and any(name in kind for name in ACTORS))
                 or (kind == "SessionError" and "server" in self._killed)
                 or (
                     (self._is_short or command[0] == "results")

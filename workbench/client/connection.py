@@ -163,7 +163,7 @@ class Connection:
         now, heard = time.perf_counter(), self.heard
         if self._urgent or self._outbox.unsent:
             self.flush()
-        elif now - self._sent_at > TICK:
+        elif now - max(self._sent_at, self.lateness.since) > TICK:
             count = self.lateness.count(self._outbox.queue, now)
             if count and self.flush(count):
                 self.told = self.lateness.told(heard)

@@ -1,4 +1,4 @@
-"""A driver's lines to actors, and to a worker lent to it: calls that go straight to their workers,
+"""A process's lines to actors, and to a worker lent to it: calls that go straight to their workers,
 and what comes back.
 
 The server hears of them late, see `core.lines`: what was called, answered and let go of within one
@@ -52,7 +52,8 @@ class DirectCall:
     """
 
     __slots__ = (
-        "answer", "heard", "is_late", "is_said", "is_sent", "number", "size", "submit", "unheard",
+        "answer", "has_shown", "heard", "is_late", "is_said", "is_sent", "number", "size", "submit",
+        "unheard",
     )  # fmt: skip
 
     def __init__(self, submit: ev.Submit, number: int, size: int = 0) -> None:
@@ -62,6 +63,7 @@ class DirectCall:
         self.is_sent = False
         self.answer: ev.Value | None = None
         self.heard = 0  # see `Connection.heard`
+        self.has_shown = False  # something, which the server shows once it knows of the call
         self.unheard = 0  # bytes of its result, counted in `DirectLine.unheard`
         self.is_late = False  # it waited for its answer before it was said
         self.is_said = False  # that it was submitted: its answer has to be said as well
@@ -101,8 +103,10 @@ class DirectCalls:
         connection: Connection,
         objects: KnownObjects,
         handlers: dict[type, Callable[[Any], object]],
+        is_worker: bool,
     ) -> None:
         self._connection = connection
+        self._is_worker = is_worker
         self._objects = objects
         self._handlers = handlers
         self._lock = threading.RLock()  # a `__del__` that runs inside may call, too
@@ -134,6 +138,11 @@ class DirectCalls:
             return None
         last = self._last.get(actor)  # None: its handle was gone meanwhile
         return line if last and last[1] == self._connection.spoken else None
+
+    @property
+    def awaits(self) -> bool:
+        """Whether any call isn't answered."""
+        return bool(self._calls)
 
     def lease(self, function: int) -> DirectLine | None:
         """The line by which the next task of the function may go."""
@@ -207,6 +216,7 @@ class DirectCalls:
                 packet = packets.CallPacket(
                     run[0].number, line.known, [call.submit.task for call in run], first.method,
                     [call.submit.args for call in run], first.name, first.origin, first.function,
+                    first.root or first.parent,
                 )  # fmt: skip
                 try:
                     line.end.send(packets.encode(packet))
@@ -331,8 +341,12 @@ class DirectCalls:
         elif type(message) is packets.ToldPacket:
             self._connection.hurry()  # the server will ask for it when it knows of the call
         elif type(message) is packets.ShownPacket:
-            show = self._handlers.get(ev.Output)
-            if show is not None:
+            known, show = self._calls.get(message.task), self._handlers.get(ev.Output)
+            if self._is_worker:
+                self._connection.said += 1  # before our caller goes on, the server knows of it
+                if known is not None:
+                    known[1].has_shown = True
+            elif show is not None:
                 show(ev.Output(*(getattr(message, f) for f in ev.Output.__struct_fields__)))
 
     def _came(self, results: list[tuple[int, bytes, bool]]) -> None:
@@ -404,4 +418,5 @@ def _without_line(submit: ev.Submit) -> ev.Submit:
 def _is_alike(one: ev.Submit, other: ev.Submit) -> bool:
     """Whether they can be in one packet."""
     same = one.method == other.method and one.function == other.function
-    return same and one.name == other.name and one.origin == other.origin
+    same = same and one.name == other.name and one.origin == other.origin
+    return same and (one.root or one.parent) == (other.root or other.parent)

@@ -43,14 +43,14 @@ class Lateness:
         self.due: Callable[[deque[Any], int, bool], int] = lambda queued, _seen, _late: len(queued)
         self.told: Callable[[int], int] = lambda heard: heard
         self._seen = 0
-        self._since = 0.0  # when the first of what is queued came
+        self.since = 0.0  # when the first of what is queued came
 
     def began(self, now: float) -> None:
         """The queue was empty, or has just been sent."""
-        self._since, self._seen = now, 0
+        self.since, self._seen = now, 0
 
     def count(self, queued: deque[Any], now: float) -> int:
         """How many of the first messages go with a tick."""
-        count = self.due(queued, self._seen, now - self._since > LATE)
+        count = self.due(queued, self._seen, now - self.since > LATE)
         self._seen = 0 if count else len(queued)
         return count

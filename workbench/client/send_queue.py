@@ -129,9 +129,12 @@ class SendQueue:
                 else:
                     if message.unheard:
                         self._lines.unheard(message, 0)
-                    if message.answer is None:
+                    if message.answer is None or message.has_shown:
+                        answer = message.answer
                         runs.end()
                         messages.append(message.submit)
+                        if answer is not None:
+                            messages.append(ev.Settled(task, answer))
                     else:
                         runs.add(message.submit, message.answer)
             elif type(message) is Beside:
@@ -163,6 +166,7 @@ class SendQueue:
             if type(message) is DirectCall
             and message.answer is not None
             and not message.is_said
+            and not message.has_shown
             and not self._objects.is_held(message.submit.task)
         }
         # After that look: what is about one of them was queued while there was a handle.

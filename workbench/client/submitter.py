@@ -156,19 +156,24 @@ class Submitter:
         if given == STREAMING:
             stream = self._base.generators.new(refs[0], options.max_ahead)
         line = None
-        if spec is None and given == 1 and not (deps or contains) and len(payload) <= LONGEST:
-            line = self._lines.of(actor) if actor else self._lines.lease(function)
         running = self._role.task  # an actor may run several, or some that came by a line
+        inside = running is not None or not self._base.worker
+        small = not (deps or contains) and len(payload) <= LONGEST
+        if spec is None and given == 1 and small and inside:
+            line = self._lines.of(actor) if actor else self._lines.lease(function)
         what = (
             task, function, payload, deps, contains, returns, options.name or name,
             self._role.origin(), retries, actor, method, spec,
         )  # fmt: skip
-        direct = running is not None and (running.method or running.line)
-        parent = running.task if running is not None and direct else 0
+        parent = root = 0
+        if running is not None and (running.method or running.line or line is not None):
+            parent, root = running.task, running.root
         try:
-            if line is not None and self._lines.call(line, ev.Submit(*what, line.number, parent)):
-                return refs[0]
-            submit = ev.Submit(*what, parent=parent)
+            submit = ev.Submit(*what, line.number if line else 0, parent, root)
+            if line is not None:
+                if self._lines.call(line, submit):
+                    return refs[0]
+                submit = ev.Submit(*what, parent=parent, root=root)
             if actor:
                 self._lines.goes_through_server(actor, task)
             elif running is None:

@@ -162,8 +162,8 @@ class Submit(Event, tag=15):
     The task's id is its first result's id; result ``i`` is ``task + i``. ``args`` is an opaque
     payload; ``deps`` are the objects to resolve for it, in order; ``contains`` the refs nested
     in the payload, left alone but kept alive. ``origin`` is the sender's own number for where
-    output shall appear. ``line``: it has gone to the actor by this line, see `core.lines`.
-    ``parent``: the call of which it is part, where the server may not know which one runs.
+    output shall appear. ``line``: by which it has gone, see `core.lines`. ``parent``: of which it
+    is part, if the server may not know; ``root``: and of that, if a worker's line brought it.
     """
 
     task: Id
@@ -180,6 +180,7 @@ class Submit(Event, tag=15):
     spec: TaskSpec | None = None
     line: Natural = 0
     parent: Id = 0
+    root: Id = 0
 
 
 class Done(Event, tag=16):

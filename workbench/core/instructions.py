@@ -54,6 +54,7 @@ class Run(Instruction, tag=5):
     ``last``: it may not be run again, so its results are to be handed over before all else.
     Of a stream that is made again, ``made`` items were made before; its reader took ``taken``. An
     actor was made again ``made`` times. ``line``: by which it came; not from the server, then.
+    ``root``: see `Submit`.
     """
 
     task: int
@@ -70,6 +71,7 @@ class Run(Instruction, tag=5):
     made: int = 0
     taken: int = 0
     line: int = 0
+    root: int = 0
 
 
 class Recall(Instruction, tag=6):

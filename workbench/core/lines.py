@@ -1,4 +1,4 @@
-"""Component: lines, by which a driver's calls go straight to an actor. Who gets one, and its end.
+"""Component: lines, by which calls go straight to an actor. Who gets one, and its end.
 
 A call that goes by a line is made known here late, by its caller, in the order of all it says:
 mostly when it is over, a run of calls at a time (`SettledCalls`), else with `Submit.line`, and then
@@ -81,7 +81,8 @@ class LineManager:
             and worker is not None
             and worker.client is not None
             and not worker.leaving
-            and client.role == "driver"
+            and client.role != "admin"
+            and worker.client != caller
             and self.has_room(caller)
         ):
             actor.lines[caller] = self.connect(actor, worker, caller)
@@ -253,8 +254,14 @@ class LineManager:
         line = None if worker is None else self.that_brought(worker, submit.parent)
         if line is None:
             return Task(submit, number, scheduler.running_in(number))
-        task = Task(submit, number)
-        task.parent_id, task.audience = submit.parent, line.caller
+        task = Task(submit, number, scheduler.tasks.get(submit.root))
+        task.parent, task.parent_id = None, submit.parent
+        if submit.root and task.audience == number:
+            prefix = submit.root >> ev.ID_BITS
+            clients = self._state.clients.values()
+            task.audience = next((c.number for c in clients if c.hello.prefix == prefix), number)
+        elif not submit.root:
+            task.audience = line.caller
         return task
 
     def that_brought(self, worker: Worker, task: int) -> Line | None:

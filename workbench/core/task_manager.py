@@ -78,7 +78,10 @@ class TaskManager:
             task.line, task.actor = line, line.actor
             self._scheduler.add(task)
             self._output.came(task)
-            return self._lines.came(task)
+            self._lines.came(task)
+            if task.parent is not None and task.parent.stops_children:
+                self.stop(task)  # it was called before that, for all we know
+            return None
         if event.spec is None and not (event.actor or client.worker):
             self._leases.last[client.number] = event.task
         if event.actor and task.actor is None:  # a call of an actor that nobody knows
@@ -319,6 +322,7 @@ class TaskManager:
         if task.is_over:
             return
         children = self._scheduler.children(task.submit.task) if recursive else []
+        task.stops_children = recursive
         worker = task.worker
         why = why or cancelled(task)
         if worker is None and task.line is not None:

@@ -23,6 +23,10 @@ class TaskOutput:
             task = sender.lingering.get(event.task)
         if task is not None:
             self._show(task, client.worker, event.kind, event.data)
+        elif sender is not None:  # a worker's call
+            line = self._lines.that_brought(sender, event.task)
+            if line is not None:
+                line.unsent.append((event.task, event.kind, event.data))
 
     def exited(self, worker: Worker, event: WorkerExited) -> None:
         """A worker is gone. A call that came to it by a line may not be known yet."""

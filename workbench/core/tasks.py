@@ -52,7 +52,7 @@ class Task:
     __slots__ = (
         "actor", "argument_bytes", "attempts", "audience", "cpus", "final_value", "is_counted",
         "job", "line", "made", "owner", "parent", "parent_id", "pending_dependencies", "pins",
-        "seconds", "state", "submit", "taken", "urgent", "worker",
+        "seconds", "state", "stops_children", "submit", "taken", "urgent", "worker",
     )  # fmt: skip
 
     def __init__(self, submit: Submit, owner: int, parent: Task | None = None) -> None:
@@ -71,6 +71,7 @@ class Task:
         self.cpus = ONE if submit.spec is None else submit.spec.cpus
         self.state = WAITING
         self.final_value: Value | None = None  # it was told to stop; what its results are then
+        self.stops_children = False  # so are those that it has called by lines
         self.made = (
             0  # items, if it is a stream; of an actor's creation, how often it was made again
         )

@@ -17,7 +17,7 @@ LARGEST_PACKET = 1 << 16
 class CallPacket(Event, tag=1):
     """Run this method, or this function, once with each of ``args``: a run of calls. ``number``: of
     the first one among the line's; of those up to ``known`` the server knows all that it ever has
-    to."""
+    to. ``root``: 0 if a driver calls; see `core.events.Submit`."""
 
     number: int
     known: int
@@ -27,6 +27,7 @@ class CallPacket(Event, tag=1):
     name: str
     origin: int
     function: int = 0
+    root: int = 0
 
 
 class ResultPacket(Event, tag=2):

@@ -1,4 +1,4 @@
-"""The lines by which drivers call this worker, an actor's or lent: calls that come, answers that
+"""The lines by which others call this worker, an actor's or lent: calls that come, answers that
 go.
 
 A call runs like one that came from the server. Only its result takes the short way, and only if
@@ -59,6 +59,7 @@ class IncomingCall:
     line: IncomingLine
     number: int
     origin: int
+    is_nested: bool  # a worker has called
     done: ev.Done | None = None
     kept: Any = None  # what must live until the result is sent
     claims: Claims = field(default_factory=list)
@@ -147,9 +148,9 @@ class IncomingCalls:
         with self._lock:
             line.running += len(call.tasks)
         for number, (task, args) in enumerate(zip(call.tasks, call.args, strict=True), call.number):
-            calls[task] = IncomingCall(line, number, call.origin)
+            calls[task] = IncomingCall(line, number, call.origin, call.root > 0)
             run = task, call.function, args, (), (), 1
-            self._add(do.Run(*run, *what, last=True, line=line.number))
+            self._add(do.Run(*run, *what, last=True, line=line.number, root=call.root))
 
     def _take_back(self, message: do.TakeBack) -> None:
         line = self._lines.get(message.line)
@@ -223,8 +224,11 @@ class IncomingCalls:
         if call is None:
             self._connection.put(output)
             return
-        what = output.task, output.kind, output.data, call.origin, self._worker
-        shown = packets.ShownPacket(*what)
+        data = output.data
+        if call.is_nested:  # the server knows where to; its caller, that it has to tell of the call
+            data = b""
+            self._connection.put(output)
+        shown = packets.ShownPacket(output.task, output.kind, data, call.origin, self._worker)
         self._connection.said += 1  # its result goes behind it
         self._connection.put(ev.Relay(call.line.number, packets.encode(shown)))
 

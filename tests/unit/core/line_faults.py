@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.core.line_peers import Caller, Process
+from tests.unit.core.line_peers import Caller, Process, WorkerCaller
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.lines import LineManager
@@ -127,6 +127,11 @@ def a_killed_callers_calls_are_lost(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LineManager, "_detach", detaches)
 
 
+def an_end_overtakes_calls(patch: pytest.MonkeyPatch) -> None:
+    """Those that a worker made by lines, and whose results it returns."""
+    patch.setattr(WorkerCaller, "post", lambda caller, event: caller.peer.post(event))
+
+
 def a_run_has_no_holder(patch: pytest.MonkeyPatch) -> None:
     """Of what a run of calls returned, as if its caller had dropped it."""
     ran = LineManager.ran
@@ -187,4 +192,5 @@ FAULTS = [
     a_late_result_is_taken_for_a_wrong_one, what_both_ends_tell_is_counted_twice,
     what_nobody_says_isnt_counted, results_by_lines_arent_counted,
     a_caller_that_dropped_a_result_hears_no_more_of_it, a_killed_callers_calls_are_lost,
+    an_end_overtakes_calls,
 ]  # fmt: skip

@@ -256,6 +256,18 @@ class Caller:
                 wire.is_granted = last == self.last[actor]
 
 
+HEARD_BY_CALLERS = (do.Ready, do.Offer, do.Grant, do.LineEnded, ev.Relay)
+
+
+class WorkerCaller(Caller):
+    """An actor's worker that calls actors. What it says has one order."""
+
+    process: Process
+
+    def read(self) -> None:
+        self.process.read()
+
+
 @dataclass(eq=False)
 class Process:
     """An actor's worker. ``spent``: bytes of its leave for results in messages."""
@@ -278,6 +290,10 @@ class Process:
     spent: int = 0
     is_counted: bool = True  # nobody was killed who hadn't said what it got
 
+    def __post_init__(self) -> None:
+        self.caller = WorkerCaller(self.peer, self.all_wires)
+        self.caller.process = self
+
     def drain(self) -> None:
         for wire in self.wires.values():
             while wire.calls:
@@ -292,6 +308,9 @@ class Process:
                 self.queue.append((task, wire))
 
     def read(self) -> None:
+        if isinstance(self.peer.inbox[0], HEARD_BY_CALLERS):
+            Caller.read(self.caller)
+            return
         message = self.peer.inbox.popleft()
         self.drain()
         match message:
@@ -300,7 +319,7 @@ class Process:
             case do.Attach(line):
                 wire = self.wires[line] = self.all_wires[line]
                 self.answered[wire] = deque()
-                self.peer.post(ev.Attached(line))
+                self.caller.post(ev.Attached(line))
             case do.Stop(task):
                 for each in self.queue:
                     if each[0] == task:
@@ -316,7 +335,7 @@ class Process:
                     self.tell(task, self.kept.pop(task)[0])
                 else:
                     assert task in self.forgotten, "what it doesn't know"
-                    self.peer.post(ev.Done(task, (), 0.0))
+                    self.caller.post(ev.Done(task, (), 0.0))
             case do.Detach(line):
                 self.flush()
                 wire = self.wires.pop(line)
@@ -324,7 +343,7 @@ class Process:
                     if its is wire:
                         self.let_go(task, value, how)
             case do.Forget(objects):
-                self.peer.post(ev.Unview(tuple((id, 0) for id in objects)))
+                self.caller.post(ev.Unview(tuple((id, 0) for id in objects)))
 
     def let_go(self, task: int, value: ev.Value, how: str) -> None:
         """Nobody will ask for its result. What was never sent is not spent."""
@@ -333,7 +352,7 @@ class Process:
         self.spent -= taken(value) if how == "told" else 0
 
     def tell(self, task: int, value: ev.Value) -> None:
-        self.peer.post(ev.Done(task, (value,), 0.1))
+        self.caller.post(ev.Done(task, (value,), 0.1))
 
     def answer(self, task: int, wire: Wire | None, value: ev.Value, how: str) -> None:
         self.spent += taken(value)
@@ -355,7 +374,7 @@ class Process:
         if not is_open:
             return
         if how == "relay" and not value.failed:
-            self.peer.post(ev.Relay(wire.number, b"%d %b" % (task, value.header)))
+            self.caller.post(ev.Relay(wire.number, b"%d %b" % (task, value.header)))
         else:
             self.packed.append((wire, task, TOLD if how == "told" else value))
             if not self.queue:
