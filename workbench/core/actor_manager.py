@@ -183,7 +183,7 @@ class ActorManager:
                 if last < len(tasks)
                 else f", perhaps while it ran `{name}`"
             )
-            if actor.at_a_time == 1 and task in tasks[:last]:
+            if actor.at_a_time == 1 and last < len(tasks) and task in tasks[:last]:
                 when = f" before it had handed over what `{name}` returned"
             text = f"{crash}{when}; {actor.name} is made again.{words}"
             self._state.fail(task, died(actor.id, text, "unavailable"))
