@@ -51,7 +51,7 @@ class Connection:
         sock.setblocking(False)
         self._sock = sock
         self._handle = handle
-        self.before_wait: Callable[[], object] = bool  # sends what is waiting for more of its kind
+        self.before_wait: Callable[[], object] = bool  # sends calls that are packed; at ticks, too
         self.lateness = Lateness()
         self.is_crowded = False  # many answers come, and more is asked: read at ticks
         self._on_end = on_end
@@ -160,6 +160,7 @@ class Connection:
 
     def _tick(self) -> None:
         """Send what has waited long enough."""
+        self.before_wait()
         now, heard = time.perf_counter(), self.heard
         if self._urgent or self._outbox.unsent:
             self.flush()
