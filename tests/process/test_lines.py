@@ -202,6 +202,45 @@ def test_both_ways_keep_the_callers_order(session: Any, line: Any) -> None:
     assert by_line(session) > before
 
 
+def test_a_burst_is_in_order(session: Any, line: Any) -> None:
+    """Of more calls than may be on their way at a time, of two kinds."""
+    actor = line()
+    before = by_line(session)
+    refs = [actor.note.remote(n) if n % 3 else actor.note.remote(what=n) for n in range(3000)]
+    other = actor.all.remote()
+    assert wb.get(refs) == list(range(1, 3001))
+    assert wb.get(other) == list(range(3000))
+    assert by_line(session) > before + 64
+    (direct,) = session._base.lines._by_actor.values()
+    assert eventually(lambda: not (direct.unanswered or direct.unanswered_bytes or direct.packed))
+    del refs
+    session.settle()
+    assert not session._base.lines.unsaid
+
+
+def test_a_short_calls_result_doesnt_wait_for_a_long_one(line: Any, gate: Gate) -> None:
+    """It is packed for as long as more are queued."""
+    actor = line()
+    refs = [actor.note.remote(n) for n in range(40)]
+    last = actor.waits.remote(gate.stop, 5)
+    visitor = gate.next()
+    assert wb.get(refs) == list(range(1, 41))
+    visitor.let_on()
+    assert wb.get(last) == 5
+
+
+def test_a_packed_call_goes_though_nobody_waits(session: Any) -> None:
+    """The others may wait for it."""
+    actor = meeting().remote()
+    wait_for_line(session, actor)
+    line = session._base.lines.of(actor._ref.id)
+    waiting = [actor.waits.remote() for _ in range(5)]
+    assert eventually(lambda: not line.packed)
+    refs = [actor.opens.remote(), *waiting]
+    assert eventually(lambda: not line.packed)
+    assert wb.get(refs) == [True, *["opened"] * 5]
+
+
 def test_results_of_any_kind(line: Any, capsys: pytest.CaptureFixture[str]) -> None:
     actor = line()
     for _ in range(3):

@@ -51,7 +51,7 @@ class Connection:
         sock.setblocking(False)
         self._sock = sock
         self._handle = handle
-        self.before_wait: Callable[[], object] = bool  # sends what is waiting for more of its kind
+        self.before_wait: Callable[[], object] = bool  # sends calls that are packed; at ticks, too
         self.lateness = Lateness()
         self.is_crowded = False  # many answers come, and more is asked: read at ticks
         self._on_end = on_end
@@ -160,8 +160,9 @@ class Connection:
 
     def _tick(self) -> None:
         """Send what has waited long enough."""
+        self.before_wait()
         now, heard = time.perf_counter(), self.heard
-        if self._urgent or self._outbox.unsent:
+        if self._urgent or self._outbox.has_begun:
             self.flush()
         elif now - max(self._sent_at, self.lateness.since) > TICK:
             count = self.lateness.count(self._outbox.queue, now)
@@ -356,11 +357,11 @@ class Connection:
         leads = -1
         ticks = 0
         while not self._closing:
-            has_led = self._leads != leads or self._leading
-            if not (has_led or self.is_crowded or self._ended is not None):
+            crowded, self.is_crowded = self.is_crowded, False
+            calm = self._leads == leads and not crowded
+            if calm and not self._leading and self._ended is None:
                 self._gate.arm()  # nobody has led since the last tick
-            self.is_crowded = False
-            ticks = ticks + 1 if not self._outbox and self._leads == leads else 0
+            ticks = ticks + 1 if calm and not self._outbox else 0
             quiet = ticks > (PATIENCE if self._leading else 0)
             if quiet:
                 self._asleep = True  # from here on, who leaves us work wakes us ...

@@ -299,12 +299,12 @@ class DirectCalls:
     def _lent(self, parcel: Parcel) -> None:
         message: do.Lend = parcel.message
         end = packets.open_end(parcel.fds)
+        self._connection.send(ev.Attached(message.line, end is not None))  # before any task by it
         if end is not None:
             line = DirectLine(message.line, NO_ACTOR, end, frozenset(message.functions))
             with self._lock:
                 line.is_granted = message.last >= self._fresh
             self._attach(line)
-        self._connection.send(ev.Attached(message.line, end is not None))
 
     def _attach(self, line: DirectLine) -> None:
         self._by_actor[line.actor] = line

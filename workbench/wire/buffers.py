@@ -168,6 +168,11 @@ class Outbox:
                 return False
 
     @property
+    def has_begun(self) -> bool:
+        """Whether a frame is on its way."""
+        return bool(self._sending.messages)
+
+    @property
     def unsent(self) -> int:
         """Bytes of the frame on its way that the socket hasn't taken yet."""
         data = self._sending.data

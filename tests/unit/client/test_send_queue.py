@@ -23,7 +23,7 @@ class Queue:
 
     def __init__(self) -> None:
         self.rest: list[Any] = []
-        self.lines = DirectCalls(Mock(), Mock(), {})
+        self.lines = DirectCalls(Mock(), Mock(), {}, False)
         self.lines._by_actor[9] = DirectLine(1, 9, Mock())
         self.held: set[int] = set()
         objects, marshal = Mock(is_held=self.held.__contains__), Mock()
