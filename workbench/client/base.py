@@ -134,9 +134,12 @@ class ClientBase:
             do.Registered: lambda m: self.marshal.registry.tell(m.serializer, m.payload),
         }
         self.lines = DirectCalls(connection, self.objects, self.handlers)
+        connection.before_wait = self.lines.push
         self._send_queue = SendQueue(
-            self.objects, self.generators, self.marshal, self.lines, prefix
+            self.objects, self.generators, self.marshal, self.lines, prefix, connection.queued
         )
+        lateness = connection.lateness
+        lateness.due, lateness.told = self._send_queue.due, self._send_queue.told
         self._hello = ev.Hello(os.getpid(), prefix, worker, linger, label)
 
     def join(self) -> None:

@@ -6,7 +6,15 @@ import contextlib
 import select
 from collections.abc import Callable
 
+from workbench.memory.segment import owner_of
 from workbench.system.spin_poll import SpinThenPoll
+
+
+class OpenSocket:
+    """A socket's descriptor, kept open as long as this lives."""
+
+    def __init__(self, fd: int) -> None:
+        self._owner = owner_of(fd)
 
 
 class Gate:
@@ -44,6 +52,10 @@ class Gate:
     def ready(self) -> list[tuple[int, int]]:
         """What there is, for whoever watches `fileno`."""
         return [] if self._for_loop is None else self._for_loop.poll(0)
+
+    def now(self) -> list[tuple[int, int]]:
+        """What there is, while the gate is disarmed."""
+        return [] if self._is_armed else self._polled.poll(0)
 
     def reader(self, fd: int) -> Callable[[], object] | None:
         """What reads there; None for the socket itself."""

@@ -156,20 +156,23 @@ class Submitter:
         if given == STREAMING:
             stream = self._base.generators.new(refs[0], options.max_ahead)
         line = None
-        if actor and spec is None and given == 1 and not (deps or contains):
-            line = self._lines.of(actor) if len(payload) <= LONGEST else None
+        if spec is None and given == 1 and not (deps or contains) and len(payload) <= LONGEST:
+            line = self._lines.of(actor) if actor else self._lines.lease(function)
         running = self._role.task  # an actor may run several, or some that came by a line
         what = (
             task, function, payload, deps, contains, returns, options.name or name,
             self._role.origin(), retries, actor, method, spec,
         )  # fmt: skip
-        parent = 0 if running is None or not running.method else running.task
+        direct = running is not None and (running.method or running.line)
+        parent = running.task if running is not None and direct else 0
         try:
             if line is not None and self._lines.call(line, ev.Submit(*what, line.number, parent)):
                 return refs[0]
             submit = ev.Submit(*what, parent=parent)
             if actor:
                 self._lines.goes_through_server(actor, task)
+            elif running is None:
+                self._lines.task_goes_through_server(task)
             self._connection.send(submit)
         except BaseException:  # Ctrl-C: nobody will have its handles, so nobody could stop it
             self._connection.post(ev.Cancel(task))

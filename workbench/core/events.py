@@ -13,7 +13,9 @@ import msgspec
 from workbench.core.line_events import Attached as Attached
 from workbench.core.line_events import LineClosed as LineClosed
 from workbench.core.line_events import Relay as Relay
+from workbench.core.line_events import Returned as Returned
 from workbench.core.line_events import Settled as Settled
+from workbench.core.line_events import SettledCalls as SettledCalls
 from workbench.core.line_events import Unheard as Unheard
 from workbench.core.message_types import ID_BITS as ID_BITS
 from workbench.core.message_types import USUAL as USUAL
@@ -442,6 +444,6 @@ Message = (
     | Grow | Trimmed | Submit | Done | Output | GaveBack | Blocked | Unblocked | Ask
     | Register | Escape | Loaded | Create | KillActor | Leave | Cancel | Yielded | Took | Refresh
     | Pin | Explained | Noted | Keep | Collect | Interrupt | Subscribe | EndSession
-    | Reshare | Attached | Settled | Unheard | LineClosed | Relay
+    | Reshare | Attached | SettledCalls | Settled | Unheard | LineClosed | Relay
 )  # fmt: skip
 """What a client may send."""

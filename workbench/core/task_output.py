@@ -7,7 +7,7 @@ from workbench.core.job_manager import JobManager
 from workbench.core.lines import LineManager
 from workbench.core.loop_events import WorkerExited
 from workbench.core.state import ClientState, State
-from workbench.core.tasks import Task, Worker
+from workbench.core.tasks import Line, Task, Worker
 
 
 class TaskOutput:
@@ -43,6 +43,16 @@ class TaskOutput:
                 self._show(task, task.line.worker.number, kind, data)
             else:
                 task.line.unsent.append((id, kind, data))
+
+    def ran(self, line: Line, event: ev.SettledCalls) -> None:
+        """Calls by a line that weren't known, and are over."""
+        unsent, line.unsent = line.unsent, []
+        for id, kind, data in unsent:
+            if id in event.tasks:
+                output = ev.Output(id, kind, data, event.origin, line.worker.number)
+                self._state.send(line.caller, output)
+            else:
+                line.unsent.append((id, kind, data))
 
     def _show(self, task: Task, worker: int, kind: str, data: bytes) -> None:
         id, origin = task.submit.task, task.submit.origin

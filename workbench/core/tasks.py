@@ -145,6 +145,7 @@ class Worker:
     lingering: dict[int, Task] = field(default_factory=dict)  # over, but for threads they started
     calls: Counter[int] = field(default_factory=Counter)  # by function, of those with `max_calls`
     reported: set[int] = field(default_factory=set)  # calls that it was sent a Report of
+    lease: Line | None = None  # by which somebody's tasks may come to it, until it has it back
 
     def keep(self, task: Task) -> None:
         """A task is over, and threads that it started go on here."""
@@ -164,16 +165,22 @@ class Worker:
 
 @dataclass(slots=True, eq=False)
 class Line:
-    """A socket between a driver and an actor's worker, from its making until both ends are gone.
+    """A socket between a driver and a worker, from its making until both ends are gone.
+
+    The worker is an actor's, or lent: then tasks of ``functions`` go by it, see `core.leases`.
 
     ``tasks``: those that went by it, are known here and aren't over. What became of them when the
     worker died, nobody knows before the caller has told what it had heard.
     """
 
     number: int
-    actor: Actor
+    actor: Actor | None
     worker: Worker
     caller: int  # the client
+    functions: frozenset[int] = frozenset()
+    last: int = 0  # the caller's last task before it was made, see `Lend`
+    is_closing: bool = False  # a lease: the worker was told to give it back
+    is_returned: bool = False  # and has: nothing that came by it runs any more
     is_offered: bool = False  # the caller has been sent its end
     is_open: bool = False  # and has it
     has_ended: bool = False  # the worker is gone
@@ -196,6 +203,7 @@ class Line:
     def join(self, task: Task) -> None:
         """It is lost, and decided on with those that went by the line, behind these."""
         if task.line is None:
+            assert self.actor is not None
             self.actor.forget(task)
             task.line = self
         self.tasks.pop(task.submit.task, None)
@@ -205,7 +213,8 @@ class Line:
         """From now on it is a call as others."""
         del self.tasks[task.submit.task]
         task.line = None
-        self.actor.unfinished[task.owner] += 1
+        if self.actor is not None:
+            self.actor.unfinished[task.owner] += 1
 
 
 class ActorState(Enum):

@@ -84,7 +84,7 @@ class SeenHistory:
 
 
 class PolledChanges:
-    """`engines.base.Changes` of a session that has to be polled.
+    """`engines.following.Changes` of a session that has to be polled.
 
     It asks in `next`, so only while somebody waits for news, and never sooner than `PACE` after
     the last time. A look that shows no change ends the wait too. ``look`` raises SessionError if

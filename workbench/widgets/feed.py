@@ -144,7 +144,9 @@ class Feed:
         with self._looked:
             looks = self._looks + 2  # the one that is under way has begun before
             until = time.monotonic() + FIRST
-            while self._looks < looks and self._thread is not None and time.monotonic() < until:
+            while True:
+                if self._looks >= looks or self._thread is None or time.monotonic() >= until:
+                    return
                 self._changes.hurry()
                 self._hurry.set()
                 self._looked.wait(PACE)

@@ -293,6 +293,42 @@ class LineMachine(RuleBasedStateMachine):
     def a_worker_reads_its_lines(self, chance: Random) -> None:
         pick(chance, self.processes.values()).drain()
 
+    @step(lambda self: any(p.packed for p in self.processes.values()))
+    def a_worker_sends_its_results(self, chance: Random) -> None:
+        pick(chance, [p for p in self.processes.values() if p.packed]).flush()
+
+    @step(lambda self: self.granted)
+    def a_caller_sends_its_calls(self, chance: Random) -> None:
+        caller, wire = pick(chance, self.granted)
+        caller.push(wire)
+
+    @step(lambda self: self.granted)
+    def a_run_of_calls(self, chance: Random) -> None:
+        """All answered before its caller says a word of them."""
+        caller, wire = pick(chance, self.granted)
+        wire.room = 4
+        for _ in range(chance.randrange(2, 5)):
+            if caller.line_of(wire.actor) is wire:
+                self.call(caller, wire.actor, False)
+        caller.push(wire)
+        for process in [p for p in self.processes.values() if wire in p.wires.values()]:
+            process.drain()
+            while process.running or self.is_able_to_begin(process):
+                if process.running:
+                    self.ends(process, size=chance.choice([1, 40]))
+                else:
+                    self.begins(process)
+            process.flush()
+        caller.read_line(wire)
+        caller.say()
+        self.turn()
+
+    @step(lambda self: self.granted, seldom=2)
+    def a_line_is_full(self, chance: Random) -> None:
+        """For the calls to come."""
+        _, wire = pick(chance, self.granted)
+        wire.room = chance.randrange(3)
+
     @step(lambda self: self.able_to_begin)
     def a_call_begins(self, chance: Random) -> None:
         self.begins(pick(chance, self.able_to_begin))
@@ -550,6 +586,9 @@ class LineMachine(RuleBasedStateMachine):
         assert not scheduler.tasks, "a call was forgotten"
         for task, caller in self.held:
             assert task in caller.ends, "a call without an end"
+            entry = self.stage.session.state.catalog.get(task)
+            assert entry is not None, "its caller has a handle"
+            assert caller.peer.number in entry.holds, "its caller has a handle"
         for caller in self.callers:
             assert not any(wire.unanswered for wire in caller.wires.values()), "never answered"
         for process in self.processes.values():
