@@ -14,7 +14,8 @@ import pytest
 
 from tests.patience import TIMEOUT
 from workbench import errors
-from workbench.engines.cluster.backend import Message, TaskEnd
+from workbench.core.events import About
+from workbench.engines.cluster.backend import Message, StoredValue, TaskEnd
 from workbench.engines.cluster.keeper import encode
 from workbench.engines.cluster.kept_jobs import JobTask
 from workbench.errors import SessionError
@@ -267,3 +268,18 @@ def test_who_refuses_does_answer(
     monkeypatch.setattr(backend.ray, "init", init)
     with pytest.raises(SessionError, match=said):
         backend._join_at("auto", {})
+
+
+def test_small_values_travel_as_bytes_and_come_back_whole() -> None:
+    from workbench.engines.ray.slim import MOST, slim, whole
+
+    about = About("int", 5, 0, 0, 0.0, 0.0, "result of f")
+    small = StoredValue(b"P\x80", inside=(), about=about, failed=True)
+    assert isinstance(slim(small), bytes)
+    assert whole(slim(small)) == small
+    for other in (
+        StoredValue(b"", (b"buffer",)),
+        StoredValue(b"", inside=(7,), natives=(object(),)),  # a ref, which Ray has to see
+        StoredValue(bytes(MOST + 1)),
+    ):
+        assert whole(slim(other)) is other

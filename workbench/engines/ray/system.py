@@ -30,6 +30,7 @@ from workbench.engines.ray.abilities import CAN
 from workbench.engines.ray.ends import Reports, decode_end
 from workbench.engines.ray.failures import first_line, translated
 from workbench.engines.ray.owning import owner_of
+from workbench.engines.ray.slim import slim, whole
 from workbench.errors import SessionError
 
 NAMESPACE = "workbench"
@@ -146,18 +147,17 @@ class RayBackend:
             if keep:
                 stored = stored._replace(natives=tuple(self.outlive(stored.natives)))
                 return ray.get(self._supervisor.put.remote(stored))[0]
-            return ray.put(stored)
+            return ray.put(slim(stored))
         except ray.exceptions.RayError as error:
             raise translated(error) from None
 
     def get(self, natives: Sequence[Native], timeout: float | None) -> list[StoredValue]:
         try:
-            found: list[StoredValue] = ray.get(list(natives), timeout=timeout)
+            return [whole(found) for found in ray.get(list(natives), timeout=timeout)]
         except ray.exceptions.GetTimeoutError:
             raise TimeoutError from None
         except ray.exceptions.RayError as error:
             raise translated(error) from None
-        return found
 
     def wait(self, natives: Sequence[Native], enough: int, timeout: float | None) -> None:
         ray.wait(list(natives), num_returns=enough, timeout=timeout, fetch_local=False)
