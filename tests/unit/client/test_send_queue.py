@@ -168,10 +168,10 @@ def test_calls_that_could_not_be_sent_go_through_the_server_in_order() -> None:
     line.end.send.side_effect = [None, None, BlockingIOError]  # type: ignore[attr-defined]
     queued.lines._last[9] = 5, 0
     queued.lines._connection.told = queued.lines._connection.spoken = 0  # type: ignore[misc]
-    submits = [ev.Submit(n, 0, b"", actor=9, method="m", line=1, parent=n) for n in range(10, 14)]
+    submits = [ev.Submit(n, 0, b"", actor=9, method="m", line=1, parent=3) for n in range(10, 14)]
     for submit in submits:
         assert queued.lines.call(line, submit)
     calls = [c.args[0] for c in queued.lines._connection.defer.call_args_list]  # type: ignore[attr-defined]
-    by_server = [ev.Submit(n, 0, b"", actor=9, method="m", parent=n) for n in (12, 13)]
+    by_server = [ev.Submit(n, 0, b"", actor=9, method="m", parent=3) for n in (12, 13)]
     assert queued.translate(calls) == [*submits[:2], *by_server]
     assert (line.is_granted, line.unanswered, queued.lines._last[9]) == (False, 2, (13, 0))
