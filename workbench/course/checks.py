@@ -174,8 +174,8 @@ def _is_loaded() -> bool:
     """Whether this is a notebook in which ``%load_ext workbench`` has run."""
     from IPython.core.getipython import get_ipython
 
-    shell = get_ipython()
-    return shell is not None and "workbench" in shell.extension_manager.loaded
+    manager = getattr(get_ipython(), "extension_manager", None)
+    return manager is not None and "workbench" in manager.loaded
 
 
 def _variables() -> Mapping[str, Any]:
