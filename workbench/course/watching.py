@@ -18,7 +18,7 @@ INTERVAL = 0.05
 """Seconds between two looks; one takes a few milliseconds."""
 
 
-class Watch:
+class MemoryWatch:
     """What was seen while a block ran; made by `watching`.
 
     Attributes
@@ -53,15 +53,15 @@ class Watch:
 
 
 @contextmanager
-def watching() -> Iterator[Watch]:
+def watching() -> Iterator[MemoryWatch]:
     """Around a block: look every 0.05 s at the memory of this process and of all it started.
 
     Yields
     ------
-    Watch
+    MemoryWatch
         It grows while the block runs.
     """
-    found, over = Watch(), threading.Event()
+    found, over = MemoryWatch(), threading.Event()
     found.look()
 
     def again() -> None:

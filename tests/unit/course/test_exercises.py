@@ -64,7 +64,7 @@ def test_what_a_look_raises_is_a_sentence(error: Exception, says: str) -> None:
 
 @pytest.mark.parametrize(
     ("variables", "says"),
-    [({}, "There is no variable `x`: its cell"), ({"x": ...}, "`x` has no value yet: its cell")],
+    [({}, "There is no variable `x` now: run the"), ({"x": ...}, "`x` has no value yet: its cell")],
 )
 def test_what_is_missing_is_told_from_what_is_empty(variables: Any, says: str) -> None:
     """Somebody may have deleted it, as an exercise on memory suggests."""
