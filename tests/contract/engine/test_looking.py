@@ -242,11 +242,14 @@ def test_a_view_has_the_cell_right_before_it(book: Book, gate: Gate) -> None:
         page = Page()
         feed.catch_up()
     """)
-    book.ok(f"%%remote --name first\n{gate.wait}")
+    first = book.ok(f"%%remote --name first\nprint('began')\n{gate.wait}")
     seen = "(wb.widgets.Jobs(), [job.name for job in feed.snapshot().jobs])[1]"
     assert book.value(seen) == "['first']"
     book.ok("feed.shown(page, True)")
-    book.ok(f"%%remote --name second\n{gate.wait}")
+    second = book.ok(f"%%remote --name second\nprint('began')\n{gate.wait}")
     assert sorted(ast.literal_eval(book.value(seen))) == ["first", "second"]
     book.ok("feed.shown(page, False)")
+    book.until(lambda: "began" in first.text() and "began" in second.text())
     gate.open(2)
+    book.over(first)
+    book.over(second)
