@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import select
 from collections.abc import Callable
 
@@ -92,5 +93,8 @@ class Gate:
 
     def _set(self, events: int) -> None:
         for fd in list(self._readers):
-            with contextlib.suppress(FileNotFoundError):  # whoever reads has just seen the end
+            try:
                 self._epoll.modify(fd, events)
+            except OSError as error:  # whoever reads has just seen its end, and closed it
+                if error.errno not in (errno.ENOENT, errno.EBADF):
+                    raise
