@@ -36,6 +36,8 @@ _BETWEEN = re.compile(
 def call_site(task: str = "") -> str:
     """``Cell In[7], line 3``, ``train.py:12`` or ``train.py:12, from Cell In[7], line 3``.
 
+    A library's line is named only if no line of a person's own has led to it.
+
     ``task`` is the running task's name, in a worker: a remote cell is known by it.
     """
     frame = _outside(sys._getframe(1))
@@ -70,7 +72,7 @@ def name_of(value: Any) -> str:
 
 def is_own(file: str) -> bool:
     """Whether a file, by its code's name, is a person's: a cell, a script, a project's module."""
-    return _file(file).is_cell or not os.path.realpath(file).startswith(_ELSEWHERE)
+    return not _file(file).is_library
 
 
 class _File(NamedTuple):
@@ -79,19 +81,30 @@ class _File(NamedTuple):
     short: str
     is_between: bool
     is_cell: bool
+    is_library: bool
 
 
 @functools.lru_cache(1000)
 def _file(name: str) -> _File:
     is_cell = "ipykernel_" in name or name.startswith("<ipython-input-")
-    return _File(os.path.basename(name), _BETWEEN.match(name) is not None, is_cell)
+    is_frozen = name.startswith("<frozen ")  # Python's own, without a file
+    is_library = not is_cell and (is_frozen or os.path.realpath(name).startswith(_ELSEWHERE))
+    return _File(os.path.basename(name), _BETWEEN.match(name) is not None, is_cell, is_library)
 
 
 def _outside(frame: FrameType | None) -> FrameType | None:
-    """The innermost frame that is a person's own."""
+    """The innermost frame that is a person's own; if none is, a library's that called ours."""
     while frame is not None and _file(frame.f_code.co_filename).is_between:
         frame = frame.f_back
-    return frame
+    library = frame
+    for _ in range(MOST_FRAMES):
+        if frame is None:
+            break
+        file = _file(frame.f_code.co_filename)
+        if not (file.is_library or file.is_between):
+            return frame
+        frame = frame.f_back
+    return library
 
 
 def _place(frame: FrameType) -> str:

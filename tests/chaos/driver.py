@@ -50,6 +50,14 @@ def same(data: Any) -> Any:
 
 
 @wb.remote
+def small(number: int) -> tuple[int, Any]:
+    """A short task, which goes straight to a worker, mostly; some wait for one of their own."""
+    if number % 40 == 39:
+        return number, np.full(20_000, number)
+    return number, wb.get(same.remote(number)) if number % 40 == 19 else None
+
+
+@wb.remote
 def fills(nbytes: int) -> None:
     """A task that needs nearly all of the store."""
     wb.put(np.ones(nbytes, np.uint8))
@@ -80,6 +88,52 @@ class Counter:
     def next(self, number: int, data: Any = None) -> tuple[int, int, Any]:
         self.count += 1
         return self.count, number, np.full(20_000, number) if number % 50 == 49 else None
+
+
+@wb.remote(max_restarts=-1)
+class AsyncCounter:
+    """The same on a loop. It begins calls in their order."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    async def next(self, number: int, data: Any = None) -> tuple[int, int, Any]:
+        self.count += 1
+        return self.count, number, np.full(20_000, number) if number % 50 == 49 else None
+
+
+@wb.remote(max_restarts=-1)
+class Between:
+    """An actor that calls others, as a driver does."""
+
+    def count(self, counter: Any, data: Any, seed: int, times: int) -> None:
+        count(counter, data, seed, times)
+
+
+@wb.remote
+def counts(counter: Any, data: Any, seed: int, times: int) -> None:
+    """A task that does."""
+    count(counter, data, seed, times)
+
+
+def count(counter: Any, data: Any, seed: int, times: int) -> None:
+    """Calls in order, by both ways, each of which has its end; and none is run twice."""
+    chance = Random(seed)
+    last: int | None = None  # a task that is tried again isn't the first to call
+    for number in range(times):
+        calls = [counter.next.remote(number)]
+        if chance.random() < 0.05:
+            calls.append(counter.next.remote(number, data))
+        if chance.random() < 0.02:
+            calls += [counter.next.remote(number) for _ in range(chance.randrange(100))]
+        if chance.random() < 0.1:
+            wb.get(same.remote(calls[0]))
+        for call in calls:
+            counted, given, large = wb.get(call)
+            assert given == number, f"{given} is what {number} returned"
+            assert large is None or (large == number).all()
+            assert last is None or counted <= last + 1, f"{counted} after {last}"
+            last = counted
 
 
 class Driver:
@@ -199,24 +253,30 @@ class Driver:
             raise
 
     def count(self, name: str, seed: str) -> None:
-        """Calls in order, by both ways, each of which has its end; and none is run twice."""
+        """From here, from an actor, or from a task: an actor of either kind."""
         ref, chance = self._ref(name), Random(int(seed))
-        counter = Counter.remote()
-        last = 0
+        counter: Any = chance.choice([Counter, AsyncCounter]).remote()
+        match chance.randrange(4):
+            case 0:
+                wb.get(Between.remote().count.remote(counter, ref, int(seed), 100))
+            case 1:
+                wb.get(counts.remote(counter, ref, int(seed), 100))
+            case _:
+                count(counter, ref, int(seed), 200)
+
+    def short(self, seed: str) -> None:
+        """Short tasks one after the other, some beside others, each of which has its end."""
+        chance = Random(int(seed))
         for number in range(200):
-            calls = [counter.next.remote(number)]
+            tasks = [small.remote(number)]
             if chance.random() < 0.05:
-                calls.append(counter.next.remote(number, ref))
-            if chance.random() < 0.02:
-                calls += [counter.next.remote(number) for _ in range(chance.randrange(100))]
-            if chance.random() < 0.1:
-                wb.get(same.remote(calls[0]))
-            for call in calls:
-                count, given, data = wb.get(call)
+                tasks += [small.remote(number) for _ in range(chance.randrange(20))]
+            if chance.random() < 0.05:
+                wb.get(same.remote(tasks[0]))
+            for task in tasks:
+                given, data = wb.get(task)
                 assert given == number, f"{given} is what {number} returned"
-                assert data is None or (data == number).all()
-                assert count == last + 1 or count <= last, f"{count} after {last}"
-                last = count
+                assert data is None or np.all(data == number)
 
     # -- all of it ----------------------------------------------------------------------------
 

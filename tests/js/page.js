@@ -16,7 +16,7 @@ const world = makeWorld({
   now: Date.now() / 1000,
 });
 if (wanted.get("engine") === "ray") {
-  world.engine = "ray";
+  world.session = "first-steps on Ray";
   world.speed = null;
   for (const bar of world.bars) {
     const parts = bar.parts.map(([part]) => [part, null]);

@@ -2,7 +2,7 @@
 
 import { FakeModel, makeWorld } from "./world.js";
 
-const worlds = [makeWorld(), makeWorld({ listed: 400, others: 900, seed: 3 }), makeWorld({ engine: "ray" })];
+const worlds = [makeWorld(), makeWorld({ listed: 400, others: 900, seed: 3 })];
 const told = [...worlds].map((world) => structuredClone(world));
 for (const world of worlds) {
   const model = new FakeModel(world);

@@ -90,10 +90,10 @@ export function dice(seed) {
 }
 
 /**
- * @param {{listed?: number, others?: number, seed?: number, now?: number, engine?: string}} [wanted]
+ * @param {{listed?: number, others?: number, seed?: number, now?: number}} [wanted]
  * @returns {object} a world as in the contract
  */
-export function makeWorld({ listed = 40, others = 0, seed = 1, now = 1_763_754_000, engine = "local" } = {}) {
+export function makeWorld({ listed = 40, others = 0, seed = 1, now = 1_763_754_000 } = {}) {
   const roll = dice(seed);
   const segments = OWNERS.map((owner, i) => ({ id: `a${i}`, owner, granted: 0, live: 0, disk: false, end: 0 }));
   segments.push({ id: "d0", owner: "disk", granted: 0, live: 0, disk: true, end: 0 });
@@ -119,7 +119,6 @@ export function makeWorld({ listed = 40, others = 0, seed = 1, now = 1_763_754_0
     seq: 1,
     now,
     session: "first-steps",
-    engine,
     scope: "",
     here: "first-steps.ipynb",
     ended: null,

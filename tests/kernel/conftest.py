@@ -94,7 +94,11 @@ class Kernel:
     def _start(self) -> None:
         for attempt in range(3):
             self.manager = KernelManager(kernel_name="python3")
-            self.manager.start_kernel(env={**os.environ, **self._environment})
+            self.manager.start_kernel(
+                env={**os.environ, **self._environment},
+                # All of one home share a file, and say under a cell when it is locked.
+                extra_arguments=["--HistoryManager.hist_file=:memory:"],
+            )
             try:
                 return self._connect()
             except RuntimeError:  # of two that start at once, both had found the same port free

@@ -85,6 +85,34 @@ def test_without_a_session_none_is_started(kernel: Kernel) -> None:
     assert kernel.value("wb.is_initialized()") == "False"
 
 
+def test_asking_while_the_cell_runs_is_no_try(course: Kernel) -> None:
+    course.ok("%%remote\nimport threading\nthreading.Event().wait()\nsteepest = 1")
+    name = "repair"
+    try:
+        for _ in range(3):
+            assert asked(course, name)[0] == f"{name}: Wait.", asked(course, name)
+            assert not [line for line in asked(course, name) if line.startswith("hint")]
+    finally:
+        course.ok("%workbench stop")
+
+
+def test_a_restarted_kernel_is_told_which_cell_to_run(runtime_dir: str) -> None:
+    kernel = Kernel({"WORKBENCH_RUNTIME_DIR": runtime_dir})
+    try:
+        assert asked_anew(kernel)[0] == "on_the_pool: Not begun."
+        assert "run the cell with `%load_ext workbench` again" in asked_anew(kernel)[1]
+        kernel.ok("%load_ext workbench")
+        assert "There is no variable `inks` now: run the exercise's cell" in asked_anew(kernel)[1]
+    finally:
+        kernel.stop()
+
+
+def asked_anew(kernel: Kernel) -> list[str]:
+    """A check's cell as it stands in the notebooks, in a kernel in which nothing has run."""
+    (text,) = kernel.ok(f"{IMPORT}\n\ncheck.on_the_pool()").results()
+    return str(text).splitlines()
+
+
 def test_progress_outlives_the_kernel(runtime_dir: str) -> None:
     kernel = Kernel({"WORKBENCH_RUNTIME_DIR": runtime_dir, "JPY_SESSION_NAME": "/at/course.ipynb"})
     try:

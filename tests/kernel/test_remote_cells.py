@@ -134,7 +134,8 @@ def test_line_numbers_hold_below_magics(session: Kernel) -> None:
 def test_what_needs_a_person_says_so(session: Kernel, ask: str) -> None:
     cell = session.run(f"%%remote -w\n{ask}\npass")
     assert re.search(r"UnattendedError: \w+\(\) needs a person", cell.failure)
-    assert f"Cell In[{cell.number}], line {3 if 'pdb' in ask else 2}" in cell.failure
+    line = "[23]" if "pdb" in ask else "2"  # before Python 3.13 it stops at the next one
+    assert re.search(rf"Cell In\[{cell.number}\], line {line}\b", cell.failure)
 
 
 # -- await ----------------------------------------------------------------------------------------

@@ -15,7 +15,8 @@ from workbench.engines.cluster.backend import TaskEnd
 from workbench.engines.cluster.heads import Head, encode
 from workbench.engines.cluster.keeper import batch_of
 from workbench.engines.cluster.parcels import Packer, failure_of
-from workbench.engines.dask.actors import ActorGone, ActorProcesses
+from workbench.engines.dask.actor_processes import ActorProcesses
+from workbench.engines.dask.actors import ActorGone
 from workbench.engines.dask.channel import ActorShape, HeadDone, RunHead, ShownBytes
 from workbench.engines.dask.packed import close_all, unpack
 from workbench.engines.dask.slots import ChildDied, SlotChild, Slots
@@ -85,6 +86,43 @@ def test_a_task_runs_in_its_childs_main_thread_and_shows_what_it_prints(slots: S
     assert ran.end.shown > 0
     again = Ran(slots, head_of(os.getpid, 2))
     assert again.value == ran.value[0]  # the child is kept
+
+
+@pytest.mark.parametrize("how", ["exit", "kill"])
+def test_what_is_shown_right_before_a_death_is_kept(slots: Slots, how: str) -> None:
+    """Once: what was sent by then isn't told again."""
+
+    def dies(how: str = how) -> None:
+        import signal
+        import sys
+
+        queue: Any = sys.stdout
+        queue._put.__self__._lock.acquire()  # no other thread is amid sending at the end
+        print("first")
+        print("second")
+        print("last words")
+        os._exit(3) if how == "exit" else os.kill(os.getpid(), signal.SIGKILL)
+
+    sent: list[str] = []
+    with pytest.raises(ChildDied) as caught:
+        Ran(slots, head_of(dies, 1), sent.append)
+    died = caught.value
+    assert died.unsent is not None
+    assert {(task, kind) for task, kind, _ in died.unsent} <= {(1, "stdout")}
+    before = sent[-1] if sent else ""
+    told = before + b"".join(data for _, _, data in died.unsent).decode()
+    assert told == "first\nsecond\nlast words\n"
+    assert died.worker == 1
+
+
+def test_what_a_program_wrote_right_before_a_death_is_kept(slots: Slots) -> None:
+    def dies() -> None:
+        os.write(1, b"half a line")
+        os._exit(3)
+
+    with pytest.raises(ChildDied) as caught:
+        Ran(slots, head_of(dies, 1))
+    assert caught.value.unsent == [(1, "stdout", b"half a line")]
 
 
 def test_what_blocks_is_stopped_and_the_child_goes_on(slots: Slots) -> None:

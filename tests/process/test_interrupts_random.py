@@ -118,6 +118,10 @@ CALLS = """
         refs = wb.remote(lambda: (1, np.ones(50_000))).options(num_returns=2).remote()
         assert wb.get(refs)[0] == 1
 
+    def until_heard(call, before):  # apart: see `unit/test_interrupted_loops.py`
+        while heard == before:
+            call()
+
     every = [
         put_and_get, submit_and_get, wait, cancel, call, free, names, future, two,
         short_lived_actor,
@@ -130,8 +134,7 @@ CALLS = """
         try:
             before_it = heard
             signal.setitimer(signal.ITIMER_REAL, chance.uniform(1e-5, 4e-3))
-            while heard == before_it:
-                each()
+            until_heard(each, before_it)
             swallowed += 1  # CPython does so in a finalizer that is written in Python
         except KeyboardInterrupt:
             pass

@@ -202,6 +202,45 @@ def test_both_ways_keep_the_callers_order(session: Any, line: Any) -> None:
     assert by_line(session) > before
 
 
+def test_a_burst_is_in_order(session: Any, line: Any) -> None:
+    """Of more calls than may be on their way at a time, of two kinds."""
+    actor = line()
+    before = by_line(session)
+    refs = [actor.note.remote(n) if n % 3 else actor.note.remote(what=n) for n in range(3000)]
+    other = actor.all.remote()
+    assert wb.get(refs) == list(range(1, 3001))
+    assert wb.get(other) == list(range(3000))
+    assert by_line(session) > before + 64
+    (direct,) = session._base.lines._by_actor.values()
+    assert eventually(lambda: not (direct.unanswered or direct.unanswered_bytes or direct.packed))
+    del refs
+    session.settle()
+    assert not session._base.lines.unsaid
+
+
+def test_a_short_calls_result_doesnt_wait_for_a_long_one(line: Any, gate: Gate) -> None:
+    """It is packed for as long as more are queued."""
+    actor = line()
+    refs = [actor.note.remote(n) for n in range(40)]
+    last = actor.waits.remote(gate.stop, 5)
+    visitor = gate.next()
+    assert wb.get(refs) == list(range(1, 41))
+    visitor.let_on()
+    assert wb.get(last) == 5
+
+
+def test_a_packed_call_goes_though_nobody_waits(session: Any) -> None:
+    """The others may wait for it."""
+    actor = meeting().remote()
+    wait_for_line(session, actor)
+    line = session._base.lines.of(actor._ref.id)
+    waiting = [actor.waits.remote() for _ in range(5)]
+    assert eventually(lambda: not line.packed)
+    refs = [actor.opens.remote(), *waiting]
+    assert eventually(lambda: not line.packed)
+    assert wb.get(refs) == [True, *["opened"] * 5]
+
+
 def test_results_of_any_kind(line: Any, capsys: pytest.CaptureFixture[str]) -> None:
     actor = line()
     for _ in range(3):
@@ -391,3 +430,147 @@ def test_a_fork_of_either_end(session: Any, line: Any) -> None:
     before = by_line(session)
     assert wb.get(actor.note.remote(1)) == 1
     assert by_line(session) == before + 1
+
+
+# -- workers call ----------------------------------------------------------------------------------
+
+
+def caller() -> Any:
+    """The class of an actor that calls another one."""
+
+    @wb.remote
+    class Caller:
+        def __init__(self, actor: Any) -> None:
+            self.actor = actor
+            self.kept: Any = None
+
+        def notes(self, times: int) -> tuple[list[int], int]:
+            """What so many calls return, and how many of them went by lines."""
+            before = calls_by_lines()
+            seen = [wb.get(self.actor.note.remote(n)) for n in range(times)]
+            return seen, calls_by_lines() - before
+
+        def shows(self) -> str:
+            return str(wb.get(self.actor.result.remote("print")))
+
+        def runs(self) -> int:
+            return int(wb.get(self.actor.runs.remote()))
+
+        def ref(self) -> list[Any]:
+            return [self.actor.note.remote("returned")]
+
+        def keeps(self) -> None:
+            self.kept = self.actor.note.remote("kept")
+
+        def kept_result(self) -> Any:
+            return wb.get(self.kept)
+
+        def waits(self, stop: Any) -> int:
+            return int(wb.get(self.actor.waits.remote(stop, 1)))
+
+        def calls_and_dies(self, stop: Any) -> None:
+            self.actor.waits.remote(stop, 2)
+            os._exit(3)
+
+        def pid(self) -> int:
+            return os.getpid()
+
+    return Caller
+
+
+def calls_by_lines() -> int:
+    """In the process that runs this."""
+    from workbench import context
+
+    engine: Any = context.get()
+    lines = engine._base.lines
+    return sum(line.sent for line in lines._by_actor.values())
+
+
+def test_an_actor_calls_an_actor(line: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    actor = line()
+    between = caller().remote(actor)
+
+    def all_but_few_by_line() -> bool:
+        seen, direct = wb.get(between.notes.remote(20))
+        assert seen == list(range(seen[0], seen[0] + 20))
+        return bool(direct == 20)
+
+    assert eventually(all_but_few_by_line)
+    for _ in range(3):
+        assert wb.get(between.shows.remote()) == "small"
+        assert "shown first" in capsys.readouterr().out  # before that is known
+        assert wb.get(between.runs.remote()) == 5
+    assert eventually(lambda: "shown by a task of a call" in capsys.readouterr().out)
+    (ref,) = wb.get(between.ref.remote())
+    assert wb.get(ref) == len(wb.get(actor.all.remote()))
+    wb.get(between.keeps.remote())
+    assert wb.get(between.kept_result.remote()) == wb.get(ref) + 1
+
+
+def test_a_task_calls_an_actor(line: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """One after the other, in order, by a line as soon as its process has one."""
+
+    @wb.remote
+    def notes(actor: Any, times: int) -> tuple[list[int], int, list[Any]]:
+        before = calls_by_lines()
+        seen = [wb.get(actor.note.remote(n)) for n in range(times)]
+        unasked = [actor.note.remote(n) for n in range(3)]
+        wb.get(actor.result.remote("print"))
+        return seen, calls_by_lines() - before, unasked
+
+    actor = line()
+    direct = 0
+    for _ in range(4):
+        first = len(wb.get(actor.all.remote())) + 1
+        seen, by_lines, unasked = wb.get(notes.remote(actor, 20))
+        assert seen == list(range(first, first + 20))
+        assert wb.get(unasked) == [first + 20, first + 21, first + 22]
+        assert "shown first" in capsys.readouterr().out
+        direct += by_lines
+    assert direct
+
+
+def test_a_task_is_cancelled_while_its_call_is_under_way(line: Any, gate: Gate) -> None:
+    """The call, too: also if the server didn't know of it yet."""
+
+    @wb.remote
+    def waits(actor: Any, stop: Any) -> Any:
+        for n in range(5):
+            wb.get(actor.note.remote(n))
+        return wb.get(actor.waits.remote(stop, 1))
+
+    actor = line()
+    for _ in range(3):
+        task = waits.remote(actor, gate.stop)
+        visitor = gate.next()
+        wb.cancel(task)
+        with pytest.raises(TaskCancelledError):
+            wb.get(task)
+        assert len(wb.get(actor.all.remote())) % 5 == 0  # it doesn't wait for the gate
+        del visitor
+
+
+def test_a_caller_dies_while_its_call_is_under_way(line: Any, gate: Gate) -> None:
+    """What it called goes on to its end; the next ones are served."""
+    actor = line()
+    between = caller().options(max_restarts=1).remote(actor)
+    wb.get(between.notes.remote(5))
+    dying = between.calls_and_dies.remote(gate.stop)
+    visitor = gate.next()
+    with pytest.raises((ActorDiedError, ActorUnavailableError)):
+        wb.get(dying)
+    visitor.let_on()
+    assert len(wb.get(actor.all.remote())) == 5
+    assert eventually(lambda: wb.get(between.notes.remote(5))[1] == 5)
+
+
+def test_an_actor_that_a_worker_calls_dies(line: Any, gate: Gate) -> None:
+    actor = line(max_restarts=1)
+    between = caller().remote(actor)
+    wb.get(between.notes.remote(5))
+    waiting = between.waits.remote(gate.stop)
+    os.kill(gate.next().pid, signal.SIGKILL)
+    with pytest.raises((ActorUnavailableError, TaskError), match="was killed by SIGKILL"):
+        wb.get(waiting)
+    assert eventually(lambda: wb.get(between.notes.remote(5))[1] == 5)

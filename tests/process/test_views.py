@@ -238,6 +238,19 @@ def test_a_view_has_what_the_line_before_it_did(session: Engine, feed: Feed) -> 
         feed.catch_up()
 
 
+def test_a_new_view_has_what_the_line_before_it_did_while_another_is_shown(
+    session: Engine, feed: Feed
+) -> None:
+    page = Page(feed)
+    feed.shown(page, True)
+    for number in range(10):
+        name = f"kept {number}"
+        wb.put(number, name=name)
+        feed.catch_up()
+        assert name in {each for record in feed.snapshot().objects for each in record.names}
+    feed.shown(page, False)
+
+
 def test_when_nobody_has_looked_for_long_the_session_notes_nothing(
     session: Engine, feed: Feed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -107,6 +107,7 @@ EXAM = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:coroutine 'g' was never awaited")
 @pytest.mark.parametrize(("puzzle", "kind"), EXAM)
 def test_the_keeper_is_named_and_lets_go(
     puzzle: Puzzle, kind: str, session: Engine, namespace: dict[str, Any]

@@ -158,6 +158,15 @@ def test_nobody_is_asked_too_often(clock: list[float], takes: float, rest: float
     assert told(looks.next(0.0)) == ([2], (1,))
 
 
+def test_who_is_hurried_looks_at_once(clock: list[float]) -> None:
+    looks, made = the_looks(a_snapshot(), a_snapshot(a_record(1)), a_snapshot())
+    looks.next(0.0)
+    looks.hurry()
+    assert told(looks.next(0.0)) == ([1], ())
+    assert looks.next(0.0) is None  # once
+    assert len(made) == 2
+
+
 @pytest.mark.usefixtures("quick")
 def test_no_answer_is_no_change() -> None:
     looks, _ = the_looks(

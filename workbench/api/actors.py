@@ -118,7 +118,7 @@ class ActorMethod:
             parameters = signature.names
         if self._options.concurrency_group:
             _check_group(description.actor, self._options.concurrency_group)
-        call = Call[TaskOptions](args, kwargs, self._options, parameters)
+        call: Call[TaskOptions] = Call(args, kwargs, self._options, parameters)
         return engine_of(ref).call(ref, self._name, call)
 
     def options(self, /, **given: Any) -> ActorMethod:

@@ -108,15 +108,9 @@ class Completed:
     async def __aiter__(self) -> AsyncIterator[ObjectRef]:
         if not self._refs:
             return
-        import asyncio
-
         with self._awaited() as (arrivals, bar):
             for _ in self._refs:
-                while (ref := arrivals.take()) is None:
-                    soon = arrivals.soon()
-                    if soon is not None:
-                        await asyncio.wait([asyncio.wrap_future(soon)], timeout=bar.due())
-                        bar.refresh()
+                ref = await _arrived(arrivals, bar)
                 bar.advance()
                 yield ref
 
@@ -217,18 +211,21 @@ def map(
                 bar.advance()
             return ref is not None
 
+        def settle(most: int) -> None:
+            """Note what has come, and wait until fewer than ``most`` are out."""
+            while note(arrivals.take()):
+                pass
+            while len(refs) - done >= most:
+                note(_next(arrivals, bar))
+
         try:
             for arguments in calls:
                 # A C call from the ref's making to its place: Ctrl-C can't come in between.
                 refs.extend(builtins.map(lambda args: function.remote(*args), [arguments]))  # noqa: C417
                 arrivals.add(refs[-1:])
                 bar.refresh()
-                while note(arrivals.take()):
-                    pass
-                while len(refs) - done >= WINDOW:
-                    note(_next(arrivals, bar))
-            while done < len(refs):
-                note(_next(arrivals, bar))
+                settle(WINDOW)
+            settle(1)
         except BaseException:
             _cancel(engine, refs)
             raise
@@ -241,14 +238,18 @@ def _cancel(engine: Engine, refs: list[ObjectRef]) -> None:
     interrupt = None
     while left:
         try:
-            while left:
-                if engine.ended is None and engine.state(left[-1]) == "pending":
-                    engine.cancel(left[-1], False, True)
-                left.pop()
+            _cancel_last(engine, left)
         except KeyboardInterrupt as error:  # a second press, or Ctrl-C after a failure
             interrupt = error
     if interrupt is not None:
         raise interrupt
+
+
+def _cancel_last(engine: Engine, left: list[ObjectRef]) -> None:
+    while left:
+        if engine.ended is None and engine.state(left[-1]) == "pending":
+            engine.cancel(left[-1], False, True)
+        left.pop()
 
 
 def _refs(refs: Iterable[ObjectRef], name: str) -> list[ObjectRef]:
@@ -290,6 +291,18 @@ def _next(arrivals: Arrivals, bar: _Bar, end: float | None = None) -> ObjectRef 
         bar.refresh()
         if ref is not None or (end is not None and time.monotonic() >= end):
             return ref
+
+
+async def _arrived(arrivals: Arrivals, bar: _Bar) -> ObjectRef:
+    """`_next` on a loop."""
+    import asyncio
+
+    while (ref := arrivals.take()) is None:
+        soon = arrivals.soon()
+        if soon is not None:
+            await asyncio.wait([asyncio.wrap_future(soon)], timeout=bar.due())
+            bar.refresh()
+    return ref
 
 
 class _Bar:

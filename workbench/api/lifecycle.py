@@ -140,6 +140,7 @@ def init(
         "engine": chosen.engine,
         "address": chosen.address,
     }
+    asked = {key for key, value in given.items() if value is not None}
     variables = environment_of("runtime_env", runtime_env or {})
     namespace = changed(ActorOptions(), {"namespace": namespace}, "init").namespace
     with _starting:
@@ -147,7 +148,6 @@ def init(
         if there is not None and there.ended is None:
             if ignore_reinit_error:
                 return there
-            asked = {key for key, value in given.items() if value is not None}
             if asked == {"session"} and session in _names(there):
                 return there
             _leave_if_empty(there, given, chosen)

@@ -133,10 +133,13 @@ class ClientBase:
             do.CollectGarbage: lambda _: collect_garbage(),
             do.Registered: lambda m: self.marshal.registry.tell(m.serializer, m.payload),
         }
-        self.lines = DirectCalls(connection, self.objects, self.handlers)
+        self.lines = DirectCalls(connection, self.objects, self.handlers, worker > 0)
+        connection.before_wait = self.lines.push
         self._send_queue = SendQueue(
-            self.objects, self.generators, self.marshal, self.lines, prefix
+            self.objects, self.generators, self.marshal, self.lines, prefix, connection.queued
         )
+        lateness = connection.lateness
+        lateness.due, lateness.told = self._send_queue.due, self._send_queue.told
         self._hello = ev.Hello(os.getpid(), prefix, worker, linger, label)
 
     def join(self) -> None:

@@ -21,7 +21,7 @@ SOME = 100
 
 
 class CompletionQueue:
-    """An `engines.base.Arrivals`.
+    """An `engines.following.Arrivals`.
 
     ``wait(done, timeout, missing, enough)`` reads until ``done()``, when so many of the missing
     are there; ``new_future`` is a role's.

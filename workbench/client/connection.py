@@ -20,49 +20,17 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from workbench.client.gate import Gate
-from workbench.core import events as ev
+from workbench.client.gate import Gate, OpenSocket
+from workbench.client.lateness import PATIENCE, PROMPT, SPOKEN, TICK, TOGETHER, UNSAID, Lateness
 from workbench.core.instructions import Ended
 from workbench.errors import ProtocolError, SessionError
-from workbench.memory.segment import owner_of
 from workbench.system.ki_protection import ki_protection
 from workbench.wire.buffers import Inbox, Outbox
 from workbench.wire.codec import decode_from_server
 from workbench.wire.framing import LARGEST_OF_SERVER
 
-TICK = 0.003
-"""Seconds a message that can wait does wait, at most, if the process is otherwise idle."""
-
-PATIENCE = 30
-"""Ticks after which the thread leaves somebody who waits, and sends nothing, alone."""
-
-PROMPT = 0.0003
-"""A message is sent at once unless the last one went less than these seconds ago."""
-
-TOGETHER = 0.002
-"""Seconds for which messages wait for others that are known to follow."""
-
-
-_UNSAID = frozenset({ev.Done, ev.Relay, ev.Attached, ev.Settled, ev.LineClosed, ev.Ask, ev.Want})
-"""Answers: whoever gets one hears it from the server, behind all that was said before."""
-
-_SPOKEN = frozenset(
-    {
-        ev.Bind, ev.Free, ev.Register, ev.Refresh, ev.Escape, ev.Pin, ev.Cancel, ev.KillActor,
-        ev.Interrupt, ev.Keep, ev.Create, ev.EndSession,
-    }
-)  # fmt: skip
-"""A call that is made after one of these goes behind it."""
-
 _write = ctypes.PyDLL(None).eventfd_write
 _write.argtypes = (ctypes.c_int, ctypes.py_object)  # any number but 0 wakes: an object's address
-
-
-class OpenSocket:
-    """A socket's descriptor, kept open as long as this lives."""
-
-    def __init__(self, fd: int) -> None:
-        self._owner = owner_of(fd)
 
 
 class Connection:
@@ -83,6 +51,9 @@ class Connection:
         sock.setblocking(False)
         self._sock = sock
         self._handle = handle
+        self.before_wait: Callable[[], object] = bool  # sends calls that are packed; at ticks, too
+        self.lateness = Lateness()
+        self.is_crowded = False  # many answers come, and more is asked: read at ticks
         self._on_end = on_end
         self._outbox = Outbox(translate)
         self._inbox = Inbox(decode_from_server, largest=LARGEST_OF_SERVER)
@@ -94,8 +65,8 @@ class Connection:
         self._followers = 0
         self._sent_at = 0.0
         self._urgent = False  # there is more to send than what can wait for a tick
-        self.spoken = 0  # messages after which what others do may be different, see `_SPOKEN`
-        self.said = 0  # all but those in `_UNSAID`
+        self.spoken = 0  # messages after which what others do may be different, see `SPOKEN`
+        self.said = 0  # all but those in `UNSAID`
         self.heard = 0  # answers that came by lines; `told`: of which the server has been told
         self.told = 0
         self._ended: str | None = None
@@ -142,6 +113,8 @@ class Connection:
 
     def defer(self, message: Any) -> None:
         """Queue a message that can wait, also while this process waits for an answer."""
+        if not self._outbox:
+            self.lateness.began(time.perf_counter())
         self.put(message)
         if self._asleep:
             self.wake()
@@ -149,9 +122,9 @@ class Connection:
     def _note(self, message: Any) -> None:
         self._urgent = True
         kind = type(message)
-        if kind not in _UNSAID:
+        if kind not in UNSAID:
             self.said += 1
-            if kind in _SPOKEN:
+            if kind in SPOKEN:
                 self.spoken += 1
 
     def send(self, message: Any) -> None:
@@ -185,8 +158,23 @@ class Connection:
             except (BlockingIOError, OSError):
                 pass
 
-    def flush(self) -> bool:
-        """Send what is queued; False if some of it had to stay.
+    def _tick(self) -> None:
+        """Send what has waited long enough."""
+        self.before_wait()
+        now, heard = time.perf_counter(), self.heard
+        if self._urgent or self._outbox.has_begun:
+            self.flush()
+        elif now - max(self._sent_at, self.lateness.since) > TICK:
+            count = self.lateness.count(self._outbox.queue, now)
+            if count and self.flush(count):
+                self.told = self.lateness.told(heard)
+
+    def queued(self) -> list[Any]:
+        """What will be sent after what is being sent."""
+        return list(self._outbox.queue)
+
+    def flush(self, most: int | None = None) -> bool:
+        """Send what is queued, or the first so many; False if some of that had to stay.
 
         Not blocking: what the socket can't take now is sent by the thread's next tick.
         """
@@ -197,13 +185,17 @@ class Connection:
             if not locked[0]:
                 return False  # whoever holds it takes ours along, or the thread's tick does
             self._urgent, heard = False, self.heard
-            done = self._outbox.send(self._sock.sendmsg)
+            done = self._outbox.send(self._sock.sendmsg, most)
             self._sent_at = time.perf_counter()
-            if done:
+            self.lateness.began(self._sent_at)
+            if done and most is None:
                 self.told = heard
-            else:
+            elif not done:
                 self._urgent = True
             return done
+        except BlockingIOError:  # a call that is said in it is just being sent by its line
+            self._urgent = True
+            return False
         except OSError:
             return True  # the reading side will notice, and say so
         finally:
@@ -225,6 +217,7 @@ class Connection:
         """Read until ``done()``; False after ``timeout`` seconds. SessionError if it ends first."""
         if done():
             return True
+        self.before_wait()
         deadline = None if timeout is None else time.monotonic() + timeout
         while not done():
             left = None if deadline is None else deadline - time.monotonic()
@@ -250,20 +243,20 @@ class Connection:
         nested, self._leading = self._leading, True
         try:
             self._gate.disarm()
-            while self._ended is None and not done():
+            while True:
+                if self._ended is not None or done():
+                    return
                 timeout = None
                 if deadline is not None:
                     timeout = max(deadline - time.monotonic(), 0) * 1000
                 if self._outbox:
-                    if self._urgent or time.perf_counter() - self._sent_at > TICK:
-                        self.flush()
+                    self._tick()
                     if self._outbox:
                         timeout = min(timeout or TICK * 1000, TICK * 1000)
                 ready = self._gate.poll(timeout)
-                if ready:
-                    self._take(ready)
-                elif deadline is not None and time.monotonic() >= deadline:
+                if not ready and deadline is not None and time.monotonic() >= deadline:
                     return
+                self._take(ready)
         finally:
             self._leading = nested
             # The thread takes over when it finds that nobody has led since its last look: a
@@ -364,11 +357,13 @@ class Connection:
         leads = -1
         ticks = 0
         while not self._closing:
-            ticks = ticks + 1 if not self._outbox and self._leads == leads else 0
+            crowded, self.is_crowded = self.is_crowded, False
+            calm = self._leads == leads and not crowded
+            if calm and not self._leading and self._ended is None:
+                self._gate.arm()  # nobody has led since the last tick
+            ticks = ticks + 1 if calm and not self._outbox else 0
             quiet = ticks > (PATIENCE if self._leading else 0)
             if quiet:
-                if not self._leading and self._ended is None:
-                    self._gate.arm()
                 self._asleep = True  # from here on, who leaves us work wakes us ...
                 self._bell.value = self._wake
                 quiet = not self._outbox and self._leads == leads  # ... and what was before?
@@ -381,19 +376,29 @@ class Connection:
                 if fd == self._wake:
                     os.eventfd_read(self._wake)
                     woken = True
-                elif self._reader.acquire(blocking=False):
+                elif self.is_crowded or not self._reader.acquire(blocking=False):
+                    self._gate.disarm()  # somebody leads
+                else:
                     try:
                         self._take(((fd, 0),))
                     finally:
                         self._reader.release()
                         self._notify()
-                else:
-                    self._gate.disarm()  # somebody leads
+            if not ready:
+                self._read_unless_led()
             if not woken and self._outbox and self._ended is None:
                 try:
-                    self.flush()  # it has waited a tick, or an answer is due
+                    self._tick()
                 except Exception:  # a message that can't be sent: the others go on
                     traceback.print_exc(file=sys.__stderr__)
+
+    def _read_unless_led(self) -> None:
+        if not self._leading and self._ended is None and self._reader.acquire(blocking=False):
+            try:
+                self._take(self._gate.now())
+            finally:
+                self._reader.release()
+                self._notify()
 
     # -- the end ----------------------------------------------------------------------------------
 

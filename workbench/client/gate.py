@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import select
 from collections.abc import Callable
 
+from workbench.memory.segment import owner_of
 from workbench.system.spin_poll import SpinThenPoll
+
+
+class OpenSocket:
+    """A socket's descriptor, kept open as long as this lives."""
+
+    def __init__(self, fd: int) -> None:
+        self._owner = owner_of(fd)
 
 
 class Gate:
@@ -45,6 +54,10 @@ class Gate:
         """What there is, for whoever watches `fileno`."""
         return [] if self._for_loop is None else self._for_loop.poll(0)
 
+    def now(self) -> list[tuple[int, int]]:
+        """What there is, while the gate is disarmed."""
+        return [] if self._is_armed else self._polled.poll(0)
+
     def reader(self, fd: int) -> Callable[[], object] | None:
         """What reads there; None for the socket itself."""
         return self._readers.get(fd)
@@ -80,5 +93,8 @@ class Gate:
 
     def _set(self, events: int) -> None:
         for fd in list(self._readers):
-            with contextlib.suppress(FileNotFoundError):  # whoever reads has just seen the end
+            try:
                 self._epoll.modify(fd, events)
+            except OSError as error:  # whoever reads has just seen its end, and closed it
+                if error.errno not in (errno.ENOENT, errno.EBADF):
+                    raise

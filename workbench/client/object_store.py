@@ -34,6 +34,9 @@ LARGE = 1 << 20
 MOST = 1_000
 """Values remembered."""
 
+SOON = 0.001
+"""Seconds in which an actor mostly answers a worker that called it by a line."""
+
 
 class ObjectStore:
     """Until the server knows of an extent, only the list of claims does."""
@@ -220,10 +223,16 @@ class ObjectStore:
             if not done():
                 self._role.polled(missing)
             return done()
+        if self._base.worker and self._base.lines.awaits and self._is_soon(done, timeout):
+            return True
         with self._role.blocking(missing, enough, item):
             is_done = self._connection.wait_for(done, timeout)
         self._role.show_prints()
         return is_done
+
+    def _is_soon(self, done: Callable[[], bool], timeout: float | None) -> bool:
+        """Whether answers by lines come before it is worth lending a slot."""
+        return self._connection.wait_for(done, SOON if timeout is None else min(SOON, timeout))
 
     # -- what keeps objects -------------------------------------------------------------------
 

@@ -293,6 +293,25 @@ class KnownObjects:
         if id in self._listeners:
             self._tell(id)
 
+    def is_held(self, id: int) -> bool:
+        """Whether there is a handle of it here."""
+        return self._references.alive(id)
+
+    def all_ready(self, messages: list[do.Ready]) -> None:
+        """The same for many of a kind."""
+        with self.lock:
+            for message in messages:
+                id, value = message.object, message.value
+                self._expected.discard(id)
+                if self._references.alive(id):
+                    self.values[id] = value
+                    if value.failed:
+                        self._fails(id)
+        if self._listeners:
+            for message in messages:
+                if message.object in self._listeners:
+                    self._tell(message.object)
+
     def forget(self, ids: Iterable[int]) -> None:
         text = "It was freed while this ref was still held. Put it again if need be."
         freed = ev.error_value("freed", text)

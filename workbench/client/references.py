@@ -145,8 +145,9 @@ def _fields(*names: str) -> Any:
 
 def _frame(holder: types.FrameType, wanted: Wanted) -> Iterator[Reference]:
     """Of a function that has ended: nobody runs it, so `clear` may empty it."""
-    if id(given := holder.f_locals) in wanted:  # somebody has asked for it: a debugger
-        yield Reference(id(given), "{}", "f_locals")
+    # Somebody has asked for it: a debugger. No variable may have it here, see `locals_of`.
+    if id(holder.f_locals) in wanted:
+        yield Reference(id(holder.f_locals), "{}", "f_locals")
     if id(holder.f_back) in wanted:
         yield Reference(id(holder.f_back), "{}.f_back")
     for name, value in locals_of(holder).items():
@@ -154,13 +155,19 @@ def _frame(holder: types.FrameType, wanted: Wanted) -> Iterator[Reference]:
             yield Reference(id(value), f"{{}}.f_locals[{name!r}]", "frame", name)
 
 
-def _suspended(frame: str) -> Any:
-    """Generators and coroutines: their variables are in the frame they will go on with."""
+def _suspended(state: str) -> Any:
+    """Generators and coroutines: their variables are in the frame they will go on with.
+
+    ``close`` takes them away; before the first step it doesn't from Python 3.12 on. Of an
+    asynchronous generator it isn't there: nothing empties that but a loop.
+    """
+    frame, suspended = f"{state}_frame", f"{state}_suspended"
 
     def look(holder: Any, wanted: Wanted) -> Iterator[Reference]:
+        cut = "close" if hasattr(holder, "close") and getattr(holder, suspended) else ""
         for name, value in locals_of(getattr(holder, frame)).items():
             if id(value) in wanted:
-                yield Reference(id(value), f"{{}}.{frame}.f_locals[{name!r}]", "close", name)
+                yield Reference(id(value), f"{{}}.{frame}.f_locals[{name!r}]", cut, name)
 
     return look
 
@@ -262,9 +269,9 @@ _LOOKS: tuple[tuple[Any, Any], ...] = (
     (BaseException, _fields("__traceback__", "__context__", "__cause__", "args")),
     (types.TracebackType, _fields("tb_frame", "tb_next")),
     (types.FrameType, _frame),
-    (types.GeneratorType, _suspended("gi_frame")),
-    (types.CoroutineType, _suspended("cr_frame")),
-    (types.AsyncGeneratorType, _suspended("ag_frame")),
+    (types.GeneratorType, _suspended("gi")),
+    (types.CoroutineType, _suspended("cr")),
+    (types.AsyncGeneratorType, _suspended("ag")),
     (type, _class),
     (functools._lru_cache_wrapper, _cached),
     (threading.local, _thread_local),

@@ -66,10 +66,12 @@ class Requests:
         number, left = self.number(), 1
         question = ev.Subscribe(number, once=True, search=search)
         try:
-            while left:
+            while True:
                 change: Change = self.ask(lambda _: question, request=number)
                 left = change.left
                 yield change
+                if not left:
+                    return
         finally:
             if left and self._connection.ended is None:  # nobody wants the rest
                 self._connection.post(ev.Subscribe(number, on=False))

@@ -156,20 +156,28 @@ class Submitter:
         if given == STREAMING:
             stream = self._base.generators.new(refs[0], options.max_ahead)
         line = None
-        if actor and spec is None and given == 1 and not (deps or contains):
-            line = self._lines.of(actor) if len(payload) <= LONGEST else None
         running = self._role.task  # an actor may run several, or some that came by a line
+        inside = running is not None or not self._base.worker
+        small = not (deps or contains) and len(payload) <= LONGEST
+        if spec is None and given == 1 and small and inside:
+            line = self._lines.of(actor) if actor else self._lines.lease(function)
         what = (
             task, function, payload, deps, contains, returns, options.name or name,
             self._role.origin(), retries, actor, method, spec,
         )  # fmt: skip
-        parent = 0 if running is None or not running.method else running.task
+        parent = root = 0
+        if running is not None and (running.method or running.line or line is not None):
+            parent, root = running.task, running.root
         try:
-            if line is not None and self._lines.call(line, ev.Submit(*what, line.number, parent)):
-                return refs[0]
-            submit = ev.Submit(*what, parent=parent)
+            submit = ev.Submit(*what, line.number if line else 0, parent, root)
+            if line is not None:
+                if self._lines.call(line, submit):
+                    return refs[0]
+                submit = ev.Submit(*what, parent=parent, root=root)
             if actor:
                 self._lines.goes_through_server(actor, task)
+            elif running is None:
+                self._lines.task_goes_through_server(task)
             self._connection.send(submit)
         except BaseException:  # Ctrl-C: nobody will have its handles, so nobody could stop it
             self._connection.post(ev.Cancel(task))

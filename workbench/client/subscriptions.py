@@ -21,7 +21,7 @@ _INTERRUPTED = object()
 
 
 class Subscription:
-    """An `engines.base.Changes`. ``tell`` sends, soon."""
+    """An `engines.following.Changes`. ``tell`` sends, soon."""
 
     def __init__(
         self,
@@ -64,6 +64,9 @@ class Subscription:
 
     def interrupt(self) -> None:
         self._came.put(_INTERRUPTED)
+
+    def hurry(self) -> None:
+        self.interrupt()  # what has changed comes by itself
 
     def close(self) -> None:
         with self._lock:

@@ -128,10 +128,11 @@ class ActorManager:
     def _decide(self, line: Line) -> None:
         """Of its calls that nobody has heard the results of: tried again, or failed.
 
-        One that may have begun counts as begun. A worker tells of each before it begins another,
-        so none behind the one that it ran has.
+        One that may have begun counts as begun: of an actor whose calls run in turn none behind
+        the one that it began last. Those before it may have results that weren't sent yet.
         """
         actor, tasks, (crash, words, running) = line.actor, list(line.tasks.values()), line.crash
+        assert actor is not None
         for task in tasks:
             line.leave(task)
         if actor.state is ActorState.DEAD:
@@ -177,8 +178,14 @@ class ActorManager:
         again, over = actor.lost(tasks, last)
         for task in over:
             name = task.submit.name
-            perhaps = "" if last < len(tasks) else ", perhaps"
-            text = f"{crash}{perhaps} while it ran `{name}`; {actor.name} is made again.{words}"
+            when = (
+                f" while it ran `{name}`"
+                if last < len(tasks)
+                else f", perhaps while it ran `{name}`"
+            )
+            if actor.at_a_time == 1 and last < len(tasks) and task in tasks[:last]:
+                when = f" before it had handed over what `{name}` returned"
+            text = f"{crash}{when}; {actor.name} is made again.{words}"
             self._state.fail(task, died(actor.id, text, "unavailable"))
         for task in again:
             if task.final_value is not None:

@@ -75,6 +75,7 @@ class GrowRequest:
     spill: bool = True
     returned: int = 0
     spent: set[int] = field(default_factory=set)  # who gave less than was asked: has no more
+    is_heard: bool = False  # what its callers let go of before they called is known
 
 
 class InMessages(Protocol):
@@ -94,6 +95,7 @@ class Budget:
     def __init__(self, capacity: int, messages: InMessages) -> None:
         self.make_room: Callable[[int], bool] = lambda nbytes: False
         self.let_go: Callable[[int], bool] = lambda nbytes: False
+        self.callers: Callable[[int], Iterable[int]] = lambda client: ()
         self.capacity = capacity
         self.arenas: dict[int, ArenaUsage] = {}  # by segment
         self.spilled = 0  # bytes on disk
@@ -347,7 +349,9 @@ class Budget:
         objects to disk. None of that while ``more_to_come`` frees memory.
         """
         for late in [c for c, (_, until) in self._trimming.items() if until <= now]:
-            self.late[late] = self._trimming.pop(late)[0]
+            asked = self._trimming.pop(late)[0]
+            if asked:
+                self.late[late] = asked
         while self.requests:
             if self.room is None:
                 return  # it is being measured
@@ -364,6 +368,12 @@ class Budget:
                 continue
             if self._trimming or more_to_come:
                 return  # an answer is due, or objects are dying: that will bring us back
+            if not head.is_heard:  # calls by lines overtake what their callers say of objects
+                head.is_heard = True
+                for caller in self.callers(head.client):
+                    self._trimming[caller] = 0, now + PATIENCE
+                    yield "trim", caller, 0, 0
+                continue
             donors = [a for a in self._donors() if a is not arena and a.owner not in head.spent]
             spare = sum(a.granted - a.live for a in donors)
             if not nobody and head.spill and spare < short and self.let_go(short - spare):

@@ -13,7 +13,9 @@ import msgspec
 from workbench.core.line_events import Attached as Attached
 from workbench.core.line_events import LineClosed as LineClosed
 from workbench.core.line_events import Relay as Relay
+from workbench.core.line_events import Returned as Returned
 from workbench.core.line_events import Settled as Settled
+from workbench.core.line_events import SettledCalls as SettledCalls
 from workbench.core.line_events import Unheard as Unheard
 from workbench.core.message_types import ID_BITS as ID_BITS
 from workbench.core.message_types import USUAL as USUAL
@@ -160,8 +162,8 @@ class Submit(Event, tag=15):
     The task's id is its first result's id; result ``i`` is ``task + i``. ``args`` is an opaque
     payload; ``deps`` are the objects to resolve for it, in order; ``contains`` the refs nested
     in the payload, left alone but kept alive. ``origin`` is the sender's own number for where
-    output shall appear. ``line``: it has gone to the actor by this line, see `core.lines`.
-    ``parent``: the call of which it is part, where the server may not know which one runs.
+    output shall appear. ``line``: by which it has gone, see `core.lines`. ``parent``: of which it
+    is part, if the server may not know; ``root``: and of that, if a worker's line brought it.
     """
 
     task: Id
@@ -178,6 +180,7 @@ class Submit(Event, tag=15):
     spec: TaskSpec | None = None
     line: Natural = 0
     parent: Id = 0
+    root: Id = 0
 
 
 class Done(Event, tag=16):
@@ -442,6 +445,6 @@ Message = (
     | Grow | Trimmed | Submit | Done | Output | GaveBack | Blocked | Unblocked | Ask
     | Register | Escape | Loaded | Create | KillActor | Leave | Cancel | Yielded | Took | Refresh
     | Pin | Explained | Noted | Keep | Collect | Interrupt | Subscribe | EndSession
-    | Reshare | Attached | Settled | Unheard | LineClosed | Relay
+    | Reshare | Attached | SettledCalls | Settled | Unheard | LineClosed | Returned | Relay
 )  # fmt: skip
 """What a client may send."""

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.core.leases import LeaseManager
 from workbench.core.state import State
 
 USES = frozenset((
@@ -27,8 +28,9 @@ LEFT = 5.0
 class Idleness:
     """See the module. ``seconds`` without use; 0: however long it takes."""
 
-    def __init__(self, state: State, seconds: float) -> None:
+    def __init__(self, state: State, seconds: float, leases: LeaseManager) -> None:
         self._state = state
+        self._leases = leases
         self._seconds = seconds
         self._used_at: float | None = None  # it hasn't begun
         self._resting = not seconds
@@ -66,6 +68,9 @@ class Idleness:
             return
         due = self.due
         if due is None or state.now < due:
+            return
+        if self._leases.take_back_all():  # tasks that go by them aren't all heard of
+            self._used_at = state.now
             return
         self._resting = True
         for worker in state.pool.rest():

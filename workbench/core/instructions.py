@@ -54,6 +54,7 @@ class Run(Instruction, tag=5):
     ``last``: it may not be run again, so its results are to be handed over before all else.
     Of a stream that is made again, ``made`` items were made before; its reader took ``taken``. An
     actor was made again ``made`` times. ``line``: by which it came; not from the server, then.
+    ``root``: see `Submit`.
     """
 
     task: int
@@ -70,6 +71,7 @@ class Run(Instruction, tag=5):
     made: int = 0
     taken: int = 0
     line: int = 0
+    root: int = 0
 
 
 class Recall(Instruction, tag=6):
@@ -233,7 +235,7 @@ class CollectGarbage(Instruction, tag=46):
 
 
 class Attach(Instruction, tag=47):
-    """To an actor's worker: its end of a new line travels beside this. Answered by Attached."""
+    """To a worker: its end of a new line travels beside this. Answered by Attached."""
 
     line: int
 
@@ -245,6 +247,22 @@ class Offer(Instruction, tag=48):
     actor: int
 
 
+class Lend(Instruction, tag=54):
+    """To a driver: the other end of a line to a worker that is lent to it, for tasks of these
+    functions. Of what it has said, the worker knows all up to the submission of ``last``."""
+
+    line: int
+    functions: tuple[int, ...]
+    last: int
+
+
+class TakeBack(Instruction, tag=55):
+    """To a worker that was lent: let nothing more come by the line, and say Returned when nothing
+    that came runs any more."""
+
+    line: int
+
+
 class Grant(Instruction, tag=49):
     """All calls of the actor that came from this client are over, up to ``last``: if there was no
     later one, the next may go by the line."""
@@ -254,7 +272,7 @@ class Grant(Instruction, tag=49):
 
 
 class LineEnded(Instruction, tag=53):
-    """The actor's worker is gone. Read what it has said; then LineClosed answers."""
+    """The worker is gone, or lent no more. Read what it has said; then LineClosed answers."""
 
     line: int
 
@@ -267,7 +285,7 @@ class Report(Instruction, tag=51):
 
 
 class Detach(Instruction, tag=52):
-    """The caller is gone: run what has come by the line, and close it."""
+    """The caller is gone, or knows all: run what has come by the line, and close it."""
 
     line: int
 
@@ -277,7 +295,7 @@ Message = (
     | Answer | Registered | Stop | Item | Explain | Moved | Unshare | Collected | Began | Changed
     | JobComplete | Ended | Reopen | CollectGarbage
     | Output | Took | Refresh
-    | Attach | Offer | Grant | LineEnded | Report | Detach | Relay
+    | Attach | Offer | Lend | TakeBack | Grant | LineEnded | Report | Detach | Relay
 )  # fmt: skip
 """What the server may send. Output, Took, Refresh and Relay are forwarded as they came."""
 
@@ -340,7 +358,7 @@ class Copy(Instruction, tag=108):
 
 
 class Connect(Instruction, tag=109):
-    """Make the two ends of a line, and send Attach to the actor's ``worker``."""
+    """Make the two ends of a line, and send Attach to the ``worker``."""
 
     line: int
     worker: int

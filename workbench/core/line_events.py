@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.core.message_types import Event, Id, Natural, Value
+from workbench.core.message_types import Event, Id, Natural, Number, Value
 
 
 class Attached(Event, tag=47):
@@ -19,6 +19,16 @@ class Settled(Event, tag=48):
     value: Value
 
 
+class SettledCalls(Event, tag=54):
+    """Calls of the sender's own that went by a line are over, and these are their results, in the
+    order of the calls. Nothing was said of them before. ``origin``: see `Submit`."""
+
+    line: Natural
+    tasks: tuple[Id, ...]
+    values: tuple[Value, ...]
+    origin: Number = 0
+
+
 class Unheard(Event, tag=51):
     """So many bytes of results came by the line and are gone: nobody will be told of them."""
 
@@ -32,8 +42,14 @@ class LineClosed(Event, tag=49):
     line: Natural
 
 
+class Returned(Event, tag=52):
+    """The sender is lent no more: nothing comes by the line, and what came has ended."""
+
+    line: Natural
+
+
 class Relay(Event, tag=50):
-    """What an actor's worker would say on a line, behind what it has said to the server."""
+    """What a worker would say on a line, behind what it has said to the server."""
 
     line: Natural
     data: bytes

@@ -1,8 +1,9 @@
-"""Component: lines, by which a driver's calls go straight to an actor. Who gets one, and its end.
+"""Component: lines, by which calls go straight to an actor. Who gets one, and its end.
 
-A call that goes by a line is made known here late: by its caller, with `Submit.line`, in the order
-of all it says, and mostly when it is over (`Settled`). What the caller hasn't said yet, nobody else
-can have heard of; what it has, is as any other call that was sent to the worker.
+A call that goes by a line is made known here late, by its caller, in the order of all it says:
+mostly when it is over, a run of calls at a time (`SettledCalls`), else with `Submit.line`, and then
+`Settled`. What the caller hasn't said yet, nobody else can have heard of; what it has, is as any
+other call that was sent to the worker.
 
 Order. A caller uses its line only while none of its other calls of that actor is unfinished
 (`Grant`); the other way round, a worker reads its lines before it takes in what the server sends.
@@ -16,7 +17,7 @@ too (`Report`): what depends on it doesn't wait for its caller.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -29,15 +30,18 @@ MOST_LINES = 64
 
 
 class LineManager:
-    """``on_closed`` is called with a line of which nobody will say more, its worker being gone."""
+    """``on_closed`` is called with an actor's line of which nobody will say more, its worker being
+    gone; ``on_lease_closed`` with one to a worker that was lent."""
 
     on_closed: Callable[[Line], None]
+    on_lease_closed: Callable[[Line], None]
 
     def __init__(self, state: State, objects: ObjectManager) -> None:
         self._state = state
         self._objects = objects
         self._scheduler = state.scheduler
         self._lines: dict[int, Line] = {}
+        self.leases: dict[int, Line] = {}  # by caller
         self._numbers = 0
         self._unreported: list[Task] = []  # that came in this batch
 
@@ -77,13 +81,24 @@ class LineManager:
             and worker is not None
             and worker.client is not None
             and not worker.leaving
-            and client.role == "driver"
-            and sum(each.caller == caller for each in self._lines.values()) < MOST_LINES
+            and client.role != "admin"
+            and worker.client != caller
+            and self.has_room(caller)
         ):
-            self._numbers += 1
-            line = Line(self._numbers, actor, worker, caller)
-            self._lines[line.number] = actor.lines[caller] = line
-            self._state.out.append(do.Connect(line.number, worker.client))
+            actor.lines[caller] = self.connect(actor, worker, caller)
+
+    def has_room(self, caller: int) -> bool:
+        return sum(each.caller == caller for each in self._lines.values()) < MOST_LINES
+
+    def connect(
+        self, actor: Actor | None, worker: Worker, caller: int, functions: Iterable[int] = ()
+    ) -> Line:
+        assert worker.client is not None
+        self._numbers += 1
+        line = Line(self._numbers, actor, worker, caller, frozenset(functions))
+        self._lines[line.number] = line
+        self._state.out.append(do.Connect(line.number, worker.client))
+        return line
 
     def attached(self, client: ClientState, event: ev.Attached) -> None:
         """First the worker has its end, then the caller."""
@@ -92,30 +107,46 @@ class LineManager:
             return None  # meanwhile
         if client.number == line.worker.client and not line.is_offered:
             if not event.good:
-                line.actor.takes_lines = False
+                self._refused(line)
                 return self._forget(line)
             line.is_offered = True
+            if line.actor is None:
+                lend = do.Lend(line.number, tuple(line.functions), line.last)
+                return self._state.send(line.caller, lend)
             return self._state.send(line.caller, do.Offer(line.number, line.actor.id))
         if client.number != line.caller or not line.is_offered or line.is_open:
             return self._state.hang_up(client.number, "a line that isn't its own")
         self._state.out.append(do.Disconnect(line.number))
         if event.good:
             line.is_open = True
-            self._scheduler.clear.append((line.actor, line.caller))
-        elif not line.has_ended:
+            if line.actor is not None:
+                self._scheduler.clear.append((line.actor, line.caller))
+        elif line.has_ended:
+            self._forget(line)
+        else:
             self._detach(line)
         return None
+
+    def _refused(self, line: Line) -> None:
+        """Its worker has no end of it."""
+        if line.actor is not None:
+            line.actor.takes_lines = False
+        else:
+            line.is_returned = True
+            self._scheduler.look(line.worker)
 
     # -- what goes by them ------------------------------------------------------------------------
 
     def of(self, client: ClientState, submit: ev.Submit) -> Line | None:
         """That of a call which says that it went by one; None, and hung up on, if it can't have."""
         line = self._lines.get(submit.line)
-        usual = not (submit.deps or submit.contains or submit.function or submit.spec)
+        usual = not (submit.deps or submit.contains or submit.spec)
         good = line is not None and line.is_open and line.caller == client.number
         if line is None or not (good and usual and submit.returns == 1):
             self._state.hang_up(client.number, "a call by a line that isn't its own")
-        elif line.actor.id != submit.actor:
+        elif line.actor is None and (submit.actor or submit.function not in line.functions):
+            self._state.hang_up(client.number, "a task by a line that isn't for it")
+        elif line.actor is not None and (submit.function or line.actor.id != submit.actor):
             self._state.hang_up(client.number, "a call by another actor's line")
         else:
             return line
@@ -142,6 +173,36 @@ class LineManager:
         self._scheduler.finish(task)
         state.catalog.unneed_all(task)
         return self._objects.result(event.task, value)
+
+    def ran(self, client: ClientState, event: ev.SettledCalls) -> Line | None:
+        """A run of calls is over, and nobody has heard of them before us: they never are tasks.
+        Their line; None, and hung up on, if it can't have been so."""
+        state, catalog = self._state, self._state.catalog
+        line, values = self._lines.get(event.line), event.values
+        if line is None or line.caller != client.number or not line.is_open:
+            state.hang_up(client.number, "results of a line that isn't its own")
+            return None
+        known = self._scheduler.tasks
+        if len(event.tasks) != len(values) or len(set(event.tasks)) < len(values):
+            state.hang_up(client.number, "a run of calls that it says too little of")
+            return None
+        for task, value in zip(event.tasks, values, strict=True):
+            if not state.owns(client, task):
+                return None
+            if task in known or catalog.get(task) is not None:
+                state.hang_up(client.number, "a task submitted twice")
+                return None
+            if value.segment or value.contains or value.digest:
+                state.hang_up(client.number, "a result that its worker has to tell")
+                return None
+        sizes = [len(value.header) for value in values if not value.failed]
+        if not self._admits(line, sum(size for size in sizes if size > 1)):
+            state.hang_up(client.number, "more results than there can be")
+            return None
+        for task, value in zip(event.tasks, values, strict=True):
+            catalog.hold(entry := catalog.make(task), client.number)
+            catalog.seal(entry, value)
+        return line
 
     def unheard(self, client: ClientState, event: ev.Unheard) -> None:
         """Results that were gone before anything was said of their calls."""
@@ -193,8 +254,14 @@ class LineManager:
         line = None if worker is None else self.that_brought(worker, submit.parent)
         if line is None:
             return Task(submit, number, scheduler.running_in(number))
-        task = Task(submit, number)
-        task.parent_id, task.audience = submit.parent, line.caller
+        task = Task(submit, number, scheduler.tasks.get(submit.root))
+        task.parent, task.parent_id = None, submit.parent
+        if submit.root and task.audience == number:
+            prefix = submit.root >> ev.ID_BITS
+            clients = self._state.clients.values()
+            task.audience = next((c.number for c in clients if c.hello.prefix == prefix), number)
+        elif not submit.root:
+            task.audience = line.caller
         return task
 
     def that_brought(self, worker: Worker, task: int) -> Line | None:
@@ -205,12 +272,19 @@ class LineManager:
                 return line
         return None
 
+    def callers(self, worker: int) -> list[int]:
+        """Whose calls may run in this client that aren't known yet."""
+        lines = self._lines.values()
+        return [line.caller for line in lines if line.is_open and line.worker.client == worker]
+
     # -- their end --------------------------------------------------------------------------------
 
     def lost(self, worker: Worker, crash: str, words: str, running: int) -> None:
         """A worker is gone: what went by its lines is lost, but for what their callers heard."""
         for line in [each for each in self._lines.values() if each.worker is worker]:
             line.has_ended, line.crash = True, (crash, words, running)
+            if line.is_returned and line.is_offered:
+                continue  # its caller knows that, and says what it has heard
             if self.is_in_use(line):
                 self._state.send(line.caller, do.LineEnded(line.number))
             else:
@@ -221,10 +295,23 @@ class LineManager:
 
     def closed(self, client: ClientState, event: ev.LineClosed) -> None:
         line = self._lines.get(event.line)
-        if line is None or line.caller != client.number or not line.has_ended:
+        if line is None or line.caller != client.number or not (line.has_ended or line.is_returned):
             self._state.hang_up(client.number, "a line closed that hasn't ended")
-        else:
+        elif line.has_ended:
             self._forget(line)
+        else:
+            self._detach(line)
+
+    def returned(self, client: ClientState, event: ev.Returned) -> None:
+        """A worker that was lent has nothing more to do for that. See `core.leases`."""
+        worker = self._scheduler.by_client.get(client.number)
+        line = None if worker is None else worker.lease
+        if worker is None or line is None or line.number != event.line:
+            return self._state.hang_up(client.number, "a lease that isn't its own")
+        line.is_returned = True
+        if line.number in self._lines:
+            self._state.send(line.caller, do.LineEnded(line.number))
+        return self._scheduler.look(worker)
 
     def left(self, number: int) -> None:
         """A client is gone."""
@@ -251,6 +338,11 @@ class LineManager:
         del self._lines[line.number]
         if not line.is_open:
             self._state.out.append(do.Disconnect(line.number))
+        if line.actor is None:
+            self.leases.pop(line.caller, None)
+            if line.has_ended:
+                self.on_lease_closed(line)
+            return
         if line.has_ended:
             self.on_closed(line)
         line.actor.closed(line)

@@ -196,7 +196,7 @@ class WorkerPool:
         if unforked:
             crash = f"worker {number} couldn't be forked ({unforked})"
             if not self.waits(now):  # of those that were asked for at once, one counts
-                self._failed(KILLS if status else 1, now)
+                self._failed(KILLS if status and status not in _FROM_OUTSIDE else 1, now)
                 if not self.broken:
                     self.retry_at = now + RETRY_SECONDS
             self.last_words = crash

@@ -14,19 +14,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
+from workbench.core.durations import BATCH_SECONDS, Durations
 from workbench.core.executor_limits import ExecutorLimits
 from workbench.core.queue import TaskQueue
-from workbench.core.tasks import DONE, LOST, ONE, QUEUED, SENT, WAITING, Actor, Task, Wait, Worker
+from workbench.core.tasks import (
+    DONE,
+    LOST,
+    ONE,
+    QUEUED,
+    SENT,
+    WAITING,
+    Actor,
+    Line,
+    Task,
+    Wait,
+    Worker,
+)  # fmt: skip
 from workbench.core.waits import Waits
-
-BATCH_SECONDS = 0.002
-"""A worker is sent up to this much expected work ahead: some ten round trips' worth."""
 
 BATCH_TASKS = 128
 """... and never more tasks than this."""
-
-RECENT = 0.2
-"""Weight of the newest run in a function's expected seconds."""
 
 
 class Scheduler:
@@ -42,7 +49,7 @@ class Scheduler:
         self.pool: dict[int, Worker] = {}  # by client, without those of actors
         self.idle: dict[int, Worker] = {}  # by client, who has been idle for longest first
         self._accepting: dict[int, Worker] = {}  # not found full since they last had less to do
-        self._ahead: dict[int, Worker] = {}  # sent more than they can run now
+        self.ahead: dict[int, Worker] = {}  # sent more than they can run now
         self.working = 0  # the pool's workers that have, or will have, a slot: not blocked
         self.pooled = 0  # all workers but those of actors
         self.actors: dict[int, Actor] = {}
@@ -55,15 +62,15 @@ class Scheduler:
         self.owners: dict[int, int] = {}  # client → how many tasks of its aren't done
         self._several: dict[int, Task] = {}  # by each result but the first
         self._children: dict[int, dict[int, Task]] = {}  # by who submitted them
-        self._seconds: dict[int, float] = {}  # function id → expected seconds
+        self.durations = Durations()
 
     # -- tasks --------------------------------------------------------------------------------
 
     def maker(self, object: int) -> Task | None:
         return self.tasks.get(object) or self._several.get(object)
 
-    def children(self, task: Task) -> list[Task]:
-        return list(self._children.get(task.submit.task, {}).values())
+    def children(self, task: int) -> list[Task]:
+        return list(self._children.get(task, {}).values())
 
     def running_in(self, client: int) -> Task | None:
         """The task that runs in this client, if it is a worker and has one."""
@@ -142,6 +149,8 @@ class Scheduler:
         actor = task.actor
         if actor is not None and not task.is_creation and actor.forget(task):
             self.clear.append((actor, task.owner))
+        elif actor is None and task.line is not None:
+            task.line.leave(task)
         if task.worker is not None:
             self._unsend(task.worker, task)
         elif actor is None and was is QUEUED:
@@ -155,11 +164,10 @@ class Scheduler:
         if actor is not None:
             self.notify(actor)
         elif seconds is not None:
-            known = self._seconds.get(task.submit.function, seconds)
-            self._seconds[task.submit.function] = known + RECENT * (seconds - known)
+            self.durations.ran(task.submit.function, seconds)
 
     def give_back(self, tasks: list[Task]) -> None:
-        """Sent, but not done: first in the queue again, in the order they had."""
+        """Sent, but not done: first in the queue again."""
         for task in tasks:
             if task.worker is not None:
                 self._unsend(task.worker, task)
@@ -170,11 +178,9 @@ class Scheduler:
                 task.actor.put_back([task])
                 self.notify(task.actor)
 
-    def forget_function(self, id: int) -> None:
-        self._seconds.pop(id, None)
-
     def _unsend(self, worker: Worker, task: Task) -> None:
-        waited = worker.waits and worker.running is task
+        # A worker that is lent says itself that a wait is over: which task runs isn't known here.
+        waited = worker.waits and worker.running is task and worker.lease is None
         if waited:
             self._waits.end_all(worker)
         del worker.sent[task.submit.task]
@@ -183,7 +189,7 @@ class Scheduler:
         if self.limits:
             self.limits.pop(task, None)
         if waited:
-            self._look(worker)
+            self.look(worker)
         else:
             self._note(worker)
 
@@ -226,6 +232,7 @@ class Scheduler:
             if worker.actor.worker is worker:
                 worker.actor.worker = None
         tasks = list(worker.sent.values())
+        self._waits.end_all(worker)
         for task in tasks:
             task.to(LOST)
             self._unsend(worker, task)
@@ -233,37 +240,42 @@ class Scheduler:
 
     def disconnected(self, client: int) -> Worker | None:
         """Its connection is gone; the process will follow."""
-        for workers in (self.pool, self.idle, self._accepting, self._ahead):
+        for workers in (self.pool, self.idle, self._accepting, self.ahead):
             workers.pop(client, None)
         return self.by_client.pop(client, None)
 
     def leave(self, worker: Worker) -> None:
         """It takes no more tasks, and has no slot, while it goes."""
         worker.leaving = True
-        self._look(worker)
+        self.look(worker)
+
+    def lend(self, worker: Worker, line: Line) -> None:
+        """It takes no tasks from here, but counts as busy, until it was given back."""
+        worker.lease, worker.cpus = line, ONE
+        self.look(worker)
 
     # -- waits --------------------------------------------------------------------------------
 
     def block(self, number: int, wait: Wait) -> None:
         """Its worker's task waits, there too: the slot is free, unless that is over already."""
         self._waits.begin(number, wait)
-        self._look(wait.worker)
+        self.look(wait.worker)
 
     def unblock(self, worker: Worker, number: int) -> None:
         self._waits.end(worker, number)
-        self._look(worker)
+        self.look(worker)
 
     def settled(self, object: int, failed: bool) -> None:
         """It is there, or never will be: who waited for it has its slot again."""
         if self._waits.by_object:
             for worker in self._waits.arrived(object, failed):
-                self._look(worker)
+                self.look(worker)
 
     def made(self, generator: Task) -> None:
         """It has made one more item."""
         if self._waits.by_object:
             for worker in self._waits.made(generator.submit.task, generator.made):
-                self._look(worker)
+                self.look(worker)
 
     def need(self, objects: Iterable[int]) -> None:
         """A task that has begun waits for these: what makes them comes first, and what that
@@ -286,7 +298,7 @@ class Scheduler:
 
     # -- workers' loads -----------------------------------------------------------------------
 
-    def _look(self, worker: Worker) -> None:
+    def look(self, worker: Worker) -> None:
         """Whether it has a slot, now that it waits or not."""
         blocked = worker.leaving or (bool(worker.waits) and not worker.waits_over)
         if blocked != worker.blocked:
@@ -300,20 +312,23 @@ class Scheduler:
         if worker.actor is not None:
             return
         sent, free, client = len(worker.sent), not worker.blocked, worker.client
-        used = worker.cpus if sent and free else 0
+        if worker.lease is not None and worker.lease.is_returned and not sent:
+            worker.lease = None
+        lent = worker.lease is not None
+        used = worker.cpus if (sent or lent) and free else 0
         self.used += used - worker.used
         worker.used = used
         if client not in self.pool:
             return
-        if sent or not free:
+        if sent or lent or not free:
             self.idle.pop(client, None)
         elif client not in self.idle:
             self.idle[client] = worker
-        if sent > 1:
-            self._ahead[client] = worker
+        if sent > 1 and not lent:
+            self.ahead[client] = worker
         else:
-            self._ahead.pop(client, None)
-        if free and not worker.waits:
+            self.ahead.pop(client, None)
+        if free and not worker.waits and not lent:
             self._accepting[client] = worker
         else:
             self._accepting.pop(client, None)
@@ -351,7 +366,7 @@ class Scheduler:
         for shall not begin something else when that one has its slot again.
         """
         queue, lent = self.queue, self.pooled > self.working
-        while queue.size and self._expected(queue.first) <= BATCH_SECONDS:
+        while queue.size and self.durations.expected(queue.first) <= BATCH_SECONDS:
             if lent and not queue.first.urgent:
                 return
             room = self._with_room()
@@ -399,35 +414,20 @@ class Scheduler:
         """Whether the next task in the queue is known to be short enough to wait there."""
         if not self.queue.size or not 0 < len(worker.sent) < BATCH_TASKS or worker.cpus != ONE:
             return False
-        return worker.load + self._expected(self.queue.first) <= BATCH_SECONDS
-
-    def _expected(self, task: Task) -> float:
-        """How long it will run. What isn't usual, or unknown, counts as long: nobody waits there.
-
-        A task with a time limit must begin when it is sent, and so must a background cell, which a
-        person watches, and one that counts as running for its executor; one that needs more or
-        less than a processor, or after which its worker may end, has a worker to itself.
-        """
-        spec = task.submit.spec
-        unusual = spec is not None and (
-            spec.timeout or spec.ahead or spec.job or spec.max_workers or spec.max_calls
-        )
-        if unusual or task.cpus != ONE:
-            return 2 * BATCH_SECONDS
-        return self._seconds.get(task.submit.function, 2 * BATCH_SECONDS)
+        return worker.load + self.durations.expected(self.queue.first) <= BATCH_SECONDS
 
     def recall(self) -> Iterator[tuple[Worker, int]]:
         """Whom to ask for how many tasks back, because somebody has nothing to do."""
-        if self.queue.size or not self.idle or not self._ahead or self.used + ONE > self.cpus:
+        if self.queue.size or not self.idle or not self.ahead or self.used + ONE > self.cpus:
             return
-        victim = max(self._ahead.values(), key=lambda w: len(w.sent))
+        victim = max(self.ahead.values(), key=lambda w: len(w.sent))
         if not victim.recalled:
             victim.recalled = True
             yield victim, len(victim.sent) // 2
 
     def _send(self, worker: Worker, now: float) -> Task:
         task = self.queue.popleft()
-        task.seconds = self._expected(task)
+        task.seconds = self.durations.expected(task)
         worker.cpus = task.cpus
         self._note_sent(worker, task, now)
         return task

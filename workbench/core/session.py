@@ -1,7 +1,6 @@
 """The session: a batch of events in, a list of instructions out. Routes events to components.
 
-It keeps nothing but when the session ends; what there is, is in its `state`. The clock comes in
-with each batch; `deadline` says when to come back without one.
+What there is, is in its `state`. Time comes with each batch; `deadline` says when to come back.
 """
 
 from __future__ import annotations
@@ -12,11 +11,13 @@ from typing import Any
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.actor_manager import ActorManager
+from workbench.core.blocking import Blocking
 from workbench.core.budget import SERVER, GrowRequest
 from workbench.core.entry import Entry
 from workbench.core.generators import GeneratorManager
 from workbench.core.idleness import Idleness
 from workbench.core.job_manager import JobManager
+from workbench.core.leases import SPOKEN, LeaseManager
 from workbench.core.lines import LineManager
 from workbench.core.loop_events import Copied, Left, Measured, Tick, WorkerExited, WorkerForked
 from workbench.core.memory_monitor import MemoryMonitor
@@ -67,14 +68,17 @@ class Session:
         self.objects = ObjectManager(state, self.spilling)
         self.jobs = JobManager(state)
         self.lines = LineManager(state, self.objects)
+        self.leases = LeaseManager(state, self.lines)
         self.actors = ActorManager(state, self.objects, self.lines)
         self.output = TaskOutput(state, self.jobs, self.lines)
         self.tasks = TaskManager(
-            state, self.objects, self.spilling, self.jobs, self.actors, self.lines, self.output
-        )
+            state, self.objects, self.spilling, self.jobs, self.actors, self.lines, self.leases,
+            self.output,
+        )  # fmt: skip
         self.generators = GeneratorManager(state, self.objects, self.tasks)
+        blocking = Blocking(state, self.lines)
         self.memory_monitor = MemoryMonitor(state, headroom)
-        self.idleness = Idleness(state, idle)
+        self.idleness = Idleness(state, idle, self.leases)
         self.serializers = Serializers(state)
         self.referrers = Referrers(state)
         self.subscriptions = Subscriptions(state)
@@ -86,6 +90,7 @@ class Session:
         state.budget.make_room = self.spilling.make_room
         state.budget.measures = headroom > 0
         state.budget.let_go = self.jobs.make_room
+        state.budget.callers = self.lines.callers
         state.job_records = self.jobs.last_records
         self._handlers: dict[type, Callable[[ClientState, Any], None]] = {
             ev.Bye: self._bye,
@@ -114,15 +119,17 @@ class Session:
             ev.Done: self.tasks.done,
             ev.Output: self.output.output,
             ev.GaveBack: self.tasks.gave_back,
-            ev.Blocked: self.tasks.blocked,
-            ev.Unblocked: self.tasks.unblocked,
+            ev.Blocked: blocking.blocked,
+            ev.Unblocked: blocking.unblocked,
             ev.Cancel: self.tasks.cancel,
             ev.Interrupt: self.tasks.interrupt,
             ev.Refresh: self.tasks.refresh,
             ev.Attached: self.lines.attached,
+            ev.SettledCalls: self.tasks.ran,
             ev.Settled: self.lines.settled,
             ev.Unheard: self.lines.unheard,
             ev.LineClosed: self.lines.closed,
+            ev.Returned: self.lines.returned,
             ev.Relay: self.lines.relay,
             ev.Create: self.actors.create,
             ev.KillActor: self.actors.kill_actor,
@@ -134,6 +141,7 @@ class Session:
             ev.Explained: self.referrers.explained,
             ev.Subscribe: self.subscriptions.subscribe,
         }
+        self._handlers |= {kind: self.leases.behind(self._handlers[kind]) for kind in SPOKEN}
 
     def handle(self, batch: Sequence[tuple[int, ev.Event]], now: float) -> list[do.Anything]:
         """Take in what happened, decide once at the end, return what to do, in order.
@@ -207,6 +215,8 @@ class Session:
             for worker, task in scheduler.assign(state.now):
                 assert worker.client is not None
                 self.tasks.run(worker.client, task)
+        if self.leases.has_work:
+            self.leases.settle()
         if scheduler.clear or self.lines.has_news:
             self.lines.settle()
         if self.tasks.interrupts:
@@ -344,6 +354,7 @@ class Session:
         self.jobs.left(client)
         self._forget(number)
         self.lines.left(number)
+        self.leases.left(number)
         self.referrers.left(number)
         self.subscriptions.left(number)
         self.serializers.left(client)

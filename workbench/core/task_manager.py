@@ -8,21 +8,19 @@ from __future__ import annotations
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.actor_manager import ActorManager, last_words, place_of
-from workbench.core.entry import PENDING, READY, Entry
+from workbench.core.entry import PENDING, Entry
 from workbench.core.job_manager import JobManager
+from workbench.core.leases import LeaseManager
 from workbench.core.lines import LineManager
 from workbench.core.loop_events import WorkerExited
 from workbench.core.object_manager import ObjectManager
 from workbench.core.spilling import Spilling
 from workbench.core.state import ClientState, State
 from workbench.core.task_output import TaskOutput
-from workbench.core.tasks import DONE, SENT, STOPPING, Task, Wait, Worker
+from workbench.core.tasks import DONE, SENT, STOPPING, Line, Task, Worker
 
 ADVICE = " Give it less at a time, or let fewer run beside it: `num_cpus=2` takes the room of two."
 """For a task that took too much memory."""
-
-MOST_WAITS = 100_000
-"""Places where one task may wait at a time; of more nothing is known."""
 
 PATIENCE = 1.0
 """Seconds for which a task that has overrun its time may go on once it was told to stop."""
@@ -37,6 +35,7 @@ class TaskManager:
         jobs: JobManager,
         actors: ActorManager,
         lines: LineManager,
+        leases: LeaseManager,
         output: TaskOutput,
     ) -> None:
         self._state = state
@@ -45,6 +44,8 @@ class TaskManager:
         self._jobs = jobs
         self._actors = actors
         self._lines = lines
+        self._leases = leases
+        lines.on_lease_closed = self._lease_closed
         self._output = output
         self._catalog = state.catalog
         self._scheduler = state.scheduler
@@ -77,7 +78,12 @@ class TaskManager:
             task.line, task.actor = line, line.actor
             self._scheduler.add(task)
             self._output.came(task)
-            return self._lines.came(task)
+            self._lines.came(task)
+            if task.parent is not None and task.parent.stops_children:
+                self.stop(task)  # it was called before that, for all we know
+            return None
+        if event.spec is None and not (event.actor or client.worker):
+            self._leases.last[client.number] = event.task
         if event.actor and task.actor is None:  # a call of an actor that nobody knows
             assert why is not None
             task.to(DONE)
@@ -126,6 +132,11 @@ class TaskManager:
         if task.job is not None:
             self._jobs.began(task)
 
+    def ran(self, client: ClientState, event: ev.SettledCalls) -> None:
+        line = self._lines.ran(client, event)
+        if line is not None and line.unsent:
+            self._output.ran(line, event)
+
     def done(self, client: ClientState, event: ev.Done) -> None:
         state = self._state
         worker = self._scheduler.by_client.get(client.number)
@@ -149,6 +160,8 @@ class TaskManager:
             worker.keep(task)
         if not worker.sent:
             worker.since = state.now
+        if self._leases.last.get(task.owner) == event.task:
+            self._leases.finished(task, worker)
         if worker.actor is not None and task.is_creation:
             self._actors.born(worker.actor, event.values[0])
             return None
@@ -308,7 +321,8 @@ class TaskManager:
         """Nobody wants its results: drop it, or have it interrupted. Its getters hear of it."""
         if task.is_over:
             return
-        children = self._scheduler.children(task) if recursive else []
+        children = self._scheduler.children(task.submit.task) if recursive else []
+        task.stops_children = recursive
         worker = task.worker
         why = why or cancelled(task)
         if worker is None and task.line is not None:
@@ -337,36 +351,6 @@ class TaskManager:
         # An actor's calls stay with it, but for those it was told to stop.
         self._give_back([t for t in tasks if t.actor is None or t.final_value is not None])
 
-    def blocked(self, client: ClientState, event: ev.Blocked) -> None:
-        """Its slot is lent, unless what it waits for is there by now."""
-        scheduler = self._scheduler
-        worker = scheduler.by_client.get(client.number)
-        task = None if worker is None or worker.actor is not None else worker.running
-        if worker is None or task is None or task.submit.task != event.task:
-            return  # over by now: it was a thread of it
-        if len(worker.waits) >= MOST_WAITS:
-            return
-        entries = {id: self._catalog.get(id) for id in event.objects}
-        missing = {id for id, e in entries.items() if e is not None and e.state is PENDING}
-        left = (event.enough or len(entries)) - len(entries) + len(missing)
-        wait = Wait(worker, missing, left, not event.enough, event.item)
-        if entries:
-            wait.is_over = left <= 0 or (wait.may_fail and any(map(_has_failed, entries.values())))
-        if event.item and missing:
-            generator = scheduler.maker(event.objects[0])
-            wait.is_over = generator is not None and generator.made >= event.item
-        needed = [id for id in event.objects if id in missing]
-        scheduler.block(event.wait, wait)
-        if not wait.is_over:
-            scheduler.need(needed)
-            if left > len(needed) or not entries:  # not all that it waits for was named
-                scheduler.need(child.submit.task for child in scheduler.children(task))
-
-    def unblocked(self, client: ClientState, event: ev.Unblocked) -> None:
-        worker = self._scheduler.by_client.get(client.number)
-        if worker is not None:
-            self._scheduler.unblock(worker, event.wait)
-
     def worker_exited(self, event: WorkerExited) -> None:
         """A process is gone: try again what it ran, move on what was behind."""
         worker, crash = self._state.pool.exited(
@@ -376,13 +360,29 @@ class TaskManager:
             return
         self._output.exited(worker, event)
         tasks = self._scheduler.lost(worker)
+        words = ADVICE if worker.kill_reason else last_words(event)
         if worker.actor is not None:
             self._actors.lost(worker.actor, worker, tasks, crash, event)
             return
-        # Those after the running one had not begun. Those before it are over, but their results
-        # were not handed over: they count as run, too.
-        last = place_of(event.running, tasks)
-        words = ADVICE if worker.kill_reason else last_words(event)
+        self._again(worker, [t for t in tasks if t.line is None], crash, words, event.running)
+        self._lines.lost(worker, crash, words, event.running)
+
+    def _lease_closed(self, line: Line) -> None:
+        tasks = list(line.tasks.values())
+        for task in tasks:
+            line.leave(task)
+        running = line.crash[2]
+        if running and all(task.submit.task != running for task in tasks):
+            self._give_back(tasks)  # it began another one last, whose result is known
+        else:
+            self._again(line.worker, tasks, *line.crash)
+
+    def _again(
+        self, worker: Worker, tasks: list[Task], crash: str, words: str, running: int
+    ) -> None:
+        """A worker is gone with these. Those after the running one had not begun. Those before it
+        are over, but their results were not handed over: they count as run, too."""
+        last = place_of(running, tasks)
         again = []
         for task in tasks[: last + 1]:
             task.attempts += 1
@@ -404,7 +404,7 @@ class TaskManager:
         """
         cached = self._state.functions.pop(entry.id, None)
         if cached is not None:
-            self._scheduler.forget_function(entry.id)
+            self._scheduler.durations.forget(entry.id)
             for number in cached:
                 self._catalog.view(entry, number)  # until it has answered with Unview
                 self._state.send(number, do.Forget((entry.id,), unused=True))
@@ -426,13 +426,6 @@ class TaskManager:
 def _owed(task: Task) -> int:
     """How many values its Done has: of an actor's creation one, which says how it went."""
     return 1 if task.submit.task == task.submit.actor else task.submit.returns
-
-
-def _has_failed(entry: Entry | None) -> bool:
-    """Whether reading it raises: what is waited for was asked for before."""
-    if entry is None or entry.state is not READY:
-        return entry is None or entry.state is not PENDING
-    return entry.value is not None and entry.value.failed
 
 
 def cancelled(task: Task) -> ev.Value:

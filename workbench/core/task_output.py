@@ -7,7 +7,7 @@ from workbench.core.job_manager import JobManager
 from workbench.core.lines import LineManager
 from workbench.core.loop_events import WorkerExited
 from workbench.core.state import ClientState, State
-from workbench.core.tasks import Task, Worker
+from workbench.core.tasks import Line, Task, Worker
 
 
 class TaskOutput:
@@ -23,6 +23,10 @@ class TaskOutput:
             task = sender.lingering.get(event.task)
         if task is not None:
             self._show(task, client.worker, event.kind, event.data)
+        elif sender is not None:  # a worker's call
+            line = self._lines.that_brought(sender, event.task)
+            if line is not None:
+                line.unsent.append((event.task, event.kind, event.data))
 
     def exited(self, worker: Worker, event: WorkerExited) -> None:
         """A worker is gone. A call that came to it by a line may not be known yet."""
@@ -43,6 +47,16 @@ class TaskOutput:
                 self._show(task, task.line.worker.number, kind, data)
             else:
                 task.line.unsent.append((id, kind, data))
+
+    def ran(self, line: Line, event: ev.SettledCalls) -> None:
+        """Calls by a line that weren't known, and are over."""
+        unsent, line.unsent = line.unsent, []
+        for id, kind, data in unsent:
+            if id in event.tasks:
+                output = ev.Output(id, kind, data, event.origin, line.worker.number)
+                self._state.send(line.caller, output)
+            else:
+                line.unsent.append((id, kind, data))
 
     def _show(self, task: Task, worker: int, kind: str, data: bytes) -> None:
         id, origin = task.submit.task, task.submit.origin

@@ -52,7 +52,7 @@ class Task:
     __slots__ = (
         "actor", "argument_bytes", "attempts", "audience", "cpus", "final_value", "is_counted",
         "job", "line", "made", "owner", "parent", "parent_id", "pending_dependencies", "pins",
-        "seconds", "state", "submit", "taken", "urgent", "worker",
+        "seconds", "state", "stops_children", "submit", "taken", "urgent", "worker",
     )  # fmt: skip
 
     def __init__(self, submit: Submit, owner: int, parent: Task | None = None) -> None:
@@ -71,6 +71,7 @@ class Task:
         self.cpus = ONE if submit.spec is None else submit.spec.cpus
         self.state = WAITING
         self.final_value: Value | None = None  # it was told to stop; what its results are then
+        self.stops_children = False  # so are those that it has called by lines
         self.made = (
             0  # items, if it is a stream; of an actor's creation, how often it was made again
         )
@@ -145,6 +146,7 @@ class Worker:
     lingering: dict[int, Task] = field(default_factory=dict)  # over, but for threads they started
     calls: Counter[int] = field(default_factory=Counter)  # by function, of those with `max_calls`
     reported: set[int] = field(default_factory=set)  # calls that it was sent a Report of
+    lease: Line | None = None  # by which somebody's tasks may come to it, until it has it back
 
     def keep(self, task: Task) -> None:
         """A task is over, and threads that it started go on here."""
@@ -164,16 +166,22 @@ class Worker:
 
 @dataclass(slots=True, eq=False)
 class Line:
-    """A socket between a driver and an actor's worker, from its making until both ends are gone.
+    """A socket between a driver and a worker, from its making until both ends are gone.
+
+    The worker is an actor's, or lent: then tasks of ``functions`` go by it, see `core.leases`.
 
     ``tasks``: those that went by it, are known here and aren't over. What became of them when the
     worker died, nobody knows before the caller has told what it had heard.
     """
 
     number: int
-    actor: Actor
+    actor: Actor | None
     worker: Worker
     caller: int  # the client
+    functions: frozenset[int] = frozenset()
+    last: int = 0  # the caller's last task before it was made, see `Lend`
+    is_closing: bool = False  # a lease: the worker was told to give it back
+    is_returned: bool = False  # and has: nothing that came by it runs any more
     is_offered: bool = False  # the caller has been sent its end
     is_open: bool = False  # and has it
     has_ended: bool = False  # the worker is gone
@@ -196,6 +204,7 @@ class Line:
     def join(self, task: Task) -> None:
         """It is lost, and decided on with those that went by the line, behind these."""
         if task.line is None:
+            assert self.actor is not None
             self.actor.forget(task)
             task.line = self
         self.tasks.pop(task.submit.task, None)
@@ -205,7 +214,8 @@ class Line:
         """From now on it is a call as others."""
         del self.tasks[task.submit.task]
         task.line = None
-        self.actor.unfinished[task.owner] += 1
+        if self.actor is not None:
+            self.actor.unfinished[task.owner] += 1
 
 
 class ActorState(Enum):

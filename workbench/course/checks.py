@@ -13,7 +13,7 @@ from typing import Any
 
 from workbench import context
 from workbench.course import progress
-from workbench.course.exercises import Exercise, Lesson, Live, Outcome
+from workbench.course.exercises import Exercise, Lesson, Live, Outcome, untouched
 from workbench.course.words import ENGLISH, Said, Words, say
 from workbench.engines.base import Engine
 from workbench.report.markup import DOTS, Html, Rich, card, dots, link, title
@@ -26,6 +26,7 @@ STATES = {
     "right": (say("Right."), "good"),
     "almost": (say("Almost."), "busy"),
     "wrong": (say("Not yet."), "bad"),
+    "unready": (say("Wait."), "busy"),
     "untouched": (say("Not begun."), "idle"),
 }
 
@@ -69,7 +70,7 @@ class CheckResult(Rich):
 
     @property
     def state(self) -> str:
-        """``right``, ``almost``, ``wrong`` or ``untouched``."""
+        """``right``, ``almost``, ``wrong``, ``unready`` or ``untouched``."""
         return self.outcome.state
 
     def _facts(self) -> list[tuple[str, str]]:
@@ -143,20 +144,38 @@ class Checks:
     def _ask(self, lesson: Lesson, exercise: Exercise) -> CheckResult:
         engine = context.get()
         if engine is None or engine.ended is not None:
-            sentence = say(
-                "No session runs. Start one by `%workbench start`, and run the cells again."
-            )
-            return CheckResult(exercise.name, Outcome("untouched", sentence), self._words)
+            outcome = _stopped() if _is_loaded() else _restarted()
+            return CheckResult(exercise.name, outcome, self._words)
         asked = context.companion(FailedAsks).count
         outcome = exercise.ask(Live(_variables(), engine))
         is_right = outcome.state == "right"
         done = progress.note(engine, [exercise.name] if is_right else [])
         due = 0 if is_right else asked[exercise.name]
-        asked[exercise.name] = 0 if is_right else due + 1
+        if outcome.state != "unready":
+            asked[exercise.name] = 0 if is_right else due + 1
         hints = tuple(map(say, exercise.hints[:due]))
         page = ("", "") if is_right else (exercise.page.title, f"{DOCS}{exercise.page.docs}")
         row = tuple(each.name in done for each in lesson.exercises)
         return CheckResult(exercise.name, outcome, self._words, hints, page, lesson.title, row)
+
+
+def _restarted() -> Outcome:
+    return untouched(
+        "This kernel has no session. After a restart, run the cell with `%load_ext workbench`"
+        " again, and then the exercise's cells."
+    )
+
+
+def _stopped() -> Outcome:
+    return untouched("No session runs. Start one by `%workbench start`, and run the cells again.")
+
+
+def _is_loaded() -> bool:
+    """Whether this is a notebook in which ``%load_ext workbench`` has run."""
+    from IPython.core.getipython import get_ipython
+
+    manager = getattr(get_ipython(), "extension_manager", None)
+    return manager is not None and "workbench" in manager.loaded
 
 
 def _variables() -> Mapping[str, Any]:

@@ -21,7 +21,7 @@ from workbench.report.why import why
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a check found. ``state``: right, almost, wrong or untouched."""
+    """What a check found. ``state``: right, almost, wrong, unready or untouched."""
 
     state: str
     sentence: Said
@@ -40,6 +40,11 @@ def almost(template: str, **values: Any) -> Outcome:
 def wrong(template: str, **values: Any) -> Outcome:
     """It isn't solved; the sentence says what was seen, not what to do."""
     return Outcome("wrong", say(template, **values))
+
+
+def unready(template: str, **values: Any) -> Outcome:
+    """What was tried still runs: asking now is no try."""
+    return Outcome("unready", say(template, **values))
 
 
 def untouched(template: str, **values: Any) -> Outcome:
@@ -124,7 +129,8 @@ class Live:
     def done(self, job: JobRecord, name: str) -> JobRecord:
         """The background cell that makes a name; refused if it isn't done."""
         if (said := NOT_DONE.get(job.state)) is not None:
-            raise RefusedError(wrong(said.template, name=name))
+            is_over = job.state in ("failed", "stopped")
+            raise RefusedError((wrong if is_over else unready)(said.template, name=name))
         return job
 
     def record(self, name: str) -> ObjectRecord:
@@ -140,7 +146,7 @@ class Live:
         ref = self.engine.find(name)
         found = self.fetched(self.engine.borrow(self.record(name).id) if ref is None else ref)
         if found is ... and self.record(name).where == "pending":
-            raise RefusedError(wrong("`{name}` isn't ready yet: ask again.", name=name))
+            raise RefusedError(unready("`{name}` isn't ready yet: ask again.", name=name))
         return found
 
     def fetched(self, value: Any) -> Any:
@@ -213,8 +219,8 @@ class Exercise:
         """How it is now. Whatever the look raises is an answer too."""
         for name in self.needs:
             if name not in live.variables:
-                return untouched("There is no variable `{name}`: its cell hasn't made it yet, or "
-                                 "it was deleted since.", name=name)  # fmt: skip
+                return untouched("There is no variable `{name}` now: run the exercise's cell, "
+                                 "above this check.", name=name)  # fmt: skip
             if live[name] is ...:
                 return untouched("`{name}` has no value yet: its cell waits for you.", name=name)
         try:

@@ -16,6 +16,7 @@ from workbench import context
 from workbench.core.snapshot import Snapshot
 from workbench.course.location import Location
 from workbench.course.location import where as where
+from workbench.course.watching import watching as watching
 from workbench.course.words import Said, say
 from workbench.engines.base import Engine
 from workbench.report.format import human_bytes, human_seconds

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 
 from workbench.core.events import About, Output
 from workbench.core.snapshot import Account, Change, JobRecord, ObjectDescription, Snapshot
+from workbench.engines.following import Arrivals as Arrivals
+from workbench.engines.following import Changes as Changes
 from workbench.engines.lending_future import Lending
 from workbench.engines.records import Abilities as Abilities
 from workbench.engines.records import Call as Call
@@ -51,49 +53,6 @@ and its ``buffers`` in base64). ``origin`` is the number that the task was submi
 
 ROOT_NOTE = "\0"
 """In the name of a root: what follows stands behind the path from there, for a person."""
-
-
-class Arrivals(Protocol):
-    """Refs in the order in which they become ready, for one reader. Close it when you stop.
-
-    Each ref is looked at once, however many there are.
-    """
-
-    def add(self, refs: Iterable[ObjectRef]) -> None:
-        """Wait for these too. One that it waits for already makes no difference."""
-
-    def take(self) -> ObjectRef | None:
-        """One that is ready; None if there is none now."""
-
-    def next(self, timeout: float | None = None) -> ObjectRef | None:
-        """Wait for one that is ready; None if time is up."""
-
-    def soon(self) -> Future[None] | None:
-        """A future of there being one; None if there is one now."""
-
-    def close(self) -> None:
-        """Take no more; what hasn't come isn't waited for."""
-
-
-class Changes(Protocol):
-    """What changes in a session, for one thread. Close it when you stop."""
-
-    def next(self, timeout: float | None = None) -> Change | None:
-        """Wait until something has changed since the last one, the first time: everything.
-
-        None if time is up, or if the session is over. What changes while nobody asks adds up to
-        one change, so whoever asks sets the pace.
-        """
-
-    def interrupt(self) -> None:
-        """From any thread: have `next` return, now or when it is called, with None."""
-
-    @property
-    def is_over(self) -> bool:
-        """Whether there will be no more."""
-
-    def close(self) -> None:
-        """Follow the session no longer."""
 
 
 class Observed(Protocol):

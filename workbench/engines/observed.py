@@ -84,7 +84,7 @@ class SeenHistory:
 
 
 class PolledChanges:
-    """`engines.base.Changes` of a session that has to be polled.
+    """`engines.following.Changes` of a session that has to be polled.
 
     It asks in `next`, so only while somebody waits for news, and never sooner than `PACE` after
     the last time. A look that shows no change ends the wait too. ``look`` raises SessionError if
@@ -98,6 +98,7 @@ class PolledChanges:
         self._history = SeenHistory()
         self._due = 0.0
         self._interrupted = threading.Event()
+        self._is_hurried = False
         self._closed = False
 
     def next(self, timeout: float | None = None) -> Change | None:
@@ -105,9 +106,13 @@ class PolledChanges:
         in_time = timeout is None or wait <= timeout
         if self._interrupted.wait(wait if timeout is None else min(wait, timeout)):
             self._interrupted.clear()
+            if not self._is_hurried:
+                return None
+        elif not in_time:
             return None
-        if not in_time or self.is_over:
+        if self.is_over:
             return None
+        self._is_hurried = False
         began = time.monotonic()
         try:
             now = self._history.noted(self._look())
@@ -120,6 +125,10 @@ class PolledChanges:
         return change
 
     def interrupt(self) -> None:
+        self._interrupted.set()
+
+    def hurry(self) -> None:
+        self._is_hurried = True
         self._interrupted.set()
 
     @property

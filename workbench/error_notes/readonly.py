@@ -8,6 +8,7 @@ import os
 import re
 import types
 from collections.abc import Iterator
+from itertools import pairwise
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -116,18 +117,21 @@ def _written_at(frame: FrameType, at: int) -> Iterator[tuple[str, Any]]:
     if extent is None:
         return
     # Of ``y[0] = x[0]`` it is the target's alone: other names are outside.
-    loads = [
-        each.argval
-        for each in code[:here]
-        if each.opname.startswith("LOAD_") and (part := _extent(each))
-        if extent[0] <= part[0] and part[1] <= extent[1]
-    ]
+    loads: list[Any] = []
+    for each, following in pairwise(code[: here + 1]):
+        part, behind, names = _extent(each), _extent(following), _loaded(each)
+        if part and extent[0] <= part[0] and part[1] <= extent[1]:
+            loads += names
+        elif _is_pair(each) and names and behind and extent[0] <= behind[0] <= extent[1]:
+            # Its place is the first one's. The second is inside, unless that begins behind it.
+            begins_behind = bool(_loaded(following)) and behind[0] == extent[0]
+            loads += () if begins_behind else names[-1:]
     # What is given by name comes last; these names stand just before the call.
     keywords: tuple[Any, ...] = ()
     for each in code[max(here - 3, 0) : here]:
         if each.opname == "KW_NAMES":  # Python 3.11 and 3.12
             keywords = frame.f_code.co_consts[each.arg or 0]
-        elif code[here].opname == "CALL_KW" and isinstance(each.argval, tuple):
+        elif code[here].opname == "CALL_KW" and each is code[here - 1]:
             keywords = each.argval
             loads.pop()
     if "out" in keywords and len(loads) >= len(keywords):
@@ -136,6 +140,18 @@ def _written_at(frame: FrameType, at: int) -> Iterator[tuple[str, Any]]:
     for name in loads:
         if isinstance(name, str) and name in variables:
             yield name, variables[name]
+
+
+def _is_pair(of: dis.Instruction) -> bool:
+    """Whether it stands for two, as from Python 3.13 on ``STORE_FAST_LOAD_FAST``."""
+    return isinstance(of.argval, tuple) and "_FAST" in of.opname
+
+
+def _loaded(of: dis.Instruction) -> tuple[Any, ...]:
+    if _is_pair(of):
+        first, second = of.argval
+        return (first,) * of.opname.startswith("LOAD_") + (second,) * ("_LOAD_" in of.opname)
+    return (of.argval,) if of.opname.startswith("LOAD_") else ()
 
 
 def _extent(of: dis.Instruction) -> tuple[tuple[int, int], tuple[int, int]] | None:
@@ -149,13 +165,13 @@ def _extent(of: dis.Instruction) -> tuple[tuple[int, int], tuple[int, int]] | No
 def named_at(frame: FrameType, line: int) -> Iterator[tuple[str, Any]]:
     """The variables that a line refers to, with their values."""
     variables = {**frame.f_globals, **frame.f_locals}
-    names = dict.fromkeys(
-        name
-        for i in dis.get_instructions(frame.f_code)
-        if i.positions and i.positions.lineno == line and i.opname.startswith("LOAD_")
-        for name in (i.argval if isinstance(i.argval, tuple) else (i.argval,))
-        if isinstance(name, str) and name.isidentifier()
-    )
+    names: dict[str, None] = {}
+    for each, following in pairwise(dis.get_instructions(frame.f_code)):
+        lines = [i.positions.lineno for i in (each, following) if i.positions]
+        # The second of two may be the next line's.
+        if line in (lines if _is_pair(each) else lines[:1]):
+            loaded = [name for name in _loaded(each) if isinstance(name, str)]
+            names |= dict.fromkeys(filter(str.isidentifier, loaded))
     for name in names:
         if name in variables:
             yield name, variables[name]

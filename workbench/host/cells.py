@@ -174,12 +174,16 @@ class Namespace:
         finally:
             if mutations is not None:
                 own |= {*mutations.names}
-            self._captured = {
-                name: value
-                for name, value in self._captured.items()
-                if name not in own and self._names.get(name, _NOTHING) is value
-            }
+            self._captured = self._unchanged(own)
         return _results(cell, replace(ran, mutations=mutations), self._names)
+
+    def _unchanged(self, own: set[str]) -> dict[str, Any]:
+        """What was captured and is as it came; ``own`` is the cell's."""
+        return {
+            name: value
+            for name, value in self._captured.items()
+            if name not in own and self._names.get(name, _NOTHING) is value
+        }
 
     def hear(self, id: str, data: dict[str, Any]) -> None:
         """A person has done something to a widget that one of its cells made: its callbacks run.

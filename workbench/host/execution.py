@@ -59,9 +59,8 @@ async def _steps(codes: list[CodeType], namespace: Names) -> tuple[Any, BaseExce
     value = None
     try:
         for code in codes:
-            value = eval(code, namespace)
-            if code.co_flags & inspect.CO_COROUTINE:
-                value = await value
+            ran = eval(code, namespace)
+            value = await ran if code.co_flags & inspect.CO_COROUTINE else ran
     except BaseException as error:
         return None, error
     return value, None

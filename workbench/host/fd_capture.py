@@ -24,13 +24,17 @@ _NUMBER = struct.Struct("q")
 
 
 class FdCapture:
-    """The file that captures one descriptor. One thread at a time reads it; anybody appends."""
+    """The file that captures one descriptor. One thread at a time reads it; anybody appends.
 
-    def __init__(self) -> None:
-        self._file = os.memfd_create("output-of-a-worker", os.MFD_CLOEXEC)
+    ``file`` and ``noted``: of one that another process made, or where such a process looks.
+    """
+
+    def __init__(self, file: int = -1, noted: mmap.mmap | None = None) -> None:
+        self._file = os.memfd_create("output-of-a-worker", os.MFD_CLOEXEC) if file < 0 else file
         self.position = 0
         """Up to here it was read, by this process."""
-        self._noted = mmap.mmap(-1, _NUMBER.size)  # the same, for who forked it
+        # The same, for who forked it.
+        self._noted = mmap.mmap(-1, _NUMBER.size) if noted is None else noted
         self._hole = 0
 
     def divert(self, fd: int) -> None:
@@ -40,6 +44,9 @@ class FdCapture:
         writable = os.open(self.path, os.O_WRONLY | os.O_APPEND)
         os.dup2(writable, fd)
         os.close(writable)
+
+    def fileno(self) -> int:
+        return self._file
 
     @property
     def path(self) -> str:

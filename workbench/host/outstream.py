@@ -391,4 +391,10 @@ def _line_buffered() -> Callable[[], object]:
         return lambda: None
     libc.setvbuf(stdout, None, _IOLBF, ctypes.c_size_t(0))
     flush = libc.fflush
-    return lambda: flush(stdout)
+    try:
+        # Without giving up the GIL, which another thread might then have for a while.
+        pending = ctypes.PyDLL(None).__fpending
+    except AttributeError:  # another C library
+        return lambda: flush(stdout)
+    pending.restype = ctypes.c_size_t
+    return lambda: pending(stdout) and flush(stdout)

@@ -62,30 +62,39 @@ def take(run: Owing, items: Generator[Any, Any, Any], retry_on: Types) -> Any:
     made: list[Any] = []
     with contextlib.closing(items):
         try:
-            for item in items:
-                made.append(item)
-                if len(made) > run.returns:
-                    break
+            _take_from(items, made, run.returns)
         except retry_on:
             raise
         except Exception as error:
             return _results(run, made, error)
     return _results(run, made)
+
+
+def _take_from(items: Generator[Any, Any, Any], made: list[Any], enough: int) -> None:
+    """So many, and one more, if it yields too many."""
+    for item in items:
+        made.append(item)
+        if len(made) > enough:
+            return
 
 
 async def take_async(run: Owing, items: AsyncGenerator[Any, Any], retry_on: Types) -> Any:
     made: list[Any] = []
     async with contextlib.aclosing(items):
         try:
-            async for item in items:
-                made.append(item)
-                if len(made) > run.returns:
-                    break
+            await _take_from_async(items, made, run.returns)
         except retry_on:
             raise
         except Exception as error:
             return _results(run, made, error)
     return _results(run, made)
+
+
+async def _take_from_async(items: AsyncGenerator[Any, Any], made: list[Any], enough: int) -> None:
+    async for item in items:
+        made.append(item)
+        if len(made) > enough:
+            return
 
 
 def _results(run: Owing, made: list[Any], error: Exception | None = None) -> Any:

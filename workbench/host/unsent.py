@@ -23,17 +23,23 @@ _NUMBER = struct.Struct("q")
 
 
 class Unsent:
-    """The file. Any thread of the process that shows may add to it; whoever made it reads it."""
+    """The file. Any thread of the process that shows may add to it; whoever made it reads it.
 
-    def __init__(self) -> None:
-        self._read_fd = os.memfd_create("unsent-output", os.MFD_CLOEXEC)
+    ``file`` and ``sent``: of one that another process made, or where such a process looks.
+    """
+
+    def __init__(self, file: int = -1, sent: mmap.mmap | None = None) -> None:
+        self._read_fd = os.memfd_create("unsent-output", os.MFD_CLOEXEC) if file < 0 else file
         self._write_fd = -1
         # Up to where it was sent. Noted right before the sending: what was shown is not shown
         # twice. Without a system call, so that no other thread runs between the two: who is
         # killed there loses what was to be sent.
-        self._sent = mmap.mmap(-1, _NUMBER.size)
+        self._sent = mmap.mmap(-1, _NUMBER.size) if sent is None else sent
         self._written = 0  # bytes, about: threads
         self._emptied = 0
+
+    def fileno(self) -> int:
+        return self._read_fd
 
     def open(self) -> None:
         """In the process that shows."""

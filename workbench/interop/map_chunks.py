@@ -100,8 +100,7 @@ class MapChunks:
         try:
             while True:
                 with self._changed:
-                    while not (self._chunks or self._is_over or self._error):
-                        self._changed.wait()
+                    self._changed.wait_for(lambda: self._chunks or self._is_over or self._error)
                     if not self._chunks:
                         if self._error is not None:
                             raise self._error
@@ -114,7 +113,7 @@ class MapChunks:
                 if self._size is not None:
                     self._submit()
                 ran.results.reverse()
-                while ran.results:  # each is the caller's alone
+                for _ in range(len(ran.results)):  # each is the caller's alone
                     yield ran.results.pop()
                 if ran.error is not None:
                     raise ran.error

@@ -151,8 +151,8 @@ class Job(Rich):
             watches = self._outputs.get(name)
             if isinstance(watches, list) and isinstance(refs, list):
                 watches += map(weakref.ref, refs)
+        there = [done for done in dones if done is not None]
         with self._lock:
-            there = [done for done in dones if done is not None]
             self.size, self.ended = size, self.ended + len(dones) - len(there)
             for done in there:
                 self.holds(done)

@@ -121,14 +121,17 @@ class Notebook:
             job, outputs = collected(engine, found, origin)
             self.expect(job)
             if (mine := self.jobs.get(id)) is None:
-                new = {n: made for n, made in outputs.items() if not self._is_fetched(n, made)}
-                self.variables.update(new)
+                self._bind(outputs)
             else:
                 job.originals, job.is_again = mine.originals, True
             self._enter(job)
             self.lines.begin(job)
         job.follow()
         return job
+
+    def _bind(self, outputs: dict[str, ObjectRef | list[ObjectRef]]) -> None:
+        new = {n: made for n, made in outputs.items() if not self._is_fetched(n, made)}
+        self.variables.update(new)
 
     def _is_fetched(self, name: str, made: ObjectRef | list[ObjectRef]) -> bool:
         """Whether the variable is the value of what a cell made: `%get` came before."""

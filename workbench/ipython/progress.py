@@ -110,10 +110,12 @@ class CallsProgress:
     def end(self) -> None:
         """Bring the lines of cells that are over to their end."""
         with self._lock:
-            over = [each for each in self._shown if not self._router.cell(each).is_running]
-            ended = [self._shown.pop(origin) for origin in over]
+            ended = [self._shown.pop(origin) for origin in self._over()]
         for shown in ended:
             shown.close()
+
+    def _over(self) -> list[int]:
+        return [each for each in self._shown if not self._router.cell(each).is_running]
 
 
 class _ShownTally:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -174,7 +174,7 @@ def fill(
 
 def write_cold(fd: int, data: Bytes | memoryview, offset: int, note: Note = int) -> None:
     """Write contiguous bytes to pages never touched before. OSError if the machine has no room."""
-    view = memoryview(data).cast("B")  # type: ignore[arg-type]
+    view = memoryview(cast("Any", data)).cast("B")
     while len(view):
         n = os.pwrite(fd, view[:WRITE_CHUNK], offset)
         note(n)

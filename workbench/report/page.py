@@ -153,7 +153,6 @@ class PageSession(PageRecord):
     """
 
     session: str
-    engine: str
     scope: str
     here: str
     ended: str | None
@@ -330,7 +329,6 @@ def session_of(
     ]
     return PageSession(
         session=facts.session_name(session),
-        engine=session.engine,
         scope=session.scope,
         here=client_name(here[0]) if here else "",
         ended=ended,

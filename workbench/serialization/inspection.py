@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import pickle
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ from workbench.serialization import interchange
 from workbench.serialization.arrays import Reducers
 from workbench.serialization.expressions import said, type_of
 from workbench.serialization.paths import path_text
-from workbench.serialization.pickler import ByteCounter, Pickler
+from workbench.serialization.pickler import ByteCounter, is_picklable, try_pickling
 from workbench.serialization.process_bound import (
     Bound,
     bound_to_process,
@@ -186,20 +187,25 @@ def inspect(
         ended_early = True
         try:
             if not inspector.failures:
-                _pickle(value, reducers)
+                try_pickling(value, reducers)
         except Exception as error:
             where = f"It is not among the first {human_count(most)} objects. Inspect a part of it."
             inspector.failures.append(Failure(root, type_of(value), said(error), where))
     except EndlessError as error:
         inspector.failures.append(_endless(error, reducers))
     except TooDeepError as error:
-        inspector.failures.append(Failure(root, type_of(value), said(error), FLATTEN))
+        # Python 3.13's C pickler goes deeper than we follow, and than a small stack has room for.
+        tries = inspector.has_large_stack and not inspector.failures
+        if not (tries and is_picklable(value, reducers)):
+            inspector.failures.append(Failure(root, type_of(value), said(error), FLATTEN))
     failures = list(dict.fromkeys(inspector.failures))
     if rebuild and not failures:
         try:
             failures += map(_not_rebuilt, filter(None, [first_broken(value, reducers, root)]))
         except NotTriedError as reason:
             not_tried = str(reason)
+        except (RecursionError, pickle.PicklingError) as error:  # C code recurses less deeply
+            failures.append(Failure(root, type_of(value), said(error), FLATTEN))
     found = Inspection(not failures, tuple(failures))
     found.name, found.only_first = root, most if ended_early else 0
     found.not_tried = not_tried
@@ -253,7 +259,7 @@ class _Inspector(TracingPickler):
         if kind not in self._bound:
             self._bound[kind] = bound_to_process(kind)
         if self._bound[kind] is not None:
-            _pickle(obj, self._reducers)  # if it raises, what is in it is nobody's concern
+            try_pickling(obj, self._reducers)  # if it raises, what is in it is nobody's concern
         super().save_here(obj)
 
     def failed(self, error: Exception) -> bool:
@@ -320,7 +326,7 @@ class _Inspector(TracingPickler):
             return batch
         started = time.perf_counter()
         try:
-            _pickle(batch, self._reducers)
+            try_pickling(batch, self._reducers)
         except Exception:
             return batch
         finally:  # what leads back to the whole would be pickled with each of its parts
@@ -347,12 +353,6 @@ def _is_of_user(obj: Any) -> bool:
     """Whether it is a function or a class that isn't installed, or an instance of such a class."""
     is_code = issubclass(type(obj), type | FunctionType)
     return not is_of_library(obj if is_code else type(obj))
-
-
-def _pickle(value: Any, reducers: Reducers) -> None:
-    """With the C pickler, to see whether it raises."""
-    counter = ByteCounter()
-    Pickler(counter, reducers, counter.add_buffer).dump(value)
 
 
 def cannot_pickle(

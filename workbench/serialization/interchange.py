@@ -55,16 +55,22 @@ def _reduce(value: Any) -> Any:
     except (MemoryError, RecursionError):
         raise
     except Exception:
-        for how in (_by_arrow, _by_dlpack):
-            try:
-                other = how(value)
-                if other is not None and not _has_all(other[0](*other[1]), value):
-                    continue
-            except Exception:  # what it offers isn't there, or is something else than it says
-                continue
-            if other is not None:
+        other = _by_other_ways(value)
+        if other is None:
+            raise
+        return other
+
+
+def _by_other_ways(value: Any) -> Any:
+    """Of what has no pickle; None if nothing else has all of it."""
+    for how in (_by_arrow, _by_dlpack):
+        try:
+            other = how(value)
+            if other is not None and _has_all(other[0](*other[1]), value):
                 return other
-        raise
+        except Exception:  # what it offers isn't there, or is something else than it says
+            continue
+    return None
 
 
 def _has_all(again: Any, value: Any) -> bool:

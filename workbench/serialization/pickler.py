@@ -181,3 +181,17 @@ def _reduce_cached(function: Any) -> Any:
 
 def _cached(function: Any, parameters: dict[str, Any]) -> Any:
     return lru_cache(**parameters)(function)
+
+
+def try_pickling(value: Any, reducers: Reducers) -> None:
+    """Raise what pickling it raises; keep nothing."""
+    counter = ByteCounter()
+    Pickler(counter, reducers, counter.add_buffer).dump(value)
+
+
+def is_picklable(value: Any, reducers: Reducers) -> bool:
+    try:
+        try_pickling(value, reducers)
+    except Exception:
+        return False
+    return True

@@ -131,7 +131,10 @@ class Registry:
     def _learn(self) -> None:
         self._learning = True
         try:
-            while self._news:  # each stays there until it is known: Ctrl-C may end its loading
+            while True:
+                if not self._news:
+                    return
+                # Each stays there until it is known: Ctrl-C may end its loading.
                 number, payload = self._news[0]
                 self.broken.pop(number, None)
                 custom = None

@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import msgspec
 
@@ -105,10 +105,16 @@ class ForkserverClient:
                 self._turned_away.discard(pid)
                 events[place] = WorkerExited(event.worker, 0, unforked="no file descriptors left")
         if not more:
+            with suppress(subprocess.TimeoutExpired):  # how it ended, not how we would end it
+                self._process.wait(1)
             self.close()
+            status = self._process.returncode or 1
             for worker, pid in self.pids.items():  # the kernel has killed them, or they never were
-                unforked = "" if pid else "the process that forks workers ended"
-                events.append(WorkerExited(worker, -signal.SIGKILL, unforked=unforked))
+                if pid:
+                    events.append(WorkerExited(worker, -signal.SIGKILL))
+                else:
+                    why = "the process that forks workers ended"
+                    events.append(WorkerExited(worker, status, unforked=why))
             self.pids.clear()
             self._turned_away.clear()
         return events

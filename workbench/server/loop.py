@@ -146,7 +146,7 @@ class Server:
         parcel: do.Message | Parcel | None = message
         if type(message) is do.Shared:
             parcel = self._segments.share(message)
-        elif type(message) is do.Offer:
+        elif type(message) is do.Offer or type(message) is do.Lend:
             parcel = self._lines.offer(message)
         if parcel is not None:
             peer.put(parcel)

@@ -24,14 +24,14 @@ class SpareDescriptors:
     def lend(self) -> None:
         """Close them: so many can be opened for what is urgent."""
         with self._lock:
-            while self._spare:
+            for _ in range(len(self._spare)):
                 os.close(self._spare.pop())
 
     def refill(self) -> bool:
         """Have them again, as far as there are any; whether it has all."""
         with self._lock:
             try:
-                while len(self._spare) < self._count:
+                for _ in range(self._count - len(self._spare)):
                     self._spare.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
             except OSError:
                 return False

@@ -81,6 +81,8 @@ class Feed:
         self._ending: threading.Timer | None = None  # ends the subscription while nobody looks
         self._is_asleep = False  # it has
         self._hurry = threading.Event()  # ends a pause
+        self._looked = threading.Condition()  # guards the next
+        self._looks = 0  # that the thread has had
         self._take_in(FIRST)
         self._difference()
         shell = get_ipython()
@@ -127,11 +129,31 @@ class Feed:
                 # Twice: the first answer may be of half of what was done, the rest on its way.
                 for _ in range(2):
                     self._take_in(0.0)  # asks anew
-                    with contextlib.suppress(WorkbenchError):  # it ended, or doesn't answer
-                        self.engine.settle()
+                    self._settle()
+                    self._changes.hurry()
                     self._take_in(0.0)
                 if self._difference():
                     self.seq += 1
+                return
+        for _ in range(2):
+            self._settle()
+            self._have_looked()
+
+    def _have_looked(self) -> None:
+        """Wait until the thread has looked once more, from now on."""
+        with self._looked:
+            looks = self._looks + 2  # the one that is under way has begun before
+            until = time.monotonic() + FIRST
+            while True:
+                if self._looks >= looks or self._thread is None or time.monotonic() >= until:
+                    return
+                self._changes.hurry()
+                self._hurry.set()
+                self._looked.wait(PACE)
+
+    def _settle(self) -> None:
+        with contextlib.suppress(WorkbenchError):  # it ended, or doesn't answer
+            self.engine.settle()
 
     def shown(self, view: Audience, on: bool, page: str = "", seq: int = -1) -> bool:
         """A page shows this view, of which it knows all up to that difference; or not any more.
@@ -198,9 +220,14 @@ class Feed:
         began, cpu = time.monotonic(), time.thread_time()
         with self._lock:
             self._tell(self._difference())
-            if not self._audience or self.is_over:
+            is_over = not self._audience or self.is_over
+            if is_over:
                 self._leave()
-                return False
+        with self._looked:
+            self._looks += 1
+            self._looked.notify_all()
+        if is_over:
+            return False
         self._pause(began + max(PACE, SHARE * (time.thread_time() - cpu)))
         return True
 

@@ -24,7 +24,7 @@ from operator import methodcaller
 from typing import Any, NamedTuple
 
 from workbench.core.events import Opened
-from workbench.core.instructions import Attach, Offer, Shared
+from workbench.core.instructions import Attach, Lend, Offer, Shared
 from workbench.errors import ProtocolError
 from workbench.wire.codec import encode
 from workbench.wire.framing import HEAD, LARGEST, frame, missing, split
@@ -32,7 +32,7 @@ from workbench.wire.framing import HEAD, LARGEST, frame, missing, split
 FRAME_MESSAGES = 512
 """Most messages in one frame: the reader can start on the first while the rest is encoded."""
 
-CARRIERS: dict[type, int] = {Opened: 2, Shared: 1, Attach: 1, Offer: 1}
+CARRIERS: dict[type, int] = {Opened: 2, Shared: 1, Attach: 1, Offer: 1, Lend: 1}
 """How many descriptors travel beside a message of these types."""
 
 READ_SIZE = 64 << 10
@@ -120,15 +120,15 @@ class Outbox:
     def __init__(self, translate: Translate | None = None, largest: int = LARGEST) -> None:
         self._translate = translate
         self._largest = largest
-        self._queue: deque[Any] = deque()
+        self.queue: deque[Any] = deque()  # but for the frame on its way
         self._sending = _Sending([])
-        self.put = self._queue.append
+        self.put = self.queue.append
 
     def __bool__(self) -> bool:
-        return bool(self._queue or self._sending.messages)
+        return bool(self.queue or self._sending.messages)
 
-    def send(self, sendmsg: SendMsg) -> bool:
-        """Send as much as goes; True when all is out.
+    def send(self, sendmsg: SendMsg, most: int | None = None) -> bool:
+        """Send as much as goes, of what is queued ``most`` messages; True when all that is out.
 
         ``sendmsg`` is a non-blocking socket's own method (it must be a C function). What it
         raises passes through, but for BlockingIOError. So does the error of a message that can't
@@ -137,11 +137,14 @@ class Outbox:
         while True:
             now = self._sending
             if not now.messages:
-                count = min(len(self._queue), FRAME_MESSAGES)
+                count = min(len(self.queue), FRAME_MESSAGES)
+                if most is not None:
+                    count = min(count, most)
+                    most -= count
                 if not count:
                     return True
                 # One C call: a message is in the queue or in the frame, never in neither.
-                now.messages.extend(map(_popleft, repeat(self._queue, count)))
+                now.messages.extend(map(_popleft, repeat(self.queue, count)))
             data = now.data
             if data is None:
                 try:
@@ -165,6 +168,11 @@ class Outbox:
                 return False
 
     @property
+    def has_begun(self) -> bool:
+        """Whether a frame is on its way."""
+        return bool(self._sending.messages)
+
+    @property
     def unsent(self) -> int:
         """Bytes of the frame on its way that the socket hasn't taken yet."""
         data = self._sending.data
@@ -173,7 +181,7 @@ class Outbox:
     def substitute(self, fd: int, other: int) -> None:
         """Have ``other`` sent in place of a descriptor that is about to be closed."""
         self._sending.fds = [other if each == fd else each for each in self._sending.fds]
-        for messages in (self._sending.messages, self._sending.rest, self._queue):
+        for messages in (self._sending.messages, self._sending.rest, self.queue):
             for i, message in enumerate(messages):
                 if type(message) is Parcel and fd in message.fds:
                     fds = tuple(other if each == fd else each for each in message.fds)

@@ -15,24 +15,26 @@ LARGEST_PACKET = 1 << 16
 
 
 class CallPacket(Event, tag=1):
-    """Run this method. ``number``: of the line's calls; of those up to ``known`` the server knows
-    all that it ever has to."""
+    """Run this method, or this function, once with each of ``args``: a run of calls. ``number``: of
+    the first one among the line's; of those up to ``known`` the server knows all that it ever has
+    to. ``root``: 0 if a driver calls; see `core.events.Submit`."""
 
     number: int
     known: int
-    task: int
+    tasks: list[int]
     method: str
-    args: bytes
+    args: list[bytes]
     name: str
     origin: int
+    function: int = 0
+    root: int = 0
 
 
 class ResultPacket(Event, tag=2):
-    """A call is over. Nothing but ``header`` is its value; see `core.events.Value`."""
+    """Calls are over: of each the task, the header of its value, which is all of that (see
+    `core.events.Value`), and whether it failed."""
 
-    task: int
-    header: bytes
-    failed: bool = False
+    results: list[tuple[int, bytes, bool]]
 
 
 class ToldPacket(Event, tag=3):

@@ -49,7 +49,7 @@ class ActorHost:
         self._instance: Any = None
         self._threads: dict[str, ThreadPoolExecutor] = {}  # by group
         self._loops: dict[str, CallLoop] = {}
-        self._flushing = False  # at the end of this round of the loop
+        self._flushes: dict[Callable[[], object], None] = {}  # at the end of this round of the loop
         self.leaves = False  # no other call shall begin
 
     @property
@@ -146,13 +146,23 @@ class ActorHost:
             self._connection.send(done)
             return
         self._connection.put(done)
-        if not self._flushing:
-            self._flushing = True
-            self._loops[""].loop.call_soon(self._flush)
+        if not self.at_end_of_round(self._connection.push):
+            self._connection.push()
+
+    def at_end_of_round(self, flush: Callable[[], object]) -> bool:
+        """Have it called once, when the loop has run what it can run now; not in other threads."""
+        loop = self._loops[""]
+        if not loop.is_here:
+            return False
+        if not self._flushes:
+            loop.loop.call_soon(self._flush)
+        self._flushes[flush] = None
+        return True
 
     def _flush(self) -> None:
-        self._flushing = False
-        self._connection.push()
+        flushes, self._flushes = self._flushes, {}
+        for flush in flushes:
+            flush()
 
     def cancel(self, task: int) -> None:
         """Cancel a call, if it runs on a loop. The reading thread."""

@@ -76,9 +76,14 @@ class CallLoop:
         if self._thread:
             self.loop.call_soon_threadsafe(self._over.set)
 
+    @property
+    def is_here(self) -> bool:
+        """Whether the calling code runs in its thread."""
+        return threading.get_ident() == self._thread
+
     def notify(self) -> None:
         """There is a call, perhaps."""
-        if threading.get_ident() == self._thread:
+        if self.is_here:
             self._begin()
         elif self._thread:
             self.loop.call_soon_threadsafe(self._begin)

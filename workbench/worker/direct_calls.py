@@ -1,4 +1,5 @@
-"""The lines by which drivers call the actor of this worker: calls that come, answers that go.
+"""The lines by which others call this worker, an actor's or lent: calls that come, answers that
+go.
 
 A call runs like one that came from the server. Only its result takes the short way, and only if
 its caller may have it before the server has heard what it has done (`Connection.said`).
@@ -6,21 +7,32 @@ its caller may have it before the server has heard what it has done (`Connection
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from socket import socket
 from typing import Any
 
 from workbench.client.arena_writer import Claims
 from workbench.client.connection import Connection
+from workbench.client.send_queue import Beside
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.events import Output
 from workbench.wire import packets
 from workbench.wire.buffers import Parcel
+
+MOST_PACKED = 64
+"""Results in one packet."""
+
+BESIDE = 20
+"""Bytes of a packet for each result, beside its header."""
+
+LARGEST_RESULT = packets.LARGEST_PACKET // 2
+"""Bytes of one that goes by a line."""
 
 SYNC = -1
 """The number of our question whether the server has heard all that was said."""
@@ -29,10 +41,15 @@ SYNC = -1
 @dataclass(slots=True, eq=False)
 class IncomingLine:
     number: int
-    end: socket
+    end: socket.socket
     is_open: bool = True  # its caller is there, as far as is known
     has_ended: bool = False  # nothing more comes
+    is_lease: bool = False
+    is_closing: bool = False  # a lease: given back as soon as nothing of it runs
+    running: int = 0  # calls that came and aren't over
     answered: deque[tuple[int, int]] = field(default_factory=deque)  # (number, task), see `known`
+    packed: list[tuple[int, bytes, bool]] = field(default_factory=list)  # results to be sent
+    packed_bytes: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -42,6 +59,7 @@ class IncomingCall:
     line: IncomingLine
     number: int
     origin: int
+    is_nested: bool  # a worker has called
     done: ev.Done | None = None
     kept: Any = None  # what must live until the result is sent
     claims: Claims = field(default_factory=list)
@@ -49,7 +67,8 @@ class IncomingCall:
 
 
 class IncomingCalls:
-    """``add`` queues a call; ``takes_lines`` says whether they may come by lines.
+    """``add`` queues a call; ``takes_lines`` says whether they may come by lines; ``flushes``,
+    whether more results follow: then whoever runs the calls calls `flush` soon.
 
     All but `output` and `answer` is for the reading thread.
     """
@@ -61,13 +80,20 @@ class IncomingCalls:
         worker: int,
         add: Callable[[do.Run], None],
         takes_lines: Callable[[], bool],
+        is_actor: Callable[[], bool],
         withdraw: Callable[[Claims], None],
+        flushes: Callable[[], bool],
+        stop: Callable[[do.Stop], None],
     ) -> None:
         self._connection = connection
         self._worker = worker
         self._add = add
         self._takes_lines = takes_lines
+        self._is_actor = is_actor
         self._withdraw = withdraw
+        self._flushes = flushes
+        self._is_packing = False  # some results are packed, or are about to be
+        self._stop = stop
         self._lines: dict[int, IncomingLine] = {}
         self._calls: dict[int, IncomingCall] = {}  # by task
         self._lock = threading.RLock()  # for what becomes of results
@@ -79,6 +105,7 @@ class IncomingCalls:
             do.Attach: self._attach,
             do.Report: self._report,
             do.Detach: self._detach,
+            do.TakeBack: self._take_back,
             do.Answer: self._synced,
         }
 
@@ -89,7 +116,7 @@ class IncomingCalls:
         end = packets.open_end(parcel.fds)
         good = end is not None and self._takes_lines()
         if end is not None and good:
-            line = self._lines[number] = IncomingLine(number, end)
+            line = self._lines[number] = IncomingLine(number, end, is_lease=not self._is_actor())
             self._connection.watch(end.fileno(), partial(self._read, line))
         elif end is not None:
             end.close()
@@ -115,9 +142,31 @@ class IncomingCalls:
         answered, calls = line.answered, self._calls
         while answered and answered[0][0] <= call.known:
             calls.pop(answered.popleft()[1], None)
-        calls[call.task] = IncomingCall(line, call.number, call.origin)
+        if len(call.tasks) > 1:  # who runs them reads what else comes
+            self._connection.is_crowded = True
         what = call.name, call.origin, call.method
-        self._add(do.Run(call.task, 0, call.args, (), (), 1, *what, last=True, line=line.number))
+        with self._lock:
+            line.running += len(call.tasks)
+        for number, (task, args) in enumerate(zip(call.tasks, call.args, strict=True), call.number):
+            calls[task] = IncomingCall(line, number, call.origin, call.root > 0)
+            run = task, call.function, args, (), (), 1
+            self._add(do.Run(*run, *what, last=True, line=line.number, root=call.root))
+
+    def _take_back(self, message: do.TakeBack) -> None:
+        line = self._lines.get(message.line)
+        if line is not None:
+            with contextlib.suppress(OSError):  # its caller is gone
+                line.end.shutdown(socket.SHUT_RD)
+            self._read(line)  # what was sent before that; now its caller can't send any more
+            self._close(line)
+
+    def _close(self, line: IncomingLine) -> None:
+        with self._lock:
+            was, line.is_closing = line.is_closing, True
+            is_over = not (was or line.running)
+            self._send_packed(line)
+        if is_over:
+            self._connection.send(ev.Returned(line.number))
 
     def _report(self, message: do.Report) -> None:
         self.read()
@@ -150,6 +199,11 @@ class IncomingCalls:
             for task, call in list(self._calls.items()):
                 if call.line is line and call.done is not None:
                     self._let_go(task, call)
+        if line.is_lease and not line.is_closing:  # its caller is gone
+            for task, call in list(self._calls.items()):
+                if call.line is line and not call.is_reported:  # nobody knows of it
+                    self._stop(do.Stop(task))
+            self._close(line)
 
     def _let_go(self, task: int, call: IncomingCall) -> None:
         """Nobody will ask for its result."""
@@ -170,8 +224,11 @@ class IncomingCalls:
         if call is None:
             self._connection.put(output)
             return
-        what = output.task, output.kind, output.data, call.origin, self._worker
-        shown = packets.ShownPacket(*what)
+        data = output.data
+        if call.is_nested:  # the server knows where to; its caller, that it has to tell of the call
+            data = b""
+            self._connection.put(output)
+        shown = packets.ShownPacket(output.task, output.kind, data, call.origin, self._worker)
         self._connection.said += 1  # its result goes behind it
         self._connection.put(ev.Relay(call.line.number, packets.encode(shown)))
 
@@ -180,31 +237,74 @@ class IncomingCalls:
         call = self._calls[done.task]
         (value,) = done.values
         usual = not (value.segment or value.contains or done.abouts or done.again or done.threads)
-        packet: Any = packets.ToldPacket(done.task)
-        if usual and len(value.header) <= packets.LARGEST_PACKET // 2:
-            packet = packets.ResultPacket(done.task, value.header, value.failed)
+        goes = usual and len(value.header) <= LARGEST_RESULT
         with self._lock:
-            if type(packet) is packets.ToldPacket:  # refs in it mustn't be dropped before
+            if not goes:  # refs in it mustn't be dropped before
                 call.kept, call.claims = kept, claims
             call.done = done
             if call.is_reported:
                 self._tell(done, call)
             elif not call.line.is_open:
                 self._let_go(done.task, call)
-            elif type(packet) is packets.ResultPacket:
+            elif goes:
                 call.line.answered.append((call.number, done.task))
-            if call.line.is_open:
-                self._send(call.line, packet)
+            if call.line.is_open and goes:
+                self._pack(call.line, (done.task, value.header, value.failed))
+            elif call.line.is_open:
+                self._send(call.line, packets.ToldPacket(done.task))
+            call.line.running -= 1
+            is_over = call.line.is_closing and not call.line.running
+            if is_over:
+                self._send_packed(call.line)
+        if is_over:
+            self._connection.send(ev.Returned(call.line.number))
+
+    def _pack(self, line: IncomingLine, result: tuple[int, bytes, bool]) -> None:
+        """A result goes, alone or with those that follow soon."""
+        if self._connection.said != self._known:
+            self._send(line, packets.ResultPacket([result]))
+            return
+        if line.packed_bytes + len(result[1]) + BESIDE > packets.LARGEST_PACKET:
+            self._send_packed(line)
+        line.packed.append(result)
+        line.packed_bytes += len(result[1]) + BESIDE
+        if not self._flushes() or len(line.packed) >= MOST_PACKED:
+            self._send_packed(line)
+        elif not self._is_packing:  # if the next call takes long, the connection's thread sends it
+            self._is_packing = True
+            self._connection.defer(Beside(self.flush))
+
+    def flush(self) -> None:
+        """Send what is packed. Any thread."""
+        if self._is_packing:
+            with self._lock:
+                self._is_packing = False
+                for line in list(self._lines.values()):
+                    self._send_packed(line)
+
+    def _send_packed(self, line: IncomingLine) -> None:
+        """Holds the lock."""
+        results, line.packed, line.packed_bytes = line.packed, [], 0
+        if results and line.is_open:
+            data = packets.encode(packets.ResultPacket(results))
+            try:
+                line.end.send(data)
+            except OSError:  # full, or the caller is gone
+                self._relay(line, data)
 
     def _send(self, line: IncomingLine, packet: Any) -> None:
         data = packets.encode(packet)
-        said = self._connection.said
-        if said == self._known:
+        if self._connection.said == self._known:
+            self._send_packed(line)
             try:
                 line.end.send(data)
                 return
             except OSError:  # full, or the caller is gone
                 pass
+        self._relay(line, data)
+
+    def _relay(self, line: IncomingLine, data: bytes) -> None:
+        said = self._connection.said
         self._connection.send(ev.Relay(line.number, data))
         if self._asked != said:
             self._asked = said

@@ -81,7 +81,8 @@ class TaskExecutor:
         }
         self._lines = IncomingCalls(
             base.connection, base.handlers, base.worker, self._add, self._takes_lines,
-            base.arena.withdraw,
+            lambda: self._runner.actor is not None, base.arena.withdraw, self._flushes_lines,
+            self._stop,
         )  # fmt: skip
         self._runner.lines, self.output = self._lines, self._lines.output
         base.at_end.append(self._ended)
@@ -93,11 +94,13 @@ class TaskExecutor:
         flushed = time.perf_counter()
         while True:
             if not queue:
+                self._lines.flush()
                 if not connection.wait_for(lambda: bool(queue), PAUSE):
                     state.clean()
                     connection.wait_for(lambda: bool(queue))
                 flushed = time.perf_counter()
             elif time.perf_counter() - flushed > HOLD_BACK:
+                self._lines.flush()
                 connection.flush()
                 flushed = time.perf_counter()
             run = self._next()
@@ -231,7 +234,14 @@ class TaskExecutor:
 
     def _takes_lines(self) -> bool:
         actor = self._runner.actor
-        return actor is not None and (actor.is_plain or actor.is_loop)
+        return actor is None or actor.is_plain or actor.is_loop
+
+    def _flushes_lines(self) -> bool:
+        """Whether more results follow soon, with which those that are there are sent."""
+        actor = self._runner.actor
+        if actor is not None and actor.is_loop:
+            return actor.at_end_of_round(self._lines.flush)
+        return bool(self._queue)
 
     def _sent(self, run: do.Run) -> None:
         self._lines.read()
@@ -241,7 +251,7 @@ class TaskExecutor:
         """One more task, unless the running one has lent our slot away."""
         self._runner.add(run)
         actor = self._runner.actor
-        if self._lending.is_lent and actor is None:
+        if self._lending.is_lent and actor is None and not run.line:
             self._connection.send(ev.GaveBack((run.task,)))
             return
         self._generators.add(run)
@@ -259,9 +269,13 @@ class TaskExecutor:
         tasks: list[int] = []
         while len(tasks) < count:
             try:
-                tasks.append(self._queue.pop().task)
+                run = self._queue.pop()
             except IndexError:
                 break
+            if run.line:  # the server can't send it elsewhere
+                self._queue.append(run)
+                break
+            tasks.append(run.task)
             self._generators.remove(tasks[-1])
         return tuple(reversed(tasks))
 

@@ -110,7 +110,9 @@ class GeneratorSender:
                     return backpressure.made
                 if backpressure.is_new():
                     interrupts.inside = 0  # what begins to leave leaves whole
-                    while not self._deliver(run, item, backpressure):
+                    while True:
+                        if self._deliver(run, item, backpressure):
+                            break
                         interrupts.inside = own
                         self._wait_for_room(backpressure)
                         interrupts.inside = 0

@@ -103,7 +103,9 @@ class SlotLending:
         self._poll = self.begin(self._polled, 1)
 
     def task_over(self) -> None:
-        """The server knows with the task's end that nothing of it waits."""
+        """Nothing of it waits. The server knows that with its end, if it knows of the task."""
+        for number in self._waits:
+            self._connection.post(ev.Unblocked(number))
         self._waits.clear()
         self._looked_for.clear()
         self._polled, self._poll = (), 0

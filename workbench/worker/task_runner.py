@@ -55,6 +55,9 @@ The refs are in what it raised: they mustn't be dropped before the results are s
 
 Result = tuple[ev.Value, ev.About | None]
 
+_NONE: Outcome = (ev.Value(b"N"),), (), False, ()
+"""Of a task that returns None."""
+
 _ARGUMENTS = codec.Where("arguments", "on the worker")
 _OPTIONS = codec.Where("retry_exceptions", "on the worker")
 
@@ -275,6 +278,8 @@ class TaskRunner:
         if run.returns == 0:
             return (), (), False, ()
         if run.returns == 1:
+            if result is None:
+                return _NONE
             if type(result) is not Failed:
                 value, about = self._encode(result, run.name, claims, "")
                 return (value,), (about,) if about else (), False, ()

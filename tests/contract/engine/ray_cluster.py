@@ -55,8 +55,8 @@ class RayCluster:
 
         ray.init(address=self.address, namespace="looks", log_to_driver=False)
         try:
-            actors = state.list_actors(filters=[("state", "=", "ALIVE")])
-            tasks = state.list_tasks(filters=[("state", "=", "RUNNING")])
+            actors = state.list_actors(self.address, [("state", "=", "ALIVE")])
+            tasks = state.list_tasks(self.address, [("state", "=", "RUNNING")])
             return [f"actor {a.class_name} {a.name}".strip() for a in actors] + [
                 f"task {task.name}" for task in tasks
             ]

@@ -127,6 +127,11 @@ def test_running_is_what_is_at_work_and_ours(book: Book, cluster: Cluster, gate:
             pause(0.01)
     """)
     assert book.value("(seen.running, seen.queued)") == f"({slots}, 3)"
+    # A worker is a process that runs tasks, wherever they are counted.
+    assert book.value("context.get().workers") == str(slots)
+    assert f"{slots} workers ({slots} busy)" in book.ok("%workbench").text()
+    assert book.value("{task for worker in seen.workers for task in worker.tasks}") == "{'wait'}"
+    assert book.value("len({worker.pid for worker in seen.workers})") == str(slots)
     gate.open(slots + 3)
     book.ok("wb.get(tasks)\ndel foreign\nother.close()")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 from collections.abc import Callable
@@ -228,3 +229,27 @@ def test_views_show_the_session(book: Book) -> None:
     ).results("text/html")
     assert "seen" in html
     assert ">None<" not in html
+
+
+def test_a_view_has_the_cell_right_before_it(book: Book, gate: Gate) -> None:
+    """Also while another view is live, which has just looked."""
+    book.ok("""
+        from workbench import context
+        from workbench.widgets.feed import Feed
+        feed = context.companion(Feed)
+        class Page:
+            def tell(self, message): pass
+        page = Page()
+        feed.catch_up()
+    """)
+    first = book.ok(f"%%remote --name first\nprint('began')\n{gate.wait}")
+    seen = "(wb.widgets.Jobs(), [job.name for job in feed.snapshot().jobs])[1]"
+    assert book.value(seen) == "['first']"
+    book.ok("feed.shown(page, True)")
+    second = book.ok(f"%%remote --name second\nprint('began')\n{gate.wait}")
+    assert sorted(ast.literal_eval(book.value(seen))) == ["first", "second"]
+    book.ok("feed.shown(page, False)")
+    book.until(lambda: "began" in first.text() and "began" in second.text())
+    gate.open(2)
+    book.over(first)
+    book.over(second)

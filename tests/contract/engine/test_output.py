@@ -177,14 +177,36 @@ wb.get(actor.calls.remote())
 """
 
 
-@pytest.mark.parametrize("code", [STREAM, CALL])
+TASK = """
+def dies():
+    print("last words")
+    os._exit(3)
+wb.get(wb.remote(max_retries=0)(dies).remote())
+"""
+
+
+@pytest.mark.parametrize("code", [TASK, STREAM, CALL])
 def test_last_words_are_shown_or_said_to_be_lost(book: Book, cluster: Cluster, code: str) -> None:
     """Of what runs in a process that ends right after a print; once."""
     cell = book.run(code)
     assert cell.error in ("WorkerCrashedError", "ActorDiedError")
     words = "may not have arrived"
+    if cluster.name == "dask":
+        book.until(lambda: "last words" in cell.text())
+        assert words not in cell.text("stderr")
     book.until(lambda: "last words" in cell.text() or words in cell.text("stderr"))
     if code == CALL:
         again = book.run("wb.get(actor.calls.remote())")
         assert again.error == "ActorDiedError"
         assert words not in again.text("stderr")
+
+
+def test_last_words_of_a_background_cell_are_shown(book: Book, cluster: Cluster) -> None:
+    """Where they can be: else that they may be lost is said."""
+    cell = book.ok("%%remote --retries 0\nprint('last words')\nos._exit(3)")
+    assert "failed" in book.over(cell)
+    words = "may not have arrived"
+    book.until(lambda: "last words" in cell.text() or words in cell.text("stderr"))
+    if cluster.name == "dask":
+        assert cell.text().count("last words") == 1
+        assert words not in cell.text("stderr")

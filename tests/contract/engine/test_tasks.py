@@ -266,7 +266,9 @@ def test_errors_that_can_t_travel(book: Book) -> None:
 
 def test_a_task_that_ends_its_process(book: Book) -> None:
     book.ok("gone = wb.remote(max_retries=0)(lambda: os._exit(3)).remote()")
-    book.fails("wb.get(gone)", "WorkerCrashedError")
+    book.fails("wb.get(gone)", "WorkerCrashedError", "`<lambda>`")
+    book.ok("def crash(): os._exit(3)")
+    book.fails("wb.get(wb.remote(max_retries=0)(crash).remote())", "`crash`")
     assert book.value("wb.get(wb.remote(len).remote('abc'))") == "3"
     book.ok("left = wb.remote(max_retries=0)(lambda: __import__('sys').exit(3)).remote()")
     assert book.run("wb.get(left)").failure

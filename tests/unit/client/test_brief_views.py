@@ -24,7 +24,11 @@ class Queue:
         objects = SimpleNamespace(values=dict.fromkeys(values), finalized=self.finalized.append)
         marshal = SimpleNamespace(report=lambda known: None)
         self._queue = SendQueue(
-            cast(Any, objects), cast(Any, None), cast(Any, marshal), cast(Any, None), 1
+            cast(Any, objects),
+            cast(Any, None),
+            cast(Any, marshal),
+            cast(Any, SimpleNamespace(unsaid=set())),
+            1,
         )
 
     def view(self, segment: int = SEGMENT) -> Any:

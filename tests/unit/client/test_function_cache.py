@@ -11,6 +11,7 @@ from typing import Any
 import IPython  # noqa: F401 - without it there are no cells
 import numpy as np
 import pytest
+from joblib import Parallel
 
 from workbench.call_site import call_site, name_of
 from workbench.client.function_cache import Export
@@ -178,6 +179,13 @@ def test_a_cells_line_is_known_by_its_file_name() -> None:
     assert names["inner"] == f"test_function_cache.py:{line}, from a cell, line 4"
     exec(code, {"call": lambda: names.update(worker=call_site("cell [7]")), "site": site})
     assert names["worker"].endswith("from cell [7], line 3")
+
+
+def test_a_line_of_a_library_is_not_named_where_a_persons_own_has_led_to_it() -> None:
+    called = compile("found = call()", "/tmp/ipykernel_17/123.py", "exec")
+    names: dict[str, Any] = {"call": lambda: Parallel(n_jobs=1)(iter([(call_site, (), {})]))}
+    exec(called, names)
+    assert "parallel.py" not in names["found"][0]
 
 
 def test_values_are_called_what_the_caller_calls_them() -> None:

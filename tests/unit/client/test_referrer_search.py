@@ -203,6 +203,31 @@ def test_what_the_collector_finds_has_no_tuples_and_not_itself() -> None:
     assert not any(each is found for each in found)
 
 
+def test_a_variable_in_a_cell_of_a_ring_is_known() -> None:
+    """To look at a frame leaves nothing in it that would then count as unknown."""
+    watches = []
+
+    def fails(kept: Any) -> None:
+        watches.append(weakref.ref(kept))
+        (lambda: kept)()
+        raise ValueError
+
+    gc.disable()
+    try:
+        try:
+            fails(Target())
+        except ValueError as error:
+            ring: list[Any] = [error]
+        ring.append(ring)
+        del ring
+        places, complete, _ = search(watches[0]())
+        assert not complete or [place.keeper for place in places] == ["cycle"]
+    finally:
+        gc.enable()
+    gc.collect()
+    assert watches[0]() is None
+
+
 def test_a_cycle_is_told_from_what_only_c_code_has() -> None:
     target = Target()
     ring: list[Any] = [target]

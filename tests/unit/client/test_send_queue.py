@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 from unittest.mock import Mock
 
@@ -17,18 +18,44 @@ class Handle:
     pass
 
 
-def queue() -> SendQueue:
-    marshal = Mock()
-    marshal.report.return_value = None
-    lines = DirectCalls(Mock(), Mock(), {})
-    lines._by_actor[9] = DirectLine(1, 9, Mock())
-    return SendQueue(Mock(), Mock(), marshal, lines, 1)
+class Queue:
+    """A send queue, with a line. Each call's result has a handle until that is `gone`."""
+
+    def __init__(self) -> None:
+        self.rest: list[Any] = []
+        self.lines = DirectCalls(Mock(), Mock(), {}, False)
+        self.lines._by_actor[9] = DirectLine(1, 9, Mock())
+        self.held: set[int] = set()
+        objects, marshal = Mock(is_held=self.held.__contains__), Mock()
+        marshal.report.return_value = None
+        self.queue = SendQueue(objects, Mock(), marshal, self.lines, 1, lambda: self.rest)
+
+    def translate(self, queued: list[Any]) -> list[Any]:
+        for message in queued:
+            if type(message) is DirectCall and not message.is_said:
+                self.lines.unsaid.add(message.submit.task)
+        calls = {m.submit.task for m in queued if type(m) is DirectCall}
+        ends = {m.id for m in [*queued, *self.rest] if type(m) is HandleWatch}
+        self.held |= calls - ends
+        return self.queue.translate(queued)
+
+    def due(self, queued: list[Any], late: bool, seen: int = 0) -> int:
+        self.lines.unsaid.update(m.submit.task for m in queued if type(m) is DirectCall)
+        return self.queue.due(deque(queued), seen, late)
+
+
+def queue() -> Queue:
+    return Queue()
 
 
 def call(task: int, answer: ev.Value | None = NONE) -> DirectCall:
     made = DirectCall(ev.Submit(task, 0, b"", actor=9, method="m", line=1), 1)
-    made.answer = answer
+    made.answer, made.is_sent = answer, True
     return made
+
+
+def ran(*tasks: int, value: ev.Value = NONE) -> ev.SettledCalls:
+    return ev.SettledCalls(1, tasks, (value,) * len(tasks))
 
 
 def gone(id: int) -> HandleWatch:
@@ -47,7 +74,7 @@ def test_an_answered_call_whose_result_nobody_has_is_not_told() -> None:
 def test_one_that_isnt_answered_or_is_held_is() -> None:
     open_call, held = call(1, None), call(2)
     messages = told(open_call, held, gone(1))
-    assert messages == [open_call.submit, held.submit, ev.Settled(2, NONE), ev.Drop((1,))]
+    assert messages == [open_call.submit, ran(2), ev.Drop((1,))]
     assert open_call.is_said
     assert held.is_said
 
@@ -57,7 +84,7 @@ def test_beside_anything_else_all_is_told_in_order() -> None:
     made = call(1)
     other = ev.Submit(5, 3, b"", deps=(1,))
     messages = told(made, other, gone(1))
-    assert messages == [made.submit, ev.Settled(1, NONE), other, ev.Drop((1,))]
+    assert messages == [ran(1), other, ev.Drop((1,))]
 
 
 def test_what_was_said_once_is_said_to_its_end() -> None:
@@ -67,7 +94,7 @@ def test_what_was_said_once_is_said_to_its_end() -> None:
     made.answer = NONE
     again = queued.translate([made, gone(1)])
     assert first == [made.submit, ev.Drop((1,))]
-    assert again == [made.submit, ev.Settled(1, NONE), ev.Drop((1,))]
+    assert again == [ran(1), ev.Drop((1,))]
 
 
 def test_what_results_took_of_the_leave_for_messages_is_told_in_sums() -> None:
@@ -81,7 +108,70 @@ def test_what_results_took_of_the_leave_for_messages_is_told_in_sums() -> None:
 
 
 def test_a_frame_translated_again_is_counted_once() -> None:
-    made, queued = call(1, ev.Value(bytes(MOST_UNHEARD // 2))), queue()
+    half = ev.Value(bytes(MOST_UNHEARD // 2))
+    made, queued = call(1, half), queue()
     assert queued.translate([made, gone(1)]) == []
-    assert made.submit in queued.translate([made, gone(1)])  # said: so that counts it
+    assert ran(1, value=half) in queued.translate([made, gone(1)])  # said: so that counts it
     assert queued.translate([call(2, ev.Value(bytes(MOST_UNHEARD // 2))), gone(2)]) == []
+
+
+def test_a_run_of_calls_that_are_over_is_one_message() -> None:
+    other = call(4)
+    other.submit = ev.Submit(4, 0, b"", actor=8, method="m", line=2)
+    messages = told(call(1), call(2), call(3, None), call(5), other)
+    open_call = ev.Submit(3, 0, b"", actor=9, method="m", line=1)
+    assert messages == [ran(1, 2), open_call, ran(5), ev.SettledCalls(2, (4,), (NONE,))]
+
+
+def test_one_whose_end_is_queued_behind_what_is_said_now_is_not_told() -> None:
+    queued, end = queue(), gone(1)
+    queued.rest = [end]
+    assert queued.translate([call(1)]) == []
+    queued.rest = []
+    assert queued.translate([end]) == []
+
+
+def test_what_is_queued_behind_it_may_be_about_it() -> None:
+    queued, end = queue(), gone(1)
+    queued.rest = [ev.Submit(5, 3, b"", deps=(1,)), end]
+    assert queued.translate([call(1)]) == [ran(1)]
+    queued.rest = []
+    assert queued.translate([end]) == [ev.Drop((1,))]
+
+
+def test_calls_wait_until_they_are_late_and_then_for_their_answers_once_more() -> None:
+    queued, calls = queue(), [call(1), call(2, None), call(3)]
+    assert queued.due([*calls, gone(1)], late=False) == 0
+    assert queued.due(calls, late=True) == 1
+    assert queued.due(calls, late=True) == 3
+
+
+def test_what_isnt_about_calls_waits_for_a_tick_and_takes_those_before_it_along() -> None:
+    queued, calls = queue(), [call(1, None), gone(7), call(2, None)]
+    assert queued.due(calls, late=False) == 2
+    assert queued.due(calls, late=False, seen=2) == 0
+
+
+def test_an_answer_that_is_queued_isnt_told() -> None:
+    """Its worker keeps the result until it is."""
+    queued, first, second = queue(), call(1), call(2)
+    first.heard, second.heard = 6, 7
+    assert queued.queue.told(9) == 9
+    queued.rest = [second, call(3, None)]
+    assert queued.queue.told(9) == 6
+
+
+def test_calls_that_could_not_be_sent_go_through_the_server_in_order() -> None:
+    queued = queue()
+    line = queued.lines._by_actor[9]
+    line.is_granted = True
+    line.end.send.side_effect = [None, None, BlockingIOError]  # type: ignore[attr-defined]
+    queued.lines._last[9] = 5, 0
+    queued.lines._connection.told = queued.lines._connection.spoken = 0  # type: ignore[misc]
+    submits = [ev.Submit(n, 0, b"", actor=9, method="m", line=1, parent=3) for n in range(10, 14)]
+    for submit in submits:
+        assert queued.lines.call(line, submit)
+    calls = [c.args[0] for c in queued.lines._connection.defer.call_args_list]  # type: ignore[attr-defined]
+    by_server = [ev.Submit(n, 0, b"", actor=9, method="m", parent=3) for n in (12, 13)]
+    assert queued.translate(calls) == [*submits[:2], *by_server]
+    assert (line.is_granted, line.unanswered, queued.lines._last[9]) == (False, 2, (13, 0))

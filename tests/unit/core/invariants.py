@@ -226,14 +226,16 @@ def _check_workers(scheduler: Scheduler) -> None:
         lends = bool(worker.waits) and not any(wait.is_over for wait in worker.waits.values())
         assert worker.blocked == (worker.leaving or lends)
         assert worker.waits_over == sum(wait.is_over for wait in worker.waits.values())
-        assert not worker.waits or (worker.sent and worker.actor is None)
+        assert not worker.waits or ((worker.sent or worker.lease) and worker.actor is None)
         assert abs(worker.load - sum(t.seconds for t in worker.sent.values())) < 1e-6
         assert not worker.sent or worker.client is not None
     pooled = [worker for worker in scheduler.workers.values() if worker.actor is None]
     assert scheduler.pooled == len(pooled)
     assert scheduler.working == sum(1 for worker in pooled if not worker.blocked)
-    assert scheduler.idle == {c: w for c, w in scheduler.pool.items() if w.idle}
-    assert scheduler._ahead == {c: w for c, w in scheduler.pool.items() if len(w.sent) > 1}
+    assert scheduler.idle == {c: w for c, w in scheduler.pool.items() if w.idle and w.lease is None}
+    assert scheduler.ahead == {
+        c: w for c, w in scheduler.pool.items() if len(w.sent) > 1 and not w.lease
+    }
     assert scheduler._accepting.keys() <= {c for c, w in scheduler.pool.items() if not w.blocked}
     awaited: dict[int, set[Wait]] = {}
     for wait in [w for worker in scheduler.workers.values() for w in worker.waits.values()]:
@@ -243,7 +245,7 @@ def _check_workers(scheduler: Scheduler) -> None:
     assert {id: set(waits) for id, waits in scheduler._waits.by_object.items()} == awaited
     actors = [w.actor for w in scheduler.workers.values() if w.actor is not None]
     assert scheduler.held == sum(actor.cpus for actor in actors) <= scheduler.cpus
-    busy = sum(w.cpus for w in pooled if w.sent and not w.blocked)
+    busy = sum(w.cpus for w in pooled if (w.sent or w.lease) and not w.blocked)
     assert scheduler.used == scheduler.held + busy
     for client, worker in scheduler.by_client.items():
         assert worker.client == client

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.core.line_peers import Caller, Process
+from tests.unit.core.line_peers import Caller, Process, WorkerCaller
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.lines import LineManager
@@ -127,11 +127,70 @@ def a_killed_callers_calls_are_lost(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LineManager, "_detach", detaches)
 
 
+def an_end_overtakes_calls(patch: pytest.MonkeyPatch) -> None:
+    """Those that a worker made by lines, and whose results it returns."""
+    patch.setattr(WorkerCaller, "post", lambda caller, event: caller.peer.post(event))
+
+
+def a_run_has_no_holder(patch: pytest.MonkeyPatch) -> None:
+    """Of what a run of calls returned, as if its caller had dropped it."""
+    ran = LineManager.ran
+
+    def runs(lines: LineManager, client: Any, event: ev.SettledCalls) -> Any:
+        line = ran(lines, client, event)
+        for task in event.tasks[1:]:
+            lines._state.catalog.drop(lines._state.catalog[task], client.number)
+        return line
+
+    patch.setattr(LineManager, "ran", runs)
+
+
+def of_a_run_the_first_result_is_counted(patch: pytest.MonkeyPatch) -> None:
+    admits = LineManager._admits
+    ran = LineManager.ran
+
+    def runs(lines: LineManager, client: Any, event: ev.SettledCalls) -> Any:
+        first = event.values[0]
+        nbytes = 0 if first.failed or len(first.header) <= 1 else len(first.header)
+        patch.setattr(LineManager, "_admits", lambda self, line, _: admits(self, line, nbytes))
+        line = ran(lines, client, event)
+        patch.setattr(LineManager, "_admits", admits)
+        return line
+
+    patch.setattr(LineManager, "ran", runs)
+
+
+def calls_that_could_not_be_sent_are_overtaken(patch: pytest.MonkeyPatch) -> None:
+    """They go through the server, and those after them by the line."""
+    withdraw = Caller.withdraw
+
+    def withdraws(caller: Caller, wire: Any, records: list[Any]) -> None:
+        withdraw(caller, wire, records)
+        wire.is_granted = not wire.has_ended
+
+    patch.setattr(Caller, "withdraw", withdraws)
+
+
+def a_call_is_said_before_it_is_sent(patch: pytest.MonkeyPatch) -> None:
+    """And then it can't be sent."""
+    say, push = Caller.say, Caller.push
+
+    def says(caller: Caller) -> None:
+        patch.setattr(Caller, "push", lambda *_: None)
+        say(caller)
+        patch.setattr(Caller, "push", push)
+
+    patch.setattr(Caller, "say", says)
+
+
 FAULTS = [
+    a_run_has_no_holder, of_a_run_the_first_result_is_counted,
+    calls_that_could_not_be_sent_are_overtaken, a_call_is_said_before_it_is_sent,
     calls_overtake_those_of_a_dead_line, a_grant_counts_that_is_out_of_date,
     a_line_is_granted_beside_other_calls, a_worker_reads_the_server_first,
     a_hold_reported_late_is_forgotten, nobody_is_asked_to_report,
     a_late_result_is_taken_for_a_wrong_one, what_both_ends_tell_is_counted_twice,
     what_nobody_says_isnt_counted, results_by_lines_arent_counted,
     a_caller_that_dropped_a_result_hears_no_more_of_it, a_killed_callers_calls_are_lost,
+    an_end_overtakes_calls,
 ]  # fmt: skip

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
+import msgspec
+
 from tests.unit.core.peers import Peer
 from tests.unit.core.spec import plain
 from workbench.core import events as ev
@@ -39,6 +41,9 @@ class Wire:
     actor: int = 0
     calls: deque[tuple[int, int, int]] = field(default_factory=deque)  # (number, known, task)
     answers: deque[tuple[int, ev.Value | None]] = field(default_factory=deque)
+    packed: list[Record] = field(default_factory=list)  # calls to be sent together
+    room: int = 4  # calls that the socket takes
+    has_ended: bool = False
     is_granted: bool = False
     records: deque[Record] = field(default_factory=deque)  # until the server knows of their ends
     sent: int = 0
@@ -85,8 +90,28 @@ class Caller:
         wire.unanswered += 1
         record = self.records[submit.task] = Record(wire, submit, wire.sent)
         wire.records.append(record)
-        wire.calls.append((wire.sent, wire.known, submit.task))
+        wire.packed.append(record)
         self.ledger.append(record)
+        if wire.unanswered == len(wire.packed):
+            self.push(wire)
+
+    def push(self, wire: Wire) -> None:
+        """Send what is packed; if it can't be, it goes through the server."""
+        packed, wire.packed = wire.packed, []
+        for number, record in enumerate(packed):
+            if wire.has_ended or len(wire.calls) >= wire.room:
+                self.withdraw(wire, packed[number:])
+                return
+            wire.calls.append((record.number, wire.known, record.submit.task))
+
+    def withdraw(self, wire: Wire, records: list[Record]) -> None:
+        wire.is_granted = False
+        for record in records:
+            del self.records[record.submit.task]
+            wire.records.remove(record)
+            wire.unanswered -= 1
+            record.submit = msgspec.structs.replace(record.submit, line=0)
+            self.last[wire.actor] = record.submit.task
 
     def call_through_server(self, submit: ev.Submit) -> None:
         self.last[submit.actor] = submit.task
@@ -97,19 +122,41 @@ class Caller:
 
     def say(self) -> None:
         """All that the server isn't to hear any later. What nobody can ask for isn't said."""
+        for wire in self.wires.values():
+            self.push(wire)
         ledger, self.ledger = self.ledger, []
+        run: list[Record] = []
         for record in ledger:
             task = record.submit.task
             record.is_said = True
+            if not record.submit.line:
+                self.tell(run)
+                self.peer.post(record.submit)
+                continue
             if record.answer is not None and record.is_dropped:
                 record.is_known = True
                 self.keeps_silent(record.wire, taken(record.answer))
                 continue
-            self.peer.post(record.submit)
-            if record.answer is not None:
-                self.settle(record)
+            if record.answer is None:
+                self.tell(run)
+                self.peer.post(record.submit)
+            else:
+                record.is_known = True
+                if run and run[-1].wire is not record.wire:
+                    self.tell(run)
+                run.append(record)
             if record.is_dropped:
+                self.tell(run)
                 self.peer.drop(task)
+        self.tell(run)
+
+    def tell(self, run: list[Record]) -> None:
+        """Of calls that are over, together."""
+        if run:
+            tasks = tuple(record.submit.task for record in run)
+            values = tuple(record.answer for record in run if record.answer is not None)
+            self.peer.post(ev.SettledCalls(run[0].wire.number, tasks, values))
+            run.clear()
 
     def keeps_silent(self, wire: Wire, nbytes: int) -> None:
         if wire not in self.wires.values():
@@ -188,7 +235,9 @@ class Caller:
                 self.granted(line, last)
             case do.LineEnded(line):
                 wire = self.all_wires[line]
+                wire.has_ended = True
                 self.read_line(wire)
+                self.push(wire)
                 del self.wires[wire.actor]
                 self.post(ev.LineClosed(line))
             case ev.Relay(line, data):
@@ -207,6 +256,18 @@ class Caller:
                 wire.is_granted = last == self.last[actor]
 
 
+HEARD_BY_CALLERS = (do.Ready, do.Offer, do.Grant, do.LineEnded, ev.Relay)
+
+
+class WorkerCaller(Caller):
+    """An actor's worker that calls actors. What it says has one order."""
+
+    process: Process
+
+    def read(self) -> None:
+        self.process.read()
+
+
 @dataclass(eq=False)
 class Process:
     """An actor's worker. ``spent``: bytes of its leave for results in messages."""
@@ -223,10 +284,15 @@ class Process:
     answered: dict[Wire, deque[tuple[int, int]]] = field(default_factory=dict)  # (number, task)
     numbers: dict[int, int] = field(default_factory=dict)
     forgotten: set[int] = field(default_factory=set)
+    packed: list[tuple[Wire, int, ev.Value | None]] = field(default_factory=list)  # results
     reported: set[int] = field(default_factory=set)
     stopped: set[int] = field(default_factory=set)
     spent: int = 0
     is_counted: bool = True  # nobody was killed who hadn't said what it got
+
+    def __post_init__(self) -> None:
+        self.caller = WorkerCaller(self.peer, self.all_wires)
+        self.caller.process = self
 
     def drain(self) -> None:
         for wire in self.wires.values():
@@ -242,6 +308,9 @@ class Process:
                 self.queue.append((task, wire))
 
     def read(self) -> None:
+        if isinstance(self.peer.inbox[0], HEARD_BY_CALLERS):
+            Caller.read(self.caller)
+            return
         message = self.peer.inbox.popleft()
         self.drain()
         match message:
@@ -250,7 +319,7 @@ class Process:
             case do.Attach(line):
                 wire = self.wires[line] = self.all_wires[line]
                 self.answered[wire] = deque()
-                self.peer.post(ev.Attached(line))
+                self.caller.post(ev.Attached(line))
             case do.Stop(task):
                 for each in self.queue:
                     if each[0] == task:
@@ -266,14 +335,15 @@ class Process:
                     self.tell(task, self.kept.pop(task)[0])
                 else:
                     assert task in self.forgotten, "what it doesn't know"
-                    self.peer.post(ev.Done(task, (), 0.0))
+                    self.caller.post(ev.Done(task, (), 0.0))
             case do.Detach(line):
+                self.flush()
                 wire = self.wires.pop(line)
                 for task, (value, its, how) in list(self.kept.items()):
                     if its is wire:
                         self.let_go(task, value, how)
             case do.Forget(objects):
-                self.peer.post(ev.Unview(tuple((id, 0) for id in objects)))
+                self.caller.post(ev.Unview(tuple((id, 0) for id in objects)))
 
     def let_go(self, task: int, value: ev.Value, how: str) -> None:
         """Nobody will ask for its result. What was never sent is not spent."""
@@ -282,7 +352,7 @@ class Process:
         self.spent -= taken(value) if how == "told" else 0
 
     def tell(self, task: int, value: ev.Value) -> None:
-        self.peer.post(ev.Done(task, (value,), 0.1))
+        self.caller.post(ev.Done(task, (value,), 0.1))
 
     def answer(self, task: int, wire: Wire | None, value: ev.Value, how: str) -> None:
         self.spent += taken(value)
@@ -304,6 +374,14 @@ class Process:
         if not is_open:
             return
         if how == "relay" and not value.failed:
-            self.peer.post(ev.Relay(wire.number, b"%d %b" % (task, value.header)))
+            self.caller.post(ev.Relay(wire.number, b"%d %b" % (task, value.header)))
         else:
-            wire.answers.append((task, TOLD if how == "told" else value))
+            self.packed.append((wire, task, TOLD if how == "told" else value))
+            if not self.queue:
+                self.flush()
+
+    def flush(self) -> None:
+        """Send the results that are packed."""
+        packed, self.packed = self.packed, []
+        for wire, task, value in packed:
+            wire.answers.append((task, value))

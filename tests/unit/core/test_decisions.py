@@ -301,12 +301,20 @@ def test_a_whole_pool_that_could_fork_nobody_for_an_actor_waits_for_nothing(stag
     assert worker.number in s.session.state.clients
 
 
-def test_workers_that_are_killed_before_they_speak_are_made_for_longer(stage: Make) -> None:
+@pytest.mark.parametrize("unforked", ["", "the process that forks workers ended"])
+def test_workers_that_are_killed_before_they_speak_are_made_for_longer(
+    stage: Make, unforked: str
+) -> None:
+    """Or the process that was to fork them: somebody kills, and Python isn't broken."""
     s = stage(workers=1)
+    driver = s.driver()
+    task = driver.submit(s.function(driver), (), ())[0]
     for _ in range(MOST_STARTUP_FAILURES * KILLS):
-        s.post(0, WorkerExited(s.starting.pop(), -9))
+        s.post(0, WorkerExited(s.starting.pop(), -9, unforked=unforked))
         s.turn()
+        s.turn(RETRY_SECONDS)
     assert not s.starting
+    assert told(driver) == {task: b"!crashed"}
 
 
 def test_the_pool_is_whole_again_after_whatever_ended_its_newborn_workers(stage: Make) -> None:

@@ -68,6 +68,8 @@ USUAL: dict[type, Any] = {
     ev.GaveBack: ev.GaveBack((own(DRIVER, 2),)),
     ev.Attached: ev.Attached(1),
     ev.Settled: ev.Settled(own(DRIVER, 2), VALUE),
+    ev.SettledCalls: ev.SettledCalls(1, (own(DRIVER, 2),), (VALUE,)),
+    ev.Returned: ev.Returned(1),
     ev.Unheard: ev.Unheard(1, 1),
     ev.LineClosed: ev.LineClosed(1),
     ev.Relay: ev.Relay(1, b"x"),

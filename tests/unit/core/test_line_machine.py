@@ -21,7 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from tests.patience import THOROUGH
 from tests.unit.core.conftest import Stage
 from tests.unit.core.line_faults import FAULTS
-from tests.unit.core.line_peers import CANCELLED, Caller, Process, Wire
+from tests.unit.core.line_peers import CANCELLED, Caller, Process, Wire, WorkerCaller
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.loop_events import Left, WorkerExited
@@ -60,15 +60,16 @@ def pick(chance: Random, choices: Iterable[T]) -> T:
 
 
 class LineMachine(RuleBasedStateMachine):
-    """Two drivers that stay, others that are killed, a pool of one worker, and actors."""
+    """Two drivers that stay, others that are killed, a pool of one worker, and actors, whose
+    workers call actors, too."""
 
     @initialize(chance=st.randoms(use_true_random=False))
     def begin(self, chance: Random) -> None:
         self.stage = Stage(1, 1 << 20)
         self.wires: dict[int, Wire] = {}
-        self.callers = [self.newcomer() for _ in range(2)]
-        self.maker = self.stage.worker()
         self.processes: dict[int, Process] = {}
+        self.drivers = [self.newcomer() for _ in range(2)]
+        self.maker = self.stage.worker()
         self.cls = self.callers[0].peer.put(ev.Value(b"a class"))
         self.callers[1].peer.borrow((self.cls,))
         self.actors: list[int] = []
@@ -84,6 +85,10 @@ class LineMachine(RuleBasedStateMachine):
             self.pass_on(self.actors[0], self.callers[1])
             self.one_by_one(chance, self.callers[1], self.actors[0])
 
+    @property
+    def callers(self) -> list[Caller]:
+        return [*self.drivers, *(process.caller for process in self.processes.values())]
+
     def newcomer(self) -> Caller:
         return Caller(self.stage.driver(linger=5.0), self.wires)
 
@@ -97,6 +102,10 @@ class LineMachine(RuleBasedStateMachine):
             assert actor.unfinished == Counter(its_own)
         for process in self.processes.values():
             assert self.counted(process) <= process.spent, "counted twice"
+        catalog = self.stage.session.state.catalog
+        for entry in catalog.values():
+            if entry.value is not None:
+                assert all(map(catalog.get, entry.value.contains)), "what is returned isn't known"
 
     def counted(self, process: Process) -> int:
         """Bytes of results that the server has heard of."""
@@ -107,7 +116,10 @@ class LineMachine(RuleBasedStateMachine):
             match instruction:
                 case do.Fork(worker):
                     self.stage.starting.remove(worker)
-                    self.processes[worker] = Process(self.stage.connect(worker), self.wires)
+                    peer = self.stage.connect(worker)
+                    self.processes[worker] = Process(peer, self.wires)
+                    if self.stage.session.state.catalog.get(self.cls):
+                        peer.borrow((self.cls,))
                 case do.Connect(line, worker):
                     self.wires[line] = Wire(line)
                     self.stage.peers[worker].inbox.append(do.Attach(line))
@@ -121,9 +133,11 @@ class LineMachine(RuleBasedStateMachine):
 
     def dies(self, worker: int) -> None:
         process = self.processes.pop(worker)
+        self.not_counted(process.caller)
         del self.stage.peers[process.peer.number]
         self.stage.post(0, WorkerExited(worker, -9, running=process.latest))
         process.peer.post(Left())
+        process.peer._post = lambda *_: None
         self.turn()
 
     @property
@@ -144,6 +158,7 @@ class LineMachine(RuleBasedStateMachine):
     def make(self, caller: Caller, restarts: int, in_order: bool) -> None:
         caller.say()
         actor = caller.peer.put(ev.Value(b"described"))
+        self.spends(caller, len(b"described"))
         creation = ev.Submit(actor, self.cls, b"", (), (), 0, "A", 0, 0, actor, "__init__")
         limits = (restarts, 1 if in_order else 2)
         caller.post(ev.Create(creation, *limits, in_order=in_order))
@@ -175,22 +190,35 @@ class LineMachine(RuleBasedStateMachine):
         if chance.randrange(2):
             self.turn()
 
+    def submit(self, caller: Caller, deps: tuple[int, ...]) -> int:
+        """A task for the pool."""
+        self.spends(caller, len(b"args"))
+        return caller.peer.submit(self.cls, deps, ())[0]
+
+    def spends(self, caller: Caller, nbytes: int) -> None:
+        if isinstance(caller, WorkerCaller):
+            caller.process.spent += nbytes
+
     def call(self, caller: Caller, actor: int, waits: bool, retries: int = 0) -> int:
         """``waits``: its argument isn't there yet."""
+        if isinstance(caller, WorkerCaller) and caller not in self.callers:
+            return caller.peer.id()  # it is gone by now
         wire = None if waits else caller.line_of(actor)
         if wire is None:
             caller.say()
-        deps = (caller.peer.submit(self.cls, (), ())[0],) if waits else ()
+        deps = (self.submit(caller, ()),) if waits else ()
         task = caller.peer.id()
         caller.peer.holds[task] += 1
         self.calls[task] = actor, caller
         self.order[actor, caller.peer.number].append(task)
         self.retries[task] = retries
         what = task, 0, b"", deps, (), 1, "call", 0, retries, actor, "m", None
+        running = caller.process.running if isinstance(caller, WorkerCaller) else []
+        parent = running[0][0] if running else 0
         if wire is not None:
-            caller.call(wire, ev.Submit(*what, wire.number))
+            caller.call(wire, ev.Submit(*what, wire.number, parent))
         else:
-            caller.call_through_server(ev.Submit(*what))
+            caller.call_through_server(ev.Submit(*what, parent=parent))
         return task
 
     @step(always)
@@ -231,7 +259,7 @@ class LineMachine(RuleBasedStateMachine):
             other.peer.borrow((task,))
             other.peer.post(ev.Want((task,)))
         else:  # it is an argument
-            caller.peer.submit(self.cls, (task,), ())
+            self.submit(caller, (task,))
         self.turn()
 
     @step(lambda self: self.calls)
@@ -251,14 +279,13 @@ class LineMachine(RuleBasedStateMachine):
     def a_driver_is_killed(self, chance: Random) -> None:
         """With what it hasn't said, or just after it has said that. Another one comes."""
         granted = self.granted
-        caller = self.callers.pop(chance.randrange(2))
-        for process in self.processes.values():
-            process.is_counted = process.is_counted and caller not in self.callers_of(process)
+        caller = self.drivers.pop(chance.randrange(2))
+        self.not_counted(caller)
         newcomer = self.newcomer()
         newcomer.peer.borrow((self.cls,))
-        self.callers.append(newcomer)
+        self.drivers.append(newcomer)
         for actor in sorted(caller.handles):
-            for other in self.callers:
+            for other in self.drivers:
                 if self.stage.session.state.catalog.get(actor):
                     self.pass_on(actor, other)
         if chance.randrange(2):
@@ -266,6 +293,11 @@ class LineMachine(RuleBasedStateMachine):
                 self.call(caller, wire.actor, False)
             caller.say()
         self.obey(self.stage.leave(caller.peer))
+
+    def not_counted(self, caller: Caller) -> None:
+        """Nobody else knows what results it got."""
+        for process in self.processes.values():
+            process.is_counted = process.is_counted and caller not in self.callers_of(process)
 
     def callers_of(self, process: Process) -> list[Caller]:
         """Also those that have just been killed."""
@@ -292,6 +324,42 @@ class LineMachine(RuleBasedStateMachine):
     @step(lambda self: self.processes)
     def a_worker_reads_its_lines(self, chance: Random) -> None:
         pick(chance, self.processes.values()).drain()
+
+    @step(lambda self: any(p.packed for p in self.processes.values()))
+    def a_worker_sends_its_results(self, chance: Random) -> None:
+        pick(chance, [p for p in self.processes.values() if p.packed]).flush()
+
+    @step(lambda self: self.granted)
+    def a_caller_sends_its_calls(self, chance: Random) -> None:
+        caller, wire = pick(chance, self.granted)
+        caller.push(wire)
+
+    @step(lambda self: self.granted)
+    def a_run_of_calls(self, chance: Random) -> None:
+        """All answered before its caller says a word of them."""
+        caller, wire = pick(chance, self.granted)
+        wire.room = 4
+        for _ in range(chance.randrange(2, 5)):
+            if caller.line_of(wire.actor) is wire:
+                self.call(caller, wire.actor, False)
+        caller.push(wire)
+        for process in [p for p in self.processes.values() if wire in p.wires.values()]:
+            process.drain()
+            while process.running or self.is_able_to_begin(process):
+                if process.running:
+                    self.ends(process, size=chance.choice([1, 40]))
+                else:
+                    self.begins(process)
+            process.flush()
+        caller.read_line(wire)
+        caller.say()
+        self.turn()
+
+    @step(lambda self: self.granted, seldom=2)
+    def a_line_is_full(self, chance: Random) -> None:
+        """For the calls to come."""
+        _, wire = pick(chance, self.granted)
+        wire.room = chance.randrange(3)
 
     @step(lambda self: self.able_to_begin)
     def a_call_begins(self, chance: Random) -> None:
@@ -337,6 +405,12 @@ class LineMachine(RuleBasedStateMachine):
     def ends(self, process: Process, how: str = "direct", size: int = 1) -> None:
         task, wire = process.running.pop(0)
         value = NONE if task not in self.calls else ev.Value(b"N" * size)
+        made = list(self.calls)  # later ones: no result is in itself
+        later = made[made.index(task) :] if task in self.calls else []
+        inside = [t for t in later[1:] if self.calls[t][1] is process.caller]
+        inside = [t for t in inside if process.caller.has(t)]
+        if inside and (wire is None or how == "told"):
+            value = ev.Value(b"N" * size, contains=(inside[-1],))
         if task in process.stopped:
             value, how = CANCELLED, "direct"
         process.answer(task, wire, value, how)
@@ -488,6 +562,32 @@ class LineMachine(RuleBasedStateMachine):
         while process.peer.inbox:
             process.read()
 
+    @step(lambda self: self.processes and self.holders, seldom=2)
+    def an_actor_calls_another(self, chance: Random) -> None:
+        """By a line, and ends with the results of that."""
+        caller = pick(chance, self.processes.values()).caller
+        _, actor = pick(chance, self.holders)
+        self.pass_on(actor, caller)
+        self.one_by_one(chance, caller, actor)
+        own = self.stage.session.state.scheduler.by_client.get(caller.peer.number)
+        for other, its in self.holders:
+            if own is not None and own.actor is not None and its == own.actor.id:
+                self.call(other, its, False)
+                other.say()
+                break
+        self.turn()
+        process, wire = caller.process, caller.line_of(actor)
+        if wire is None or caller not in self.callers or actor not in caller.handles:
+            return
+        self.read_all(process)
+        if self.is_able_to_begin(process):
+            self.begins(process)
+        if process.running:
+            for _ in range(chance.randrange(1, 4)):
+                self.call(caller, actor, False)
+            self.ends(process, chance.choice(HOW))
+            self.turn()
+
     # -- all of them ------------------------------------------------------------------------------
 
     @step(always)
@@ -550,6 +650,9 @@ class LineMachine(RuleBasedStateMachine):
         assert not scheduler.tasks, "a call was forgotten"
         for task, caller in self.held:
             assert task in caller.ends, "a call without an end"
+            entry = self.stage.session.state.catalog.get(task)
+            assert entry is not None, "its caller has a handle"
+            assert caller.peer.number in entry.holds, "its caller has a handle"
         for caller in self.callers:
             assert not any(wire.unanswered for wire in caller.wires.values()), "never answered"
         for process in self.processes.values():

@@ -13,7 +13,8 @@ import pytest
 from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from workbench.engines.dask import actors
-from workbench.engines.dask.actors import ActorGone, ActorProcesses, CallStopped
+from workbench.engines.dask.actor_processes import ActorProcesses
+from workbench.engines.dask.actors import ActorGone, CallStopped
 from workbench.engines.dask.channel import ActorShape, HeadDone, RunHead, ShownBytes
 from workbench.engines.dask.packed import PackedValue
 from workbench.engines.dask.slots import ChildDied, Slots

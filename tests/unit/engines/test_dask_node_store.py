@@ -7,12 +7,15 @@ import gc
 import mmap
 import os
 import threading
+from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from workbench.engines.cluster.backend import StoredValue
+from workbench.engines.cluster.parcels import Packer
 from workbench.engines.dask import node_store, packed
 from workbench.engines.dask.leases import LEASE, Leases
 from workbench.engines.dask.node_store import (
@@ -24,6 +27,7 @@ from workbench.engines.dask.node_store import (
     write_segment,
 )
 from workbench.engines.dask.packed import Bundle, DaskActor, DaskRef, from_handle, from_whole, pack
+from workbench.memory.segment import PrivateView
 
 
 def test_buffers_lie_apart_at_multiples_of_a_cache_line() -> None:
@@ -117,6 +121,28 @@ def test_without_shared_memory_a_large_value_is_whole(
     value, fd = pack(large())
     assert fd == -1
     assert value.buffers == [b"a" * LARGE, b"bc"]
+
+
+def test_a_copy_on_write_is_a_private_mapping_of_the_segment() -> None:
+    def no_refs(ref: object) -> Any:
+        raise AssertionError("there are none")
+
+    packer = Packer("s~1", 1, no_refs, "here")
+    value, fd = pack(packer.pack(np.ones(LARGE), None))
+    try:
+        stored = packed.unpack(value, fd)
+    finally:
+        os.close(fd)  # not needed any more
+    mine = packer.open(1, stored, "on write")
+    owner = mine
+    while isinstance(owner, np.ndarray | memoryview):
+        owner = owner.base if isinstance(owner, np.ndarray) else owner.obj
+    assert isinstance(owner, PrivateView)
+    mine[0] = 7
+    assert (mine[0], packer.open(1, stored)[0], mine.sum()) == (7, 1, LARGE + 6)
+    copied = packer.open(1, stored, True)
+    copied[0] = 7
+    assert packer.open(1, stored)[0] == 1
 
 
 def bundle() -> Bundle:

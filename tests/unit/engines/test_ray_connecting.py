@@ -128,3 +128,57 @@ def test_a_ray_that_does_not_start_is_an_error_of_ours(monkeypatch: pytest.Monke
     monkeypatch.setattr(backend.ray, "init", init)
     with pytest.raises(SessionError, match="trying again may help: The current node"):
         backend._join(config.load({"engine": "ray", "address": "local"}), ())
+
+
+class Nodes:
+    """A Ray whose list of nodes names one that has gone, for the first ``late`` looks."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, late: float, error: Exception) -> None:
+        self.looks = 0
+        self._late = late
+        self._error = error
+        monkeypatch.setattr(backend, "AGAIN", 0.0)
+        monkeypatch.setattr(backend.ray, "nodes", self.nodes)
+        monkeypatch.setattr(backend.ray, "remote", lambda function: self)
+        monkeypatch.setattr(backend.ray, "get", self.get)
+
+    def nodes(self) -> list[dict[str, object]]:
+        self.looks += 1
+        nodes = ["00" * 28, "11" * 28] if self.looks <= self._late else ["00" * 28]
+        return [{"NodeID": node, "Alive": True} for node in nodes]
+
+    def options(self, **options: object) -> Nodes:
+        return self
+
+    def remote(self, text: str) -> object:
+        return eval(text)
+
+    def get(self, asked: list[object], timeout: float) -> list[object]:
+        if len(asked) > 1:
+            raise self._error
+        return asked
+
+
+GONE = [
+    backend.ray.exceptions.TaskUnschedulableError("The task is not schedulable."),
+    backend.ray.exceptions.NodeDiedError("The node has died."),
+]
+
+
+@pytest.mark.parametrize("error", GONE)
+def test_a_node_that_has_just_gone_is_not_asked_again(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    nodes = Nodes(monkeypatch, 2, error)
+    assert not backend._lacks_us()
+    assert nodes.looks == 3
+
+
+@pytest.mark.parametrize("error", GONE)
+def test_one_that_ray_never_strikes_out_is_said(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    Nodes(monkeypatch, float("inf"), error)
+    monkeypatch.setattr(backend, "PATIENCE", 0.0)
+    with pytest.raises(SessionError, match=r"don't say what they have: .*(schedulable|died)"):
+        backend._lacks_us()

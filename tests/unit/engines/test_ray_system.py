@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
 import pytest
 
+from tests.patience import TIMEOUT
 from workbench import errors
-from workbench.engines.cluster.backend import Message, TaskEnd
+from workbench.core.events import About
+from workbench.engines.cluster.backend import Message, StoredValue, TaskEnd
 from workbench.engines.cluster.keeper import encode
 from workbench.engines.cluster.kept_jobs import JobTask
 from workbench.errors import SessionError
@@ -116,6 +120,66 @@ def test_leaving_does_the_local_part_of_a_lost_session(
     assert left == [1]
 
 
+class End:
+    """A native of a task's end: called, it is the end, or raises. Ray's has either way to call
+    back, its client's has but one."""
+
+    def __init__(self, task: int, error: Exception | None = None, is_client: bool = False) -> None:
+        self.found = error or msgspec.msgpack.encode(TaskEnd(task, "done", 0.0))
+        if not is_client:
+            self._on_ready = lambda callback: callback(None)
+
+    def _on_completed(self, callback: Callable[[Any], None]) -> None:
+        callback(self.found)
+
+
+@pytest.mark.parametrize("is_client", [False, True])
+@pytest.mark.parametrize("failing", [(), (3,), (0, 49)])
+def test_ends_that_come_together_are_told_one_by_one(
+    backend_of: Callable[[Network], Any],
+    monkeypatch: pytest.MonkeyPatch,
+    failing: tuple[int, ...],
+    is_client: bool,
+) -> None:
+    """In one batch; the failure of one is no other's, and neither is that of who is told."""
+    read: list[int] = []
+
+    def get(ends: list[End], timeout: float | None = None) -> list[Any]:
+        read.append(len(ends))
+        for end in ends:
+            if isinstance(end.found, Exception):
+                raise end.found
+        return [end.found for end in ends]
+
+    backend = backend_of(Network(0, unavailable))
+    monkeypatch.setattr(ray, "get", get)
+    begin, told = threading.Event(), threading.Event()
+    heard: dict[int, Any] = {}
+
+    def tell(task: int, end: Any) -> None:
+        heard[task] = end
+        if len(heard) == 50:
+            told.set()
+        raise RuntimeError("of who is told")
+
+    from workbench.engines.ray.ends import Came
+
+    backend._reports._came.put(Came(None, None, lambda _: begin.wait(TIMEOUT)))
+    for task in range(50):
+        error = ray.exceptions.WorkerCrashedError() if task in failing else None
+        backend.on_done(End(task, error, is_client), partial(tell, task))
+    begin.set()
+    assert told.wait(TIMEOUT)
+    for task, end in heard.items():
+        if task in failing:
+            assert isinstance(end, errors.WorkerCrashedError)
+        else:
+            assert end.task == task
+    assert max(read) > 1
+    backend._over = "enough"
+    backend.close(False)
+
+
 @pytest.mark.parametrize(
     ("name", "ours", "words"),
     [
@@ -204,3 +268,18 @@ def test_who_refuses_does_answer(
     monkeypatch.setattr(backend.ray, "init", init)
     with pytest.raises(SessionError, match=said):
         backend._join_at("auto", {})
+
+
+def test_small_values_travel_as_bytes_and_come_back_whole() -> None:
+    from workbench.engines.ray.slim import MOST, slim, whole
+
+    about = About("int", 5, 0, 0, 0.0, 0.0, "result of f")
+    small = StoredValue(b"P\x80", inside=(), about=about, failed=True)
+    assert isinstance(slim(small), bytes)
+    assert whole(slim(small)) == small
+    for other in (
+        StoredValue(b"", (b"buffer",)),
+        StoredValue(b"", inside=(7,), natives=(object(),)),  # a ref, which Ray has to see
+        StoredValue(bytes(MOST + 1)),
+    ):
+        assert whole(slim(other)) is other

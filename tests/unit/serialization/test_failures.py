@@ -11,6 +11,7 @@ from tests.unit.serialization.samples import LOCK, Holder
 from workbench.errors import SerializationError
 from workbench.serialization import codec
 from workbench.serialization.inspection import MOST_SHOWN, inspect
+from workbench.serialization.pickler import is_picklable
 from workbench.serialization.rebuilding import LONGEST_PATH
 
 
@@ -69,4 +70,6 @@ def test_what_is_nested_too_deeply_is_to_be_flattened(depth: int) -> None:
     value: Any = []
     for _ in range(depth):
         value = [value]
+    if depth < 20_000 and is_picklable(value, {}):  # from Python 3.13 on
+        return
     assert re.match(r"(?s)obj can't be serialized.*(recursion|deep).*Flatten", str(failing(value)))

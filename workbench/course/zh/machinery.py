@@ -70,9 +70,15 @@ WORDS: Words = {
     "No session runs. Start one by `%workbench start`, and run the cells again.": (
         "没有正在运行的会话。`%workbench start` 会启动一个，然后请重新运行本笔记本的单元格。"
     ),
-    "There is no variable `{name}`: its cell hasn't made it yet, or it was deleted since.": (
-        "没有变量 `{name}`：它的单元格还没有创建它，或者它后来被删掉了。"
+    "This kernel has no session. After a restart, run the cell with `%load_ext workbench` again, "
+    "and then the exercise's cells.": (
+        "这个内核还没有会话。重启之后，请先重新运行含有 `%load_ext workbench` 的单元格，"
+        "再运行本练习的单元格。"
     ),
+    "There is no variable `{name}` now: run the exercise's cell, above this check.": (
+        "现在没有变量 `{name}`：请运行上方本练习的单元格。"
+    ),
+    "Wait.": "请稍等。",
     "`{name}` has no value yet: its cell waits for you.": (
         "`{name}` 还没有值：对应的单元格等你来填写。"
     ),

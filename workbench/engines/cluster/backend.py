@@ -259,7 +259,8 @@ class Backend(Protocol):
     # -- the keeper and the channel
 
     def ask(self, question: str, *args: Any, timeout: float | None = None) -> Any:
-        """Call a method of the session's `Keeper`, and wait for what it returns."""
+        """Call a method of the session's `Keeper`, and wait for what it returns. It has heard by
+        then what this process told it before."""
 
     def tell(self, question: str, *args: Any) -> None:
         """The same, and go on at once. In order with each other."""

@@ -57,8 +57,6 @@ class ChannelLink:
         if not self._queue:
             return
         with self._lock:  # or what one thread takes out first could be sent last
-            batch: list[Message] = []
-            while self._queue:
-                batch.append(self._queue.popleft())
+            batch = [self._queue.popleft() for _ in range(len(self._queue))]
             if batch:
                 self._send(_encode(batch))

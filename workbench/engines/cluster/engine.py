@@ -273,7 +273,7 @@ class ClusterEngine(SessionPresentation):
     # -- looking ---------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """What it is asked for next is as new as it can be."""
+        """What it is asked for next is as new as it can be: see `Backend.ask`."""
 
     def running(self) -> RunningNow:
         hosting = self.hosting

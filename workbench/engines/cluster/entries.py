@@ -97,10 +97,7 @@ class Entries:
     def new(self, id: int, native: Native, state: str) -> tuple[ObjectRef, KnownObject]:
         """The handle of an object, known from now on as long as that lives."""
         with self.lock:
-            while self._dropped:
-                dead = self._dropped.popleft()
-                if self._held.get(dead.id) is dead:
-                    del self._held[dead.id]
+            self._forget_dropped()
             known, entry = self.find(id), self.get(id)
             if known is not None and entry is not None:
                 if entry.native is None:
@@ -109,6 +106,12 @@ class Entries:
             ref, entry = ObjectRef(id, self._engine), KnownObject(id, native, state)
             self._held[id] = HeldEntry(ref, entry, self._dropped)
             return ref, entry
+
+    def _forget_dropped(self) -> None:
+        while self._dropped:
+            dead = self._dropped.popleft()
+            if self._held.get(dead.id) is dead:
+                del self._held[dead.id]
 
     def find(self, id: int) -> ObjectRef | None:
         """The handle of an object that has one here."""
@@ -195,20 +198,21 @@ class Entries:
         """Until that is so: looked at whenever something has settled. SessionError at the end."""
         deadline = None if timeout is None else time.monotonic() + timeout
         with self.lock:
-            while not done():
+            while True:
+                if done():
+                    return True
                 if self.ended is not None:
                     raise SessionError(self.ended)
                 left = None if deadline is None else deadline - time.monotonic()
                 if left is not None and left <= 0:
                     return False
                 self.changed.wait(left)
-            return True
 
     def end(self, reason: str) -> None:
         """Nothing pending will ever come."""
         with self.lock:
             self.ended = reason
-            waiting = [(e.id, e.listeners) for e in self.all() if e.listeners]
+            waiting = [(e.id, e.listeners) for e in self.all()]
             self.changed.notify_all()
         for id, listeners in waiting:
             for listener in listeners:
@@ -217,7 +221,7 @@ class Entries:
 
 
 class ArrivalQueue:
-    """An `engines.base.Arrivals` over entries. ``wait(done, timeout, refs)`` waits for one."""
+    """An `engines.following.Arrivals` over entries. ``wait(done, timeout, refs)`` waits for one."""
 
     def __init__(
         self, entries: Entries, wait: Callable[[Callable[[], bool], float | None, Any], bool]

@@ -20,6 +20,7 @@ from workbench.ref import ObjectRef
 from workbench.serialization import codec
 from workbench.serialization.arrays import Reducer
 from workbench.serialization.class_states import OWN, building
+from workbench.serialization.libraries import writable
 from workbench.serialization.packing import Numbers, PackedValues, pack
 from workbench.serialization.registry import Custom, Registry
 
@@ -114,9 +115,9 @@ class Packer:
             if not stored.buffers:
                 return codec.deserialize_inline(stored.header, bool(copy), where)
             parts = read_only(stored.buffers)
-            return codec.from_parts(
-                stored.header, [part.copy() for part in parts] if copy else parts, where
-            )
+            if copy:  # on write: where they don't lie in a segment of ours, that is a copy, too
+                parts = [writable(p) if copy == "on write" else p.copy() for p in parts]
+            return codec.from_parts(stored.header, parts, where)
         finally:
             building.origin = outer
 

@@ -36,6 +36,7 @@ from workbench.engines.cluster.store import ClusterStore
 from workbench.engines.cluster.streams import StreamReader
 from workbench.errors import (
     ActorDiedError,
+    OutOfMemoryError,
     SessionError,
     TaskCancelledError,
     WorkbenchError,
@@ -52,6 +53,9 @@ from workbench.options import (
 )
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
+
+_SAYS_NO_TASK = WorkerCrashedError, OutOfMemoryError
+"""Errors of which the system itself may not say which task they are about."""
 
 
 class ClusterTasks:
@@ -229,6 +233,8 @@ class ClusterTasks:
             self._backend.tell("push", encode_batch([lost]))
         if own.task in self._stopped or isinstance(error, TaskCancelledError):
             error = TaskCancelledError(f"`{own.name}` was stopped.")
+        elif isinstance(error, _SAYS_NO_TASK) and f"`{own.name}`" not in str(error):
+            error = type(error)(f"{error} The task was `{own.name}`.")
         if own.job and not isinstance(error, SessionError):  # we left: it goes on
             how = "stopped" if isinstance(error, TaskCancelledError) else "failed"
             self._backend.tell("ended", TaskEnd(own.task, how, 0.0))

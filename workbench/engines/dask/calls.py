@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from workbench.engines.cluster import heads
-from workbench.engines.cluster.backend import Message, TaskEnd
+from workbench.engines.cluster.backend import ENDED, Message, TaskEnd
+from workbench.engines.cluster.hosting import is_own
 from workbench.engines.cluster.keeper import encode as encode_batch
 from workbench.engines.cluster.outputs import LOST
 from workbench.engines.cluster.parcels import refused
@@ -81,10 +82,11 @@ class Attempt:
                 done, beside = self._side.run(call, message, fds, self._heard)
                 return self._over(done.end, done.values, beside)
             except ChildDied as died:
-                if died.killed and not call.actor:
+                is_stopped = died.killed and not call.actor
+                self._show_what_is_left(died, not is_stopped and left == 0)
+                if is_stopped:
                     return self._failed("stopped", "cancelled", f"`{call.name}` was stopped.")
                 if left == 0:
-                    self._say_what_is_lost()
                     code = "actor" if call.actor else "crashed"
                     return self._failed("failed", code, self._said(died))
                 left -= 1
@@ -99,12 +101,23 @@ class Attempt:
                 said = f"{type(error).__name__}: {error}"
                 return self._failed("failed", "crashed", f"`{call.name}` did not run: {said}")
 
-    def _say_what_is_lost(self) -> None:
-        """What the process wrote last may not have come. Of a job, the keeper says so."""
+    def _show_what_is_left(self, died: ChildDied, is_failed: bool) -> None:
+        """What the process showed last, and hadn't sent. Where nobody knows it, that is said; of a
+        job by the keeper, unless it hears here that the task has ``failed``."""
         head = heads.decode(self._call.head)
-        if not head.job:
-            lost = Message(head.task, "stderr", LOST.encode(), head.origin, head.audience)
-            self._side.shown(self._call.session, encode_batch([lost]))
+
+        def message(kind: str, data: bytes) -> Message:
+            return Message(head.task, kind, data, head.origin, head.audience, head.job, died.worker)
+
+        if died.unsent is not None:
+            left = [message(kind, data) for task, kind, data in died.unsent if task == head.task]
+            if is_failed and is_own(head):
+                end = TaskEnd(head.task, "failed", 0.0, 0, (True,), (None,), died.worker)
+                left.append(message(ENDED, _encode_end(end)))
+        else:
+            left = [message("stderr", LOST.encode())] if is_failed and not head.job else []
+        if left:
+            self._side.shown(self._call.session, encode_batch(left))
 
     def _said(self, died: ChildDied) -> str:
         how = f"was killed by signal {-died.code}" if died.code < 0 else f"ended ({died.code})"

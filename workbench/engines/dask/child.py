@@ -16,17 +16,17 @@ from collections.abc import Callable
 from typing import Any
 
 from workbench.engines.dask.channel import Channel, ChildReady
-from workbench.host.fd_capture import FdCapture
+from workbench.engines.dask.remains import ChildRemains
 from workbench.system.parent_death import die_with_parent
 
 
-def captured() -> tuple[FdCapture, FdCapture]:
-    """Where 1 and 2 lead from now on."""
-    captures = FdCapture(), FdCapture()
-    for fd, capture in enumerate(captures, 1):
+def captured() -> ChildRemains:
+    """Where 1 and 2 lead from now on, and what isn't sent yet is kept."""
+    remains = ChildRemains()
+    for fd, capture in enumerate(remains.captures, 1):
         capture.divert(fd)
     faulthandler.enable(2, all_threads=False)
-    return captures
+    return remains
 
 
 def listen(control: Channel, heard: Callable[[Any], None]) -> None:
@@ -49,14 +49,13 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # until there is a task to stop
     die_with_parent(parent)
     channel = Channel(socket.socket(fileno=work))
-    captures = captured()
+    remains = captured()
     from workbench.engines.dask.child_host import ChildHost
 
     orders = Channel(socket.socket(fileno=control))
-    host = ChildHost(channel, captures, number, orders)
+    host = ChildHost(channel, remains, number, orders)
     listen(orders, host.heard)
-    with open(captures[1].path, "rb") as words:
-        channel.send(ChildReady(), [words.fileno()])
+    channel.send(ChildReady(), remains.descriptors())
     # What cells need, before any comes: a Stop amid an import would leave half a module.
     import workbench.host.shell  # noqa: F401
 

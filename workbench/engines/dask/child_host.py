@@ -40,8 +40,8 @@ from workbench.engines.dask.channel import (
 )
 from workbench.engines.dask.late import LateBackend
 from workbench.engines.dask.packed import PackedValue, close_all, native_of, pack, unpack
+from workbench.engines.dask.remains import ChildRemains
 from workbench.engines.dask.topics import key_of
-from workbench.host.fd_capture import FdCapture
 from workbench.host.setup import set_up
 from workbench.interop.registration import register_when_imported
 
@@ -54,14 +54,14 @@ class ChildHost:
     """See the module. Made in the main thread."""
 
     def __init__(
-        self, channel: Channel, captures: tuple[FdCapture, FdCapture], number: int, orders: Channel
+        self, channel: Channel, remains: ChildRemains, number: int, orders: Channel
     ) -> None:
         self._channel = channel
         self._orders = orders
         self._number = number
         self._link = ChannelLink(number, self._shown)
         self._position = 0
-        self._output = set_up(self._link, captures, self._mark)
+        self._output = set_up(self._link, remains.captures, self._mark, remains.unsent)
         self._sessions: dict[str, tuple[LateBackend, Hosting]] = {}
         self._hosting: Hosting | None = None
         self._shape: ActorShape | None = None

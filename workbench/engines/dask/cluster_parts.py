@@ -10,6 +10,7 @@ from typing import Any
 
 from workbench.core.snapshot import WorkerRecord
 from workbench.engines.cluster.backend import ClusterParts
+from workbench.engines.dask.slots import ChildSeen
 from workbench.engines.dask.topics import id_of
 
 ANSWER = 1.0
@@ -17,10 +18,11 @@ ANSWER = 1.0
 
 
 async def seen(scheduler: Any, nodes: Mapping[str, tuple[int, int, str, str]]) -> dict[str, Any]:
-    """On the scheduler: its workers, and how many tasks of ours run and wait.
+    """On the scheduler: its workers, our processes there, and how many tasks of ours run and wait.
 
     ``nodes`` are the workers' first number, pid, node and machine, by address.
     """
+    told = await _told(scheduler, [a for a in nodes if a in scheduler.workers])
     workers = [
         {
             "address": ws.address,
@@ -33,41 +35,50 @@ async def seen(scheduler: Any, nodes: Mapping[str, tuple[int, int, str, str]]) -
             "threads": ws.nthreads,
             "limit": ws.memory_limit or 0,
             "memory": ws.metrics.get("memory", 0),
-            "tasks": [task.prefix.name for task in list(ws.processing)[:10]],
+            "processes": told.get(ws.address, (0, ()))[1],
         }
         for ws in scheduler.workers.values()
     ]
     processing = (ws.processing for ws in scheduler.workers.values())
     all_tasks = itertools.chain(*processing, scheduler.queued, scheduler.unrunnable)
-    ours = sum(id_of(task.key) is not None for task in all_tasks)
-    running = await _running(scheduler, [a for a in nodes if a in scheduler.workers])
-    queued = None if running is None else max(ours - running, 0)
-    return {"workers": workers, "running": running, "queued": queued}
+    names = {id: task.prefix.name for task in all_tasks if (id := id_of(task.key)) is not None}
+    all_tell = all(address in told for address in nodes if address in scheduler.workers)
+    running = sum(count for count, _ in told.values()) if all_tell else None
+    queued = None if running is None else max(len(names) - running, 0)
+    return {
+        "workers": workers, "running": running, "queued": queued,
+        "names": [[id, name] for id, name in names.items()],
+    }  # fmt: skip
 
 
-async def _running(scheduler: Any, addresses: list[str]) -> int | None:
-    """Tasks of ours at work, as the workers tell; None if one doesn't answer soon."""
-    asked = scheduler.broadcast(
-        msg={"op": "workbench_running"}, workers=addresses, on_error="return"
-    )
+async def _told(scheduler: Any, addresses: list[str]) -> dict[str, tuple[int, list[ChildSeen]]]:
+    """What the workers tell of themselves, by address: of those that answer soon."""
+    asked = scheduler.broadcast(msg={"op": "workbench_seen"}, workers=addresses, on_error="return")
     with contextlib.suppress(TimeoutError, asyncio.TimeoutError, OSError):
-        answers = (await asyncio.wait_for(asked, ANSWER)).values()
-        return sum(answer for answer in answers if type(answer) is int)
-    return None
+        answers = await asyncio.wait_for(asked, ANSWER)
+        return {at: tuple(told) for at, told in answers.items() if isinstance(told, tuple | list)}
+    return {}
 
 
 def parts_of(seen: Mapping[str, Any]) -> ClusterParts:
-    """Of an answer of `scheduler.WorkbenchScheduler.parts`."""
-    workers = tuple(
-        WorkerRecord(each["number"], each["pid"], "busy" if each["tasks"] else "idle",
-                     tuple(each["tasks"]), memory=each["memory"], host=each["machine"])
-        for each in seen["workers"]
-    )  # fmt: skip
+    """Of an answer of `scheduler.WorkbenchScheduler.parts`: a worker is a process that runs tasks,
+    as on one machine. Of a worker of Dask's that doesn't answer, its slots are told."""
+    names = dict(seen["names"])
+    workers: list[WorkerRecord] = []
+    for each in seen["workers"]:
+        host, first = each["machine"], each["number"]
+        for number, pid, tasks, lent, actor, memory in sorted(each["processes"]):
+            state = ("blocked" if lent else "busy") if tasks else "idle"
+            called = tuple(names[task] for task in tasks if task in names)
+            workers.append(WorkerRecord(number, pid, state, called, actor, memory, host=host))
+        if not each["processes"]:
+            numbers = range(first, first + each["threads"])
+            workers += [WorkerRecord(n, 0, "silent", (), host=host) for n in numbers]
     limits = [each["limit"] for each in seen["workers"]]
     limited = bool(limits) and all(limits)
     left = [max(each["limit"] - each["memory"], 0) for each in seen["workers"]]
     return ClusterParts(
-        workers,
+        tuple(workers),
         (),
         sum(limits) if limited else None,
         sum(left) if limited else None,

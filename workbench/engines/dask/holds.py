@@ -146,12 +146,13 @@ class Holds:
         """Until so many are ready; False if time is up first."""
         until = None if timeout is None else time.monotonic() + timeout
         with self._changed:
-            while sum(hold.is_ready for hold in holds) < enough:
+            while True:
+                if sum(hold.is_ready for hold in holds) >= enough:
+                    return True
                 left = None if until is None else until - time.monotonic()
                 if left is not None and left <= 0:
                     return False
                 self._changed.wait(left)
-        return True
 
 
 def lost(key: str) -> ObjectLostError:

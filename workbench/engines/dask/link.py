@@ -26,6 +26,7 @@ class SchedulerLink:
         """As which this process gets the ends of what it submits."""
         self._ended = ended
         self._flushed: dict[int, threading.Event] = {}
+        self._has_told = False  # what may not be there yet
 
     def open(self, audience: int) -> dict[str, str]:
         """Say who we are; returns the workers' nodes, by address. SessionError: it is over."""
@@ -86,18 +87,21 @@ class SchedulerLink:
         """In order with each other, and with what is submitted."""
         message |= {"op": f"workbench_{kind}", "session": self.session}
         with contextlib.suppress(Exception):  # at the end of the loop nobody hears
-            self.client.loop.add_callback(self.client._send_to_scheduler, message)
+            # In this thread, as Dask's own `submit` does: by one more turn of the client's event
+            # loop it would come after what is submitted next.
+            self.client._send_to_scheduler(message)
 
-    def flush(self) -> None:
+    def flush(self, seconds: float = FLUSHED) -> None:
         """Wait until all that was sent and submitted so far is at the scheduler: questions take
         another way, and what workers say, too."""
         token, came = secrets.randbits(62), threading.Event()
         self._flushed[token] = came
         try:
             self.send("echo", number=self.number, token=token)
-            until = time.monotonic() + FLUSHED
-            while not came.wait(LOOK) and self._ended() is None and time.monotonic() < until:
-                pass
+            until = time.monotonic() + seconds
+            while True:
+                if came.wait(LOOK) or self._ended() is not None or time.monotonic() >= until:
+                    return
         finally:
             del self._flushed[token]
 
@@ -109,6 +113,9 @@ class SchedulerLink:
 
     def ask(self, question: str, *args: Any, timeout: float | None = None) -> Any:
         """A method of the keeper's: what it returns, or raises."""
+        if self._has_told:
+            self._has_told = False  # first: another thread may tell meanwhile
+            self.flush(FLUSHED if timeout is None else timeout)
         call = pickle.dumps((question, args))
         answer = self.asked("ask", timeout, session=self.session, call=call)
         is_right, found = pickle.loads(answer)
@@ -119,6 +126,7 @@ class SchedulerLink:
     def tell(self, question: str, *args: Any) -> None:
         """The same, and go on at once."""
         self.send("tell", call=pickle.dumps((question, args)))
+        self._has_told = True
 
     def failed(self, error: Exception) -> WorkbenchError:
         """What a call of Dask's raised, as one of ours."""

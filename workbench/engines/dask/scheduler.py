@@ -12,6 +12,7 @@ from typing import Any
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from workbench.core.snapshot import INCARNATION
+from workbench.engines.dask import replicas
 from workbench.engines.dask.actor_places import ActorPlaces
 from workbench.engines.dask.cluster_parts import seen
 from workbench.engines.dask.kept_session import ClusterSession, want
@@ -46,6 +47,7 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
         self._scheduler = scheduler
         self._references = references = References(scheduler)
         self._placement = Placement(scheduler)
+        replicas.keep(scheduler)
         self._places = places = ActorPlaces(scheduler, self.sessions, self._nodes)
         self._fates = fates = TaskFates(scheduler, self.sessions, places, self._placement)
         scheduler.handlers |= {
@@ -164,6 +166,7 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
         if not self.sessions:
             self._nodes.clear()
             self._references.clear()
+            replicas.let_go(self._scheduler)
             with contextlib.suppress(ValueError):
                 await self._scheduler.unregister_worker_plugin(None, WORKER_PLUGIN)
             if not self.sessions and NAME in self._scheduler.plugins:

@@ -8,6 +8,7 @@ died is replaced, and what it was doing is a `ChildDied`.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import socket
@@ -30,7 +31,10 @@ from workbench.engines.dask.channel import (
     RunHead,
     StopTask,
 )
+from workbench.engines.dask.remains import ChildRemains
+from workbench.host.unsent import Piece
 from workbench.options import Variables
+from workbench.system.machine import MemoryGauge
 
 GRACE = 2.0
 """Seconds that a child has to end by itself."""
@@ -42,12 +46,26 @@ Heard = Callable[[Any, list[int]], None]
 """Told of what a child says while its task runs, with descriptors that are the callee's."""
 
 
-class ChildDied(Exception):  # noqa: N818 - it is told to people in other words
-    """A child has ended in the middle of its task: with this exit code (negative: a signal)."""
+ChildSeen = tuple[int, int, list[int], bool, int, int]
+"""What is told of a child: its number, pid, tasks, whether those wait for others, its actor (0:
+none), and the bytes of memory that it has to itself."""
 
-    def __init__(self, code: int, words: str, killed: bool) -> None:
+_gauge = functools.cache(MemoryGauge)
+
+
+class ChildDied(Exception):  # noqa: N818 - it is told to people in other words
+    """A child has ended in the middle of its task: with this exit code (negative: a signal).
+
+    ``unsent`` is what it showed last, and hadn't sent; None if nobody knows.
+    """
+
+    def __init__(
+        self, code: int, words: str, killed: bool, worker: int = 0,
+        unsent: Sequence[Piece] | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(code, words, killed)
         self.code, self.words, self.killed = code, words, killed
+        self.worker, self.unsent = worker, unsent
 
 
 class SlotChild:
@@ -62,7 +80,7 @@ class SlotChild:
         self.killed = False
         """Whether a person wanted it to end."""
         self._position = 0
-        self._capture = -1
+        self._remains: ChildRemains | None = None
         self._asking, self._asked = threading.Lock(), 0
         ours, theirs = zip(*(socket.socketpair() for _ in range(2)), strict=True)
         numbers = [str(each.fileno()) for each in theirs]
@@ -85,7 +103,7 @@ class SlotChild:
         """Until it can take tasks. EOFError if it never will."""
         message, fds = self._work.receive()
         assert type(message) is ChildReady
-        (self._capture,) = fds
+        self._remains = ChildRemains(fds)
 
     def run(self, message: RunHead, fds: Sequence[int], heard: Heard) -> tuple[HeadDone, list[int]]:
         """Run a task to its end; ChildDied if it kills its process."""
@@ -145,6 +163,10 @@ class SlotChild:
             except (TimeoutError, EOFError, OSError, ValueError):
                 return None
 
+    def seen(self, tasks: list[int], actor: int = 0) -> ChildSeen:
+        memory = _gauge().private(self.pid)
+        return self.number, self.pid, tasks, self.is_lent, actor, memory
+
     def kill(self) -> None:
         self.killed = True
         self._signal(signal.SIGKILL)
@@ -154,29 +176,29 @@ class SlotChild:
             os.killpg(self.pid, number)
 
     def _died(self) -> ChildDied:
-        words = self._words()
+        self._end(0.0)
+        words, unsent = "", None
+        if self._remains is not None:
+            data = self._remains.words(self._position)[-LAST_WORDS:]
+            words = data.decode(errors="backslashreplace").strip()
+            unsent = self._remains.pieces(self.task)
         self.close(0.0)
-        return ChildDied(self._process.returncode, words, self.killed)
-
-    def _words(self) -> str:
-        if self._capture < 0:
-            return ""
-        size = os.fstat(self._capture).st_size
-        start = max(self._position if self._position <= size else 0, size - LAST_WORDS)
-        data = os.pread(self._capture, size - start, start).lstrip(b"\0")
-        return data.decode(errors="backslashreplace").strip()
+        return ChildDied(self._process.returncode, words, self.killed, self.number, unsent)
 
     def close(self, grace: float = GRACE) -> None:
         """End it, and what it has started. Idempotent."""
+        self._end(grace)
+        if self._remains is not None:
+            self._remains.close()
+            self._remains = None
+
+    def _end(self, grace: float) -> None:
         self._work.close()  # it hears that, and ends in order
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(grace or 0.01)
         self._control.close()
         self._signal(signal.SIGKILL)
         self._process.wait()
-        if self._capture >= 0:
-            os.close(self._capture)
-            self._capture = -1
 
 
 def _environment() -> dict[str, str]:
@@ -220,16 +242,18 @@ class Slots:
             made = coming.result()
             if made is None:
                 raise RuntimeError("the worker is closing")
+            with self._lock:
+                self._used.add(made)
             try:
                 made.wait_ready()
             except (EOFError, OSError):
+                with self._lock:
+                    self._used.discard(made)
                 made.close(0.0)
                 self._give_back(made.number)
                 raise RuntimeError(
                     "A process for tasks could not be started; the worker's log says why."
                 ) from None
-            with self._lock:
-                self._used.add(made)
             return made
 
     def release(self, child: SlotChild, alive: bool = True) -> None:
@@ -316,10 +340,12 @@ class Slots:
         with self._lock:
             return [*self._used, *self._idle]
 
-    def pids(self) -> list[tuple[int, int, int]]:
-        """(number, pid, task) of each child that is at work or waits for some."""
+    def processes(self) -> list[ChildSeen]:
+        """All children, also those to which no task has come yet."""
         with self._lock:
-            return sorted((c.number, c.pid, c.task) for c in (*self._used, *self._idle))
+            coming = [c.result() for c in self._coming if c.done() and c.exception() is None]
+            children = [*self._used, *self._idle, *filter(None, coming)]
+        return [child.seen([child.task] if child.task else []) for child in children]
 
     def _make(self) -> SlotChild | None:
         with self._lock:

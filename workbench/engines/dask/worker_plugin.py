@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from distributed.diagnostics.plugin import WorkerPlugin
 
-from workbench.engines.dask.actors import ActorProcesses
+from workbench.engines.dask.actor_processes import ActorProcesses
 from workbench.engines.dask.channel import (
     HeadDone,
     MadeItem,
@@ -23,7 +23,7 @@ from workbench.engines.dask.channel import (
 from workbench.engines.dask.fetching import READ, Fetcher, reader
 from workbench.engines.dask.node_store import this_process
 from workbench.engines.dask.packed import Bundle
-from workbench.engines.dask.slots import SlotChild, Slots
+from workbench.engines.dask.slots import ChildSeen, SlotChild, Slots
 from workbench.engines.dask.topics import item_key
 from workbench.options import Variables
 
@@ -169,9 +169,10 @@ class WorkerSide:
     def skip(self, actor: int, submitter: int, number: int) -> None:
         self.actors.skip(actor, submitter, number)
 
-    def running(self) -> int:
-        """Tasks and calls of ours that are at work."""
-        return self.slots.running() + self.actors.running()
+    def seen(self) -> tuple[int, list[ChildSeen]]:
+        """How many tasks and calls of ours are at work; and all our processes."""
+        running = self.slots.running() + self.actors.running()
+        return running, [*self.slots.processes(), *self.actors.processes()]
 
     async def explain(
         self, session: str, question: bytes, seconds: float
@@ -218,9 +219,8 @@ class WorkbenchWorker(WorkerPlugin):  # type: ignore[misc]
         self._worker = worker
         self.side = side = WorkerSide(worker, number, self._variables)
         worker.handlers[READ] = reader(store, fetcher)
-        worker.handlers["workbench_running"] = side.running
+        worker.handlers["workbench_seen"] = side.seen
         worker.handlers["workbench_explain"] = side.explain
-        worker.handlers["workbench_state"] = lambda: pickle.dumps(side.slots.pids())
         worker.stream_handlers["workbench_stop"] = side.stop
         worker.stream_handlers["workbench_abandon"] = side.abandon
         worker.stream_handlers["workbench_took"] = side.took

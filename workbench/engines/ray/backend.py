@@ -51,6 +51,10 @@ ANSWER = 60.0
 """Seconds that workers have to say what they have: Ray may have to start them."""
 
 
+GONE = ray.exceptions.TaskUnschedulableError, ray.exceptions.NodeDiedError
+"""What a task ends with that is to run on a node that has gone."""
+
+
 def connect(
     target: ModuleType | None, config: Config, variables: Variables = (), namespace: str = ""
 ) -> ClusterEngine:
@@ -200,17 +204,8 @@ def _is_encrypted() -> bool:
 def _lacks_us() -> bool:
     """Whether the workers lack Workbench, or have another one. SessionError if they can't have
     it."""
-    look: Any = ray.remote(eval("lambda text: eval(text)", {}))  # by value: it knows no Workbench
-    nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"]]
-    asked = [
-        look.options(
-            num_cpus=0, scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)
-        ).remote(EXPRESSION)
-        for node in nodes
-    ]
     try:
-        answers = [found(answer) for answer in ray.get(asked, timeout=ANSWER)]
-        verdict = compare(here(), answers)
+        verdict = compare(here(), [found(answer) for answer in _asked()])
     except ray.exceptions.RayError as error:
         raise SessionError(f"Ray's workers don't say what they have: {error}") from error
     if verdict.refusal:
@@ -218,6 +213,30 @@ def _lacks_us() -> bool:
     for each in verdict.warnings:
         warnings.warn(each, stacklevel=2)
     return verdict.ships
+
+
+def _asked() -> list[Any]:
+    """What each node has. One that has just gone stands in Ray's list for a moment: all are asked
+    anew then, until `PATIENCE` is over."""
+    look: Any = ray.remote(eval("lambda text: eval(text)", {}))  # by value: it knows no Workbench
+    until = time.monotonic() + PATIENCE
+    while True:
+        asked = [
+            look.options(
+                num_cpus=0,
+                scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False),
+            ).remote(EXPRESSION)
+            for node in ray.nodes()
+            if node["Alive"]
+        ]
+        try:
+            answers: list[Any] = ray.get(asked, timeout=ANSWER)
+        except GONE:
+            if time.monotonic() > until:
+                raise
+            time.sleep(AGAIN)
+        else:
+            return answers
 
 
 def _supervisor(name: str, session: str) -> tuple[Any, bool]:

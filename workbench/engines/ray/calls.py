@@ -20,6 +20,7 @@ from workbench.engines.cluster.backend import (
 )
 from workbench.engines.cluster.heads import decode
 from workbench.engines.cluster.parcels import again, inlined
+from workbench.engines.ray.slim import Slim, slim, whole
 
 encode_end = msgspec.msgpack.Encoder().encode
 
@@ -30,21 +31,21 @@ def _host(session: str) -> Any:
     return worker.hosting(session, sys.modules[__name__])
 
 
-def run(head: bytes, inside: Sequence[Native] | None, *deps: StoredValue) -> Any:
+def run(head: bytes, inside: Sequence[Native] | None, *deps: Slim) -> Any:
     """A task: its end, and its results."""
     known = decode(head)
-    end, values = _host(known.session).run(known, deps, inside or ())
+    end, values = _host(known.session).run(known, [*map(whole, deps)], inside or ())
     return _returned(known.returns, end, values)
 
 
 def _returned(owed: int, end: TaskEnd, values: Sequence[StoredValue]) -> Any:
-    return (encode_end(end), *values[:owed]) if owed else encode_end(end)
+    return (encode_end(end), *map(slim, values[:owed])) if owed else encode_end(end)
 
 
-def stream(head: bytes, inside: Sequence[Native], *deps: StoredValue) -> Iterator[Any]:
+def stream(head: bytes, inside: Sequence[Native], *deps: Slim) -> Iterator[Any]:
     """A stream: of each item what it is, and then itself; its end comes last."""
     known = decode(head)
-    for item in _host(known.session).stream(known, deps, inside):
+    for item in _host(known.session).stream(known, [*map(whole, deps)], inside):
         if isinstance(item, TaskEnd):
             yield encode_end(item)
         else:
@@ -52,9 +53,9 @@ def stream(head: bytes, inside: Sequence[Native], *deps: StoredValue) -> Iterato
             yield item
 
 
-def copied(stored: StoredValue) -> StoredValue:
+def copied(stored: Slim) -> Slim:
     """The same object, which whoever asks for this owns."""
-    return again(stored)
+    return slim(again(whole(stored)))
 
 
 _run: Any = ray.remote(run)
@@ -112,13 +113,13 @@ class _Made:
     """What both kinds of actors have: how they were made, and what a handle of them stands for."""
 
     def __init__(
-        self, head: bytes, described: StoredValue, inside: Sequence[Native], *deps: StoredValue
+        self, head: bytes, described: StoredValue, inside: Sequence[Native], *deps: Slim
     ) -> None:
         self._head = decode(head)
         self._described = inlined(described)
         self._host = _host(self._head.session)
         self._host.is_restarted = ray.get_runtime_context().was_current_actor_reconstructed
-        self._given: Any = deps, inside
+        self._given: Any = [*map(whole, deps)], inside
         self._end: TaskEnd | None = None
         self._failure: tuple[StoredValue, ...] = ()
 
@@ -155,15 +156,15 @@ class PlainActor(_Made):
         """Its id, and the value that a handle of it stands for."""
         return self._head.task, self._described
 
-    def call(self, head: bytes, inside: Sequence[Native], *deps: StoredValue) -> Any:
+    def call(self, head: bytes, inside: Sequence[Native], *deps: Slim) -> Any:
         """One of its methods."""
         known = decode(head)
         if self._failure:
             return self._failed(known)
-        end, values = self._host.run(known, deps, inside)
+        end, values = self._host.run(known, [*map(whole, deps)], inside)
         return self._over(_returned(known.returns, end, values))
 
-    def stream(self, head: bytes, inside: Sequence[Native], *deps: StoredValue) -> Iterator[Any]:
+    def stream(self, head: bytes, inside: Sequence[Native], *deps: Slim) -> Iterator[Any]:
         """One that yields."""
         yield from stream(head, inside, *deps)
 
@@ -191,22 +192,22 @@ class AsyncActor(_Made):
         """Its id, and the value that a handle of it stands for."""
         return self._head.task, self._described
 
-    async def call(self, head: bytes, inside: Sequence[Native], *deps: StoredValue) -> Any:
+    async def call(self, head: bytes, inside: Sequence[Native], *deps: Slim) -> Any:
         """One of its methods."""
         known = decode(head)
         await self._made()
         if self._failure:
             return self._failed(known)
-        end, values = await self._host.run_async(known, deps, inside)
+        end, values = await self._host.run_async(known, [*map(whole, deps)], inside)
         return self._over(_returned(known.returns, end, values))
 
     async def stream(
-        self, head: bytes, inside: Sequence[Native], *deps: StoredValue
+        self, head: bytes, inside: Sequence[Native], *deps: Slim
     ) -> AsyncIterator[Any]:
         """One that yields."""
         known = decode(head)
         await self._made()
-        async for item in self._host.stream_async(known, deps, inside):
+        async for item in self._host.stream_async(known, [*map(whole, deps)], inside):
             if isinstance(item, TaskEnd):
                 yield encode_end(item)
             else:
@@ -234,7 +235,7 @@ def create(
         options["lifetime"] = "detached"
     if not launch.in_order:
         options["allow_out_of_order_execution"] = True
-    actor = cls.options(**options).remote(head, ray.get(described), list(inside), *deps)
+    actor = cls.options(**options).remote(head, whole(ray.get(described)), list(inside), *deps)
     return actor, actor.created.remote()
 
 

@@ -12,6 +12,7 @@ import ray
 
 from workbench.engines.cluster.backend import Native
 from workbench.engines.cluster.parcels import again
+from workbench.engines.ray.slim import slim, whole
 
 
 def owner_of(native: Native) -> bytes:
@@ -47,8 +48,8 @@ async def _copied(native: Native, copies: dict[Native, Native]) -> Native:
     if owner_of(native) == own_address():
         return native
     try:
-        stored = await native
+        stored = whole(await native)
     except ray.exceptions.RayError:
         return native
     mine = [await owned(each, copies) for each in stored.natives]
-    return ray.put(again(stored)._replace(natives=tuple(mine)))
+    return ray.put(slim(again(stored)._replace(natives=tuple(mine))))

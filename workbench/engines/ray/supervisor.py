@@ -30,6 +30,7 @@ from workbench.engines.ray import calls
 from workbench.engines.ray.node import NodeAgent
 from workbench.engines.ray.order import Said, Turns
 from workbench.engines.ray.owning import own_address, owned
+from workbench.engines.ray.slim import slim
 from workbench.engines.ray.system import NAMESPACE, actors_of, name_of
 from workbench.errors import SessionError
 
@@ -163,7 +164,7 @@ class Supervisor:
 
     async def put(self, stored: StoredValue) -> list[Native]:
         """Store a value that outlives its maker."""
-        return [ray.put(again(stored))]
+        return [ray.put(slim(again(stored)))]
 
     async def outlive(
         self, natives: Sequence[Native], there: Sequence[bool]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +10,6 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-import msgspec
 import ray
 
 from workbench import errors
@@ -29,10 +27,12 @@ from workbench.engines.cluster.backend import (
 from workbench.engines.cluster.keeper import batch_of
 from workbench.engines.cluster.store import of_object
 from workbench.engines.ray.abilities import CAN
+from workbench.engines.ray.ends import Reports, decode_end
 from workbench.engines.ray.failures import first_line, translated
 from workbench.engines.ray.order import Sender
 from workbench.engines.ray.owning import owner_of
-from workbench.errors import SessionError, WorkbenchError
+from workbench.engines.ray.slim import slim, whole
+from workbench.errors import SessionError
 
 NAMESPACE = "workbench"
 """Ray's, of all actors of ours that have a name."""
@@ -42,8 +42,6 @@ def name_of(session: str) -> str:
     """Under which name Ray knows the supervisor of the session that people call so."""
     return f"workbench:{session}"
 
-
-decode_end = msgspec.msgpack.Decoder(TaskEnd).decode
 
 AGAIN = 0.5
 """Seconds after which somebody is asked again who can't be reached."""
@@ -123,9 +121,7 @@ class RayBackend:
         self._ends: dict[int, Native] = {}  # of tasks of ours that aren't over
         self._over: str | None = None
         self._closed = False
-        self._calls: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
-        name = "workbench-results"
-        threading.Thread(target=self._serve, name=name, daemon=True).start()
+        self._reports = Reports(self._ends.__len__)
 
     @classmethod
     def in_worker(cls, session: str, calls: Any) -> RayBackend:
@@ -133,12 +129,6 @@ class RayBackend:
         name = session.partition(INCARNATION)[0]
         supervisor = ray.get_actor(name_of(name), namespace=NAMESPACE)
         return cls(session, supervisor, calls, True, True)
-
-    def _serve(self) -> None:
-        """What Ray calls back about: its own thread must not wait for anything."""
-        while (call := self._calls.get()) is not None:
-            with contextlib.suppress(Exception):
-                call()
 
     @property
     def process(self) -> str:
@@ -159,33 +149,26 @@ class RayBackend:
             if keep:
                 stored = stored._replace(natives=tuple(self.outlive(stored.natives)))
                 return ray.get(self._supervisor.put.remote(stored))[0]
-            return ray.put(stored)
+            return ray.put(slim(stored))
         except ray.exceptions.RayError as error:
             raise translated(error) from None
 
     def get(self, natives: Sequence[Native], timeout: float | None) -> list[StoredValue]:
         try:
-            found: list[StoredValue] = ray.get(list(natives), timeout=timeout)
+            return [whole(found) for found in ray.get(list(natives), timeout=timeout)]
         except ray.exceptions.GetTimeoutError:
             raise TimeoutError from None
         except ray.exceptions.RayError as error:
             raise translated(error) from None
-        return found
 
     def wait(self, natives: Sequence[Native], enough: int, timeout: float | None) -> None:
         ray.wait(list(natives), num_returns=enough, timeout=timeout, fetch_local=False)
 
     def on_ready(self, native: Native, callback: Callable[[BaseException | None], None]) -> None:
-        def ready(error: BaseException | None) -> None:
-            self._calls.put(lambda: callback(None if error is None else translated(error)))
-
-        native._on_ready(ready)
+        self._reports.when_there(native, callback)
 
     def on_done(self, native: Native, callback: Callable[[TaskEnd | BaseException], None]) -> None:
-        def done(result: Any) -> None:
-            self._calls.put(lambda: callback(_ended(result)))
-
-        native._on_completed(done)
+        self._reports.when_over(native, callback)
 
     def outlive(self, natives: Sequence[Native]) -> list[Native]:
         """Objects die with their owner on Ray: these become the supervisor's."""
@@ -387,7 +370,7 @@ class RayBackend:
         if was_over is None:
             with contextlib.suppress(Exception):
                 self._say_goodbye(goodbye)
-        self._calls.put(None)
+        self._reports.close()
         if self.leaves_ray:
             ray.shutdown()
 
@@ -399,11 +382,3 @@ class RayBackend:
 
     leaves_ray = False
     """Whether this process came to Ray only for the session."""
-
-
-def _ended(result: Any) -> TaskEnd | BaseException:
-    if isinstance(result, bytes):
-        return decode_end(result)
-    if isinstance(result, BaseException):
-        return translated(result)
-    return WorkbenchError(f"Ray answered {type(result).__name__}.")

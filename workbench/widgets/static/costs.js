@@ -111,7 +111,8 @@ export class Costs {
     const { store } = this.session;
     if (everything || keys.has("speed")) {
       const known = store.world.speed;
-      setText(this.speed, known ? `this machine copies at ${rate(known)}` : `copy speed ${rate(null)}`);
+      const words = known ? "this machine copies at" : "how fast this machine copies:";
+      setText(this.speed, `${words} ${rate(known ?? null)}`);
       for (const table of [this.objects, this.types]) table.forget(); // their cells compare with it
     }
     if (everything || keys.has("objects") || keys.has("speed")) this.fill();

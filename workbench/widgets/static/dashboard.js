@@ -251,7 +251,7 @@ export class Dashboard {
     const [only, ...more] = this.panes.keys();
     const session = world.session || "session";
     setText(this.name, more.length ? session : TITLES[only]);
-    const about = [world.engine, world.here, world.scope, counted(world.count, "object")];
+    const about = [world.here, world.scope, counted(world.count, "object")];
     if (!more.length) about.unshift(session);
     setText(this.about, about.filter(Boolean).join(" · "));
     const gone = world.ended ?? (alive ? "" : "the kernel has gone: as last seen");

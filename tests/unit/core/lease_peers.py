@@ -1,0 +1,236 @@
+"""Both ends of leases, without sockets: a driver, a worker of the pool, and what is between them.
+
+They do what `client.direct_calls`, `worker.direct_calls` and `worker.executor` do, as late as the
+test likes, and see for themselves that nothing waits behind a task that came by a lease.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from tests.unit.core.line_peers import CANCELLED, TOLD, Caller, Process, Record, Wire
+from workbench.core import events as ev
+from workbench.core import instructions as do
+
+NO_ACTOR = 0
+
+SHORT = 0.0001
+"""Seconds that each task takes."""
+
+
+@dataclass(eq=False)
+class Lease(Wire):
+    """``is_shut``: its worker lets nothing more come."""
+
+    functions: tuple[int, ...] = ()
+    is_shut: bool = False
+
+
+@dataclass(eq=False)
+class Driver(Caller):
+    """``spoken``: how often it has said something that its later tasks must go behind."""
+
+    spoken: int = 0
+    registered: int = 0
+    registered_by: dict[int, int] = field(default_factory=dict)  # by task, before it
+    serializer: int = 0
+    fresh: int = 0  # the first of its tasks since it spoke last, through the server
+    fresh_after: int = 0
+    owed: list[Record] = field(default_factory=list)  # answers of calls that were said before
+
+    def submit(self, function: int, deps: tuple[int, ...] = (), retries: int = 0) -> int:
+        task = self.peer.id()
+        wire = None if deps else self.lease_for(function)
+        if wire is None:
+            self.say()
+        self.peer.holds[task] += 1
+        self.registered_by[task] = self.registered
+        what = task, function, b"", deps, (), 1, "task", 0, retries, 0, "", None
+        if wire is not None:
+            self.call(wire, ev.Submit(*what, wire.number))
+        else:
+            self.goes_through_server(task)
+            self.post(ev.Submit(*what))
+        return task
+
+    def lease_for(self, function: int) -> Lease | None:
+        wire = self.wires.get(NO_ACTOR)
+        if not isinstance(wire, Lease) or not wire.is_granted or wire.unanswered:
+            return None
+        good = function in wire.functions and self.fresh_after == self.spoken
+        return wire if good and not wire.is_shut else None
+
+    def goes_through_server(self, task: int) -> None:
+        if self.fresh_after != self.spoken:
+            self.fresh_after, self.fresh = self.spoken, task
+            if NO_ACTOR in self.wires:
+                self.wires[NO_ACTOR].is_granted = False
+
+    def speak(self) -> None:
+        self.spoken += 1
+        self.registered += 1
+        self.serializer = self.serializer or self.peer.id()
+        self.post(ev.Register(self.serializer, b"%d" % self.registered))
+
+    def say(self) -> None:
+        owed, self.owed = self.owed, []
+        for record in owed:
+            self.settle(record)
+        super().say()
+
+    def read_line(self, wire: Wire) -> None:
+        while wire.answers:
+            task, value = wire.answers.popleft()
+            record = self.records[task]
+            if value is TOLD:
+                self.say()
+            elif record.answer is None:
+                self.ended(task, value)
+                self.answered(record, value)
+                if record.is_said:
+                    self.owed.append(record)
+
+    def read(self) -> None:
+        message = self.peer.inbox[0]
+        if isinstance(message, do.Lend):
+            self.peer.inbox.popleft()
+            wire = self.all_wires[message.line]
+            assert isinstance(wire, Lease)
+            assert NO_ACTOR not in self.wires, "two leases"
+            wire.functions, wire.is_granted = message.functions, message.last >= self.fresh
+            self.wires[NO_ACTOR] = wire
+            self.post(ev.Attached(message.line))
+        else:
+            super().read()
+
+
+@dataclass(eq=False)
+class PoolProcess(Process):
+    """``returned``: leases that it has said are over. ``waits``: what its task waits for."""
+
+    functions: set[int] = field(default_factory=set)
+    told: dict[int, int] = field(default_factory=dict)  # by serializer
+    closing: set[Wire] = field(default_factory=set)
+    returned: set[Wire] = field(default_factory=set)
+    waits: dict[int, int] = field(default_factory=dict)  # by number: the object
+    waited: int = 0
+
+    def drain(self) -> None:
+        open_ones = [w for w in self.wires.values() if w not in self.returned]
+        held = {w.number: w for w in self.wires.values()}
+        self.wires, all_wires = {w.number: w for w in open_ones}, held
+        super().drain()
+        self.wires = all_wires
+        self.check()
+
+    def check(self) -> None:
+        tasks = [*self.running, *self.queue]
+        if any(wire is not None for _, wire in tasks):
+            assert len(tasks) == 1, "something waits behind a task that came by a lease"
+
+    def read(self) -> None:
+        message = self.peer.inbox[0]
+        match message:
+            case do.Run() as run:
+                self.peer.inbox.popleft()
+                self.drain()
+                if len(run.values) > len(run.deps):
+                    self.functions.add(run.function)
+                assert run.function in self.functions, "told to run what it doesn't have"
+                if self.waits:
+                    self.peer.post(ev.GaveBack((run.task,)))
+                else:
+                    self.queue.append((run.task, None))
+            case do.Recall(count):
+                self.peer.inbox.popleft()
+                back = self.queue[len(self.queue) - count :] if count else []
+                self.queue = self.queue[: len(self.queue) - len(back)]
+                self.peer.post(ev.GaveBack(tuple(task for task, _ in back), asked=True))
+            case do.Registered(serializer, payload):
+                self.peer.inbox.popleft()
+                self.drain()
+                self.told[serializer] = int(payload or 0)
+            case do.TakeBack(line):
+                self.peer.inbox.popleft()
+                wire = self.wires.get(line)
+                if wire is not None:
+                    self.drain()
+                    self.shut(wire)
+                    self.close(wire)
+            case do.Detach(line):
+                wire = self.wires[line]
+                self.drain()
+                super().read()
+                self.shut(wire)
+                if wire not in self.closing:
+                    self.stop_all(wire)
+                    self.close(wire)
+            case do.Ready(object):
+                self.peer.inbox.popleft()
+                for number in [n for n, id in self.waits.items() if id == object]:
+                    self.goes_on(number)
+            case _:
+                super().read()
+        self.check()
+
+    def shut(self, wire: Wire) -> None:
+        assert isinstance(wire, Lease)
+        wire.is_shut = True
+
+    def close(self, wire: Wire) -> None:
+        self.closing.add(wire)
+        self.give_back(wire)
+
+    def give_back(self, wire: Wire) -> None:
+        if wire in self.closing - self.returned and wire not in self.coming.values():
+            self.returned.add(wire)
+            self.peer.post(ev.Returned(wire.number))
+
+    def stop_all(self, wire: Wire) -> None:
+        """Of what the server hasn't heard."""
+        for task in [t for t, w in self.coming.items() if w is wire and t not in self.reported]:
+            if (task, wire) in self.queue:
+                self.queue.remove((task, wire))
+                self.answer(task, wire, CANCELLED, "direct")
+            else:
+                self.stopped.add(task)
+
+    def tell(self, task: int, value: ev.Value) -> None:
+        self.peer.post(ev.Done(task, (value,), SHORT))
+
+    def answer(self, task: int, wire: Wire | None, value: ev.Value, how: str) -> None:
+        super().answer(task, wire, value, how)
+        if wire is not None:
+            self.give_back(wire)
+
+    # -- tasks that wait --------------------------------------------------------------------------
+
+    @property
+    def can_begin(self) -> bool:
+        return bool(self.queue) and not self.running
+
+    @property
+    def can_end(self) -> bool:
+        return bool(self.running) and not self.waits
+
+    def waits_for_one(self, function: int) -> int:
+        """The running task submits another, and waits for it."""
+        task, wire = self.running[0]
+        parent = task if wire is not None else 0
+        child = self.peer.submit(function, (), (), parent=parent)[0]
+        self.waited += 1
+        self.waits[self.waited] = child
+        back = tuple(each for each, _ in self.queue)
+        self.queue.clear()
+        self.peer.post(ev.GaveBack(back))
+        self.peer.post(ev.Blocked(task, self.waited, (child,)))
+        return child
+
+    def goes_on(self, number: int) -> None:
+        self.peer.drop(self.waits.pop(number))
+        self.peer.post(ev.Unblocked(number))
+
+
+def new_lease(number: int) -> Lease:
+    return Lease(number, NO_ACTOR, deque(), deque())

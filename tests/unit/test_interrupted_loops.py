@@ -1,0 +1,223 @@
+"""Loops that Ctrl-C could leave without their ``finally``. What it can reach has none of them.
+
+CPython 3.13 hears signals at a jump back to a loop's beginning, and where that jump has a condition
+it has forgotten the handlers around it: no ``except``, no ``finally``, no end of a ``with`` runs.
+Such jumps end a ``while`` with a condition, a comprehension with an ``if``, and a loop whose last
+statement is an ``if``. The way out: ``while True:`` with the condition first, or the loop in a
+function of its own.
+"""
+
+from __future__ import annotations
+
+import ast
+import ctypes
+import dis
+import re
+import sys
+import textwrap
+import threading
+from functools import cache, partial
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+import pytest
+
+import workbench
+
+PACKAGE = Path(workbench.__file__).parent
+
+UNREACHED = {
+    "cli/": "a command: it ends with its Ctrl-C",
+    "server/": "a process that ignores it",
+    "widgets/feed.py": "a thread of ours",
+    "worker/forkserver.py": "a process that ignores it",
+    "engines/ray/node.py": "an agent's process",
+    "engines/dask/actor_processes.py": "threads of Dask's worker",
+    "engines/dask/actors.py": "threads of Dask's worker",
+    "engines/dask/leases.py": "threads of Dask's worker",
+    "engines/dask/slots.py": "threads of Dask's worker",
+    "engines/cluster/outputs.py: Outputs.late": "a thread of ours",
+    "interop/task_futures.py: Settler._run": "a thread of ours",
+    "client/direct_calls.py: DirectCalls._came": "who handles a message is in ki_protection",
+    "client/direct_calls.py: DirectCalls._send": "its callers are in ki_protection",
+    "client/objects.py: KnownObjects.all_ready": "who handles a message is in ki_protection",
+    "client/objects.py: KnownObjects.forget": "who handles a message is in ki_protection",
+    "worker/direct_calls.py: IncomingCalls._detach": "who handles a message is in ki_protection",
+    "ipython/originals.py: _all_or_nothing": "its caller is in ki_protection",
+    "worker/generators.py: GeneratorSender.hand_out_async": "on a loop, which is not interrupted",
+    "engines/dask/child_host.py: ChildHost._run_on_loop": "on a loop, which is not interrupted",
+    "engines/dask/child_host.py: ChildHost.lends": "ends a wait, as at any other place",
+    "engines/dask/shipping.py: write_zip": "leaves half a file, as at any other place",
+    "client/referrer_search.py: _Search.run": "handles another error alone",
+    "client/subscriptions.py: Subscription.next": "handles another error alone",
+    "serialization/advice.py: advise": "handles other errors alone",
+    "serialization/comparison.py: _compare_strided": "nothing is left at the end of the `with`",
+}
+"""Where Ctrl-C doesn't come, or leaves nothing undone: files, or functions in them."""
+
+
+@cache
+def loops(text: str) -> tuple[set[str], set[str]]:
+    """The functions that have such a loop where Ctrl-C comes; and in `ki_protection`, or in what
+    has nothing to do then: `suppress`."""
+    finder = _Finder()
+    finder.visit(ast.parse(text))
+    return finder.found, finder.protected
+
+
+class _Finder(ast.NodeVisitor):
+    def __init__(self) -> None:
+        self.found: set[str] = set()
+        self.protected: set[str] = set()
+        self._names: list[str] = []
+        self._guarded = self._held = self._suppresses = False
+
+    def _inside(self, nodes: list[Any], guarded: bool) -> None:
+        before, self._guarded = self._guarded, guarded
+        for node in nodes:
+            self.visit(node)
+        self._guarded = before
+
+    def _scope(self, node: Any) -> None:
+        self._names.append(getattr(node, "name", "<lambda>"))
+        before = self._held, self._suppresses
+        self._held = self._suppresses = False
+        self._inside([*ast.iter_child_nodes(node)], False)
+        self._held, self._suppresses = before
+        self._names.pop()
+
+    visit_FunctionDef = visit_AsyncFunctionDef = visit_Lambda = visit_ClassDef = _scope
+
+    def visit_Try(self, node: ast.Try) -> None:
+        self._inside([*node.body, *node.handlers, *node.finalbody], True)
+        self._inside(node.orelse, self._guarded or bool(node.finalbody))
+
+    def visit_With(self, node: ast.With | ast.AsyncWith) -> None:
+        self._inside([item.context_expr for item in node.items], self._guarded)
+        calls = [ast.unparse(each.context_expr) for each in node.items]
+        before = self._held, self._suppresses
+        self._held |= any(each in ("ki_protection()", "self._alone()") for each in calls)
+        self._suppresses = all(re.match(r"(contextlib\.)?suppress\(", each) for each in calls)
+        self._inside(node.body, self._guarded or not self._suppresses)
+        self._held, self._suppresses = before
+
+    visit_AsyncWith = visit_With
+
+    def _loop(self, node: Any) -> None:
+        asks = isinstance(node, ast.While) and not isinstance(node.test, ast.Constant)
+        if asks or _ends_in_condition(node.body):
+            self._note()
+        self.generic_visit(node)
+
+    visit_While = visit_For = visit_AsyncFor = _loop
+
+    def _note(self) -> None:
+        if self._guarded and not self._held:
+            self.found.add(".".join(self._names))
+        elif self._guarded or self._suppresses:
+            self.protected.add(".".join(self._names))
+
+    def _comprehension(self, node: Any) -> None:
+        if node.generators[-1].ifs:
+            self._note()
+        self.generic_visit(node)
+
+    visit_ListComp = visit_SetComp = visit_DictComp = _comprehension
+
+
+def _ends_in_condition(body: list[ast.stmt]) -> bool:
+    last = body[-1]
+    if not isinstance(last, ast.If):
+        return False
+    both = isinstance(last.test, ast.BoolOp) and isinstance(last.test.op, ast.And)
+    leaves = isinstance(last.body[-1], ast.Return | ast.Raise | ast.Break) and not both
+    if not (last.orelse or leaves):
+        return True
+    return _ends_in_condition(last.body) or bool(last.orelse and _ends_in_condition(last.orelse))
+
+
+def forgotten(code: CodeType) -> set[str]:
+    """The functions in which this Python has forgotten the handlers of a jump back."""
+    entries = dis.Bytecode(code).exception_entries  # type: ignore[attr-defined]
+    opcodes = {each.offset: each.opname for each in dis.get_instructions(code)}
+
+    def handlers(offset: int) -> list[int]:
+        found: list[int] = []
+        while True:
+            target = next((e.target for e in entries if e.start <= offset < e.end), None)
+            if target is None or target in found:
+                return found
+            found.append(offset := target)
+
+    names = set()
+    for each in dis.get_instructions(code):
+        if each.opname == "JUMP_BACKWARD":
+            # Before 3.13, it is heard only where the jump leads to.
+            heard = each.offset if sys.version_info >= (3, 13) else each.argval - 2
+            lost = set(handlers(each.argval)) - set(handlers(heard))
+            # Others put back a variable of a comprehension, or are a loop's own end.
+            if any(opcodes[target] in ("PUSH_EXC_INFO", "COPY") for target in lost):
+                names.add(code.co_qualname.replace("<locals>.", ""))
+    parts = [part for part in code.co_consts if isinstance(part, CodeType)]
+    return names.union(*map(forgotten, parts))
+
+
+SOURCES = {
+    path.relative_to(PACKAGE).as_posix(): path.read_text() for path in sorted(PACKAGE.rglob("*.py"))
+}
+
+
+def test_what_ctrl_c_can_reach_has_none() -> None:
+    found = [f"{name}: {each}" for name, text in SOURCES.items() for each in sorted(loops(text)[0])]
+    assert [each for each in found if not each.startswith(tuple(UNREACHED))] == []
+
+
+def test_no_others_are_forgotten_by_this_python() -> None:
+    for name, text in SOURCES.items():
+        assert forgotten(compile(text, name, "exec")) <= set.union(*loops(text)), name
+
+
+# -- that this is so -------------------------------------------------------------------------------
+
+
+class Asked:
+    """True; and who asks is interrupted at the next place where this Python hears it.
+
+    No call is that place: it is C code that is asked.
+    """
+
+    __bool__: Any
+
+
+FORGOTTEN = {
+    "while": "while asked: pass",
+    "end of a loop": "for each in (1, 2):\n    if not asked: each.real",
+    "comprehension": "[each for each in (1, 2) if not asked]",
+}
+KEPT = {
+    "while True": "while True:\n    if not asked: return\n    asked.__class__",
+    "first in a loop": "for each in (1, 2):\n    if not asked: each.real\n    each.imag",
+    "return": "while True:\n    each = 1\n    if not asked: return",
+    "function": "(lambda: [each for each in (1, 2) if not asked])()",
+}
+
+
+@pytest.mark.parametrize("kind", [*FORGOTTEN, *KEPT])
+def test_the_rule_says_what_is_so(kind: str) -> None:
+    loop = textwrap.indent({**FORGOTTEN, **KEPT}[kind], 8 * " ")
+    text = f"def run():\n    try:\n{loop}\n    finally:\n        ended.append(1)\n"
+    assert loops(text)[0] == ({"run"} if kind in FORGOTTEN else set())
+
+    interrupt = ctypes.pythonapi["PyThreadState_SetAsyncExc"]  # a new one, which is ours
+    interrupt.restype = ctypes.c_bool
+    here = ctypes.c_ulong(threading.get_ident()), ctypes.py_object(KeyboardInterrupt)
+    Asked.__bool__ = staticmethod(partial(interrupt, *here))
+    ended: list[int] = []
+    variables: dict[str, Any] = {"asked": Asked(), "ended": ended}
+    code = compile(text, "loop", "exec")
+    exec(code, variables)
+    with pytest.raises(KeyboardInterrupt):
+        variables["run"]()
+    assert bool(ended) == (forgotten(code) == set())
+    assert ended or kind in FORGOTTEN

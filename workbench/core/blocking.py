@@ -1,0 +1,61 @@
+"""Component: tasks that wait for others, and lend their slots; what their workers say of it."""
+
+from __future__ import annotations
+
+from workbench.core import events as ev
+from workbench.core.entry import PENDING, READY, Entry
+from workbench.core.lines import LineManager
+from workbench.core.state import ClientState, State
+from workbench.core.tasks import Wait, Worker
+
+MOST_WAITS = 100_000
+"""Places where one task may wait at a time; of more nothing is known."""
+
+
+class Blocking:
+    def __init__(self, state: State, lines: LineManager) -> None:
+        self._catalog = state.catalog
+        self._scheduler = state.scheduler
+        self._lines = lines
+
+    def blocked(self, client: ClientState, event: ev.Blocked) -> None:
+        """Its slot is lent, unless what it waits for is there by now."""
+        scheduler = self._scheduler
+        worker = scheduler.by_client.get(client.number)
+        if worker is None or worker.actor is not None or not self._may_run(worker, event.task):
+            return  # over by now: it was a thread of it
+        if len(worker.waits) >= MOST_WAITS:
+            return
+        entries = {id: self._catalog.get(id) for id in event.objects}
+        missing = {id for id, e in entries.items() if e is not None and e.state is PENDING}
+        left = (event.enough or len(entries)) - len(entries) + len(missing)
+        wait = Wait(worker, missing, left, not event.enough, event.item)
+        if entries:
+            wait.is_over = left <= 0 or (wait.may_fail and any(map(_has_failed, entries.values())))
+        if event.item and missing:
+            generator = scheduler.maker(event.objects[0])
+            wait.is_over = generator is not None and generator.made >= event.item
+        needed = [id for id in event.objects if id in missing]
+        scheduler.block(event.wait, wait)
+        if not wait.is_over:
+            scheduler.need(needed)
+            if left > len(needed) or not entries:  # not all that it waits for was named
+                scheduler.need(child.submit.task for child in scheduler.children(event.task))
+
+    def _may_run(self, worker: Worker, task: int) -> bool:
+        """Whether it runs there. What came by a line may not be known yet."""
+        if worker.lease is not None:
+            return task in worker.sent or self._lines.that_brought(worker, task) is not None
+        return worker.running is not None and worker.running.submit.task == task
+
+    def unblocked(self, client: ClientState, event: ev.Unblocked) -> None:
+        worker = self._scheduler.by_client.get(client.number)
+        if worker is not None:
+            self._scheduler.unblock(worker, event.wait)
+
+
+def _has_failed(entry: Entry | None) -> bool:
+    """Whether reading it raises: what is waited for was asked for before."""
+    if entry is None or entry.state is not READY:
+        return entry is None or entry.state is not PENDING
+    return entry.value is not None and entry.value.failed

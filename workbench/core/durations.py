@@ -1,0 +1,43 @@
+"""How long the tasks of a function take, as far as is known. The clock is whoever tells."""
+
+from __future__ import annotations
+
+from workbench.core.tasks import ONE, Task
+
+BATCH_SECONDS = 0.002
+"""A worker is sent up to this much expected work ahead: some ten round trips' worth."""
+
+RECENT = 0.2
+"""Weight of the newest run in a function's expected seconds."""
+
+
+class Durations:
+    """By function, of those that ran."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[int, float] = {}
+
+    def ran(self, function: int, seconds: float) -> None:
+        known = self._seconds.get(function, seconds)
+        self._seconds[function] = known + RECENT * (seconds - known)
+
+    def forget(self, function: int) -> None:
+        self._seconds.pop(function, None)
+
+    def is_short(self, function: int) -> bool:
+        return self._seconds.get(function, 2 * BATCH_SECONDS) <= BATCH_SECONDS
+
+    def expected(self, task: Task) -> float:
+        """How long it will run. What isn't usual, or unknown, counts as long: nobody waits there.
+
+        A task with a time limit must begin when it is sent, and so must a background cell, which a
+        person watches, and one that counts as running for its executor; one that needs more or
+        less than a processor, or after which its worker may end, has a worker to itself.
+        """
+        spec = task.submit.spec
+        unusual = spec is not None and (
+            spec.timeout or spec.ahead or spec.job or spec.max_workers or spec.max_calls
+        )
+        if unusual or task.cpus != ONE:
+            return 2 * BATCH_SECONDS
+        return self._seconds.get(task.submit.function, 2 * BATCH_SECONDS)

@@ -1,0 +1,166 @@
+"""Component: leases, by which a driver's short tasks go straight to a worker: who has one.
+
+A lease is a line (`core.lines`) to a worker of the pool. A driver gets one that submits short tasks
+one after the other; what it submits while one is on its way there goes through the server, so
+nothing ever waits behind it. Tasks have no order: a lease only must not overtake what its driver
+has said about the session (`spoke`), so that ends it.
+
+The worker counts as busy until it has said that nothing more of the lease runs (`Returned`). It is
+asked to give the lease back as soon as anybody waits for a worker. Nothing expires: a lease that
+nobody uses costs nothing, and whoever wants the worker has it within a message each way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from workbench.core import events as ev
+from workbench.core import instructions as do
+from workbench.core.lines import LineManager
+from workbench.core.state import ClientState, State
+from workbench.core.tasks import Line, Task, Worker
+
+STREAK = 3
+"""So many short tasks of a driver, each over before the next, and it gets a lease."""
+
+LONGEST_STREAK = 24
+"""... at most, if others want its workers again and again."""
+
+LASTED = 1.0
+"""Seconds after which a lease was worth making, whoever wants its worker."""
+
+MOST_FUNCTIONS = 16
+"""Of one lease."""
+
+SPOKEN = frozenset({
+    ev.Bind, ev.Free, ev.Register, ev.Refresh, ev.Escape, ev.Pin, ev.Cancel, ev.KillActor,
+    ev.Interrupt, ev.Keep, ev.Create, ev.EndSession,
+})  # fmt: skip
+"""A task that is submitted after one of these goes behind it."""
+
+Handler = Callable[[ClientState, Any], None]
+
+
+@dataclass(slots=True)
+class Borrower:
+    """A driver. ``streak``: its short tasks, each over before the next, since it had a lease."""
+
+    streak: int = 0
+    needed: int = STREAK
+    functions: dict[int, None] = field(default_factory=dict)  # of those
+    since: float = 0.0  # that it has its lease
+
+
+class LeaseManager:
+    """See the module. ``last``: by driver, the last usual task that it has submitted here."""
+
+    def __init__(self, state: State, lines: LineManager) -> None:
+        self._state = state
+        self._scheduler = state.scheduler
+        self._lines = lines
+        self._borrowers: dict[int, Borrower] = {}
+        self._candidates: dict[int, Worker] = {}  # who ran its last task, by driver
+        self.last: dict[int, int] = {}
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self._candidates or (self._lines.leases and self._waiting))
+
+    @property
+    def _waiting(self) -> Task | None:
+        """One of the tasks for which there is no worker."""
+        if self._scheduler.queue.size:
+            return self._scheduler.queue.first
+        ahead = next(iter(self._scheduler.ahead.values()), None)
+        return None if ahead is None else ahead.running
+
+    def finished(self, task: Task, worker: Worker) -> None:
+        """The last task that its driver has submitted here is over."""
+        if worker.actor is not None or worker.lease is not None:
+            return
+        borrower = self._borrowers.setdefault(task.owner, Borrower())
+        function = task.submit.function
+        if not self._scheduler.durations.is_short(function):
+            borrower.streak = 0
+            return
+        borrower.streak += 1
+        borrower.functions.pop(function, None)
+        borrower.functions[function] = None
+        if len(borrower.functions) > MOST_FUNCTIONS:
+            del borrower.functions[next(iter(borrower.functions))]
+        if borrower.streak >= borrower.needed:
+            self._candidates[task.owner] = worker
+
+    def settle(self) -> None:
+        """Lend whom nobody wants, and take back whom somebody waits for."""
+        candidates, self._candidates = self._candidates, {}
+        waiting, leases = self._waiting, self._lines.leases
+        for driver, worker in candidates.items():
+            line = leases.get(driver)
+            if line is not None:  # it has no use for that any more
+                self._take_back(line)
+            elif waiting is None and worker.client in self._scheduler.idle:
+                self._lend(driver, worker)
+        if waiting is not None:
+            for line in leases.values():
+                self._wanted(line, waiting.owner)
+
+    def _lend(self, driver: int, worker: Worker) -> None:
+        state, borrower = self._state, self._borrowers[driver]
+        if driver not in state.clients or worker.leaving or not self._lines.has_room(driver):
+            return
+        known = state.functions
+        functions = [f for f in borrower.functions if worker.client in known.get(f, ())]
+        line = self._lines.connect(None, worker, driver, functions)
+        line.last = self.last[driver]
+        self._lines.leases[driver] = line
+        borrower.streak, borrower.since = 0, state.now
+        self._scheduler.lend(worker, line)
+
+    def _wanted(self, line: Line, owner: int) -> None:
+        """Somebody waits for a worker. If that comes again soon, it was of little use."""
+        if line.is_closing:
+            return
+        borrower = self._borrowers[line.caller]
+        if self._state.now - borrower.since > LASTED:
+            borrower.needed = STREAK
+        elif owner != line.caller:
+            borrower.needed = min(2 * borrower.needed, LONGEST_STREAK)
+        self._take_back(line)
+
+    def _take_back(self, line: Line) -> None:
+        borrower = self._borrowers[line.caller]
+        borrower.streak = 0
+        borrower.functions.clear()
+        if not line.is_closing and line.worker.client is not None:
+            line.is_closing = True
+            self._state.send(line.worker.client, do.TakeBack(line.number))
+
+    def take_back_all(self) -> bool:
+        """Nobody seems to use them; whether there are any."""
+        for line in list(self._lines.leases.values()):
+            self._take_back(line)
+        return bool(self._lines.leases)
+
+    def behind(self, handler: Handler) -> Handler:
+        """The handler of what tasks are not to overtake."""
+
+        def handle(client: ClientState, event: Any) -> None:
+            self.spoke(client)
+            handler(client, event)
+
+        return handle
+
+    def spoke(self, client: ClientState) -> None:
+        borrower, line = self._borrowers.get(client.number), self._lines.leases.get(client.number)
+        if line is not None:
+            self._take_back(line)
+        elif borrower is not None:
+            borrower.streak = 0
+
+    def left(self, client: int) -> None:
+        self._borrowers.pop(client, None)
+        self.last.pop(client, None)
+        self._candidates.pop(client, None)
