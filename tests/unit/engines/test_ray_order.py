@@ -8,12 +8,12 @@ import random
 import pytest
 
 from workbench.engines.ray import order
-from workbench.engines.ray.order import Said, Sender, Turns
+from workbench.engines.ray.order import SequenceNumber, Sender, Turns
 
 
-async def say(turns: Turns, said: Said, heard: list[int]) -> None:
+async def say(turns: Turns, said: SequenceNumber, heard: list[int]) -> None:
     await turns.turn(said)
-    heard.append(said.count)
+    heard.append(said.number)
     turns.heard(said)
 
 

@@ -18,11 +18,13 @@ from workbench.core.events import About
 from workbench.engines.cluster.backend import Message, StoredValue, TaskEnd
 from workbench.engines.cluster.keeper import encode
 from workbench.engines.cluster.kept_jobs import JobTask
+from workbench.engines.ray.order import Sender
 from workbench.errors import SessionError
 
 ray = pytest.importorskip("ray")
 
 AUDIENCE = 11
+SENDER = Sender()
 
 
 class Method:
@@ -218,8 +220,8 @@ def supervisor(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_what_did_not_arrive_is_sent_again(supervisor: Any) -> None:
     async def polls() -> list[Any]:
-        await supervisor.ask("join", (AUDIENCE, 1, ""), sender.last())
-        await supervisor.push(encode([Message(1, "stdout", b"a", 0, AUDIENCE)]), sender.next())
+        await supervisor.ask("join", (AUDIENCE, 1, ""), SENDER.last())
+        await supervisor.push(encode([Message(1, "stdout", b"a", 0, AUDIENCE)]), SENDER.next())
         batches = [await supervisor.poll(AUDIENCE, number) for number in (0, 0, 1)]
         return [msgspec.msgpack.decode(batch) if batch else [] for batch in batches]
 
@@ -239,11 +241,12 @@ def test_a_job_is_over_whose_last_words_were_lost(
 
     async def runs() -> Any:
         native: asyncio.Future[bytes] = asyncio.Future()
-        await supervisor.ask("job", (JobTask(100, 0, "cell 1", (), 1, AUDIENCE, 3),), sender.last())
+        job = JobTask(100, 0, "cell 1", (), 1, AUDIENCE, 3)
+        await supervisor.ask("job", (job,), SENDER.last())
         watch = asyncio.ensure_future(supervisor._watch(100, native))
         native.set_result(msgspec.msgpack.encode(TaskEnd(100, "done", 1.0)))
         await watch
-        return await supervisor.ask("jobs", (), sender.last())
+        return await supervisor.ask("jobs", (), SENDER.last())
 
     (record,) = asyncio.run(runs())
     assert record.state == "done"

@@ -16,11 +16,11 @@ LOST = 2.0
 comes within milliseconds."""
 
 
-class Said(NamedTuple):
-    """By which process, and how many things it has said by then."""
+class SequenceNumber(NamedTuple):
+    """Of what a process says; of what it asks, that of the last thing it has said."""
 
     sender: int
-    count: int
+    number: int
 
 
 class Sender:
@@ -31,15 +31,15 @@ class Sender:
         self._count = 0
         self._lock = threading.RLock()  # a finalizer may say something at any moment
 
-    def next(self) -> Said:
+    def next(self) -> SequenceNumber:
         """Goes with a call that says something."""
         with self._lock:
             self._count += 1
-            return Said(self._sender, self._count)
+            return SequenceNumber(self._sender, self._count)
 
-    def last(self) -> Said:
+    def last(self) -> SequenceNumber:
         """Goes with a call that asks: what was said before it counts in its answer."""
-        return Said(self._sender, self._count)
+        return SequenceNumber(self._sender, self._count)
 
 
 class Turns:
@@ -49,25 +49,25 @@ class Turns:
         self._heard: dict[int, int] = {}  # by sender
         self._waiting: dict[int, list[tuple[int, asyncio.Future[None]]]] = {}
 
-    async def turn(self, said: Said) -> None:
+    async def turn(self, said: SequenceNumber) -> None:
         """Wait for what its sender said before. `heard` is called once it has been dealt with."""
-        await self.after(said._replace(count=said.count - 1))
+        await self.after(said._replace(number=said.number - 1))
 
-    async def after(self, said: Said) -> None:
+    async def after(self, said: SequenceNumber) -> None:
         """Wait until all of this is heard, or taken for lost."""
-        if self._heard.get(said.sender, 0) >= said.count:
+        if self._heard.get(said.sender, 0) >= said.number:
             return
         future = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(said.sender, []).append((said.count, future))
+        self._waiting.setdefault(said.sender, []).append((said.number, future))
         try:
             async with asyncio.timeout(LOST):
                 await future
         except TimeoutError:
             self.heard(said)
 
-    def heard(self, said: Said) -> None:
+    def heard(self, said: SequenceNumber) -> None:
         """This was dealt with."""
-        count = self._heard[said.sender] = max(self._heard.get(said.sender, 0), said.count)
+        count = self._heard[said.sender] = max(self._heard.get(said.sender, 0), said.number)
         waiting = self._waiting.pop(said.sender, [])
         if later := [each for each in waiting if each[0] > count]:
             self._waiting[said.sender] = later

@@ -28,7 +28,7 @@ from workbench.engines.cluster.outputs import PATIENCE
 from workbench.engines.cluster.parcels import again
 from workbench.engines.ray import calls
 from workbench.engines.ray.node import NodeAgent
-from workbench.engines.ray.order import Said, Turns
+from workbench.engines.ray.order import SequenceNumber, Turns
 from workbench.engines.ray.owning import own_address, owned
 from workbench.engines.ray.slim import slim
 from workbench.engines.ray.system import NAMESPACE, actors_of, name_of
@@ -64,14 +64,14 @@ class Supervisor:
         """Its unique name."""
         return self._session
 
-    async def ask(self, question: str, args: Sequence[Any], said: Said) -> Any:
+    async def ask(self, question: str, args: Sequence[Any], said: SequenceNumber) -> Any:
         """A method of the keeper. What who asks has ``said`` before comes first."""
         await self._turns.after(said)
         if question == "join" and self._ends:
             raise SessionError(f"Session {self._session!r} has just ended.")
         return self._keeper.ask(question, *args)
 
-    async def tell(self, question: str, args: Sequence[Any], said: Said) -> None:
+    async def tell(self, question: str, args: Sequence[Any], said: SequenceNumber) -> None:
         """The same; nobody waits."""
         await self._turns.turn(said)
         try:
@@ -81,7 +81,7 @@ class Supervisor:
 
     # -- the channel ----------------------------------------------------------------------------
 
-    async def push(self, batch: bytes, said: Said) -> None:
+    async def push(self, batch: bytes, said: SequenceNumber) -> None:
         """What a worker sends: as it was shown, each after what came before."""
         await self._turns.turn(said)
         try:
@@ -187,7 +187,7 @@ class Supervisor:
 
     async def submit(
         self, head: bytes, deps: Sequence[Native], inside: Sequence[Native], launch: Launch,
-        said: Said,
+        said: SequenceNumber,
     ) -> list[Native]:  # fmt: skip
         """Submit a task that outlives who asks for it, and has announced it."""
         await self._turns.after(said)
@@ -195,7 +195,7 @@ class Supervisor:
 
     async def call(
         self, actor: Any, head: bytes, deps: Sequence[Native], inside: Sequence[Native],
-        launch: Launch, said: Said,
+        launch: Launch, said: SequenceNumber,
     ) -> list[Native]:  # fmt: skip
         """The same of an actor's method."""
         await self._turns.after(said)
