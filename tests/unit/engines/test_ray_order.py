@@ -8,7 +8,7 @@ import random
 import pytest
 
 from workbench.engines.ray import order
-from workbench.engines.ray.order import SequenceNumber, Sender, Turns
+from workbench.engines.ray.order import Sender, SequenceNumber, Turns
 
 
 async def say(turns: Turns, said: SequenceNumber, heard: list[int]) -> None:
