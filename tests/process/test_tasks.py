@@ -705,3 +705,22 @@ def test_what_is_defined_anew_in_a_loop_leaves_no_copies(
     assert copies() <= 2
     assert eventually(lambda: stored() <= 2)
     assert max(wb.get([wb.remote(copies).remote() for _ in range(4)])) <= 2
+
+
+def test_a_function_that_is_sent_anew_meanwhile_is_still_there(session: Engine) -> None:
+    """By another thread, or by what runs while the arguments are pickled."""
+    factor = [1]
+
+    @wb.remote
+    def times(n: int) -> int:
+        return n * factor[0]
+
+    class Meddles:
+        def __reduce__(self) -> tuple[Any, ...]:
+            factor[0] = 2
+            got.append(wb.get(times.remote(3)))
+            return int, (5,)
+
+    got: list[int] = []
+    first = times.remote(Meddles())
+    assert [wb.get(first, timeout=TIMEOUT), *got] == [5, 6]

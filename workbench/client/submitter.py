@@ -62,7 +62,8 @@ class Submitter:
     def submit(self, function: Exported, call: Call[TaskOptions]) -> Submitted:
         self._connection.check_open()
         parameters = partial(parameters_of, function.function)
-        return self._submit(self._exported(function).ref.id, call, function.name, parameters)
+        export = self._exported(function)  # held: another thread's may take its place meanwhile
+        return self._submit(export.ref.id, call, function.name, parameters)
 
     def call(self, actor: ObjectRef, method: str, call: Call[TaskOptions]) -> Submitted:
         self._base.check_refs([actor])
