@@ -50,6 +50,17 @@ STRANGE: dict[str, Callable[[Stranger], bytes | list[Any]]] = {
 }
 
 
+def test_who_is_hung_up_on_is_told_why_and_so_is_the_log(session: Engine, runtime: str) -> None:
+    with Stranger(runtime) as stranger:
+        stranger.say([stranger.hello, ev.Done(1, (), 0.0)])
+        reason = stranger.hear(do.Ended).reason
+        assert "done with a task it was not given" in reason
+        assert "report it" in reason
+        assert stranger.hung_up_on()
+    [log] = Path(runtime).glob("*.workbench.log")
+    assert "hung up on: done with a task it was not given" in log.read_text()
+
+
 def test_strangers_are_hung_up_on(
     session: Engine, runtime: str, gate: Gate, processes: Processes
 ) -> None:

@@ -238,7 +238,7 @@ class ActorManager:
     def release(self, actor: Actor) -> None:
         worker = actor.worker
         if worker is not None and worker.client is not None:
-            self._state.hang_up(worker.client, "its actor has ended")
+            self._state.dismiss(worker.client, "its actor has ended")
         elif worker is not None:
             self._state.out.append(do.Kill(worker.number))
 

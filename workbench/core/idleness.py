@@ -75,6 +75,6 @@ class Idleness:
         self._resting = True
         for worker in state.pool.rest():
             assert worker.client is not None
-            state.hang_up(worker.client, "nobody uses the session")
+            state.dismiss(worker.client, "nobody uses the session")
         for client, nbytes in state.budget.cool(state.now):
             state.send(client, do.Trim(nbytes))

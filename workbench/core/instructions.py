@@ -311,10 +311,11 @@ class Send(msgspec.Struct, frozen=True, gc=False):
 
 
 class Hangup(Instruction, tag=101):
-    """Close this client's connection."""
+    """Close this client's connection. ``is_fault``: it is told why, and the server's log too."""
 
     client: int
     reason: str
+    is_fault: bool = True
 
 
 class Fork(Instruction, tag=102):

@@ -119,7 +119,9 @@ class LineManager:
         self._state.out.append(do.Disconnect(line.number))
         if event.good:
             line.is_open = True
-            if line.actor is not None:
+            if line.has_ended and not line.is_returned:
+                self._state.send(line.caller, do.LineEnded(line.number))
+            elif line.actor is not None:
                 self._scheduler.clear.append((line.actor, line.caller))
         elif line.has_ended:
             self._forget(line)
@@ -283,12 +285,12 @@ class LineManager:
         """A worker is gone: what went by its lines is lost, but for what their callers heard."""
         for line in [each for each in self._lines.values() if each.worker is worker]:
             line.has_ended, line.crash = True, (crash, words, running)
-            if line.is_returned and line.is_offered:
-                continue  # its caller knows that, and says what it has heard
-            if self.is_in_use(line):
-                self._state.send(line.caller, do.LineEnded(line.number))
-            else:
+            if not (line.is_offered and line.caller in self._state.clients):
                 self._forget(line)
+            elif line.is_open and not line.is_returned:
+                self._state.send(line.caller, do.LineEnded(line.number))
+            # Else it is told when it says that it has its end (it may use a lease before that is
+            # heard), or has been told that the line is returned, and says what it has heard.
 
     def is_in_use(self, line: Line) -> bool:
         return line.is_open and line.caller in self._state.clients

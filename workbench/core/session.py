@@ -244,7 +244,7 @@ class Session:
                 state.out.append(do.Fork(number))
             for worker in pool.surplus(state.now):
                 assert worker.client is not None
-                state.hang_up(worker.client, "not needed any more")
+                state.dismiss(worker.client, "not needed any more")
         if self._exit_at is not None and state.now >= self._exit_at:
             state.out.append(do.Exit())
 

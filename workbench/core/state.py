@@ -75,7 +75,12 @@ class State:
             self.out.append(do.Send(number, message))
 
     def hang_up(self, number: int, reason: str) -> None:
+        """On a client that doesn't keep to the protocol."""
         self.out.append(do.Hangup(number, reason))
+
+    def dismiss(self, number: int, reason: str) -> None:
+        """A worker that has done nothing wrong: it shall end."""
+        self.out.append(do.Hangup(number, reason, is_fault=False))
 
     def owns(self, client: ClientState, id: int) -> bool:
         """Whether ``client`` may make this id. Hangs up if not."""

@@ -188,7 +188,7 @@ class TaskManager:
         if worker.calls[task.submit.function] >= task.spec.max_calls:
             assert worker.client is not None
             self._scheduler.leave(worker)
-            self._state.hang_up(worker.client, "it has run as many calls as it shall")
+            self._state.dismiss(worker.client, "it has run as many calls as it shall")
 
     def _give_back(self, tasks: list[Task]) -> None:
         """Sent, but not run to the end: queued again, before all that wait, if still wanted."""

@@ -12,6 +12,7 @@ import resource
 import select
 import socket
 import struct
+import sys
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -47,6 +48,11 @@ NO_ROOM = (
     "The session's server can open no more connections: it may have {} open files, and has. End "
     "some of the processes that are in the session; or start it where the limit is higher "
     "(`ulimit -n`)."
+)
+
+FAULT = (
+    "The session's server has hung up on this process, because of what that has sent: {}. This is "
+    "a fault in Workbench; please report it."
 )
 
 _PASSING = (errno.ETOOMANYREFS, errno.ENOBUFS, errno.ENOMEM)
@@ -157,8 +163,10 @@ class Server:
             case do.Fork() | do.Kill():
                 self._batch.extend((0, event) for event in self._forkserver.send(instruction))
                 self._poll_forkserver()
-            case do.Hangup(client, _):
+            case do.Hangup(client, reason, is_fault):
                 peer = self._peers.get(client)
+                if peer is not None and is_fault:
+                    self._tell_fault(peer, reason)
                 if peer is not None:
                     self._drop(peer)
             case do.Punch(segment, extents):
@@ -357,6 +365,12 @@ class Server:
         self._held.note(peer)
         while (longest := self._held.excess()) is not None:
             self._drop(longest)
+
+    def _tell_fault(self, peer: Peer, reason: str) -> None:
+        """Who is hung up on, and our log: if the socket is full, only that."""
+        print(f"Client {peer.number} is hung up on: {reason}.", file=sys.stderr, flush=True)
+        peer.put(do.Ended(FAULT.format(reason)))
+        self._send(peer)
 
     def _drop(self, peer: Peer) -> None:
         if self._peers.pop(peer.number, None) is None:

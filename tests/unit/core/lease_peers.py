@@ -100,7 +100,7 @@ class Driver(Caller):
             assert NO_ACTOR not in self.wires, "two leases"
             wire.functions, wire.is_granted = message.functions, message.last >= self.fresh
             self.wires[NO_ACTOR] = wire
-            self.post(ev.Attached(message.line))
+            self.ledger.append(ev.Attached(message.line))
         else:
             super().read()
 

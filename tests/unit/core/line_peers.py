@@ -69,7 +69,7 @@ class Record:
 class Caller:
     peer: Peer
     all_wires: dict[int, Wire]  # by number: everybody's
-    ledger: list[Record] = field(default_factory=list)  # not said yet
+    ledger: list[Record | ev.Attached] = field(default_factory=list)  # not said yet
     records: dict[int, Record] = field(default_factory=dict)
     wires: dict[int, Wire] = field(default_factory=dict)  # by actor
     last: dict[int, int] = field(default_factory=dict)  # by actor: calls not by a line
@@ -127,6 +127,9 @@ class Caller:
         ledger, self.ledger = self.ledger, []
         run: list[Record] = []
         for record in ledger:
+            if isinstance(record, ev.Attached):
+                self.peer.post(record)
+                continue
             task = record.submit.task
             record.is_said = True
             if not record.submit.line:
@@ -230,7 +233,7 @@ class Caller:
                 good = len(self.wires) < 2
                 if good:
                     self.wires[actor] = wire
-                self.post(ev.Attached(line, good))
+                self.ledger.append(ev.Attached(line, good))
             case do.Grant(line, last):
                 self.granted(line, last)
             case do.LineEnded(line):

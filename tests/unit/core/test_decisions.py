@@ -142,7 +142,7 @@ def test_a_worker_that_waits_lends_its_slot(stage: Make) -> None:
     assert s.session.deadline() == s.now + SPARE_SECONDS
     assert not s.turn(SPARE_SECONDS / 2)
     assert of(do.Hangup, s.turn(SPARE_SECONDS / 2)) == [
-        do.Hangup(helper.number, "not needed any more")
+        do.Hangup(helper.number, "not needed any more", is_fault=False)
     ]
     assert s.leave(helper) == [do.Kill(helper.worker, grace=True)]
     assert s.session.deadline() is None

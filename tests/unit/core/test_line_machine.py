@@ -21,7 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from tests.patience import THOROUGH
 from tests.unit.core.conftest import Stage
 from tests.unit.core.line_faults import FAULTS
-from tests.unit.core.line_peers import CANCELLED, Caller, Process, Wire, WorkerCaller
+from tests.unit.core.line_peers import CANCELLED, Caller, Process, Record, Wire, WorkerCaller
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.loop_events import Left, WorkerExited
@@ -228,7 +228,10 @@ class LineMachine(RuleBasedStateMachine):
 
     @step(lambda self: any(c.peer.inbox for c in self.callers))
     def a_caller_reads(self, chance: Random) -> None:
-        pick(chance, [c for c in self.callers if c.peer.inbox]).read()
+        caller = pick(chance, [c for c in self.callers if c.peer.inbox])
+        caller.read()
+        if chance.randrange(3):  # mostly a tick comes next
+            caller.say()
         self.turn()
 
     @step(lambda self: any(w.answers for c in self.callers for w in c.wires.values()))
@@ -388,7 +391,7 @@ class LineMachine(RuleBasedStateMachine):
             return
         process.latest = task
         known = self.stage.session.state.scheduler.tasks
-        unsaid = {record.submit.task for record in caller.ledger}
+        unsaid = {r.submit.task for r in caller.ledger if isinstance(r, Record)}
         for earlier in self.order[actor, caller.peer.number]:
             if earlier == task:
                 return
