@@ -21,8 +21,9 @@ from functools import partial
 from typing import Any
 
 from workbench.client.gate import Gate, OpenSocket
-from workbench.client.lateness import PATIENCE, PROMPT, SPOKEN, TICK, TOGETHER, UNSAID, Lateness
+from workbench.client.lateness import PATIENCE, PROMPT, TICK, TOGETHER, UNSAID, Lateness
 from workbench.core.instructions import Ended
+from workbench.core.ordering import SPOKEN
 from workbench.errors import ProtocolError, SessionError
 from workbench.system.ki_protection import ki_protection
 from workbench.wire.buffers import Inbox, Outbox
@@ -67,8 +68,7 @@ class Connection:
         self._urgent = False  # there is more to send than what can wait for a tick
         self.spoken = 0  # messages after which what others do may be different, see `SPOKEN`
         self.said = 0  # all but those in `UNSAID`
-        self.heard = 0  # answers that came by lines; `told`: of which the server has been told
-        self.told = 0
+        self.heard = self.told = 0  # answers that came by lines; of which the server has been told
         self._ended: str | None = None
         self._farewell = ""  # why the server is about to hang up
         self._closing = False

@@ -26,14 +26,6 @@ LATE = 0.03
 UNSAID = frozenset({ev.Done, ev.Relay, ev.Attached, ev.Settled, ev.LineClosed, ev.Ask, ev.Want})
 """Answers: whoever gets one hears it from the server, behind all that was said before."""
 
-SPOKEN = frozenset(
-    {
-        ev.Bind, ev.Free, ev.Register, ev.Refresh, ev.Escape, ev.Pin, ev.Cancel, ev.KillActor,
-        ev.Interrupt, ev.Keep, ev.Create, ev.EndSession,
-    }
-)  # fmt: skip
-"""A call that is made after one of these goes behind it."""
-
 
 class Lateness:
     """``due(queued, seen, late)``: how many of the first go, ``seen`` of them looked at before;

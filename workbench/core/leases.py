@@ -16,9 +16,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.lines import LineManager
+from workbench.core.ordering import SPOKEN
 from workbench.core.state import ClientState, State
 from workbench.core.tasks import Line, Task, Worker
 
@@ -33,12 +33,6 @@ LASTED = 1.0
 
 MOST_FUNCTIONS = 16
 """Of one lease."""
-
-SPOKEN = frozenset({
-    ev.Bind, ev.Free, ev.Register, ev.Refresh, ev.Escape, ev.Pin, ev.Cancel, ev.KillActor,
-    ev.Interrupt, ev.Keep, ev.Create, ev.EndSession,
-})  # fmt: skip
-"""A task that is submitted after one of these goes behind it."""
 
 Handler = Callable[[ClientState, Any], None]
 
@@ -144,9 +138,11 @@ class LeaseManager:
             self._take_back(line)
         return bool(self._lines.leases)
 
-    def behind(self, handler: Handler) -> Handler:
-        """The handler of what tasks are not to overtake."""
+    def hear(self, handlers: dict[type, Handler]) -> None:
+        """Of what tasks are not to overtake, before these handlers do."""
+        handlers |= {kind: self._behind(handlers[kind]) for kind in SPOKEN}
 
+    def _behind(self, handler: Handler) -> Handler:
         def handle(client: ClientState, event: Any) -> None:
             self.spoke(client)
             handler(client, event)

@@ -17,7 +17,7 @@ from workbench.core.entry import Entry
 from workbench.core.generators import GeneratorManager
 from workbench.core.idleness import Idleness
 from workbench.core.job_manager import JobManager
-from workbench.core.leases import SPOKEN, LeaseManager
+from workbench.core.leases import LeaseManager
 from workbench.core.lines import LineManager
 from workbench.core.loop_events import Copied, Left, Measured, Tick, WorkerExited, WorkerForked
 from workbench.core.memory_monitor import MemoryMonitor
@@ -141,7 +141,7 @@ class Session:
             ev.Explained: self.referrers.explained,
             ev.Subscribe: self.subscriptions.subscribe,
         }
-        self._handlers |= {kind: self.leases.behind(self._handlers[kind]) for kind in SPOKEN}
+        self.leases.hear(self._handlers)
 
     def handle(self, batch: Sequence[tuple[int, ev.Event]], now: float) -> list[do.Anything]:
         """Take in what happened, decide once at the end, return what to do, in order.
