@@ -95,6 +95,10 @@ def taken(snapshot: Snapshot) -> str:
     return time.strftime("as of %Y-%m-%d %H:%M:%S", time.localtime(snapshot.taken))
 
 
+LATE = "what came later isn't in it: the session has been asked, and hasn't answered yet"
+"""Beside the time of a snapshot that is older than it should be."""
+
+
 def by_size(snapshot: Snapshot) -> list[ObjectRecord]:
     """Its objects, the largest first."""
     return sorted(snapshot.objects, key=lambda record: -record.size)

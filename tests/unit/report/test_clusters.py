@@ -149,9 +149,9 @@ def test_memory_of_this_machine_is_nobody_elses() -> None:
 # -- what it can't ---------------------------------------------------------------------------------
 
 
-def test_what_it_can_t_is_listed_in_a_line() -> None:
+def test_what_it_can_t_is_listed_a_line_each() -> None:
     lacks = Abilities(streams=LACK, spill="Read-only.").lacking()
-    assert facts.lacks_text(lacks.values()) == "Read-only. Dask has no streams."
+    assert facts.lacks_text(lacks.values()) == "Read-only.\nDask has no streams."
     assert facts.lacks_text(Abilities().lacking().values()) == ""
 
 
