@@ -95,6 +95,7 @@ class Still(Rich):
         name = clip(facts.session_name(self.snapshot), 60)
         what = f"session {name}" if self.snapshot.engine == "local" else name
         scope = f"; shown: {self.snapshot.scope}" if self.snapshot.scope else ""
+        scope = "" if self.parts == ("jobs",) else scope  # it is about objects
         late = f" ({view_texts.LATE})" if self.late else ""
         return f"{what}, {view_texts.taken(self.snapshot)}{late}{scope}"
 

@@ -126,7 +126,7 @@ class Words(PageRecord):
     """What the page puts facts into words with, so that it has none of its own.
 
     ``reasons``: what one pin and several are called; ``ages``: (seconds, label), the last without
-    an end; ``none``: see `views.nothing`; ``lessons``: `view_texts.LESSONS`; ``can``: why a button
+    an end; ``none``: see `views.nothing`; ``lessons``: see `view_texts`; ``can``: why a button
     can't do what it says, '' if it can; ``cold``: why a copy took long; ``least``: bytes that must
     be copied for a speed.
     """
@@ -360,7 +360,7 @@ def words_of(session: Snapshot, can: Abilities) -> Words:
         ages=[(limit, label) for limit, _, label in AGES],
         parts={part: (each.label, each.meaning) for part, each in view_texts.BAR_PARTS.items()},
         none=view_texts.nothing(session),
-        lessons=view_texts.LESSONS,
+        lessons=view_texts.lessons(can),
         can={action: str(getattr(can, needs)) for action, needs in BUTTONS.items()},
         cold=view_texts.COLD,
         repeats=view_texts.REPEATED,

@@ -22,6 +22,7 @@ from workbench.core.snapshot import (
     Snapshot,
     WorkerRecord,
 )
+from workbench.engines.base import Abilities
 from workbench.report import facts
 from workbench.report.colors import HUES, LIVE, OTHER, REUSABLE, SPILLED, TRACK
 from workbench.report.format import (
@@ -53,6 +54,14 @@ LESSONS = {
     ),
 }
 """What stands where one object's details will, until one is selected."""
+
+
+def lessons(can: Abilities) -> dict[str, tuple[str, ...]]:
+    """Those of a session that can do this: what stays in memory is no affair of ours elsewhere."""
+    if not can.resident:
+        return LESSONS
+    return LESSONS | {"pins": (*LESSONS["pins"][:-1], str(can.resident))}
+
 
 REPEATED = "serialized {} ×: put it once"
 """What to do about an object that was serialized so often."""

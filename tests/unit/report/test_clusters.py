@@ -156,13 +156,32 @@ def test_what_it_can_t_is_listed_a_line_each() -> None:
 
 
 @pytest.mark.parametrize(
-    ("system", "line"),
+    ("system", "replaced", "line"),
     [
-        ("local", "Workbench started session a.b: 2 workers, store of 64 MB."),
-        ("ray", "Workbench started session a.b on Ray: 2 workers."),
+        ("local", "", "Workbench started session a.b: 2 workers, store of 64 MB."),
+        ("ray", "", "Workbench started session a.b on Ray: 2 workers."),
+        (
+            "ray",
+            "local",
+            "Workbench started session a.b on Ray: 2 workers. "
+            "It replaces the session on this machine; nothing is lost.",
+        ),
+        (
+            "local",
+            "dask",
+            "Workbench started session a.b: 2 workers, store of 64 MB. "
+            "It replaces the session on Dask; nothing is lost.",
+        ),
+        (
+            "local",
+            "local",
+            "Workbench started session a.b: 2 workers, store of 64 MB. "
+            "It replaces the session before it; nothing is lost.",
+        ),
     ],
 )
-def test_the_line_that_says_what_was_started(system: str, line: str) -> None:
+def test_the_line_that_says_what_was_started(system: str, replaced: str, line: str) -> None:
+    before: Any = SimpleNamespace(system=replaced) if replaced else None
     engine = SimpleNamespace(
         system=system,
         joined=False,
@@ -171,7 +190,7 @@ def test_the_line_that_says_what_was_started(system: str, line: str) -> None:
         capacity=64_000_000,
         can=Abilities(),
     )
-    assert text.started_line(cast(Any, engine)) == line
+    assert text.started_line(cast(Any, engine), before) == line
 
 
 def test_what_a_joined_session_keeps_says_how_it_ends_there() -> None:

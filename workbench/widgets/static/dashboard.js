@@ -257,7 +257,7 @@ export class Dashboard {
     if (!more.length) about.unshift(session);
     setText(this.about, about.filter(Boolean).join(" · "));
     setText(this.scope, world.scope && `Shown: ${world.scope}.`);
-    this.scope.hidden = !world.scope;
+    this.scope.hidden = !world.scope || (only === "jobs" && !more.length); // it is about objects
     const gone = world.ended ?? (alive ? "" : "the kernel has gone: as last seen");
     setText(this.status, gone || "live");
     setAttr(this.status, "data-state", gone ? "over" : "live");

@@ -1,7 +1,7 @@
 // The selected object in full: what it is, why it is here, and what can be done about it.
 
 import { age, bytes, typed } from "./format.js";
-import { button, h, inline, say, setAttr, setChildren, setText } from "./dom.js";
+import { button, h, inline, say, setAttr, setChildren, setText, withCode } from "./dom.js";
 import { pinKey } from "./store.js";
 import { pinWords } from "./map.js";
 
@@ -27,7 +27,7 @@ export class Selected {
   show(changed) {
     const row = this.session.store.row();
     const lesson = this.session.store.world.words.lessons[this.part];
-    setChildren(this.hint, lesson.join(), () => lesson.map((text) => h("p", {}, text)));
+    setChildren(this.hint, lesson.join(), () => lesson.map((text) => h("p", {}, ...withCode(text))));
     this.hint.hidden = row != null;
     this.full.hidden = row == null;
     if ((row?.id ?? "") !== this.id) {
@@ -53,7 +53,7 @@ export class Selected {
   tellCant(...actions) {
     const { can } = this.session.store.world.words;
     const reasons = [...new Set(actions.map((action) => can[action]).filter(Boolean))];
-    setText(this.cant, reasons.join(" "));
+    setChildren(this.cant, reasons.join(" "), () => withCode(reasons.join(" ")));
     this.cant.hidden = !reasons.length;
   }
 

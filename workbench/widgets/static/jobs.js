@@ -1,7 +1,7 @@
 // The view of what runs: background cells with Stop and Kill, workers with what they are at.
 
 import { bytes, elapsed, seconds, share } from "./format.js";
-import { button, dropAllBut, h, inline, pane, say, setAttr, setText, setVar } from "./dom.js";
+import { button, dropAllBut, h, inline, pane, say, setAttr, setChildren, setText, setVar, withCode } from "./dom.js";
 
 const isOver = ({ state }) => state !== "running" && state !== "queued";
 const dot = () => h("span", { class: "wb-dot", "aria-hidden": "true" });
@@ -63,7 +63,7 @@ export class Jobs {
     const { jobs, workers, crew, words } = this.session.store.world;
     if (everything || ["jobs", "alive", "ended"].some((key) => keys.has(key))) {
       this.jobs.update(jobs ?? [], words.none.jobs);
-      setText(this.cant, words.can.stop);
+      setChildren(this.cant, words.can.stop, () => withCode(words.can.stop));
       this.cant.hidden = !words.can.stop || (jobs ?? []).every(isOver);
     }
     if (everything || keys.has("workers") || keys.has("crew")) {
