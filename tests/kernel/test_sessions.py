@@ -381,7 +381,8 @@ def test_start_takes_the_place_of_a_session_in_which_there_is_nothing(
     assert re.fullmatch(r"Workbench started session fresh-\w+: 2 workers, store of .*\n", first)
     kernel.ok("import workbench as wb\nwb.get(wb.remote(lambda: 1).remote())\ncell = 1")
     line = kernel.ok("%workbench start --session lab --workers 1").text()
-    assert re.fullmatch(r"Workbench started session lab: 1 worker, store of .*\n", line)
+    replaces = "It replaces the session before it; nothing is lost."
+    assert re.fullmatch(rf"Workbench started session lab: 1 worker, store of .* {replaces}\n", line)
     kernel.ok("%%remote --wait\n1 + 1")
     assert "Session lab" in (status := kernel.ok("%workbench").text())
     assert "in 0 objects" in status  # what runs cells is none, as in the dashboard

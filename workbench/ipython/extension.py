@@ -88,7 +88,7 @@ class Extension:
                 for name in names:
                     manager.magics[kind].pop(name, None)
 
-    def _meet(self, engine: Engine) -> None:
+    def _meet(self, engine: Engine, replaced: Engine | None) -> None:
         """Whoever starts the session, its output comes to the cells of this shell."""
         self._notebook.baseline = Baseline(shared=engine.inherits)
         engine.output, self._router.logs = self._router.sink, engine.logs
@@ -99,7 +99,7 @@ class Extension:
         engine.roots = self._notebook.bindings.held
         if self._tells:
             self._notebook.bindings.clear()  # of the session before
-            print(started_line(engine))
+            print(started_line(engine, replaced))
         self._notebook.lines.attend()
 
     def _kernel_shuts_down(self, restart: bool) -> Any:
