@@ -161,7 +161,7 @@ class Spilling:
                     self._give_up(id, "a worker has begun to use it as a function")
                 elif self._moves[id].unwanted:
                     self._give_up(id, "it was pinned meanwhile")
-                elif id not in sent:
+                elif id not in sent and id not in self._catalog.lent:
                     self._arrive(id)
         low = int(budget.capacity * LOW)
         wished, self._wished = self._wished, {}
@@ -292,6 +292,8 @@ class Spilling:
         target = self._state.budget.reserve(value.length, disk)
         move = self._moves[entry.id] = Move(value, target, disk)
         self._resting.discard(entry)
+        if entry.id in self._catalog.lent:
+            self._catalog.on_lent(entry.id)
         size = self._state.budget.arenas[target[0]].size
         source = (value.segment, value.offset)
         self._state.out.append(do.Copy(entry.id, source, target, value.length, size, disk))
