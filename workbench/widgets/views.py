@@ -119,7 +119,7 @@ class LiveView(PageModel):
         return self._bundle(pictured=True), {}
 
     def _still(self) -> Still:
-        return Still(tuple(self.parts), self.feed.snapshot(), self.feed.held)
+        return Still(tuple(self.parts), self.feed.snapshot(), self.feed.held, self.feed.is_late)
 
     def _bundle(self, pictured: bool) -> dict[str, Any]:
         """The still form; with its picture, which takes a while."""

@@ -119,7 +119,7 @@ class Looking:
             count=len(objects), segments=None, history=None, taken=time.time(),
             engine=self._backend.engine, available=told.available, scope=SCOPE,
             names=sum(len(each.names) for each in kept.values()),
-            linger=self._backend.ask("keep"),
+            linger=self._backend.ask("keep"), slots=self._backend.workers,
         )  # fmt: skip
 
     def _me(self, clients: Iterable[ClientRecord]) -> int:
