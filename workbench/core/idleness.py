@@ -34,7 +34,7 @@ class Idleness:
         self._seconds = seconds
         self._used_at: float | None = None  # it hasn't begun
         self._resting = not seconds
-        self._waits = False  # for a driver to come back
+        self._patience = seconds
 
     def note(self, batch: Iterable[tuple[int, ev.Event]]) -> None:
         """These events were handled."""
@@ -44,22 +44,22 @@ class Idleness:
                 self._resting = not self._seconds
                 return
 
-    def left(self) -> None:
-        """The last driver has gone."""
-        self._waits = True
+    def left(self, final: bool) -> None:
+        """The last driver has gone; ``final``: a person has ended it, so it won't restart."""
+        self._patience = 0.0 if final else min(LEFT, self._seconds)
         if self._used_at is not None:
             self._used_at = self._state.now
 
     def joined(self) -> None:
         """A driver has come."""
-        self._waits = False
+        self._patience = self._seconds
 
     @property
     def due(self) -> float | None:
         """When `settle` has something to do, should nobody use the session until then."""
         if self._used_at is None or self._resting or self._state.scheduler.tasks:
             return None
-        return self._used_at + (min(LEFT, self._seconds) if self._waits else self._seconds)
+        return self._used_at + self._patience
 
     def settle(self) -> None:
         """Give back what is kept ready, once, when it is time."""

@@ -371,7 +371,7 @@ class Session:
             state.out.append(do.Kill(client.worker, grace=True))
         elif client.role == "driver" and all(c.role != "driver" for c in state.clients.values()):
             self._exit_at = state.now + self._kept_for(client)
-            self.idleness.left()
+            self.idleness.left(client.final)
 
     def _kept_for(self, last: ClientState) -> float:
         """For how many seconds the session is kept now that the last driver is gone."""

@@ -80,6 +80,17 @@ def test_workers_of_a_session_that_waits_for_a_notebook_end_soon(stage: Make) ->
     assert set(hung_up(passes(s, LEFT))) == {one.number, two.number}
 
 
+def test_workers_end_at_once_when_a_person_has_ended_the_last_notebook(stage: Make) -> None:
+    """The next notebook on a small machine needs their memory."""
+    s = stage(workers=2, idle=IDLE)
+    driver, one, two = s.driver(linger=10 * IDLE), s.worker(), s.worker()
+    s.turn()
+    driver.post(ev.Bye(lingers=True, final=True))
+    s.turn()
+    out = s.leave(driver)
+    assert set(hung_up(out + passes(s, 0))) == {one.number, two.number}
+
+
 def test_who_comes_back_in_time_finds_the_workers(stage: Make) -> None:
     s = stage(workers=1, idle=IDLE)
     driver, _ = s.driver(linger=10 * IDLE), s.worker()
