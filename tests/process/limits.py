@@ -12,6 +12,8 @@ from pathlib import Path
 
 import psutil
 
+from tests.leaks import eventually
+
 _LIMITS = ("memory.limit_in_bytes", "memory.max")
 
 
@@ -63,9 +65,26 @@ def descriptors(pid: int, others: int = 0) -> Iterator[None]:
     try:
         yield
     finally:
-        for each in chain((pid,), _children(pid)):  # in this order: none is forked in between
-            with contextlib.suppress(ProcessLookupError):
-                resource.prlimit(each, resource.RLIMIT_NOFILE, limits)
+        with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError), _halted(pid):
+            for each in chain((pid,), _children(pid)):
+                with contextlib.suppress(ProcessLookupError):
+                    resource.prlimit(each, resource.RLIMIT_NOFILE, limits)
+
+
+@contextlib.contextmanager
+def _halted(pid: int) -> Iterator[None]:
+    """Not in the middle of a fork: what comes of that has the limits from before it."""
+    if pid == os.getpid():
+        yield
+        return
+    process = psutil.Process(pid)
+    process.suspend()
+    try:
+        halts = (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE)
+        assert eventually(lambda: process.status() in halts)
+        yield
+    finally:
+        process.resume()
 
 
 def _children(pid: int) -> Iterator[int]:
