@@ -7,12 +7,8 @@ import contextlib
 import os
 import resource
 from collections.abc import Iterator
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
-
-import psutil
-
-from tests.leaks import eventually
 
 _LIMITS = ("memory.limit_in_bytes", "memory.max")
 
@@ -56,8 +52,7 @@ def memory(nbytes: int) -> Iterator[Path | None]:
 
 @contextlib.contextmanager
 def descriptors(pid: int, others: int = 0) -> Iterator[None]:
-    """A process has no other descriptors than those it has, or only so many. What it forks
-    meanwhile takes that over, and is given the usual ones at the end, too."""
+    """A process has no other descriptors than those it has, or only so many."""
     limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     used = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
     unused = (number for number in range(limits[1]) if number not in used)
@@ -65,29 +60,5 @@ def descriptors(pid: int, others: int = 0) -> Iterator[None]:
     try:
         yield
     finally:
-        with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError), _halted(pid):
-            for each in chain((pid,), _children(pid)):
-                with contextlib.suppress(ProcessLookupError):
-                    resource.prlimit(each, resource.RLIMIT_NOFILE, limits)
-
-
-@contextlib.contextmanager
-def _halted(pid: int) -> Iterator[None]:
-    """Not in the middle of a fork: what comes of that has the limits from before it."""
-    if pid == os.getpid():
-        yield
-        return
-    process = psutil.Process(pid)
-    process.suspend()
-    try:
-        halts = (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE)
-        assert eventually(lambda: process.status() in halts)
-        yield
-    finally:
-        process.resume()
-
-
-def _children(pid: int) -> Iterator[int]:
-    """Looked for when the first is asked for."""
-    with contextlib.suppress(psutil.NoSuchProcess):
-        yield from (child.pid for child in psutil.Process(pid).children(recursive=True))
+        with contextlib.suppress(ProcessLookupError):
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
