@@ -366,7 +366,7 @@ class TaskManager:
             self._actors.lost(worker.actor, worker, tasks, crash, event)
             return
         self._again(worker, [t for t in tasks if t.line is None], crash, words, event.running)
-        self._lines.lost(worker, crash, words, event.running)
+        self._lines.lost(worker, crash, words, event)
 
     def _lease_closed(self, line: Line) -> None:
         tasks = list(line.tasks.values())
