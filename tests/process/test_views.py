@@ -311,6 +311,18 @@ def test_what_is_older_than_the_line_before_it_says_so(
     assert eventually(lambda: view_texts.LATE not in " ".join(repr(view._still()).split()))
 
 
+def test_what_a_button_did_is_looked_at_at_once(
+    session: Engine, feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, view = wb.put(1, name="kept"), Jobs()
+    monkeypatch.setattr(feed, "_changes", SlowChanges(feed._changes, 1))
+    page = Page(feed)
+    feed.shown(page, True)
+    view._perform({"do": "pin", "id": key_of(kept.id)})
+    page.until(lambda: any(pin["reason"] == "user" for pin in page.rows(name="kept")[0]["pins"]))
+    feed.shown(page, False)
+
+
 def test_when_nobody_has_looked_for_long_the_session_notes_nothing(
     session: Engine, feed: Feed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

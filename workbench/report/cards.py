@@ -190,7 +190,7 @@ def of_snapshot(snapshot: Snapshot, more: Facts | None = None) -> Card:
     actors = {actor.id for actor in snapshot.actors}
     named = tuple(r for r in snapshot.objects if r.names and r.id not in actors)
     return Card(
-        ("Session", facts.short_name(snapshot.session)),
+        ("Session", facts.session_name(snapshot)),
         "running",
         [*facts.session_facts(snapshot), *(more or []), *_listed(named, snapshot.count)],
         Preview(table=text.ObjectTable(named).table() if named else None),

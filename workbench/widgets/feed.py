@@ -200,6 +200,12 @@ class Feed:
         if self._thread is not None:
             self._changes.interrupt()
 
+    def look(self) -> None:
+        """Something was done by a button: look at once. Any thread; doesn't wait for it."""
+        if self._thread is not None:
+            self._changes.hurry()
+            self._hurry.set()
+
     def close(self) -> None:
         with self._lock:
             self._audience.clear()

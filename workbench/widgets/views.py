@@ -100,6 +100,7 @@ class LiveView(PageModel):
     def _perform(self, request: Message) -> None:
         answer = actions.perform(self.feed.engine, request)
         self.tell({"kind": "answer", "number": request.get("number"), **answer})
+        self.feed.look()
 
     def _told(self, message: Message) -> None:
         if message.get("ended"):
