@@ -102,13 +102,14 @@ class MemoryMonitor:
             f"{_doing(worker)} {human_bytes(size)}"
             for worker, size in sorted(sizes.items(), key=lambda item: -item[1])
         ]
+        granted = self._state.budget.granted
+        others = event.total - event.available - granted - sum(sizes.values())
         victim.kill_reason = (
             f"was ended because memory ran short ({human_bytes(event.available)} of "
             f"{human_bytes(event.total)} were left; in use: {', '.join(usage)}, the store "
-            f"{human_bytes(self._state.budget.granted)})"
+            f"{human_bytes(granted)}, notebooks and other programs {human_bytes(max(others, 0))})"
         )
-        others = [w for w in self._scheduler.workers.values() if w is not victim and w.sent]
-        victim.alone = not others
+        victim.alone = not any(w.sent for w in self._scheduler.workers.values() if w is not victim)
         self._ending = victim.number
         self._state.out.append(do.Kill(victim.number))
 

@@ -267,6 +267,19 @@ def test_who_is_refused_hears_that_it_is_the_machine(stage: Make) -> None:
     assert "The machine has too little memory left" in answer.text
 
 
+def test_who_is_ended_hears_what_others_have(stage: Make) -> None:
+    """It may have taken little: then other notebooks are the reason."""
+    s = stage(headroom=1)
+    driver, worker = s.driver(), s.worker()
+    driver.submit(s.function(driver), (), ())
+    s.turn()
+    s.post(0, Measured(0, 450_000_000, ((worker.worker, 50_000_000),)))
+    assert do.Kill(worker.worker) in s.turn()
+    reason = s.session.state.scheduler.workers[worker.worker].kill_reason
+    assert "(0 B of 450 MB were left; in use: " in reason
+    assert "50 MB, the store 10 B, notebooks and other programs 400 MB)" in reason
+
+
 def test_what_others_keep_warm_makes_room_on_the_machine_too(stage: Make) -> None:
     s = stage(capacity=100 * PAGE, headroom=PAGE)
     keeper, asker = s.driver(), s.driver()
