@@ -506,7 +506,9 @@ def test_an_expression_says_what_is_apart(session: Kernel) -> None:
     cell = session.ok("alone = %remote len(x)")
     assert "in common" not in cell.text("stdout")
     cell = session.ok("both = %remote len(x) + len(y)")
-    assert "x and y have an object in common, and have one each" in cell.text("stdout")
+    assert "x and y have an object in common, but on the worker each has its own copy" in cell.text(
+        "stdout"
+    )
 
 
 def test_of_what_is_too_large_for_that_the_line_says_it(session: Kernel) -> None:
