@@ -293,6 +293,7 @@ class Chaos:
             pid = pids[kind]()
             left = self.chance.randrange(6)
             self.note(f"{kind} {pid} has {left} descriptors left")
+            before = {worker.pid for worker in self._processes.workers()}
             with limits.descriptors(pid, left):
                 self._is_short = True
                 if kind == "forkserver":  # it would need them to replace this one
@@ -300,7 +301,22 @@ class Chaos:
                 for each in (driver, self.chance.choice(self._drivers)):
                     self._do(each, *self._command(each))
             self.note(f"{kind} {pid} has descriptors")
+            if kind == "forkserver":
+                self._kill_all_but(before)
         self._is_short = False
+
+    def _kill_all_but(self, before: set[int]) -> None:
+        """Workers that were born while there were few descriptors: each would put that limit back
+        after its tasks, whatever it is given from outside."""
+        forkserver = self._processes.forkserver()
+        forkserver.suspend()  # so that none is just being born
+        try:
+            assert eventually(lambda: forkserver.status() == psutil.STATUS_STOPPED)
+            for worker in self._processes.workers():
+                if worker.pid not in before:
+                    worker.kill()
+        finally:
+            forkserver.resume()
 
     def _duel(self, name: str) -> None:
         """One reads what another moves to disk, while a third writes."""

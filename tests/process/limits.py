@@ -7,10 +7,8 @@ import contextlib
 import os
 import resource
 from collections.abc import Iterator
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
-
-import psutil
 
 _LIMITS = ("memory.limit_in_bytes", "memory.max")
 
@@ -54,8 +52,7 @@ def memory(nbytes: int) -> Iterator[Path | None]:
 
 @contextlib.contextmanager
 def descriptors(pid: int, others: int = 0) -> Iterator[None]:
-    """A process has no other descriptors than those it has, or only so many. What it forks
-    meanwhile takes that over, and is given the usual ones at the end, too."""
+    """A process has no other descriptors than those it has, or only so many."""
     limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     used = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
     unused = (number for number in range(limits[1]) if number not in used)
@@ -63,12 +60,5 @@ def descriptors(pid: int, others: int = 0) -> Iterator[None]:
     try:
         yield
     finally:
-        for each in chain((pid,), _children(pid)):  # in this order: none is forked in between
-            with contextlib.suppress(ProcessLookupError):
-                resource.prlimit(each, resource.RLIMIT_NOFILE, limits)
-
-
-def _children(pid: int) -> Iterator[int]:
-    """Looked for when the first is asked for."""
-    with contextlib.suppress(psutil.NoSuchProcess):
-        yield from (child.pid for child in psutil.Process(pid).children(recursive=True))
+        with contextlib.suppress(ProcessLookupError):
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)

@@ -380,6 +380,35 @@ def test_an_actor_dies(line: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert eventually(lambda: has_died(actor))
 
 
+def test_what_never_began_is_told_so_or_tried_again(session: Any, line: Any, gate: Gate) -> None:
+    """Also if the last call that began was another caller's."""
+    actor = line(max_restarts=1)
+    between = caller().remote(actor)
+    wb.get(between.notes.remote(5))
+    wait_for_line(session, actor)
+    waiting = between.waits.remote(gate.stop)
+    gate.next()
+    straight = by_line(session)
+    behind = [actor.note.remote(n) for n in range(20)]
+    assert by_line(session) == straight + 20
+    wb.kill(actor, no_restart=False)
+    with pytest.raises((ActorUnavailableError, TaskError)):
+        wb.get(waiting)
+    assert wb.get(behind) == list(range(1, 21))
+
+
+def test_a_killed_actors_calls_that_never_began_say_so(line: Any, gate: Gate) -> None:
+    actor = line()
+    began, *behind = actor.waits.remote(gate.stop, 1), *(actor.note.remote(n) for n in range(3))
+    gate.next()
+    wb.kill(actor)
+    with pytest.raises(ActorDiedError, match=r"ended by kill\(\)\.$"):
+        wb.get(began)
+    for ref in behind:
+        with pytest.raises(ActorDiedError, match=r"kill\(\)\. `Log\.note` had not begun\.$"):
+            wb.get(ref)
+
+
 def has_died(actor: Any) -> bool:
     try:
         wb.get(actor.pid.remote())

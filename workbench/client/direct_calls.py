@@ -417,9 +417,12 @@ class DirectCalls:
                     self._hung_up(line)
                 del self._by_actor[line.actor]
                 line.end.close()
+                unbegun = 0
                 for call in line.calls:
                     self._calls.pop(call.submit.task, None)
-                self._connection.send(ev.LineClosed(line.number))
+                    if call.answer is None and call.number > message.begun >= 0:
+                        unbegun = unbegun or call.submit.task
+                self._connection.send(ev.LineClosed(line.number, unbegun))
 
 
 _NONE = ev.Value(b"N")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import chain
 
 from workbench.core import events as ev
@@ -123,7 +123,7 @@ class ActorManager:
         if not ran and others and len(others) == len(tasks):
             ran = others[0].submit.name  # as far as anybody knows
         self._lost(actor, others, ran, crash, event)
-        self._lines.lost(worker, crash, last_words(event), event.running)
+        self._lines.lost(worker, crash, last_words(event), event)
 
     def _decide(self, line: Line) -> None:
         """Of its calls that nobody has heard the results of: tried again, or failed.
@@ -141,10 +141,11 @@ class ActorManager:
                 actor.why = crashed(actor, crash, ran, words)
             assert actor.why is not None
             for task in tasks:
-                self._state.fail(task, actor.why)
+                why = not_begun(actor.why, task) if task in line.unbegun else actor.why
+                self._state.fail(task, why)
             return
         last = next((n for n, t in enumerate(tasks) if t.submit.task == running), len(tasks))
-        self._restarted(actor, tasks, last, crash, words)
+        self._restarted(actor, tasks, last, crash, words, line.unbegun)
         self._scheduler.notify(actor)
 
     def _lost(
@@ -171,11 +172,19 @@ class ActorManager:
         self._needs_worker(actor)
 
     def _restarted(
-        self, actor: Actor, tasks: list[Task], last: int, crash: str, words: str
-    ) -> None:
-        """Its calls that were lost with its worker are tried again, or fail. If nobody knows which
-        began ``last``, any may have."""
-        again, over = actor.lost(tasks, last)
+        self, actor: Actor, tasks: list[Task], last: int, crash: str, words: str,
+        unbegun: Collection[Task] = (),
+    ) -> None:  # fmt: skip
+        """Its calls that were lost with its worker are tried again, or fail. ``last`` is the place
+        of the one that began last; if nobody knows, any may have, but for the ``unbegun``."""
+        again: list[Task] = []
+        over: list[Task] = []
+        for number, task in enumerate(t for t in tasks if t is not actor.creation_task):
+            # Of those behind the last one it is known that they had not begun.
+            may_have = task not in unbegun and number < last + actor.at_a_time
+            task.attempts += may_have
+            final = may_have and task.attempts > task.submit.retries
+            (over if final else again).append(task)
         for task in over:
             name = task.submit.name
             when = (
@@ -217,10 +226,12 @@ class ActorManager:
             return
         actor.state, actor.why = ActorState.DEAD, why
         worker = actor.worker
-        calls = [*tasks, *(worker.sent.values() if worker is not None else ()), *actor.calls]
+        calls = [*tasks, *(worker.sent.values() if worker is not None else ())]
         for task in calls:  # of those that went by a line, their callers may have the results
             if not task.is_creation and task.line is None:
                 self._state.fail(task, why)
+        for task in actor.calls:
+            self._state.fail(task, not_begun(why, task))
         if not actor.creation_task.is_over:
             self._scheduler.finish(actor.creation_task)
         self._catalog.unneed_all(actor.creation_task)
@@ -247,6 +258,15 @@ def crashed(actor: Actor, crash: str, ran: str, words: str) -> ev.Value:
     """What the calls of an actor fail with whose worker died; ``ran``: the call that it ran."""
     while_it = f" while it ran `{ran}`" if ran else ""
     return died(actor.id, f"{actor.name} died: {crash}{while_it}.{words}")
+
+
+def not_begun(why: ev.Value, task: Task) -> ev.Value:
+    """What a call fails with that is known not to have begun when its actor died of that."""
+    if task.attempts or not why.header.startswith(b"!actor"):
+        return why  # it may have before, or the actor never was
+    code, text, *rest = why.header.split(b"\n")
+    told = b"%b `%b` had not begun." % (text, task.submit.name.encode())
+    return ev.Value(b"\n".join([code, told, *rest]), failed=True)
 
 
 def died(actor: int, text: str, code: str = "actor") -> ev.Value:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.leases import LeaseManager
+from workbench.core.memory_monitor import MemoryMonitor
 from workbench.core.state import State
 
 USES = frozenset((
@@ -28,8 +29,11 @@ LEFT = 5.0
 class Idleness:
     """See the module. ``seconds`` without use; 0: however long it takes."""
 
-    def __init__(self, state: State, seconds: float, leases: LeaseManager) -> None:
+    def __init__(
+        self, state: State, seconds: float, leases: LeaseManager, monitor: MemoryMonitor
+    ) -> None:
         self._state = state
+        self._monitor = monitor
         self._leases = leases
         self._seconds = seconds
         self._used_at: float | None = None  # it hasn't begun
@@ -45,13 +49,16 @@ class Idleness:
                 return
 
     def left(self, final: bool) -> None:
-        """The last driver has gone; ``final``: a person has ended it, so it won't restart."""
+        """The last driver has gone; ``final``: a person has ended it, so it won't restart, and
+        nothing else keeps the session."""
+        self._monitor.gives_way = final
         self._patience = 0.0 if final else min(LEFT, self._seconds)
         if self._used_at is not None:
             self._used_at = self._state.now
 
     def joined(self) -> None:
         """A driver has come."""
+        self._monitor.gives_way = False
         self._patience = self._seconds
 
     @property

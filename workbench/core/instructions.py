@@ -283,9 +283,11 @@ class Grant(Instruction, tag=49):
 
 
 class LineEnded(Instruction, tag=53):
-    """The worker is gone, or lent no more. Read what it has said; then LineClosed answers."""
+    """The worker is gone, or lent no more. Read what it has said; then LineClosed answers. If it is
+    gone, and left a note: ``begun`` is the number of the last call by this line that began."""
 
     line: int
+    begun: int = -1
 
 
 class Report(Instruction, tag=51):

@@ -37,9 +37,11 @@ class Unheard(Event, tag=51):
 
 
 class LineClosed(Event, tag=49):
-    """The answer to LineEnded: of what went by the line, no more will be known."""
+    """The answer to LineEnded: of what went by the line, no more will be known. ``unbegun`` is the
+    first of its calls that, by what that said, never began; 0 if there is none."""
 
     line: Natural
+    unbegun: Natural = 0
 
 
 class Returned(Event, tag=52):

@@ -10,20 +10,25 @@ Order. A caller uses its line only while none of its other calls of that actor i
 
 The end. When the worker is gone, the caller reads what is left in the line, says so, and closes it
 (`LineClosed`): only then it is decided what becomes of the calls that it has no answer for, and
-until then the caller's other calls of that actor wait. When the caller is gone, the worker goes on
-with what it has (`Detach`). A call that is known here before its end is told here by the worker,
-too (`Report`): what depends on it doesn't wait for its caller.
+until then the caller's other calls of that actor wait. The worker's note of what began last
+outlives it (`worker.remains`), and the caller says which calls came behind that. When the caller is
+gone, the worker goes on with what it has (`Detach`). A call that is known here before its end is
+told here by the worker, too (`Report`): what depends on it doesn't wait for its caller.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.core.loop_events import WorkerExited
 from workbench.core.object_manager import ObjectManager
 from workbench.core.state import ClientState, State
 from workbench.core.tasks import Actor, ActorState, Line, Task, Worker
+
+T = TypeVar("T")
 
 MOST_LINES = 64
 """Of one driver: each is a descriptor there."""
@@ -41,6 +46,8 @@ class LineManager:
         self._objects = objects
         self._scheduler = state.scheduler
         self._lines: dict[int, Line] = {}
+        self._of: dict[int, dict[int, Line]] = {}  # by caller
+        self._to: dict[Worker, dict[int, Line]] = {}
         self.leases: dict[int, Line] = {}  # by caller
         self._numbers = 0
         self._unreported: list[Task] = []  # that came in this batch
@@ -88,7 +95,7 @@ class LineManager:
             actor.lines[caller] = self.connect(actor, worker, caller)
 
     def has_room(self, caller: int) -> bool:
-        return sum(each.caller == caller for each in self._lines.values()) < MOST_LINES
+        return len(self._of.get(caller, ())) < MOST_LINES
 
     def connect(
         self,
@@ -103,6 +110,8 @@ class LineManager:
         objects = objects or {}
         line = Line(self._numbers, actor, worker, caller, frozenset(functions), frozenset(objects))
         self._lines[line.number] = line
+        self._of.setdefault(caller, {})[line.number] = line
+        self._to.setdefault(worker, {})[line.number] = line
         for id, value in objects.items():
             line.lent.add(id)
             self._state.catalog.lend(id)
@@ -133,7 +142,7 @@ class LineManager:
         if event.good:
             line.is_open = True
             if line.has_ended and not line.is_returned:
-                self._state.send(line.caller, do.LineEnded(line.number))
+                self._state.send(line.caller, do.LineEnded(line.number, line.begun))
             elif line.actor is not None:
                 self._scheduler.clear.append((line.actor, line.caller))
         elif line.has_ended:
@@ -282,29 +291,32 @@ class LineManager:
 
     def that_brought(self, worker: Worker, task: int) -> Line | None:
         """The line of this worker that a call came by which isn't known yet."""
-        for line in self._lines.values():
+        for line in self._to.get(worker, {}).values():
             caller = self._state.clients.get(line.caller)
-            if line.worker is worker and caller and task >> ev.ID_BITS == caller.hello.prefix:
+            if caller and task >> ev.ID_BITS == caller.hello.prefix:
                 return line
         return None
 
-    def callers(self, worker: int) -> list[int]:
+    def callers(self, client: int) -> list[int]:
         """Whose calls may run in this client that aren't known yet."""
-        lines = self._lines.values()
-        return [line.caller for line in lines if line.is_open and line.worker.client == worker]
+        worker = self._scheduler.by_client.get(client)
+        lines = [] if worker is None else self._to.get(worker, {}).values()
+        return [line.caller for line in lines if line.is_open]
 
     # -- their end --------------------------------------------------------------------------------
 
-    def lost(self, worker: Worker, crash: str, words: str, running: int) -> None:
+    def lost(self, worker: Worker, crash: str, words: str, event: WorkerExited) -> None:
         """A worker is gone: what went by its lines is lost, but for what their callers heard."""
         if worker.lease is not None:
             self._unlend(worker.lease)
-        for line in [each for each in self._lines.values() if each.worker is worker]:
-            line.has_ended, line.crash = True, (crash, words, running)
+        begun = dict(event.begun)
+        for line in list(self._to.get(worker, {}).values()):
+            line.has_ended, line.crash = True, (crash, words, event.running)
+            line.begun = begun.get(line.number, -1)
             if not (line.is_offered and line.caller in self._state.clients):
                 self._forget(line)
             elif line.is_open and not line.is_returned:
-                self._state.send(line.caller, do.LineEnded(line.number))
+                self._state.send(line.caller, do.LineEnded(line.number, line.begun))
             # Else it is told when it says that it has its end (it may use a lease before that is
             # heard), or has been told that the line is returned, and says what it has heard.
 
@@ -316,6 +328,7 @@ class LineManager:
         if line is None or line.caller != client.number or not (line.has_ended or line.is_returned):
             self._state.hang_up(client.number, "a line closed that hasn't ended")
         elif line.has_ended:
+            line.unbegun = _behind(line, event.unbegun)
             self._forget(line)
         else:
             self._detach(line)
@@ -343,7 +356,7 @@ class LineManager:
 
     def left(self, number: int) -> None:
         """A client is gone."""
-        for line in [each for each in self._lines.values() if each.caller == number]:
+        for line in list(self._of.get(number, {}).values()):
             if line.has_ended:
                 self._forget(line)
             else:
@@ -364,6 +377,8 @@ class LineManager:
 
     def _forget(self, line: Line) -> None:
         del self._lines[line.number]
+        _remove(self._of, line.caller, line.number)
+        _remove(self._to, line.worker, line.number)
         if not line.is_open:
             self._state.out.append(do.Disconnect(line.number))
         if line.actor is None:
@@ -374,3 +389,17 @@ class LineManager:
         if line.has_ended:
             self.on_closed(line)
         line.actor.closed(line)
+
+
+def _remove(table: dict[T, dict[int, Line]], key: T, number: int) -> None:
+    del table[key][number]
+    if not table[key]:
+        del table[key]
+
+
+def _behind(line: Line, first: int) -> set[Task]:
+    """That call, and what went by the line after it; if calls run in turn, all after it."""
+    in_turn = line.actor is not None and line.actor.in_order and line.actor.at_a_time == 1
+    own = [t for t in line.tasks.values() if in_turn or t.submit.line == line.number]
+    place = next((n for n, t in enumerate(own) if t.submit.task == first), len(own))
+    return set(own[place:])

@@ -23,7 +23,8 @@ class WorkerExited(Event, tag=103):
     """That process is gone. ``status`` as from ``os.waitstatus_to_exitcode``.
 
     ``stderr`` is the end of what it wrote to that descriptor: a C library's last words, or the
-    fault handler's traceback. ``running`` is the last task it began, 0 if none is known.
+    fault handler's traceback. ``running`` is the last task it began, 0 if none is known; ``begun``:
+    of each of its lines, as far as they are noted, the number of the last call that it began.
     ``unsent`` is what its tasks had shown and it hadn't sent: of each piece the task, what kind it
     is of, and its content. ``unforked`` says why there never was a process, if there wasn't; then
     ``status`` is 0, or what the forkserver ended with.
@@ -35,6 +36,7 @@ class WorkerExited(Event, tag=103):
     running: int = 0
     unforked: str = ""
     unsent: tuple[tuple[int, str, bytes], ...] = ()
+    begun: tuple[tuple[int, int], ...] = ()
 
 
 class Measured(Event, tag=105):

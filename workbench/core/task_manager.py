@@ -19,7 +19,10 @@ from workbench.core.state import ClientState, State
 from workbench.core.task_output import TaskOutput
 from workbench.core.tasks import DONE, SENT, STOPPING, Line, Task, Worker
 
-ADVICE = " Give it less at a time, or let fewer run beside it: `num_cpus=2` takes the room of two."
+ADVICE = (
+    " Give it less at a time, let fewer run beside it (`num_cpus=2` takes the room of two), or "
+    "shut down notebooks that you don't need."
+)
 """For a task that took too much memory."""
 
 PATIENCE = 1.0
@@ -366,7 +369,7 @@ class TaskManager:
             self._actors.lost(worker.actor, worker, tasks, crash, event)
             return
         self._again(worker, [t for t in tasks if t.line is None], crash, words, event.running)
-        self._lines.lost(worker, crash, words, event.running)
+        self._lines.lost(worker, crash, words, event)
 
     def _lease_closed(self, line: Line) -> None:
         tasks = list(line.tasks.values())

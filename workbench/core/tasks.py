@@ -189,6 +189,8 @@ class Line:
     has_ended: bool = False  # the worker is gone
     tasks: dict[int, Task] = field(default_factory=dict)  # in the caller's order
     crash: tuple[str, str, int] = "", "", 0  # how the worker ended, its last words, what it ran
+    begun: int = -1  # then: the number of the last call by it that began, if that is known
+    unbegun: set[Task] = field(default_factory=set)  # once it is closed: those that never began
     unsent: list[tuple[int, str, bytes]] = field(default_factory=list)  # see `WorkerExited`
 
     def add(self, task: Task) -> bool:
@@ -322,18 +324,6 @@ class Actor:
         for task in reversed(tasks):
             task.to(QUEUED)
             self._queue_of(task).appendleft(task)
-
-    def lost(self, tasks: list[Task], last: int) -> tuple[list[Task], list[Task]]:
-        """Of those sent to a worker that died: (to be tried again, not again).
-
-        ``last`` is the place of the one that began last.
-        """
-        again: list[Task] = []
-        over: list[Task] = []
-        for number, task in enumerate(t for t in tasks if t is not self.creation_task):
-            task.attempts += number < last + self.at_a_time  # those behind had not begun
-            (again if task.attempts <= task.submit.retries else over).append(task)
-        return again, over
 
     def next(self) -> Iterator[tuple[Worker, Task]]:
         """Calls to send now; each must be noted as sent before the next is asked for."""

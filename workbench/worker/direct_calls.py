@@ -24,6 +24,7 @@ from workbench.core import instructions as do
 from workbench.core.events import Output
 from workbench.wire import packets
 from workbench.wire.buffers import Parcel
+from workbench.worker.remains import LineNotes
 
 MOST_PACKED = 64
 """Results in one packet."""
@@ -48,6 +49,7 @@ class IncomingLine:
     objects: dict[int, ev.Value] = field(default_factory=dict)  # that may be arguments: see `Lent`
     is_closing: bool = False  # a lease: given back as soon as nothing of it runs
     running: int = 0  # calls that came and aren't over
+    begins: Callable[[int], object] = bool  # see `LineNotes`
     answered: deque[tuple[int, int]] = field(default_factory=deque)  # (number, task), see `known`
     packed: list[tuple[int, bytes, bool]] = field(default_factory=list)  # results to be sent
     packed_bytes: int = 0
@@ -86,6 +88,7 @@ class IncomingCalls:
         withdraw: Callable[[Claims], None],
         flushes: Callable[[], bool],
         stop: Callable[[do.Stop], None],
+        notes: LineNotes,
     ) -> None:
         self._connection = connection
         self._worker = worker
@@ -96,6 +99,7 @@ class IncomingCalls:
         self._flushes = flushes
         self._is_packing = False  # some results are packed, or are about to be
         self._stop = stop
+        self._notes = notes
         self._lines: dict[int, IncomingLine] = {}
         self._lent: dict[int, dict[int, ev.Value]] = {}  # by line, before it comes: see `Lent`
         self._calls: dict[int, IncomingCall] = {}  # by task
@@ -124,9 +128,10 @@ class IncomingCalls:
         end = packets.open_end(parcel.fds)
         good = end is not None and self._takes_lines()
         if end is not None and good:
-            is_lease = not self._is_actor()
-            line = IncomingLine(number, end, is_lease=is_lease, objects=objects)
+            line = IncomingLine(number, end, is_lease=not self._is_actor(), objects=objects)
             self._lines[number] = line
+            if not line.is_lease:
+                line.begins = self._notes.add(number)
             self._connection.watch(end.fileno(), partial(self._read, line))
         elif end is not None:
             end.close()
@@ -203,6 +208,8 @@ class IncomingCalls:
         line = self._lines.pop(message.line, None)
         if line is None:
             return
+        self._notes.remove(line.number)
+        line.begins = bool
         self._read(line)
         if not line.has_ended:
             self._connection.unwatch(line.end.fileno())
@@ -230,6 +237,12 @@ class IncomingCalls:
             self._answer(message)
 
     # -- where the call runs ----------------------------------------------------------------------
+
+    def begins(self, task: int) -> None:
+        """Should this process die, it is known that those behind never began."""
+        call = self._calls.get(task)
+        if call is not None:
+            call.line.begins(call.number)
 
     def output(self, output: Output) -> None:
         """Queue what a task shows. Any thread."""

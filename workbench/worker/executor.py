@@ -28,6 +28,7 @@ from workbench.worker.actor_host import group_of
 from workbench.worker.direct_calls import IncomingCalls
 from workbench.worker.generators import GeneratorSender
 from workbench.worker.lending import SlotLending
+from workbench.worker.remains import Remains
 from workbench.worker.task_runner import HOLD_BACK, TaskRunner, cancelled
 
 PAUSE = 0.001
@@ -42,16 +43,16 @@ HAND_OVER = 0.05
 class TaskExecutor:
     """A `Role`.
 
-    ``begins`` and ``ends`` are called with each task; ``ends`` sends what it has shown, before its
-    Done goes out. With ``reload`` edited modules are looked for before each task, not only when
-    told to.
+    ``remains`` notes what began. ``ends`` is called with each task, and sends what it has shown,
+    before its Done goes out. With ``reload`` edited modules are looked for before each task, not
+    only when told to.
     """
 
     def __init__(
         self,
         base: ClientBase,
         work: TaskContext[do.Run],
-        begins: Callable[[int], None],
+        remains: Remains,
         ends: Callable[[int], None],
         reload: bool = False,
     ) -> None:
@@ -66,7 +67,8 @@ class TaskExecutor:
         self._generators = GeneratorSender(base, self, self._interrupts)
         reloader = Reloader(reload)
         self._runner = TaskRunner(
-            base, work, self._generators, self._interrupts, reloader, self._next, begins, self._over
+            base, work, self._generators, self._interrupts, reloader, self._next, remains.begins,
+            self._over,
         )  # fmt: skip
         self._ends = ends
         self._tallies: dict[int, CallTally] = {}  # by task
@@ -82,7 +84,7 @@ class TaskExecutor:
         self._lines = IncomingCalls(
             base.connection, base.handlers, base.worker, self._add, self._takes_lines,
             lambda: self._runner.actor is not None, base.arena.withdraw, self._flushes_lines,
-            self._stop,
+            self._stop, remains.lines,
         )  # fmt: skip
         self._runner.lines, self.output = self._lines, self._lines.output
         base.at_end.append(self._ended)

@@ -60,7 +60,7 @@ def run_worker(
     work = TaskContext[Run]()
     link = WorkerLink(work, lambda output: executor.output(output), base.connection.push)
     output = set_up(link, remains.captures, remains.mark, remains.unsent)
-    executor = TaskExecutor(base, work, remains.begins, output.finish, settings.reload)
+    executor = TaskExecutor(base, work, remains, output.finish, settings.reload)
     Client(base, executor)
     context.set(base.references.engine)
     # Set, not inherited: a Jupyter server started in the background hands down an ignored one.

@@ -125,6 +125,8 @@ class TaskRunner:
             if self._answers and run.line:  # before another caller's call begins: see `core.lines`
                 self._answers = not self._connection.flush()
             self._begins(task)
+            if run.line:
+                self.lines.begins(task)
             interrupts.begin(task)
             try:
                 if self.is_serial:
@@ -159,6 +161,8 @@ class TaskRunner:
             result: Any = None
             retry_on: Types = ()
             started = time.perf_counter()
+            if run.line:
+                self.lines.begins(run.task)
             try:
                 if self._interrupts.is_stopping(run.task):
                     raise asyncio.CancelledError

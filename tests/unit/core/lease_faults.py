@@ -118,6 +118,10 @@ def a_task_that_is_not_known_yet_lends_no_slot(patch: pytest.MonkeyPatch) -> Non
     patch.setattr(Blocking, "_may_run", may_run)
 
 
+def a_task_whose_driver_is_gone_lends_no_slot(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LineManager, "is_in_use", lambda *_: True)
+
+
 def nobody_is_asked_to_report(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LineManager, "_report", lambda *_: None)
 
@@ -241,6 +245,7 @@ FAULTS = [
     what_was_on_its_way_is_lost_with_the_lease, what_a_dead_worker_had_is_forgotten,
     what_a_dead_worker_had_always_runs_again, a_task_overtakes_what_its_driver_said,
     a_lease_counts_that_was_made_before_its_driver_spoke, two_tasks_at_a_time,
-    a_task_that_is_not_known_yet_lends_no_slot, nobody_is_asked_to_report,
+    a_task_that_is_not_known_yet_lends_no_slot, a_task_whose_driver_is_gone_lends_no_slot,
+    nobody_is_asked_to_report,
     a_killed_drivers_lease_is_never_over, the_end_of_an_older_task_ends_a_newer_ones_wait,
 ]  # fmt: skip

@@ -10,6 +10,7 @@ import pytest
 from tests.unit.core.line_peers import Caller, Process, WorkerCaller
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.core import lines
 from workbench.core.lines import LineManager
 from workbench.core.state import State
 from workbench.core.tasks import Actor, Task
@@ -183,6 +184,11 @@ def a_call_is_said_before_it_is_sent(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Caller, "say", says)
 
 
+def what_began_is_run_again(patch: pytest.MonkeyPatch) -> None:
+    """Nothing counts as begun."""
+    patch.setattr(lines, "_behind", lambda line, _: set(line.tasks.values()))
+
+
 FAULTS = [
     a_run_has_no_holder, of_a_run_the_first_result_is_counted,
     calls_that_could_not_be_sent_are_overtaken, a_call_is_said_before_it_is_sent,
@@ -192,5 +198,5 @@ FAULTS = [
     a_late_result_is_taken_for_a_wrong_one, what_both_ends_tell_is_counted_twice,
     what_nobody_says_isnt_counted, results_by_lines_arent_counted,
     a_caller_that_dropped_a_result_hears_no_more_of_it, a_killed_callers_calls_are_lost,
-    an_end_overtakes_calls,
+    an_end_overtakes_calls, what_began_is_run_again,
 ]  # fmt: skip

@@ -236,13 +236,14 @@ class Caller:
                 self.ledger.append(ev.Attached(line, good))
             case do.Grant(line, last):
                 self.granted(line, last)
-            case do.LineEnded(line):
+            case do.LineEnded(line, begun):
                 wire = self.all_wires[line]
                 wire.has_ended = True
                 self.read_line(wire)
                 self.push(wire)
                 del self.wires[wire.actor]
-                self.post(ev.LineClosed(line))
+                behind = [r for r in wire.records if r.answer is None and r.number > begun >= 0]
+                self.post(ev.LineClosed(line, behind[0].submit.task if behind else 0))
             case ev.Relay(line, data):
                 wire = self.all_wires[line]
                 if wire in self.wires.values():
@@ -281,6 +282,7 @@ class Process:
     queue: list[tuple[int, Wire | None]] = field(default_factory=list)
     running: list[tuple[int, Wire | None]] = field(default_factory=list)
     latest: int = 0
+    noted: dict[int, int] = field(default_factory=dict)  # by line: the last call that began
     begun: set[int] = field(default_factory=set)
     coming: dict[int, Wire] = field(default_factory=dict)  # calls by lines that have no answer
     kept: dict[int, tuple[ev.Value, Wire, str]] = field(default_factory=dict)  # results
@@ -322,6 +324,7 @@ class Process:
             case do.Attach(line):
                 wire = self.wires[line] = self.all_wires[line]
                 self.answered[wire] = deque()
+                self.noted[line] = 0
                 self.caller.post(ev.Attached(line))
             case do.Stop(task):
                 for each in self.queue:

@@ -133,6 +133,7 @@ class LeaseMachine:
             self.an_object_is_used, self.an_object_is_used, self.an_object_is_dropped,
             self.an_object_moves, self.a_copy_is_made, self.a_view_ends,
             self.a_task_reads_what_others_let_go_of,
+            self.a_task_waits_when_the_end_of_the_last_is_said,
         ]  # fmt: skip
         for _ in range(steps):
             pick(self.chance, ways)()
@@ -227,6 +228,8 @@ class LeaseMachine:
         match chance.randrange(4):
             case 0:
                 self.kill(driver)
+                if chance.randrange(2) and process.can_end and len(self.processes) < 6:
+                    process.waits_for_one(function)
             case 1:  # its worker is the last that reads
                 driver.peer.post(ev.Ask(1, "spill", id))
                 self.turn()
@@ -341,6 +344,30 @@ class LeaseMachine:
                     driver.read_line(wire)
             if chance.randrange(3) == 0 and driver.has(task):
                 driver.drop(task)
+
+    def a_task_waits_when_the_end_of_the_last_is_said(self) -> None:
+        driver, function = pick(self.chance, self.drivers), pick(self.chance, self.functions)
+        self.one_by_one(driver, function)
+        self.all_is_read()
+        wire = driver.lease_for(function) if driver in self.drivers else None
+        process = next((p for p in self.processes.values() if wire in p.wires.values()), None)
+        if wire is None or process is None or len(self.processes) > 5:
+            return
+        for is_last in (False, True):
+            self.submit(driver, function)
+            process.drain()
+            if not process.can_begin:
+                return
+            self.begins(process)
+            if is_last:
+                process.waits_for_one(function)
+            else:
+                driver.say()
+                self.turn()
+                self.ends(process, ["direct"])
+                driver.read_line(wire)
+            self.turn()
+        driver.say()
 
     def somebody_needs_a_result(self) -> None:
         if self.held:
@@ -532,6 +559,11 @@ class LeaseMachine:
 
 def walk(seed: int, steps: int = 60) -> Counter[str]:
     machine = LeaseMachine(Random(seed))
+    reads, waits = (  # first: by chance alone they take many steps to come about
+        machine.a_task_reads_what_others_let_go_of,
+        machine.a_task_waits_when_the_end_of_the_last_is_said,
+    )
+    pick(machine.chance, [reads, reads, waits])()
     machine.walk(steps)
     machine.teardown()
     return Counter(leases=machine.leases, by_reference=machine.by_reference)
@@ -542,7 +574,7 @@ def walks(number: int) -> Counter[str]:
 
 
 def test_walks() -> None:
-    number = 4000 if THOROUGH else 60
+    number = 4000 if THOROUGH else 40
     happened = walks(number)
     assert happened["leases"] > number
     assert happened["by_reference"] > number

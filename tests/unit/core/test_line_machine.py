@@ -73,6 +73,7 @@ class LineMachine(RuleBasedStateMachine):
         self.cls = self.callers[0].peer.put(ev.Value(b"a class"))
         self.callers[1].peer.borrow((self.cls,))
         self.actors: list[int] = []
+        self.mortal: set[int] = set()  # of those: never made again
         self.unordered: set[int] = set()  # of those: two calls at a time, begun as they come
         self.calls: dict[int, tuple[int, Caller]] = {}
         self.order: dict[tuple[int, int], list[int]] = defaultdict(list)
@@ -135,7 +136,8 @@ class LineMachine(RuleBasedStateMachine):
         process = self.processes.pop(worker)
         self.not_counted(process.caller)
         del self.stage.peers[process.peer.number]
-        self.stage.post(0, WorkerExited(worker, -9, running=process.latest))
+        begun = tuple(process.noted.items())
+        self.stage.post(0, WorkerExited(worker, -9, running=process.latest, begun=begun))
         process.peer.post(Left())
         process.peer._post = lambda *_: None
         self.turn()
@@ -167,6 +169,8 @@ class LineMachine(RuleBasedStateMachine):
         caller.handles.add(actor)
         caller.last[actor] = 0
         self.actors.append(actor)
+        if not restarts:
+            self.mortal.add(actor)
         self.turn()
 
     @step(lambda self: self.holders)
@@ -387,6 +391,8 @@ class LineMachine(RuleBasedStateMachine):
         self.times[task] += 1
         assert self.times[task] <= 1 + self.retries[task], "run too often"
         process.begun.add(task)
+        if wire is not None:
+            process.noted[wire.number] = process.numbers[task]
         if actor in self.unordered:
             return
         process.latest = task
@@ -656,6 +662,14 @@ class LineMachine(RuleBasedStateMachine):
             entry = self.stage.session.state.catalog.get(task)
             assert entry is not None, "its caller has a handle"
             assert caller.peer.number in entry.holds, "its caller has a handle"
+            unsent = caller.ends[task].header.startswith(b"!unavailable")
+            by_line = task in caller.records and caller.records[task].submit.line
+            assert not (unsent and by_line) or self.times[task], "may have begun, and never did"
+            unbegun = b"had not begun" in caller.ends[task].header
+            assert not (unbegun and self.times[task]), "said not to have begun, and did"
+            killed = by_line and caller.ends[task].header.startswith(b"!actor")
+            if killed and self.calls[task][0] in self.mortal:  # else it may have been sent again
+                assert self.times[task] or unbegun, "may have begun, and never did"
         for caller in self.callers:
             assert not any(wire.unanswered for wire in caller.wires.values()), "never answered"
         for process in self.processes.values():
