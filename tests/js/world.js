@@ -44,7 +44,7 @@ export const WORDS = {
   ages: [[10, "under 10 s"], [60, "under 1 min"], [600, "under 10 min"], [3600, "under 1 h"], [null, "older"]],
   parts: {
     live: ["live", "Objects that something refers to or shows"],
-    reusable: ["reusable", "Freed and kept: written again faster than untouched memory"],
+    reusable: ["reusable", "Freed, and kept for new objects: writing to it is faster"],
     available: ["available", "Not used yet"],
     spilled: ["on disk", "Spilled: in a file, and no part of the memory above"],
     store: ["store", "Live and reusable memory of the store"],
@@ -63,17 +63,17 @@ export const WORDS = {
   },
   lessons: {
     pins: [
-      "Live: a name, a ref, a task or another object refers to it, or arrays show it. What nothing refers to is deleted by itself.",
+      "Live: a name, a ref, a task or another object refers to it, or arrays show it. An object that nothing refers to is deleted automatically.",
       "To let go: delete the variables that hold or show it (del x), and %free its name. Select an object: “Copy %why” tells what ends each reason.",
       "Held in memory (can move: no): arrays show it, it is pinned, or a task reads it. All else goes to disk when memory runs short, and comes back when it is read.",
     ],
     costs: [
-      "Pickle is the time to take an object apart, copy that to bring its bytes into shared memory, load that to build it where it was first read.",
+      "Pickle is the time to take an object apart. Copy is the time to bring its bytes into shared memory. Load is the time to build it again in the process that read it first.",
       "What is copied directly (arrays, columns, tensors) costs a copy and nothing to load. What is pickled costs time on both sides. Select an object for its parts.",
     ],
   },
   can: { free: "", pin: "", unpin: "", spill: "", why: "", cost: "", stop: "" },
-  cold: "first use of this memory: the kernel clears it first",
+  cold: "first use of this memory: Linux fills it with zeros first",
   repeats: "serialized {} ×: put it once",
   least: 1_048_576,
 };

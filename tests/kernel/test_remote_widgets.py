@@ -54,7 +54,7 @@ def test_the_controls_of_a_namespace_work(session: Kernel) -> None:
 
 def test_others_say_that_they_are_a_still(session: Kernel) -> None:
     cell = session.ok(f"%%remote --wait\n{CONTROLS}")
-    session.until(lambda: "Its widgets are a still" in said_of(cell))
+    session.until(lambda: "Its widgets don't react" in said_of(cell))
     press = {"method": "custom", "content": {"event": "click"}}
     do(session, model(cell, "ButtonModel", description=""), **press)
     cell = session.ok("%%remote --wait\nimport ipywidgets\nipywidgets.FloatProgress(value=5)")

@@ -456,7 +456,7 @@ def test_so_many_objects_come_back_as_new_ones(session: Kernel) -> None:
     session.ok("rows = [{'n': n} for n in range(11_000)]\nalias, first = rows, rows[0]")
     cell = session.ok("%%remote -w\nrows[0]['n'] = 'changed'")
     assert session.value("(alias is rows, rows[0], first)") == "(True, {'n': 'changed'}, {'n': 0})"
-    assert "rows: so many objects came back as new ones" in cell.text("stderr") + cell.line
+    assert "rows: its objects came back as new ones" in cell.text("stderr") + cell.line
 
 
 def test_a_large_array_that_is_not_changed_costs_nothing_to_compare(session: Kernel) -> None:
@@ -506,7 +506,9 @@ def test_an_expression_says_what_is_apart(session: Kernel) -> None:
     cell = session.ok("alone = %remote len(x)")
     assert "in common" not in cell.text("stdout")
     cell = session.ok("both = %remote len(x) + len(y)")
-    assert "x and y have an object in common, and have one each" in cell.text("stdout")
+    assert "x and y have an object in common, but on the worker each has its own copy" in cell.text(
+        "stdout"
+    )
 
 
 def test_of_what_is_too_large_for_that_the_line_says_it(session: Kernel) -> None:
@@ -515,7 +517,7 @@ def test_of_what_is_too_large_for_that_the_line_says_it(session: Kernel) -> None
     cell = session.ok("%%remote\ny.append(2); seen = x[0], y")
     said = over(session, cell)
     assert session.value("wb.get(seen)") == "([1], [1, 2])"
-    assert "x and y have an object in common, and had one each on the worker" in said
+    assert "x and y have an object in common, but on the worker each had its own copy of it" in said
     assert "`%free x`" in said
     assert "in common" not in quiet
     session.ok("%get y")

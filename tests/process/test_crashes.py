@@ -40,7 +40,7 @@ ARRIVES: Expected = None, ""  # the result is there all the same
 
 DEATHS = {
     "os._exit": "exited with status 7",
-    "SIGKILL": "was killed by SIGKILL, perhaps by the kernel because memory ran out,",
+    "SIGKILL": "was killed by SIGKILL, perhaps by Linux because memory ran out,",
     "SIGSEGV": "was killed by SIGSEGV",
 }
 

@@ -621,7 +621,7 @@ class Fatal:
 @pytest.mark.parametrize(
     ("death", "message"),
     [
-        ("SIGKILL", "was killed by SIGKILL, perhaps by the kernel because memory ran out,"),
+        ("SIGKILL", "was killed by SIGKILL, perhaps by Linux because memory ran out,"),
         ("SIGSEGV", "was killed by SIGSEGV"),
         ("exit", "exited with status 3"),
         ("result", "exited with status 4"),

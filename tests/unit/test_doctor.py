@@ -56,7 +56,7 @@ CASES: dict[str, tuple[Machine, Config, str, str, str]] = {
     ),
     "one processor": (
         {"cpu_limits": lambda: (1, None)}, Config(cpus=1, workers=1),
-        "processors", "ok", "who waits for a message sleeps at once, since there is one",
+        "processors", "ok", "sleeps at once, since there is one processor",
     ),
     "too many workers": (
         {"cpu_limits": lambda: (2, None)}, Config(cpus=2, workers=9),

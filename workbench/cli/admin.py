@@ -215,7 +215,7 @@ def clear(name: str) -> int:
             left = ", ".join(map(str, processes(name)))
             raise SessionError(
                 f"Processes of session {name!r} are still there though they were killed (pid "
-                f"{left}): the kernel keeps them, as it does while they wait for a disk."
+                f"{left}): Linux keeps them, as it does while they wait for a disk."
             )
     directory = runtime_directory()
     with locked(directory):

@@ -152,12 +152,16 @@ def _waits() -> tuple[str, bool, float]:
     yield takes."""
     took = spin_poll.longest_yield()
     if not spin_poll.can_spin():
-        return "who waits for a message sleeps at once, since there is one", False, took
+        return (
+            "a process that waits for a message sleeps at once, since there is one processor",
+            False,
+            took,
+        )
     if took > spin_poll.CONTESTED:
-        why = f"others want the cores (a yield took {human_seconds(took)})"
-        return f"who waits for a message sleeps at once while {why}", False, took
+        why = f"other programs keep the processors busy ({human_seconds(took)} to get one back)"
+        return f"a process that waits for a message sleeps at once while {why}", False, took
     look = human_seconds(spin_poll.SPIN)
-    return f"who waits for a message looks for {look} before it sleeps", True, took
+    return f"a process that waits for a message looks for {look} before it sleeps", True, took
 
 
 def shared_memory(config: Config) -> Finding:
@@ -177,7 +181,9 @@ def shared_memory(config: Config) -> Finding:
     data = {"kind": kind, "readonly_refuses_writing": refused}
     if not refused:
         text = f"{kind}, which readers can map writable"
-        advice = "A reader's error could change an object here; report it, with the kernel's name."
+        advice = (
+            "A reader's error could change an object here; report it, with the version of Linux."
+        )
         return Finding("shared memory", PROBLEM, text, advice, data)
     text = f"{kind}; what readers get can't be mapped writable"
     return Finding("shared memory", OK, text, data=data)
@@ -280,7 +286,7 @@ def access(tried: dict[str, Any]) -> Finding:
         return Finding("access", PROBLEM, f"processes listen on TCP: {ports}", advice, data)
     text = (
         "other users can neither see nor join your sessions: only you can enter the directory, "
-        "servers hang up on whoever isn't you, and none of the self-test's "
+        "servers close the connections of other users, and none of the self-test's "
         f"{len(tried['processes'])} processes listened on TCP"
     )
     return Finding("access", OK, text, data=data)

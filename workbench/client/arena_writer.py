@@ -300,9 +300,9 @@ class ArenaWriter:
             return f"granted, {human_bytes(mapped)} here"
         offer = machine.huge_pages()
         if offer in ("advise", "always", "within_size", "force"):
-            return "the kernel gives them; nothing large has been put here yet"
+            return "Linux gives them; nothing large has been put here yet"
         return (
-            f"asked for, and not granted: the kernel has {machine.SHMEM_ENABLED} at "
+            f"asked for, and not granted: Linux has {machine.SHMEM_ENABLED} at "
             f"{offer or 'nothing'!r}, and root can set it to 'advise'"
         )
 

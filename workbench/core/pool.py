@@ -215,5 +215,5 @@ def _how_it_ended(status: int) -> str:
         name = signal.Signals(-status).name
     except ValueError:
         name = f"signal {-status}"
-    hint = ", perhaps by the kernel because memory ran out," if name == "SIGKILL" else ""
+    hint = ", perhaps by Linux because memory ran out," if name == "SIGKILL" else ""
     return f"was killed by {name}{hint}"

@@ -244,7 +244,7 @@ class TaskManager:
                     self._catalog.unneed_all(task)
 
     def give_up(self) -> None:
-        text = f"No worker can be started: {self._state.pool.last_words} before it said a word."
+        text = f"No worker can be started: {self._state.pool.last_words} before it was ready."
         for task in list(self._scheduler.queue):
             self._state.fail(task, ev.error_value("crashed", text))
 

@@ -300,8 +300,8 @@ def _note_stored(error: NameError) -> None:
         return
     error_notes.add(
         error,
-        f"The store has an object {name!r}, but the cell isn't seen to read it: a line that is "
-        f"just `{name}` brings it along, or `%get {name}` in the notebook.",
+        f"The store has an object {name!r}, but it didn't come with the cell, because no line of "
+        f"the cell's code reads it. Add the line `{name}`, or run `%get {name}` in the notebook.",
     )
 
 

@@ -24,7 +24,7 @@ AS_OF = " (as of "
 DROPPED = "What it made is gone: nobody had it when memory was needed. Run the cell again."
 
 STILL = (
-    "Its widgets are a still: what you do to them doesn't reach the worker. In a namespace "
+    "Its widgets don't react: what you do to them doesn't reach the worker. In a namespace "
     "(`%%remote --actor NAME`) it does."
 )
 """Of a cell that made sliders, buttons and the like."""

@@ -43,8 +43,8 @@ def stayed_text(name: str, job: str, kind: str, actor: str, asked: bool) -> str:
 def unseen_text(name: str) -> str:
     """A cell read a variable that it wasn't seen to read."""
     return (
-        f"The notebook has a variable {name!r}, but the cell isn't seen to read it: code in a "
-        f"string is not looked at. Name it: `%%remote -i {name}`."
+        f"The notebook has a variable {name!r}, but it wasn't sent: nothing in the cell's "
+        f"code reads it (code in a string doesn't count). `%%remote -i {name}` sends it."
     )
 
 

@@ -113,7 +113,7 @@ def cluster_text(options: Sequence[str]) -> str:
     """That these options change nothing in a cluster that runs already."""
     return (
         f"{joined(list(options))}: a cluster that runs already has its own, so this changes "
-        "nothing. Whoever starts the cluster says so there."
+        "nothing. Set it where the cluster is started."
     )
 
 

@@ -39,16 +39,16 @@ LEAST_COPY = 1 << 20
 
 LESSONS = {
     "pins": (
-        "Live: a name, a ref, a task or another object refers to it, or arrays show it. What "
-        "nothing refers to is deleted by itself.",
+        "Live: a name, a ref, a task or another object refers to it, or arrays show it. An "
+        "object that nothing refers to is deleted automatically.",
         "To let go: delete the variables that hold or show it (del x), and %free its name. Select "
         "an object: “Copy %why” tells what ends each reason.",
         "Held in memory (can move: no): arrays show it, it is pinned, or a task reads it. All else "
         "goes to disk when memory runs short, and comes back when it is read.",
     ),
     "costs": (
-        "Pickle is the time to take an object apart, copy that to bring its bytes into shared "
-        "memory, load that to build it where it was first read.",
+        "Pickle is the time to take an object apart. Copy is the time to bring its bytes into "
+        "shared memory. Load is the time to build it again in the process that read it first.",
         "What is copied directly (arrays, columns, tensors) costs a copy and nothing to load. What "
         "is pickled costs time on both sides. Select an object for its parts.",
     ),
@@ -160,7 +160,7 @@ class BarPart(NamedTuple):
 BAR_PARTS = {
     "live": BarPart("live", "Objects that something refers to or shows", LIVE),
     "reusable": BarPart(
-        "reusable", "Freed and kept: written again faster than untouched memory", REUSABLE
+        "reusable", "Freed, and kept for new objects: writing to it is faster", REUSABLE
     ),
     "available": BarPart("available", "Not used yet", TRACK),
     "spilled": BarPart("on disk", "Spilled: in a file, and no part of the memory above", SPILLED),
@@ -276,7 +276,7 @@ def speed_of(record: ObjectRecord) -> float | None:
     return (about.inband + about.outband) / about.copy_seconds
 
 
-COLD = "first use of this memory: the kernel clears it first"
+COLD = "first use of this memory: Linux fills it with zeros first"
 """Why a copy took long."""
 
 

@@ -25,26 +25,27 @@ UNSTEADY = (
 )
 
 COARSE = (
-    "{what}: so many objects came back as new ones; other variables that have some of them have "
-    "them as they were"
+    "{what}: its objects came back as new ones, because there are so many; other variables that "
+    "have some of these objects still have the old ones"
 )
 """It has more objects in it than are looked at one by one."""
 
 APART = (
-    "{what} have an object in common, and had one each on the worker, because {first} is stored; "
-    "after `%free {first}` they travel together"
+    "{what} have an object in common, but on the worker each had its own copy of it, because "
+    "{first} is stored; after `%free {first}` they share it on the worker too"
 )
 """The cell changed one of them."""
 
 ARE_APART = (
-    "{what} have an object in common, and have one each on the worker, because {first} is stored: "
-    "what is changed of it there, the other doesn't see. After `%free {first}` they travel together"
+    "{what} have an object in common, but on the worker each has its own copy of it, because "
+    "{first} is stored: a change of one copy isn't seen in the other. After `%free {first}` they "
+    "share it on the worker too"
 )
 """Of an expression: nobody waits for its end."""
 
 PERHAPS_APART = (
-    "whether {stored}, which is stored, has objects in common with {what} was not looked at: on "
-    "the worker each had its own"
+    "Workbench didn't look whether {stored}, which is stored, has objects in common with {what}: "
+    "on the worker each had its own"
 )
 """There is too much in it."""
 
@@ -52,13 +53,12 @@ LOST = "{what} changed on the worker and can't be brought back: {why}"
 
 COPIES = (
     "{what} changed in the runs, each of which has a copy of its own: nothing of that came back. "
-    "What a run assigns does."
+    "What a run assigns comes back."
 )
 """Of a cell that runs once per item."""
 
 IN_NAMESPACE = (
-    "{what} changed in {actor} and {stays} there: `--in {names}` takes the notebook's own along "
-    "again"
+    "{what} changed in {actor} and {stays} there: `--in {names}` sends the notebook's own again"
 )
 
 NOT_UPDATED = (
@@ -76,7 +76,7 @@ CHANGED_IN_BOTH = (
     "`%get {first} --as NAME` brings the worker's as another variable"
 )
 
-NOT_LOOKED_AT = "not looked at is whether the notebook changed {what} meanwhile"
+NOT_LOOKED_AT = "whether the notebook changed {what} meanwhile was not checked"
 
 _ONE = {"it": "it", "was": "was", "stays": "stays", "unchanged": "is as it was"}
 _SEVERAL = {"it": "them", "was": "were", "stays": "stay", "unchanged": "are as they were"}

@@ -101,7 +101,7 @@ def _tree(cost: Cost) -> Tree:
 def _stop(engine: Engine, id: int, request: Request) -> PageAnswer:
     over = engine.interrupt(NOBODY, [id], bool(request.get("force")), STOPPED)
     if not over:
-        return PageAnswer("It was told to stop, and goes on so far.", ok=False)
+        return PageAnswer("It was told to stop, but it is still running.", ok=False)
     return PageAnswer("Killed." if request.get("force") else "Stopped.")
 
 

@@ -79,7 +79,7 @@ class RemoteMagics(NotebookMagics):
         dest="given",
         nargs="+",
         metavar="NAME",
-        help="what travels along besides the names that the cell is seen to read",
+        help="variables to send with the cell, besides those that its code reads",
     )
     @argument("--name", type=unquoted, help="what the job is called; default: cell N")
     @argument(

@@ -57,9 +57,7 @@ class SessionMagics(NotebookMagics):
         type=unquoted,
         help="where objects go that have no room in memory; 'none': nowhere",
     )
-    @argument(
-        "--huge-pages", action="store_true", default=None, help="ask the kernel for pages of 2 MB"
-    )
+    @argument("--huge-pages", action="store_true", default=None, help="ask Linux for pages of 2 MB")
     @argument(
         "--session", type=unquoted, help="name; notebooks that give the same one share a session"
     )
