@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 _engine: Engine | None = None
 _is_fork = False  # of a process with a session, and has none of its own
-_watcher: Callable[[Engine], None] | None = None
+_watcher: Callable[[Engine, Engine | None], None] | None = None
 _companions: dict[Callable[[Engine], Any], Any] = {}  # of the session, by what made them
 _beside: dict[Any, Any] = {}  # of other systems' sessions, by what stands for those
 _render: Callable[[Any], dict[str, str]] | None = None
@@ -29,13 +29,14 @@ def get() -> Engine | None:
     return _engine
 
 
-def set(engine: Engine | None) -> None:
+def set(engine: Engine | None, replaced: Engine | None = None) -> None:
+    """Have it for the current one. ``replaced``: which made way for it, with nothing in it."""
     global _engine, _is_fork
     _engine = engine
     _is_fork = False
     _companions.clear()
     if engine is not None and _watcher is not None:
-        _watcher(engine)
+        _watcher(engine, replaced)
 
 
 def companion(make: Callable[[Engine], T]) -> T:
@@ -69,8 +70,9 @@ def is_fork() -> bool:
     return _is_fork
 
 
-def watch(watcher: Callable[[Engine], None] | None) -> None:
-    """Have ``watcher`` called with the current engine, and with each that becomes it.
+def watch(watcher: Callable[[Engine, Engine | None], None] | None) -> None:
+    """Have ``watcher`` called with the current engine, and with each that becomes it; and with
+    the one that made way for it, if one did.
 
     The notebook's extension does, so that a session which `put` or ``.remote()`` starts by
     itself shows its output in the cells too.
@@ -78,7 +80,7 @@ def watch(watcher: Callable[[Engine], None] | None) -> None:
     global _watcher
     _watcher = watcher
     if _engine is not None and watcher is not None:
-        watcher(_engine)
+        watcher(_engine, None)
 
 
 def restore(id: int, session: str) -> ObjectRef:

@@ -255,18 +255,29 @@ def test_names_are_whole_where_there_is_room_and_costs_come_by_their_sum(lab: La
     expect(costs.locator(".wb-row[aria-rowindex='2']")).to_contain_text("table")
 
 
-def test_a_button_says_why_the_engine_cannot(lab: Lab) -> None:
+def test_what_the_engine_cannot_has_no_button_and_why_stands_there(lab: Lab, gate: Gates) -> None:
+    gate("training")
     cannot = (
         "from workbench import context\nfrom workbench.engines.base import Abilities\n"
-        "context.get().can = Abilities(free='Nothing is freed here.')\nwb.widgets.Pins()"
+        "context.get().can = Abilities(free='Nothing is freed.', spill='Nothing is moved.',\n"
+        "    get='Nothing is read.', interrupt='Nothing is stopped.')\nwb.dashboard()"
     )
-    notebook = lab.open("cannot", START, "data = wb.put(np.ones(9))", cannot)
-    notebook.run(1, 2, 3)
-    view = View(notebook.output(3))
+    notebook = lab.open("cannot", START, "data = wb.put(np.ones(9))", TRAINS, cannot)
+    notebook.run(1, 2, 3, 4)
+    view = View(notebook.output(4))
     view.row("data").click()
     expect(view.button("Pin")).to_be_enabled()
-    expect(view.button("Free")).to_be_disabled()
-    expect(view.button("Free")).to_have_attribute("title", "Nothing is freed here.")
+    for name in ("Free", "Spill"):
+        expect(view.button(name)).to_be_hidden()
+    why = view.root.locator(".wb-cant").filter(visible=True)
+    expect(why).to_have_text("Nothing is freed. Nothing is moved.")
+    view.pane("Costs")
+    expect(why).to_have_text("Nothing is read.")
+    expect(view.button("Explain")).to_be_hidden()
+    jobs = view.pane("Jobs")
+    expect(jobs).to_contain_text("cell 3")
+    expect(why).to_have_text("Nothing is stopped.")
+    expect(jobs.get_by_role("button", name="Stop cell 3")).to_be_hidden()
 
 
 def test_in_a_box_they_share_its_width(lab: Lab) -> None:

@@ -124,9 +124,11 @@ class Kernel:
         self._cells[cell.id] = cell
         return cell
 
-    def send(self, kind: str, content: dict[str, Any]) -> Cell:
+    def send(self, kind: str, content: dict[str, Any], subshell: str = "") -> Cell:
         """Send something else on the shell channel; what comes of it is collected like a cell's."""
         message = self.client.session.msg(kind, content)
+        if subshell:
+            message["header"]["subshell_id"] = subshell
         cell = self._cells[message["header"]["msg_id"]] = Cell(message["header"]["msg_id"])
         self.client.shell_channel.send(message)
         return cell
@@ -188,6 +190,15 @@ class Kernel:
             cell.comms.append((kind, content, buffers))
         elif kind in ("stream", "display_data", "update_display_data", "execute_result", "error"):
             cell.outputs.append((kind, content))
+
+    def subshell(self) -> str:
+        """Have the kernel begin another thread for messages, as JupyterLab does for widgets."""
+        request = self.client.session.msg("create_subshell_request")
+        self.client.control_channel.send(request)
+        reply = self.client.get_control_msg(timeout=TIMEOUT)
+        while reply["parent_header"].get("msg_id") != request["header"]["msg_id"]:
+            reply = self.client.get_control_msg(timeout=TIMEOUT)
+        return str(reply["content"]["subshell_id"])
 
     def says(self, pattern: str) -> bool:
         """Whether pages were told a text with that in it, its tags left out."""

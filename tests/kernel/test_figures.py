@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.kernel.conftest import Kernel
+from tests.kernel.gates import Gate
 
 PNG = "iVBORw0KGgo"
 MADE = "import matplotlib.pyplot as plt\nfig, ax = plt.subplots()\nax.plot([1, 2, 3])"
@@ -50,3 +53,32 @@ def test_one_to_which_there_is_a_ref(session: Kernel) -> None:
     assert "Two ways out: `model = copy.deepcopy(model)`" in said
     assert "`get(net, copy=True)`" in said
     session.ok("model = wb.get(net, copy=True)\nmodel.coef_[0] = 1")
+
+
+PAGES = (
+    "from workbench.widgets.lines import LinePage\nview = wb.widgets.Jobs()\n"
+    "line = LinePage(lambda line, said: line.tell({'kind': 'heard'}))\n"
+    "print(view.model_id, line.model_id)"
+)
+
+
+@pytest.mark.parametrize("wait", ["{}", "await __import__('asyncio').to_thread(lambda: {})"])
+def test_what_pages_say_leaves_a_figure_to_the_cell_that_draws_it(
+    session: Kernel, gate: Gate, wait: str
+) -> None:
+    models = session.ok(PAGES).text().split()
+    session.custom.clear()
+    subshell = session.subshell() if wait == "{}" else ""
+    cell = session.start(
+        "import matplotlib.pyplot as plt\nfig = plt.figure(figsize=(2, 1))\nprint('begun')\n"
+        f"{wait.format(gate.wait)}\nplt.plot([1, 2])\nplt.gcf() is fig"
+    )
+    session.until(lambda: "begun" in cell.text())
+    data = {"method": "custom", "content": {"do": "resync"}}
+    pages = [session.send("comm_msg", {"comm_id": m, "data": data}, subshell) for m in models]
+    session.until(lambda: {"world", "heard"} <= {said["kind"] for said in session.custom})
+    assert not cell.idle
+    gate.open()
+    session.until(lambda: cell.idle)
+    assert cell.results() == ["True", "<Figure size 200x100 with 1 Axes>"]
+    assert [page.outputs for page in pages] == [[], []]

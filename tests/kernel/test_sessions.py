@@ -119,6 +119,17 @@ def test_a_new_kernel_finds_what_the_old_one_left(
     kernel.ok("%free df model the_counter")
 
 
+def notes_byes(kernel: Kernel, said: Path) -> None:
+    kernel.ok("%load_ext workbench\nimport workbench as wb, atexit, pathlib")
+    kernel.ok(
+        "post = (engine := wb.api.engine()).connection.post\n"
+        "def note(bye):\n"
+        f"    pathlib.Path({str(said)!r}).write_text(str(bye.final))\n"
+        "    post(bye)\n"
+        "engine.connection.post = note"
+    )
+
+
 @pytest.mark.parametrize(("server", "ends", "final"), [
     ("Jupyter", close_and_open, True),
     ("Jupyter", restart, False),
@@ -136,18 +147,33 @@ def test_the_session_is_told_when_a_person_shuts_the_kernel_down(
         monkeypatch.delenv(name)
     said = tmp_path / "said"
     kernel = notebook("shut.ipynb", **({"VSCODE_PID": "1"} if server == "VS Code" else {}))
-    kernel.ok("%load_ext workbench\nimport workbench as wb, atexit, pathlib")
-    kernel.ok(
-        "post = (engine := wb.api.engine()).connection.post\n"
-        "def note(bye):\n"
-        f"    pathlib.Path({str(said)!r}).write_text(str(bye.final))\n"
-        "    post(bye)\n"
-        "engine.connection.post = note"
-    )
+    notes_byes(kernel, said)
     ends(kernel)
     assert (said.read_text() if said.exists() else "False") == str(final)
     if not final:
         assert "joined" in kernel.ok("%load_ext workbench").text()
+
+
+def test_so_is_it_when_the_kernel_takes_long_to_end(
+    notebook: Callable[..., Kernel], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It waits for its children: joblib's resource tracker doesn't hear SIGTERM. Jupyter's server
+    kills the kernel then."""
+    for name in [name for name in os.environ if name.startswith("VSCODE_")]:
+        monkeypatch.delenv(name)
+    said = tmp_path / "said"
+    kernel = notebook("slow-end.ipynb")
+    notes_byes(kernel, said)
+    kernel.ok(
+        "import subprocess\n"
+        "deaf = ['sh', '-c', 'trap \"\" TERM; echo; read until_the_kernel_is_gone']\n"
+        "child = subprocess.Popen(deaf, stdin=-1, stdout=-1); child.stdout.readline()"
+    )
+    kernel.client.shutdown(restart=False)
+    assert eventually(lambda: said.exists() and said.read_text())
+    assert kernel.manager.is_alive()
+    assert said.read_text() == "True"
+    crash(kernel)
 
 
 @pytest.mark.parametrize("ends", [crash, restart])
@@ -355,7 +381,8 @@ def test_start_takes_the_place_of_a_session_in_which_there_is_nothing(
     assert re.fullmatch(r"Workbench started session fresh-\w+: 2 workers, store of .*\n", first)
     kernel.ok("import workbench as wb\nwb.get(wb.remote(lambda: 1).remote())\ncell = 1")
     line = kernel.ok("%workbench start --session lab --workers 1").text()
-    assert re.fullmatch(r"Workbench started session lab: 1 worker, store of .*\n", line)
+    replaces = "It replaces the session before it; nothing is lost."
+    assert re.fullmatch(rf"Workbench started session lab: 1 worker, store of .* {replaces}\n", line)
     kernel.ok("%%remote --wait\n1 + 1")
     assert "Session lab" in (status := kernel.ok("%workbench").text())
     assert "in 0 objects" in status  # what runs cells is none, as in the dashboard

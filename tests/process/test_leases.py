@@ -83,6 +83,87 @@ def test_tasks_one_after_the_other_go_straight(session: Any, do: Any) -> None:
     assert line.sent == before + 20
 
 
+def lend(session: Any, do: Any, ref: Any) -> Any:
+    """Have a worker lent for the function with the object; returns the line."""
+
+    def has_one() -> bool:
+        wb.get(do.remote(ref))
+        line = session._base.lines._by_actor.get(NO_ACTOR)
+        return line is not None and line.is_granted and ref.id in line.objects
+
+    assert eventually(has_one)
+    return line_of(session)
+
+
+def length() -> Any:
+    @wb.remote
+    def length(array: Any, stop: Any = None) -> Any:
+        return len(array) if stop is None else (stop(), float(array.sum()))
+
+    return length
+
+
+def test_arguments_by_reference_go_straight(session: Any) -> None:
+    size, ref = length(), wb.put(np.ones(1_000_000))
+    line = lend(session, size, ref)
+    before = line.sent
+    assert [wb.get(size.remote(ref)) for _ in range(20)] == [1_000_000] * 20
+    assert wb.get(size.remote(wb.get(ref))) == 1_000_000  # the array stands for its object
+    assert line.sent == before + 21
+    other = wb.put(np.ones(500_000))
+    assert wb.get(size.remote(other)) == 500_000  # through the server: it wasn't lent
+    assert line.sent == before + 21
+
+
+def test_what_is_lent_stays_until_it_was_read(session: Any, gate: Gate) -> None:
+    """Its driver has let go of it, and its room is wanted."""
+    size, ref = length(), wb.put(np.ones(1_000_000))
+    line = lend(session, size, ref)
+    before = line.sent
+    result = size.remote(ref, gate.stop)
+    assert line.sent == before + 1
+    visitor = gate.next()
+    del ref
+    for _ in range(5):
+        wb.get(wb.put(np.zeros(1_000_000)))
+    visitor.let_on("read")
+    assert wb.get(result) == ("read", 1_000_000.0)
+
+
+def test_what_is_lent_and_dropped_gives_its_room_back(session: Any) -> None:
+    size, ref = length(), wb.put(np.ones(1_000_000))
+    lend(session, size, ref)
+    number = ref.id
+    del ref
+    assert eventually(lambda: all(o.id != number for o in session.snapshot().objects))
+
+
+def test_an_array_outlives_the_task_that_it_was_lent_to(session: Any) -> None:
+    @wb.remote
+    def keep(array: Any) -> int:
+        import builtins
+
+        builtins.kept_by_test = array  # type: ignore[attr-defined]
+        return len(array)
+
+    @wb.remote
+    def kept(array: Any) -> float:
+        import builtins
+
+        array = getattr(builtins, "kept_by_test", None)
+        return 1_000_000.0 if array is None else float(array.sum())
+
+    ref = wb.put(np.ones(1_000_000))
+    lend(session, keep, ref)
+    wb.get(keep.remote(ref))
+    del ref
+    for _ in range(5):
+        wb.get(wb.put(np.zeros(1_000_000)))
+    others = [wb.put(np.zeros(1_000_000)) for _ in range(3)]
+    assert wb.get([kept.remote(0) for _ in range(8)]) == [1_000_000.0] * 8
+    del others
+
+
 def test_results_of_any_kind(do: Any, capsys: pytest.CaptureFixture[str]) -> None:
     for _ in range(3):
         assert (wb.get(do.remote("large")) == np.arange(100_000)).all()

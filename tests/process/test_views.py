@@ -19,12 +19,14 @@ from tests.process.pages import Page, Row
 from tests.process.scripts import Script
 from workbench import context
 from workbench.engines.base import Engine
+from workbench.report import view_texts
 from workbench.report.page import key_of
 from workbench.report.processes import owners_of
 from workbench.widgets import feed as feeds
 from workbench.widgets import mirror
 from workbench.widgets.actions import perform
 from workbench.widgets.feed import Feed
+from workbench.widgets.views import Jobs
 
 pytestmark = pytest.mark.fresh_session
 
@@ -248,6 +250,76 @@ def test_a_new_view_has_what_the_line_before_it_did_while_another_is_shown(
         wb.put(number, name=name)
         feed.catch_up()
         assert name in {each for record in feed.snapshot().objects for each in record.names}
+    feed.shown(page, False)
+
+
+class SlowChanges:
+    """Changes that come once they were hurried so often, as a busy cluster's do after a while."""
+
+    def __init__(self, changes: Any, hurries: int) -> None:
+        self._changes = changes
+        self._left = threading.Semaphore(0)
+        self._hurries = hurries
+
+    def next(self, timeout: float | None = None) -> Any:
+        for _ in range(self._hurries):
+            assert self._left.acquire(timeout=TIMEOUT)
+        self._hurries = 0
+        return self._changes.next(timeout)
+
+    def hurry(self) -> None:
+        self._left.release()
+        self._changes.hurry()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._changes, name)
+
+
+@pytest.fixture
+def view(feed: Feed) -> Iterator[Jobs]:
+    view, page = Jobs(), Page(feed)
+    feed.shown(page, True)
+    yield view
+    feed.shown(page, False)
+
+
+def test_a_view_waits_for_a_session_that_is_slow_to_answer(
+    session: Engine, feed: Feed, view: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feeds, "LOOKED", TIMEOUT)
+    monkeypatch.setattr(feeds, "FIRST", 0.0)
+    monkeypatch.setattr(feeds, "PACE", 0.01)
+    monkeypatch.setattr(feed, "_changes", SlowChanges(feed._changes, 6))
+    wb.put(1, name="kept")
+    feed.catch_up()
+    assert "kept" in {each for record in feed.snapshot().objects for each in record.names}
+    assert view_texts.LATE not in repr(view._still())
+
+
+def test_what_is_older_than_the_line_before_it_says_so(
+    session: Engine, feed: Feed, view: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feeds, "LOOKED", 0.0)
+    slow = SlowChanges(feed._changes, 1000)
+    monkeypatch.setattr(feed, "_changes", slow)
+    wb.put(1, name="kept")
+    feed.catch_up()
+    assert view_texts.LATE in " ".join(repr(view._still()).split())
+    for _ in range(1000):
+        slow.hurry()
+    feed.catch_up()
+    assert eventually(lambda: view_texts.LATE not in " ".join(repr(view._still()).split()))
+
+
+def test_what_a_button_did_is_looked_at_at_once(
+    session: Engine, feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, view = wb.put(1, name="kept"), Jobs()
+    monkeypatch.setattr(feed, "_changes", SlowChanges(feed._changes, 1))
+    page = Page(feed)
+    feed.shown(page, True)
+    view._perform({"do": "pin", "id": key_of(kept.id)})
+    page.until(lambda: any(pin["reason"] == "user" for pin in page.rows(name="kept")[0]["pins"]))
     feed.shown(page, False)
 
 

@@ -144,13 +144,14 @@ def init(
     variables = environment_of("runtime_env", runtime_env or {})
     namespace = changed(ActorOptions(), {"namespace": namespace}, "init").namespace
     with _starting:
-        there = context.get()
+        there, replaced = context.get(), None
         if there is not None and there.ended is None:
             if ignore_reinit_error:
                 return there
             if asked == {"session"} and session in _names(there):
                 return there
             _leave_if_empty(there, given, chosen)
+            replaced = there
         elif there is not None:  # its server has gone
             there.close()
         config = config_module.load(given)
@@ -158,7 +159,7 @@ def init(
         new.leave = partial(_leave_block, new)
         atexit.register(_leave)
         error_notes.install()
-        context.set(new)
+        context.set(new, replaced)
         if new.joined:
             _tell_what_stays(new, config, {**given, "runtime_env": variables or None})
         elif config.engine != "local" and (

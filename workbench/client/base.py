@@ -182,6 +182,11 @@ class ClientBase:
         self.arena.abandon()
         self._spares.close()
 
+    def say_final(self) -> None:
+        """When we are gone, the session is to be kept for a moment only. Any thread."""
+        if self.connection.ended is None:
+            self.connection.post(ev.Bye(lingers=True, final=True))
+
     def close(self, goodbye: bool, final: bool = False) -> None:
         """Leave the session. Idempotent. Without goodbye it lingers, as if we had crashed;
         ``final``: for a moment only, because a person shut our kernel down."""

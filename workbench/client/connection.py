@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from workbench.client.gate import Gate, OpenSocket
+from workbench.client.gate import Gate, OpenSocket, is_free
 from workbench.client.lateness import PATIENCE, PROMPT, TICK, TOGETHER, UNSAID, Lateness
 from workbench.core.instructions import Ended
 from workbench.core.ordering import SPOKEN
@@ -246,9 +246,7 @@ class Connection:
             while True:
                 if self._ended is not None or done():
                     return
-                timeout = None
-                if deadline is not None:
-                    timeout = max(deadline - time.monotonic(), 0) * 1000
+                timeout = None if deadline is None else max(deadline - time.monotonic(), 0) * 1000
                 if self._outbox:
                     self._tick()
                     if self._outbox:
@@ -280,14 +278,13 @@ class Connection:
 
     def _follow(self, done: Callable[[], bool], timeout: float | None) -> None:
         """Another thread reads; it tells us after each read, and when it stops."""
-        with (
-            ki_protection(),
-            self._progress,
-        ):  # a Condition is Python code: Ctrl-C could leave it locked
+        # A Condition is Python code: Ctrl-C could leave it locked.
+        with ki_protection(), self._progress:
             self._followers += 1
             try:
-                # Asked again under the lock: nothing read since then goes unnoticed.
-                if not done() and self._ended is None and self._leading:
+                # Asked again under the lock: nothing read since then goes unnoticed. Whoever reads
+                # tells us when it stops; until then a loop would only keep it from going on.
+                if not done() and self._ended is None and not is_free(self._reader):
                     self._progress.wait(0.05 if timeout is None else min(timeout, 0.05))
             finally:
                 self._followers -= 1
@@ -340,6 +337,7 @@ class Connection:
                 self._take(self._gate.ready())
             finally:
                 self._reader.release()
+                self._notify()
                 self._leads += 1
                 if self._asleep:
                     self.wake()
@@ -384,7 +382,7 @@ class Connection:
                     finally:
                         self._reader.release()
                         self._notify()
-            if not ready:
+            if not ready and self._leads == leads:  # else there is somebody who reads again soon
                 self._read_unless_led()
             if not woken and self._outbox and self._ended is None:
                 try:

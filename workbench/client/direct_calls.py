@@ -33,6 +33,9 @@ MOST_BYTES = 4 << 20
 MOST_PACKED = 64
 """Calls in one packet: the worker can start on them while more are packed."""
 
+MOST_DEPS = 16
+"""Objects that are arguments of a task that goes by a lease."""
+
 MOST_UNKNOWN = 8192
 """Answered calls of which the server doesn't know yet; their results are kept by the worker."""
 
@@ -73,7 +76,12 @@ class DirectLine:
     """One of them. ``is_granted``: nothing of this actor's is on its way through the server."""
 
     def __init__(
-        self, number: int, actor: int, end: socket, functions: frozenset[int] = frozenset()
+        self,
+        number: int,
+        actor: int,
+        end: socket,
+        functions: frozenset[int] = frozenset(),
+        objects: frozenset[int] = frozenset(),
     ) -> None:
         self.number = number
         self.actor = actor
@@ -81,6 +89,7 @@ class DirectLine:
         # Of a lease, which is no actor's: what may go by it, one at a time, so that nothing waits
         # there while other workers are idle.
         self.functions = functions
+        self.objects = objects  # and what may be arguments: the server keeps these where they are
         self.most = 1 if functions else MOST_AHEAD
         self.is_granted = False
         self.has_ended = False  # nothing more comes
@@ -144,12 +153,16 @@ class DirectCalls:
         """Whether any call isn't answered."""
         return bool(self._calls)
 
-    def lease(self, function: int) -> DirectLine | None:
-        """The line by which the next task of the function may go."""
+    def lease(self, function: int, deps: tuple[int, ...] = ()) -> DirectLine | None:
+        """The line by which the next task of the function may go, with these objects as
+        arguments."""
         line = self._by_actor.get(NO_ACTOR)
         if line is None or line.unanswered or not line.is_granted:
             return None
         good = function in line.functions and self._spoken == self._connection.spoken
+        if good and deps:  # of which none was freed, as far as is known here
+            good = len(deps) <= MOST_DEPS and line.objects.issuperset(deps)
+            good = good and self._objects.failed(deps) is None
         return line if good else None
 
     def task_goes_through_server(self, task: int) -> None:
@@ -168,6 +181,7 @@ class DirectCalls:
         """Send a call, or pack it with others while there are enough of them on their way that
         its worker isn't idle. False if it has to go through the server."""
         size = BESIDE + len(submit.args) + 4 * (len(submit.method) + len(submit.name))
+        size += 9 * len(submit.deps)
         with ki_protection(), self._lock:
             calls, told, packed = line.calls, self._connection.told, line.packed
             while calls and calls[0].answer is not None and calls[0].heard <= told:
@@ -216,7 +230,7 @@ class DirectCalls:
                 packet = packets.CallPacket(
                     run[0].number, line.known, [call.submit.task for call in run], first.method,
                     [call.submit.args for call in run], first.name, first.origin, first.function,
-                    first.root or first.parent,
+                    first.root or first.parent, first.deps,
                 )  # fmt: skip
                 try:
                     line.end.send(packets.encode(packet))
@@ -301,7 +315,8 @@ class DirectCalls:
         end = packets.open_end(parcel.fds)
         self._connection.send(ev.Attached(message.line, end is not None))  # before any task by it
         if end is not None:
-            line = DirectLine(message.line, NO_ACTOR, end, frozenset(message.functions))
+            known = frozenset(message.functions), frozenset(message.objects)
+            line = DirectLine(message.line, NO_ACTOR, end, *known)
             with self._lock:
                 line.is_granted = message.last >= self._fresh
             self._attach(line)

@@ -60,7 +60,7 @@ class Driver(SessionPresentation, Client):
         self.show_prints = self._prints.flush
         self.tally: Callable[[], CallTally | None] = lambda: None
         self.roots: Callable[[], Mapping[str, Any]] = dict
-        self.is_final: Callable[[], bool] = bool
+        self._is_final = False
         self._linger = linger
         self._reap = reap
         super().__init__(base, self)
@@ -93,13 +93,17 @@ class Driver(SessionPresentation, Client):
         super().keep(linger)
         self._linger = linger
 
+    def is_shut_down(self) -> None:
+        if self._linger <= NOTEBOOK_LINGER:
+            self._is_final = True
+            self._base.say_final()
+
     def close(self, goodbye: bool = True) -> None:
         """Leave the session; if that ends it, wait until its processes are gone."""
         reap, self._reap = self._reap, None
         lingers = self._linger > 0 and not goodbye
         patience = 0.0 if reap is not None and (lingers or self._stays(goodbye)) else PATIENCE
-        final = not goodbye and self._linger <= NOTEBOOK_LINGER and self.is_final()
-        self._base.close(goodbye, final)
+        self._base.close(goodbye, not goodbye and self._is_final)
         self._prints.close()
         if reap is not None:
             reap(patience)

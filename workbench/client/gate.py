@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import select
+import threading
 from collections.abc import Callable
 
 from workbench.memory.segment import owner_of
@@ -16,6 +17,14 @@ class OpenSocket:
 
     def __init__(self, fd: int) -> None:
         self._owner = owner_of(fd)
+
+
+def is_free(lock: threading.RLock) -> bool:
+    """Whether nobody else has it."""
+    free = lock.acquire(blocking=False)
+    if free:
+        lock.release()
+    return free
 
 
 class Gate:

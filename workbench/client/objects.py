@@ -174,13 +174,14 @@ class KnownObjects:
             raise _failure(value)
         return self._marshal.decode(id, value, extent, copy)
 
-    def read(self, id: int, value: ev.Value, name: str = "") -> Any:
-        """Build an object from where it is said to be. ``name``: what errors call it."""
+    def read(self, id: int, value: ev.Value, name: str = "", lent: bool = False) -> Any:
+        """Build an object from where it is said to be. ``name``: what errors call it; ``lent``: the
+        server keeps it there for now, so that it may hear of the view later."""
         extent = None
         if value.segment:
             self._prepare(id, value)
             with self.lock, ki_protection():
-                extent = self._open(id, value)
+                extent = self._open(id, value, lent)
         return self._marshal.decode(id, value, extent, name=name)
 
     def peek(self, id: int) -> Any:
@@ -214,11 +215,12 @@ class KnownObjects:
         if value.digest:
             self._views.check(id, value.segment, value.offset, value.length, value.digest)
 
-    def _open(self, id: int, value: ev.Value) -> Bytes:
+    def _open(self, id: int, value: ev.Value, lent: bool = False) -> Bytes:
         """The object's bytes. Holds ``lock`` and interrupts: the server must hear of each view."""
         extent, new = self._views.open(id, value.segment, value.offset, value.length)
         if new:
-            self._connection.post(ev.View(id, value.segment))
+            say = self._connection.defer if lent else self._connection.post
+            say(ev.View(id, value.segment))
         return extent
 
     def shown(self, array: Any, run: do.Run | None) -> int | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, NamedTuple
 
 from workbench.client.direct_calls import DirectCall, DirectCalls
@@ -60,7 +60,9 @@ class SendQueue:
         ``seen`` were looked at before.
         """
         unsaid, others = self._lines.unsaid, 0
-        for number, message in enumerate(list(islice(queued, seen, None)), seen + 1):
+        # Finalizers append whenever the collector runs. It doesn't inside `list` of a deque, but
+        # may where `islice` is made, whose iterator is there by then.
+        for number, message in enumerate(list(queued)[seen:], seen + 1):
             kind = type(message)
             if kind is not DirectCall and (kind is not HandleWatch or message.id not in unsaid):
                 others = number
@@ -71,7 +73,7 @@ class SendQueue:
             if type(message) is DirectCall and message.answer is None and not message.is_late:
                 break
             count += 1
-        for message in islice(list(queued), count, None):
+        for message in list(queued)[count:]:
             if type(message) is DirectCall:
                 message.is_late = True
         return count

@@ -159,9 +159,12 @@ class Submitter:
         line = None
         running = self._role.task  # an actor may run several, or some that came by a line
         inside = running is not None or not self._base.worker
-        small = not (deps or contains) and len(payload) <= LONGEST
+        small = not contains and len(payload) <= LONGEST
         if spec is None and given == 1 and small and inside:
-            line = self._lines.of(actor) if actor else self._lines.lease(function)
+            if not actor:
+                line = self._lines.lease(function, deps)
+            elif not deps:
+                line = self._lines.of(actor)
         what = (
             task, function, payload, deps, contains, returns, options.name or name,
             self._role.origin(), retries, actor, method, spec,

@@ -45,7 +45,8 @@ class Blocking:
     def _may_run(self, worker: Worker, task: int) -> bool:
         """Whether it runs there. What came by a line may not be known yet."""
         if worker.lease is not None:
-            return task in worker.sent or self._lines.that_brought(worker, task) is not None
+            known = task in worker.sent or self._lines.that_brought(worker, task) is not None
+            return known or not self._lines.is_in_use(worker.lease)
         return worker.running is not None and worker.running.submit.task == task
 
     def unblocked(self, client: ClientState, event: ev.Unblocked) -> None:

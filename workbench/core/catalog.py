@@ -32,6 +32,7 @@ class Catalog(dict[int, Entry]):
     ``on_release(entry, value)``, once for each value whose bytes nobody needs any more;
     ``on_unused(entry)``, once or more, before that: the object is freed and no task reads it, so
     whoever has cached it must be told, and counts as a viewer until it has let go;
+    ``on_lent(id)``, once or more, when one that is lent is freed, and so wanted back;
     ``on_rest(entry)``, when nobody shows the object any more, or no person pins it;
     ``on_forgotten(client)``, when nothing is left that a client who went has pinned.
 
@@ -43,6 +44,7 @@ class Catalog(dict[int, Entry]):
         super().__init__()
         self.on_release: Callable[[Entry, Value], None]
         self.on_unused: Callable[[Entry], None]
+        self.on_lent: Callable[[int], None]
         self.on_rest: Callable[[Entry], None]
         self.on_forgotten: Callable[[int], None]
         self.backlog = Backlog()
@@ -52,6 +54,7 @@ class Catalog(dict[int, Entry]):
         self._alone: dict[int, tuple[Counts, tuple[int]]] = {}  # client → itself as sole holder
         self._of: dict[int, set[int]] = {}  # client → what it pins: of those that are followed
         self._kinds: dict[Kind, Kind] = {}
+        self.lent: dict[int, int] = {}  # by how many leases: these bytes stay where they are
         self._last = Value(b"")  # that was sealed in a segment
         self.inline_bytes = 0
         self.argument_bytes = 0  # in the messages of tasks that aren't over
@@ -214,6 +217,18 @@ class Catalog(dict[int, Entry]):
         task.pins.append(entry.id)
         self.touch(entry)
 
+    def lend(self, id: int) -> None:
+        """A worker may read it for tasks that nobody has heard of; see `core.leases`."""
+        self.lent[id] = self.lent.get(id, 0) + 1
+
+    def unlend(self, id: int) -> None:
+        self.lent[id] -= 1
+        if not self.lent[id]:
+            del self.lent[id]
+            entry = self[id]
+            self.settle(entry)
+            self.rest(entry)
+
     def unneed_all(self, task: Task) -> None:
         pins, task.pins = task.pins, []
         self.argument_bytes -= task.argument_bytes
@@ -368,6 +383,9 @@ class Catalog(dict[int, Entry]):
                     continue
                 queue.extend(self._end(entry))
             if entry.tasks:
+                continue
+            if entry.id in self.lent:
+                self.on_lent(entry.id)
                 continue
             self.on_unused(entry)
             if entry.viewers:

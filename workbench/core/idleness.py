@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.leases import LeaseManager
+from workbench.core.memory_monitor import MemoryMonitor
 from workbench.core.state import State
 
 USES = frozenset((
@@ -28,13 +29,16 @@ LEFT = 5.0
 class Idleness:
     """See the module. ``seconds`` without use; 0: however long it takes."""
 
-    def __init__(self, state: State, seconds: float, leases: LeaseManager) -> None:
+    def __init__(
+        self, state: State, seconds: float, leases: LeaseManager, monitor: MemoryMonitor
+    ) -> None:
         self._state = state
+        self._monitor = monitor
         self._leases = leases
         self._seconds = seconds
         self._used_at: float | None = None  # it hasn't begun
         self._resting = not seconds
-        self._waits = False  # for a driver to come back
+        self._patience = seconds
 
     def note(self, batch: Iterable[tuple[int, ev.Event]]) -> None:
         """These events were handled."""
@@ -44,22 +48,25 @@ class Idleness:
                 self._resting = not self._seconds
                 return
 
-    def left(self) -> None:
-        """The last driver has gone."""
-        self._waits = True
+    def left(self, final: bool) -> None:
+        """The last driver has gone; ``final``: a person has ended it, so it won't restart, and
+        nothing else keeps the session."""
+        self._monitor.gives_way = final
+        self._patience = 0.0 if final else min(LEFT, self._seconds)
         if self._used_at is not None:
             self._used_at = self._state.now
 
     def joined(self) -> None:
         """A driver has come."""
-        self._waits = False
+        self._monitor.gives_way = False
+        self._patience = self._seconds
 
     @property
     def due(self) -> float | None:
         """When `settle` has something to do, should nobody use the session until then."""
         if self._used_at is None or self._resting or self._state.scheduler.tasks:
             return None
-        return self._used_at + (min(LEFT, self._seconds) if self._waits else self._seconds)
+        return self._used_at + self._patience
 
     def settle(self) -> None:
         """Give back what is kept ready, once, when it is time."""

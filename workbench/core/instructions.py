@@ -249,11 +249,22 @@ class Offer(Instruction, tag=48):
 
 class Lend(Instruction, tag=54):
     """To a driver: the other end of a line to a worker that is lent to it, for tasks of these
-    functions. Of what it has said, the worker knows all up to the submission of ``last``."""
+    functions, with these objects as arguments or none. Of what it has said, the worker knows all
+    up to the submission of ``last``."""
 
     line: int
     functions: tuple[int, ...]
     last: int
+    objects: tuple[int, ...] = ()
+
+
+class Lent(Instruction, tag=56):
+    """To a worker, before Attach: tasks by that line may have these objects as arguments, which
+    stay where they are until it has returned the lease."""
+
+    line: int
+    objects: tuple[int, ...]
+    values: tuple[Value, ...]
 
 
 class TakeBack(Instruction, tag=55):
@@ -297,7 +308,7 @@ Message = (
     | Answer | Registered | Stop | Item | Explain | Moved | Unshare | Collected | Began | Changed
     | JobComplete | Ended | Reopen | CollectGarbage
     | Output | Took | Refresh
-    | Attach | Offer | Lend | TakeBack | Grant | LineEnded | Report | Detach | Relay
+    | Attach | Offer | Lend | Lent | TakeBack | Grant | LineEnded | Report | Detach | Relay
 )  # fmt: skip
 """What the server may send. Output, Took, Refresh and Relay are forwarded as they came."""
 

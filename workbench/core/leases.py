@@ -5,6 +5,11 @@ one after the other; what it submits while one is on its way there goes through 
 nothing ever waits behind it. Tasks have no order: a lease only must not overtake what its driver
 has said about the session (`spoke`), so that ends it.
 
+Tasks may have arguments by reference: such objects as its tasks had before, and which are there
+when the lease is made. They are lent with it: the worker has been told their places, and their
+bytes stay there until it has said that nothing of the lease reads them, whatever becomes of the
+driver and its handles. If one is dropped, or is to move, the lease is taken back.
+
 The worker counts as busy until it has said that nothing more of the lease runs (`Returned`). It is
 asked to give the lease back as soon as anybody waits for a worker. Nothing expires: a lease that
 nobody uses costs nothing, and whoever wants the worker has it within a message each way.
@@ -16,7 +21,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.core.entry import READY
 from workbench.core.lines import LineManager
 from workbench.core.ordering import SPOKEN
 from workbench.core.state import ClientState, State
@@ -34,6 +41,9 @@ LASTED = 1.0
 MOST_FUNCTIONS = 16
 """Of one lease."""
 
+MOST_OBJECTS = 16
+"""Of one lease, as arguments of its tasks."""
+
 Handler = Callable[[ClientState, Any], None]
 
 
@@ -44,6 +54,7 @@ class Borrower:
     streak: int = 0
     needed: int = STREAK
     functions: dict[int, None] = field(default_factory=dict)  # of those
+    objects: dict[int, None] = field(default_factory=dict)  # that its tasks had as arguments last
     since: float = 0.0  # that it has its lease
 
 
@@ -55,6 +66,7 @@ class LeaseManager:
         self._scheduler = state.scheduler
         self._lines = lines
         self._borrowers: dict[int, Borrower] = {}
+        state.catalog.on_lent = self._object_wanted
         self._candidates: dict[int, Worker] = {}  # who ran its last task, by driver
         self.last: dict[int, int] = {}
 
@@ -75,10 +87,14 @@ class LeaseManager:
         if worker.actor is not None or worker.lease is not None:
             return
         borrower = self._borrowers.setdefault(task.owner, Borrower())
-        function = task.submit.function
+        line, function = self._lines.leases.get(task.owner), task.submit.function
+        if line is not None and not line.is_open:
+            return  # it had none to go by
         if not self._scheduler.durations.is_short(function):
             borrower.streak = 0
             return
+        if not self._knows_arguments(borrower, task) or task.submit.contains:
+            return  # by a lease it couldn't have gone
         borrower.streak += 1
         borrower.functions.pop(function, None)
         borrower.functions[function] = None
@@ -86,6 +102,26 @@ class LeaseManager:
             del borrower.functions[next(iter(borrower.functions))]
         if borrower.streak >= borrower.needed:
             self._candidates[task.owner] = worker
+
+    def _knows_arguments(self, borrower: Borrower, task: Task) -> bool:
+        """Whether another task had them before. From now on it is so."""
+        deps, objects = task.submit.deps, borrower.objects
+        known = objects.keys() >= set(deps)
+        for id in deps[:MOST_OBJECTS]:
+            objects.pop(id, None)
+            objects[id] = None
+        while len(objects) > MOST_OBJECTS:
+            del objects[next(iter(objects))]
+        return known
+
+    def _lendable(self, id: int) -> ev.Value | None:
+        """An object's place, if it can stay there."""
+        state, entry = self._state, self._state.catalog.get(id)
+        if entry is None or entry.state is not READY or entry.value is None:
+            return None
+        value = entry.value
+        moves = value.digest or id in state.moves or id in state.stale_copies
+        return None if moves or value.failed or value.contains else value
 
     def settle(self) -> None:
         """Lend whom nobody wants, and take back whom somebody waits for."""
@@ -107,7 +143,9 @@ class LeaseManager:
             return
         known = state.functions
         functions = [f for f in borrower.functions if worker.client in known.get(f, ())]
-        line = self._lines.connect(None, worker, driver, functions)
+        places = {id: self._lendable(id) for id in borrower.objects}
+        objects = {id: value for id, value in places.items() if value is not None}
+        line = self._lines.connect(None, worker, driver, functions, objects)
         line.last = self.last[driver]
         self._lines.leases[driver] = line
         borrower.streak, borrower.since = 0, state.now
@@ -131,6 +169,12 @@ class LeaseManager:
         if not line.is_closing and line.worker.client is not None:
             line.is_closing = True
             self._state.send(line.worker.client, do.TakeBack(line.number))
+
+    def _object_wanted(self, id: int) -> None:
+        """Its room is: it was dropped, or moves."""
+        for line in list(self._lines.leases.values()):
+            if id in line.lent:
+                self._take_back(line)
 
     def take_back_all(self) -> bool:
         """Nobody seems to use them; whether there are any."""

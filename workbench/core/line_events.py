@@ -45,9 +45,12 @@ class LineClosed(Event, tag=49):
 
 
 class Returned(Event, tag=52):
-    """The sender is lent no more: nothing comes by the line, and what came has ended."""
+    """The sender is lent no more: nothing comes by the line, and what came has ended. If it isn't
+    over, some of that runs, and may read the objects ``kept``: this is said again at its end."""
 
     line: Natural
+    is_over: bool = True
+    kept: tuple[Id, ...] = ()
 
 
 class Relay(Event, tag=50):

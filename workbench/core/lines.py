@@ -18,7 +18,7 @@ told here by the worker, too (`Report`): what depends on it doesn't wait for its
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from workbench.core import events as ev
@@ -98,14 +98,27 @@ class LineManager:
         return len(self._of.get(caller, ())) < MOST_LINES
 
     def connect(
-        self, actor: Actor | None, worker: Worker, caller: int, functions: Iterable[int] = ()
+        self,
+        actor: Actor | None,
+        worker: Worker,
+        caller: int,
+        functions: Iterable[int] = (),
+        objects: Mapping[int, ev.Value] | None = None,
     ) -> Line:
         assert worker.client is not None
         self._numbers += 1
-        line = Line(self._numbers, actor, worker, caller, frozenset(functions))
+        objects = objects or {}
+        line = Line(self._numbers, actor, worker, caller, frozenset(functions), frozenset(objects))
         self._lines[line.number] = line
         self._of.setdefault(caller, {})[line.number] = line
         self._to.setdefault(worker, {})[line.number] = line
+        for id, value in objects.items():
+            line.lent.add(id)
+            self._state.catalog.lend(id)
+            self._state.share(worker.client, value)
+        if objects:  # first: known before any task can come
+            lent = do.Lent(line.number, tuple(objects), tuple(objects.values()))
+            self._state.send(worker.client, lent)
         self._state.out.append(do.Connect(line.number, worker.client))
         return line
 
@@ -120,8 +133,8 @@ class LineManager:
                 return self._forget(line)
             line.is_offered = True
             if line.actor is None:
-                lend = do.Lend(line.number, tuple(line.functions), line.last)
-                return self._state.send(line.caller, lend)
+                given = tuple(line.functions), line.last, tuple(line.objects)
+                return self._state.send(line.caller, do.Lend(line.number, *given))
             return self._state.send(line.caller, do.Offer(line.number, line.actor.id))
         if client.number != line.caller or not line.is_offered or line.is_open:
             return self._state.hang_up(client.number, "a line that isn't its own")
@@ -144,6 +157,7 @@ class LineManager:
             line.actor.takes_lines = False
         else:
             line.is_returned = True
+            self._unlend(line)
             self._scheduler.look(line.worker)
 
     # -- what goes by them ------------------------------------------------------------------------
@@ -151,9 +165,9 @@ class LineManager:
     def of(self, client: ClientState, submit: ev.Submit) -> Line | None:
         """That of a call which says that it went by one; None, and hung up on, if it can't have."""
         line = self._lines.get(submit.line)
-        usual = not (submit.deps or submit.contains or submit.spec)
+        usual = not (submit.contains or submit.spec) and submit.returns == 1
         good = line is not None and line.is_open and line.caller == client.number
-        if line is None or not (good and usual and submit.returns == 1):
+        if line is None or not (good and usual and line.objects.issuperset(submit.deps)):
             self._state.hang_up(client.number, "a call by a line that isn't its own")
         elif line.actor is None and (submit.actor or submit.function not in line.functions):
             self._state.hang_up(client.number, "a task by a line that isn't for it")
@@ -293,6 +307,8 @@ class LineManager:
 
     def lost(self, worker: Worker, crash: str, words: str, event: WorkerExited) -> None:
         """A worker is gone: what went by its lines is lost, but for what their callers heard."""
+        if worker.lease is not None:
+            self._unlend(worker.lease)
         begun = dict(event.begun)
         for line in list(self._to.get(worker, {}).values()):
             line.has_ended, line.crash = True, (crash, words, event.running)
@@ -323,10 +339,20 @@ class LineManager:
         line = None if worker is None else worker.lease
         if worker is None or line is None or line.number != event.line:
             return self._state.hang_up(client.number, "a lease that isn't its own")
+        if not event.is_over:
+            return self._unlend(line, frozenset(event.kept))
         line.is_returned = True
+        self._unlend(line)
         if line.number in self._lines:
             self._state.send(line.caller, do.LineEnded(line.number))
         return self._scheduler.look(worker)
+
+    def _unlend(self, line: Line, kept: frozenset[int] = frozenset()) -> None:
+        """Its worker reads no objects for it any more, but for these."""
+        given, line.lent = line.lent - kept, line.lent & kept
+        line.is_kept = True
+        for id in given:
+            self._state.catalog.unlend(id)
 
     def left(self, number: int) -> None:
         """A client is gone."""

@@ -1,4 +1,5 @@
-"""Component: kills a worker when memory runs short, before the kernel kills the notebook.
+"""Component: kills a worker when memory runs short, before the kernel kills the notebook. A session
+whose last notebook a person has shut down ends then.
 
 It says when to measure, and decides on what was measured.
 """
@@ -34,6 +35,7 @@ class MemoryMonitor:
         self._scheduler = state.scheduler
         self.headroom = headroom
         self.due: float | None = None
+        self.gives_way = False  # nobody is there, and nobody is likely to come back
         self._ending = 0  # the worker we ended, until it has
         self._asked = False  # a Measured is due
 
@@ -43,8 +45,8 @@ class MemoryMonitor:
         if self.due is not None:
             self.due = now + LATE  # or as the answer says
             self._ask()
-        elif self.headroom and self._is_busy:
-            self.due = now + SOON
+        elif self._has_to_look:
+            self.due = now + (0.0 if self.gives_way else SOON)
 
     def look(self) -> None:
         """Somebody needs to know what is left."""
@@ -61,8 +63,10 @@ class MemoryMonitor:
         self._state.budget.room = spare if self.headroom else math.inf
         if spare < 0 and self._ending not in self._scheduler.workers:
             self._relieve(event)
+        if self._has_to_look and self.gives_way and spare < self._state.budget.granted + TOO_LITTLE:
+            self._state.out.append(do.Exit())
         self.due = self._state.now + min(max(spare / SPEED, SOON), LATE)
-        if not self._is_busy:
+        if not self._has_to_look:
             self.due = None
 
     def explain(self) -> str:
@@ -77,9 +81,13 @@ class MemoryMonitor:
         )
 
     @property
-    def _is_busy(self) -> bool:
-        """Whether anybody may take memory. Not `used`: who needs no processor may need that."""
-        return bool(self._scheduler.tasks or self._scheduler.actors)
+    def _has_to_look(self) -> bool:
+        """Whether anybody may take memory. Not `used`: who needs no processor may need that.
+
+        Or other sessions may, and ours is in their way.
+        """
+        busy = self.gives_way or self._scheduler.tasks or self._scheduler.actors
+        return bool(self.headroom and busy)
 
     def _relieve(self, event: Measured) -> None:
         """End one of those who have most: one with nothing to do, or the youngest task."""
@@ -94,13 +102,14 @@ class MemoryMonitor:
             f"{_doing(worker)} {human_bytes(size)}"
             for worker, size in sorted(sizes.items(), key=lambda item: -item[1])
         ]
+        granted = self._state.budget.granted
+        others = event.total - event.available - granted - sum(sizes.values())
         victim.kill_reason = (
             f"was ended because memory ran short ({human_bytes(event.available)} of "
             f"{human_bytes(event.total)} were left; in use: {', '.join(usage)}, the store "
-            f"{human_bytes(self._state.budget.granted)})"
+            f"{human_bytes(granted)}, notebooks and other programs {human_bytes(max(others, 0))})"
         )
-        others = [w for w in self._scheduler.workers.values() if w is not victim and w.sent]
-        victim.alone = not others
+        victim.alone = not any(w.sent for w in self._scheduler.workers.values() if w is not victim)
         self._ending = victim.number
         self._state.out.append(do.Kill(victim.number))
 

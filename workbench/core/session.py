@@ -36,7 +36,7 @@ STARTER = 1
 """Connection 1 belongs to the process that launched the server: it connects before that."""
 
 FINAL = 10.0
-"""Seconds for which a session is kept whose last kernel was shut down by a person."""
+"""Seconds a session is kept whose last kernel a person shut down; less where memory is short."""
 
 ALONE_AT_START = 30.0
 """Seconds a new session waits for its first driver before it gives up."""
@@ -78,7 +78,7 @@ class Session:
         self.generators = GeneratorManager(state, self.objects, self.tasks)
         blocking = Blocking(state, self.lines)
         self.memory_monitor = MemoryMonitor(state, headroom)
-        self.idleness = Idleness(state, idle, self.leases)
+        self.idleness = Idleness(state, idle, self.leases, self.memory_monitor)
         self.serializers = Serializers(state)
         self.referrers = Referrers(state)
         self.subscriptions = Subscriptions(state)
@@ -370,8 +370,8 @@ class Session:
             # It ends by itself, in order if nothing runs. Its WorkerExited tells the rest.
             state.out.append(do.Kill(client.worker, grace=True))
         elif client.role == "driver" and all(c.role != "driver" for c in state.clients.values()):
-            self._exit_at = state.now + self._kept_for(client)
-            self.idleness.left()
+            self._exit_at = state.now + (kept := self._kept_for(client))
+            self.idleness.left(client.final and kept <= FINAL)
 
     def _kept_for(self, last: ClientState) -> float:
         """For how many seconds the session is kept now that the last driver is gone."""

@@ -315,6 +315,8 @@ class Snapshot(Record):
         What of the session this tells of, if it isn't all of it.
     names : int
         How many names objects have, besides the actors'.
+    slots : int or None
+        How many workers there can be, where they start as they are needed.
     """
 
     session: str
@@ -340,6 +342,7 @@ class Snapshot(Record):
     available: int | None = None
     scope: str = ""
     names: int = 0
+    slots: int | None = None
 
     @property
     def is_observed(self) -> bool:

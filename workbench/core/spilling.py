@@ -161,7 +161,7 @@ class Spilling:
                     self._give_up(id, "a worker has begun to use it as a function")
                 elif self._moves[id].unwanted:
                     self._give_up(id, "it was pinned meanwhile")
-                elif id not in sent:
+                elif id not in sent and id not in self._catalog.lent:
                     self._arrive(id)
         low = int(budget.capacity * LOW)
         wished, self._wished = self._wished, {}
@@ -218,15 +218,21 @@ class Spilling:
         )
 
     def _coming(self) -> int:
-        """Bytes of memory that moves under way will free."""
+        """Bytes of memory that moves under way will free, and workers that give leases back."""
         moving = sum(
             move.nbytes for id, move in self._moves.items() if move.disk and id not in self._copied
         )
-        return moving + sum(
+        return (moving + self._returning()) + sum(
             round_up(stale.value.length)
             for stale in self._stale_copies.values()
             if not stale.value.digest and not stale.viewers and not self._is_late(stale)
         )
+
+    def _returning(self) -> int:
+        """Bytes of objects that were dropped while they were lent, and that no task reads."""
+        freed = [entry for id in self._catalog.lent if (entry := self._catalog[id]).state is FREED]
+        sent = self._state.sent_objects() if freed else set()
+        return sum(_size(e) for e in freed if e.id not in sent and e.value and e.value.segment)
 
     def _victims(self, nbytes: int) -> list[Entry]:
         """The least recently used that may move, of so many bytes; fewer if there aren't more."""
@@ -292,6 +298,8 @@ class Spilling:
         target = self._state.budget.reserve(value.length, disk)
         move = self._moves[entry.id] = Move(value, target, disk)
         self._resting.discard(entry)
+        if entry.id in self._catalog.lent:
+            self._catalog.on_lent(entry.id)
         size = self._state.budget.arenas[target[0]].size
         source = (value.segment, value.offset)
         self._state.out.append(do.Copy(entry.id, source, target, value.length, size, disk))

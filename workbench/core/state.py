@@ -129,8 +129,11 @@ class State:
 
     def sent_objects(self) -> set[int]:
         """What workers were told the place of, for tasks that aren't done."""
-        sent = [t for w in self.scheduler.workers.values() for t in w.sent.values()]
-        return {id for task in sent for id in (*task.submit.deps, task.submit.function)}
+        workers = self.scheduler.workers.values()
+        sent = [t for w in workers for t in w.sent.values()]
+        kept = [w.lease.lent for w in workers if w.lease is not None and w.lease.is_kept]
+        given = {id for task in sent for id in (*task.submit.deps, task.submit.function)}
+        return given.union(*kept)
 
     def cached_functions(self) -> set[int]:
         return {id for id, caching in self.functions.items() if caching}

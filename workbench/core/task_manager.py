@@ -19,7 +19,10 @@ from workbench.core.state import ClientState, State
 from workbench.core.task_output import TaskOutput
 from workbench.core.tasks import DONE, SENT, STOPPING, Line, Task, Worker
 
-ADVICE = " Give it less at a time, or let fewer run beside it: `num_cpus=2` takes the room of two."
+ADVICE = (
+    " Give it less at a time, let fewer run beside it (`num_cpus=2` takes the room of two), or "
+    "shut down notebooks that you don't need."
+)
 """For a task that took too much memory."""
 
 PATIENCE = 1.0
@@ -75,7 +78,7 @@ class TaskManager:
             self._catalog.create_pending(id, client.number)
         task.actor = self._scheduler.actors.get(event.actor)
         if line is not None:
-            task.line, task.actor = line, line.actor
+            task.line, task.actor, task.broken = line, line.actor, why
             self._scheduler.add(task)
             self._output.came(task)
             self._lines.came(task)
@@ -193,9 +196,10 @@ class TaskManager:
     def _give_back(self, tasks: list[Task]) -> None:
         """Sent, but not run to the end: queued again, before all that wait, if still wanted."""
         for task in tasks:
-            if task.final_value is not None:
-                self._state.fail(task, task.final_value)
-        tasks = [task for task in tasks if task.final_value is None]
+            why = task.final_value or task.broken
+            if why is not None:
+                self._state.fail(task, why)
+        tasks = [task for task in tasks if not (task.final_value or task.broken)]
         self._scheduler.give_back(tasks)
         self.abandon(tasks)
 

@@ -50,9 +50,10 @@ class Task:
     """One task. ``pending_dependencies`` counts those that aren't ready."""
 
     __slots__ = (
-        "actor", "argument_bytes", "attempts", "audience", "cpus", "final_value", "is_counted",
-        "job", "line", "made", "owner", "parent", "parent_id", "pending_dependencies", "pins",
-        "seconds", "state", "stops_children", "submit", "taken", "urgent", "worker",
+        "actor", "argument_bytes", "attempts", "audience", "broken", "cpus", "final_value",
+        "is_counted", "job", "line", "made", "owner", "parent", "parent_id",
+        "pending_dependencies", "pins", "seconds", "state", "stops_children", "submit", "taken",
+        "urgent", "worker",
     )  # fmt: skip
 
     def __init__(self, submit: Submit, owner: int, parent: Task | None = None) -> None:
@@ -70,11 +71,10 @@ class Task:
         self.is_counted = False  # among those of its executor that may run
         self.cpus = ONE if submit.spec is None else submit.spec.cpus
         self.state = WAITING
+        self.broken: Value | None = None  # an argument is gone: it can't run once more
         self.final_value: Value | None = None  # it was told to stop; what its results are then
         self.stops_children = False  # so are those that it has called by lines
-        self.made = (
-            0  # items, if it is a stream; of an actor's creation, how often it was made again
-        )
+        self.made = 0  # items of a stream; of an actor's creation, how often it was made again
         self.taken = 0  # those that its reader took
         self.pins: list[int] = []  # objects that live as long as it does, one entry per pin
         self.argument_bytes = 0  # of its message, as long as these are pinned
@@ -169,7 +169,6 @@ class Line:
     """A socket between a driver and a worker, from its making until both ends are gone.
 
     The worker is an actor's, or lent: then tasks of ``functions`` go by it, see `core.leases`.
-
     ``tasks``: those that went by it, are known here and aren't over. What became of them when the
     worker died, nobody knows before the caller has told what it had heard.
     """
@@ -179,6 +178,9 @@ class Line:
     worker: Worker
     caller: int  # the client
     functions: frozenset[int] = frozenset()
+    objects: frozenset[int] = frozenset()  # what those tasks may have as arguments
+    lent: set[int] = field(default_factory=set)  # of these, what the worker may read still
+    is_kept: bool = False  # the worker has said so: a task reads it
     last: int = 0  # the caller's last task before it was made, see `Lend`
     is_closing: bool = False  # a lease: the worker was told to give it back
     is_returned: bool = False  # and has: nothing that came by it runs any more

@@ -295,8 +295,10 @@ class Cells(Protocol):
     """Asked at each submit: the number that the task carries to ``output``."""
     roots: Callable[[], Mapping[str, Any]]
     """Asked for what holds objects under a name that is no variable's: see `ROOT_NOTE`."""
-    is_final: Callable[[], bool]
-    """Asked when the process ends: whether a person shut its kernel down, for good."""
+
+    def is_shut_down(self) -> None:
+        """A person has shut this process's kernel down, for good. Jupyter's server kills it if it
+        hasn't ended in some seconds, so the session hears of it now. Any thread."""
 
     def jobs(self) -> tuple[JobRecord, ...]:
         """All background cells that are remembered; a summary has only the last ones."""

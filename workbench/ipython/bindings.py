@@ -39,7 +39,7 @@ class Binding:
         self.ref = ref
         self.came = came
         self.stored = stored
-        self.since = time.monotonic()
+        self.since = time.time()
         self.verdict: Verdict | None = None
         self.can_change = not is_immutable(value)
         self.check = _check_of(about)
@@ -52,7 +52,7 @@ class Binding:
     @property
     def age(self) -> float:
         """Seconds."""
-        return time.monotonic() - self.since
+        return max(time.time() - self.since, 0.0)
 
 
 class Bindings:
@@ -99,7 +99,7 @@ class Bindings:
     def held(self) -> dict[str, ObjectRef]:
         """The refs by what holds them, for `%why`."""
         return {
-            f"{name}{ROOT_NOTE}{held_text(each.came, each.age, _verdict(each))}": each.ref
+            f"{name}{ROOT_NOTE}{held_text(each.came, each.since, _verdict(each))}": each.ref
             for name, each in list(self._known.items())
         }
 

@@ -62,6 +62,8 @@ class Extension:
         self._shell.debugger = explained(self._shell.debugger)
         self._shell.showtraceback = rendered(self._shell)
         self._shows_figures = _show_figures(self._shell, True)
+        if hasattr(self._shell, "kernel"):
+            self._shell.kernel.do_shutdown = self._kernel_shuts_down
         context.watch(self._meet)
         self._tells = True
 
@@ -70,6 +72,8 @@ class Extension:
         context.watch(None)
         self._shell.custom_exceptions, self._shell.CustomTB = self._before
         del self._shell.debugger, self._shell.showtraceback  # its class's are left
+        if hasattr(self._shell, "kernel"):
+            del self._shell.kernel.do_shutdown
         if self._shows_figures:
             _show_figures(self._shell, False)
         for event, hook in self._hooks.items():
@@ -84,7 +88,7 @@ class Extension:
                 for name in names:
                     manager.magics[kind].pop(name, None)
 
-    def _meet(self, engine: Engine) -> None:
+    def _meet(self, engine: Engine, replaced: Engine | None) -> None:
         """Whoever starts the session, its output comes to the cells of this shell."""
         self._notebook.baseline = Baseline(shared=engine.inherits)
         engine.output, self._router.logs = self._router.sink, engine.logs
@@ -93,21 +97,18 @@ class Extension:
         self._lacks_reload = engine.can.edited
         engine.tally = self._notebook.calls.tally
         engine.roots = self._notebook.bindings.held
-        engine.is_final = self._is_shut_down
         if self._tells:
             self._notebook.bindings.clear()  # of the session before
-            print(started_line(engine))
+            print(started_line(engine, replaced))
         self._notebook.lines.attend()
 
-    def _is_shut_down(self) -> bool:
-        """Whether Jupyter's server was told to shut the kernel down: it says so for restarts.
-
-        Not in VS Code, which knows one word for both.
-        """
-        if any(name.startswith("VSCODE_") for name in os.environ):
-            return False
-        said = getattr(getattr(self._shell, "kernel", None), "_shutdown_message", None)
-        return said is not None and said["content"].get("restart") is False
+    def _kernel_shuts_down(self, restart: bool) -> Any:
+        """In place of the kernel's `do_shutdown`, in its control thread. Jupyter says so as well
+        for restarts; VS Code knows one word for both."""
+        engine = context.get()
+        if engine is not None and not (restart or _in_vs_code()):
+            engine.is_shut_down()
+        return type(self._shell.kernel).do_shutdown(self._shell.kernel, restart)
 
     def _show_error(
         self, shell: Any, kind: type, error: BaseException, tb: Any, tb_offset: int | None = None
@@ -211,3 +212,7 @@ def unload(shell: Any) -> None:
         extension.detach()
         del shell.workbench
     api.shutdown()
+
+
+def _in_vs_code() -> bool:
+    return any(name.startswith("VSCODE_") for name in os.environ)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workbench.core.snapshot import Snapshot
@@ -16,7 +17,6 @@ from workbench.plots.drawing import LINE, POINTS, write
 from workbench.report import view_texts
 from workbench.report.facts import Held
 from workbench.report.html import Still
-from workbench.report.markup import clip
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,7 +34,7 @@ ENDS = (60.0, 104.0, 30.0)
 
 TITLE = 22.0
 MOST_LETTERS = 120
-"""Of the caption."""
+"""Of a line of the caption."""
 
 MOST_ROWS = 7
 
@@ -57,7 +57,8 @@ def picture(still: Still) -> bytes:
 
     now = view_texts.shown(still.snapshot)
     panes = [pane for part in still.parts for pane in _panes(part, now, still.held)]
-    height = sum(TITLE + pane.height + pane.below for pane in panes) + 2 * LINE
+    caption = wrap(still.caption(), MOST_LETTERS)
+    height = sum(TITLE + pane.height + pane.below for pane in panes) + (1 + len(caption)) * LINE
     figure = Figure((WIDTH / POINTS, height / POINTS), dpi=DOTS, facecolor="none")
     canvas = FigureCanvasAgg(figure)
     top = height
@@ -68,7 +69,8 @@ def picture(still: Still) -> bytes:
         box = (pane.left / WIDTH, top / height, width / WIDTH, pane.height / height)
         pane.draw(figure.add_axes(box))
         top -= pane.below
-    write(figure, MARGIN / WIDTH, 6 / height, clip(still.caption(), MOST_LETTERS), style="italic")
+    for line, text in enumerate(reversed(caption)):
+        write(figure, MARGIN / WIDTH, (6 + line * LINE) / height, text, style="italic")
     return _encoded(canvas)
 
 

@@ -46,10 +46,14 @@ class Card:
 
     def text(self) -> str:
         width = max((len(label) for label, _ in self.lines), default=0)
-        lines = [f"{label:<{width}}  {markup.unmarked(text)}" for label, text in self.lines]
+        below = "\n" + " " * (width + len("    "))  # of more lines than one
+        lines = [
+            f"{label:<{width}}  {markup.unmarked(text).replace(chr(10), below)}"
+            for label, text in self.lines
+        ]
         shown = self.shown.table.text() if self.shown.table else self.shown.text
-        below = (shown or self.shown.obstacle).splitlines()
-        return printable("\n  ".join([f"{' '.join(self.name)}: {self.state}", *lines, *below]))
+        preview = (shown or self.shown.obstacle).splitlines()
+        return printable("\n  ".join([f"{' '.join(self.name)}: {self.state}", *lines, *preview]))
 
     def html(self) -> str:
         mood = self.mood or _MOODS.get(self.state, "idle")
@@ -186,7 +190,7 @@ def of_snapshot(snapshot: Snapshot, more: Facts | None = None) -> Card:
     actors = {actor.id for actor in snapshot.actors}
     named = tuple(r for r in snapshot.objects if r.names and r.id not in actors)
     return Card(
-        ("Session", facts.short_name(snapshot.session)),
+        ("Session", facts.session_name(snapshot)),
         "running",
         [*facts.session_facts(snapshot), *(more or []), *_listed(named, snapshot.count)],
         Preview(table=text.ObjectTable(named).table() if named else None),

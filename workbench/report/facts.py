@@ -327,17 +327,31 @@ def users_text(snapshot: Snapshot) -> str:
 
 
 def workers_text(snapshot: Snapshot) -> str:
-    """The pool: ``4 workers (3 idle, 1 busy)``. Actors' workers are no part of it.
+    """The pool: ``4 workers (3 idle, 1 busy)``; where they start as they are needed, ``2 of 6
+    workers started (2 busy)``. Actors' workers are no part of it.
 
     Ours has none while nobody uses the session.
     """
     states = worker_states(snapshot)
     if not states and snapshot.engine == "local":
         return "no workers until the next task"
-    if not states:
+    if not states and not snapshot.slots:
         return f"workers {UNKNOWN}"
     parts = ", ".join(f"{n} {state}" for state, n in states.items())
-    return count(sum(states.values()), "worker") + (f" ({parts})" if parts else "")
+    started, slots = sum(states.values()), snapshot.slots or 0
+    pool = count(started, "worker")
+    if started < slots:
+        pool = f"{started} of {count(slots, 'worker')} started"
+    return pool + (f" ({parts})" if parts else "")
+
+
+def workers_heading(snapshot: Snapshot) -> str:
+    """Over a list of them: ``Workers · 4``, ``Workers · 2 of 6 started · 1 of an actor``."""
+    started, slots = sum(worker_states(snapshot).values()), snapshot.slots or 0
+    actors = len(snapshot.workers) - started
+    pool = f"{started} of {slots} started" if started < slots else str(started) if started else ""
+    of_actors = f"{actors} of {'an actor' if actors == 1 else 'actors'}" if actors else ""
+    return " · ".join(filter(None, ("Workers", pool, of_actors)))
 
 
 def worker_states(snapshot: Snapshot) -> dict[str, int]:
@@ -368,8 +382,8 @@ def session_facts(snapshot: Snapshot) -> list[tuple[str, str]]:
 
 
 def lacks_text(lacks: Iterable[str]) -> str:
-    """What the engine can't, in a line: the first sentence of each."""
-    return " ".join(dict.fromkeys(getattr(lack, "what", lack) for lack in lacks))
+    """What the engine can't, a line each: the first sentence."""
+    return "\n".join(dict.fromkeys(getattr(lack, "what", lack) for lack in lacks))
 
 
 def store_text(snapshot: Snapshot) -> str:

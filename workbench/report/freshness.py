@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from workbench.report.format import human_age, human_seconds
 
 
@@ -36,16 +38,25 @@ def unknown_text(name: str, age: float, seconds: float, why: str = "", others: f
     return f"{name} as stored {_ago(age)}, not compared ({reason}); `%put {name}` renews it"
 
 
-def held_text(came: str, age: float, verdict: str) -> str:
+def held_text(came: str, since: float, verdict: str) -> str:
     """What stands behind a variable that is a stored object, in the answer to why that is here.
 
-    ``verdict``: "same", "changed", "not compared"; nothing if nobody tried.
+    Live views show the same as long as nothing happens: so it has no age.
+    ``since``: when it was stored, in seconds since 1970; ``verdict``: "same", "changed", "not
+    compared"; nothing if nobody tried.
     """
     if verdict == "same":
         return ", the stored object itself"
     if verdict == "changed":
-        return f", changed since {came}: the store has what it was {_ago(age)}"
-    return f", as it was {_ago(age)}{', not compared' if verdict else ''}"
+        return f", changed since {came}: the store has what it was at {_clock(since)}"
+    return f", as it was at {_clock(since)}{', not compared' if verdict else ''}"
+
+
+def _clock(since: float) -> str:
+    """In the time zone of this process; of another day with its date."""
+    then = time.localtime(since)
+    is_today = time.localtime()[:3] == then[:3]
+    return time.strftime("%H:%M:%S" if is_today else "%H:%M:%S, %-d %b", then)
 
 
 def _ago(age: float) -> str:

@@ -60,12 +60,14 @@ Block = str | Strip | Key | Table
 class Still(Rich):
     """One view, or several below each other, of one moment: ``parts`` are some of `PARTS`.
 
-    ``held`` names the objects that have no name. Raises `ValueError` if there is no such part.
+    ``held`` names the objects that have no name. ``late``: the session was asked again and hasn't
+    answered yet. Raises `ValueError` if there is no such part.
     """
 
     parts: tuple[str, ...]
     snapshot: Snapshot
     held: Held | None = None
+    late: bool = False
 
     def __post_init__(self) -> None:
         wrong = [part for part in self.parts if part not in PARTS]
@@ -77,7 +79,7 @@ class Still(Rich):
         for part in self.parts:
             blocks = [_as_text(block) for block in self._blocks(part)]
             sections.append("\n".join([part.capitalize(), *filter(None, blocks)]))
-        return "\n\n".join([*sections, clip(self.caption(), COLUMNS)])
+        return "\n\n".join([*sections, "\n".join(wrap(self.caption(), COLUMNS))])
 
     def html(self) -> Html:
         """For a page: no scripts, no style sheet; where styles are taken away it can be read."""
@@ -92,8 +94,10 @@ class Still(Rich):
     def caption(self) -> str:
         name = clip(facts.session_name(self.snapshot), 60)
         what = f"session {name}" if self.snapshot.engine == "local" else name
-        scope = f", {self.snapshot.scope}" if self.snapshot.scope else ""
-        return f"{what}{scope}, {view_texts.taken(self.snapshot)}"
+        scope = f"; shown: {self.snapshot.scope}" if self.snapshot.scope else ""
+        scope = "" if self.parts == ("jobs",) else scope  # it is about objects
+        late = f" ({view_texts.LATE})" if self.late else ""
+        return f"{what}, {view_texts.taken(self.snapshot)}{late}{scope}"
 
     def _blocks(self, part: str) -> list[Block]:
         return VIEWS[part](view_texts.shown(self.snapshot), self.held or {})

@@ -126,7 +126,7 @@ class Words(PageRecord):
     """What the page puts facts into words with, so that it has none of its own.
 
     ``reasons``: what one pin and several are called; ``ages``: (seconds, label), the last without
-    an end; ``none``: see `views.nothing`; ``lessons``: `view_texts.LESSONS`; ``can``: why a button
+    an end; ``none``: see `views.nothing`; ``lessons``: see `view_texts`; ``can``: why a button
     can't do what it says, '' if it can; ``cold``: why a copy took long; ``least``: bytes that must
     be copied for a speed.
     """
@@ -148,7 +148,8 @@ class PageSession(PageRecord):
     """Everything about a session but its objects and its past.
 
     ``bins``: of objects without a row, the bytes in each of equal parts of a segment; ``speed``:
-    bytes a second that this machine copies; ``span``: seconds of the past that are shown.
+    bytes a second that this machine copies; ``span``: seconds of the past that are shown;
+    ``crew``: the heading of the workers.
     ``hues``: which types and owners have which colour, by number.
     """
 
@@ -163,6 +164,7 @@ class PageSession(PageRecord):
     bins: dict[str, list[int]]
     rest: list[Rest]
     workers: list[PageWorker] | None
+    crew: str
     jobs: list[PageJob] | None
     speed: float | None
     hues: dict[str, dict[str, int]]
@@ -339,6 +341,7 @@ def session_of(
         bins=bins,
         rest=rest,
         workers=workers if workers or is_ours else None,
+        crew=facts.workers_heading(session),
         jobs=[job_of(job, session.taken) for job in view_texts.jobs_in_order(session.jobs)]
         if is_ours
         else None,
@@ -357,7 +360,7 @@ def words_of(session: Snapshot, can: Abilities) -> Words:
         ages=[(limit, label) for limit, _, label in AGES],
         parts={part: (each.label, each.meaning) for part, each in view_texts.BAR_PARTS.items()},
         none=view_texts.nothing(session),
-        lessons=view_texts.LESSONS,
+        lessons=view_texts.lessons(can),
         can={action: str(getattr(can, needs)) for action, needs in BUTTONS.items()},
         cold=view_texts.COLD,
         repeats=view_texts.REPEATED,

@@ -189,8 +189,11 @@ def put_line(label: str, about: About) -> str:
     return printable(line)
 
 
-def started_line(engine: Engine) -> str:
-    """What was started or joined. How large a cluster's store is, `%workbench` asks."""
+def started_line(engine: Engine, replaced: Engine | None = None) -> str:
+    """What was started or joined. How large a cluster's store is, `%workbench` asks.
+
+    ``replaced``: the session that made way for it, with nothing in it.
+    """
     store = f", store of {human_bytes(engine.capacity)}" if engine.system == "local" else ""
     line = (
         f"Workbench {'joined' if engine.joined else 'started'} session "
@@ -198,6 +201,10 @@ def started_line(engine: Engine) -> str:
         f"{count(engine.workers, 'worker')}{store}."
     )
     ends = f" {engine.can.keep}" if engine.can.keep else ""
+    if replaced is not None:
+        where = facts.on_engine(replaced.system) or " on this machine"
+        where = " before it" if replaced.system == engine.system else where
+        ends += f" It replaces the session{where}; nothing is lost."
     return printable(line + ends + _found(engine.summary())) if engine.joined else line + ends
 
 

@@ -22,6 +22,7 @@ from workbench.core.snapshot import (
     Snapshot,
     WorkerRecord,
 )
+from workbench.engines.base import Abilities
 from workbench.report import facts
 from workbench.report.colors import HUES, LIVE, OTHER, REUSABLE, SPILLED, TRACK
 from workbench.report.format import (
@@ -53,6 +54,14 @@ LESSONS = {
     ),
 }
 """What stands where one object's details will, until one is selected."""
+
+
+def lessons(can: Abilities) -> dict[str, tuple[str, ...]]:
+    """Those of a session that can do this: what stays in memory is no affair of ours elsewhere."""
+    if not can.resident:
+        return LESSONS
+    return LESSONS | {"pins": (*LESSONS["pins"][:-1], str(can.resident))}
+
 
 REPEATED = "serialized {} ×: put it once"
 """What to do about an object that was serialized so often."""
@@ -93,6 +102,10 @@ def taken(snapshot: Snapshot) -> str:
     if not snapshot.taken:
         return f"as of a time {UNKNOWN}"
     return time.strftime("as of %Y-%m-%d %H:%M:%S", time.localtime(snapshot.taken))
+
+
+LATE = "what came later isn't in it: the session has been asked, and hasn't answered yet"
+"""Beside the time of a snapshot that is older than it should be."""
 
 
 def by_size(snapshot: Snapshot) -> list[ObjectRecord]:

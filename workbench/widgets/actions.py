@@ -52,6 +52,8 @@ def _free(engine: Engine, id: int, request: Request) -> PageAnswer:
 
 def _pin(engine: Engine, id: int, request: Request) -> PageAnswer:
     engine.pin(engine.borrow(id), True, "a live view's button")
+    if lack := engine.can.resident:
+        return PageAnswer(f"Pinned until it is unpinned. {getattr(lack, 'what', lack)}")
     return PageAnswer("Pinned: it stays, in memory, until it is unpinned.")
 
 

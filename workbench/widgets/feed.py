@@ -38,6 +38,10 @@ SHARE = 30
 FIRST = 0.5
 """Seconds that a first view waits to have something to show; of very much, it waits no longer."""
 
+LOOKED = 5.0
+"""Seconds that a view waits for a look at the session which begins after the line before it: on a
+busy cluster one takes a while. Then the view says that what it has is older."""
+
 UNSEEN = 60.0
 """A page says every 20 seconds that it is looked at. If none has for so long, it may be gone, or
 can't be heard while a cell is busy: then it gets one update in `SLOW` seconds."""
@@ -83,6 +87,7 @@ class Feed:
         self._hurry = threading.Event()  # ends a pause
         self._looked = threading.Condition()  # guards the next
         self._looks = 0  # that the thread has had
+        self._awaited = 0  # so many, for what was done before a view to be in it
         self._take_in(FIRST)
         self._difference()
         shell = get_ipython()
@@ -135,15 +140,20 @@ class Feed:
                 if self._difference():
                     self.seq += 1
                 return
+        until = time.monotonic() + LOOKED
         for _ in range(2):
             self._settle()
-            self._have_looked()
+            self._have_looked(until)
 
-    def _have_looked(self) -> None:
-        """Wait until the thread has looked once more, from now on."""
+    @property
+    def is_late(self) -> bool:
+        """Whether a look that `catch_up` waited for is still not there."""
+        return self._thread is not None and self._looks < self._awaited
+
+    def _have_looked(self, until: float) -> None:
+        """Wait until the thread has looked once more, from now on; or until that time."""
         with self._looked:
-            looks = self._looks + 2  # the one that is under way has begun before
-            until = time.monotonic() + FIRST
+            looks = self._awaited = self._looks + 2  # the one under way has begun before
             while True:
                 if self._looks >= looks or self._thread is None or time.monotonic() >= until:
                     return
@@ -189,6 +199,12 @@ class Feed:
         """A cell has ended: variables may hold other objects than before."""
         if self._thread is not None:
             self._changes.interrupt()
+
+    def look(self) -> None:
+        """Something was done by a button: look at once. Any thread; doesn't wait for it."""
+        if self._thread is not None:
+            self._changes.hurry()
+            self._hurry.set()
 
     def close(self) -> None:
         with self._lock:

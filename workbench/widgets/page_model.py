@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 import anywidget
+import traitlets
 from IPython.core.getipython import get_ipython
 
 VSCODE = "__vsc_ipynb_file__"
@@ -17,6 +18,15 @@ Message = dict[str, Any]
 
 
 class PageModel(anywidget.AnyWidget):
+    @traitlets.observe("comm")
+    def _opened(self, change: dict[str, Any]) -> None:
+        """Pages may say something while a cell runs, on a subshell or while it awaits. ``comm``
+        would trigger IPython's events then, with which matplotlib shows and closes all figures
+        that the cell has begun: so it hands messages over without."""
+        if change["new"] is not None:
+            change["new"].handle_msg = self._handle_msg
+            _let_front_end_choose(change["new"])
+
     def tell(self, message: Message) -> None:
         """Send a message to all pages that have it. Any thread.
 
@@ -30,13 +40,17 @@ class PageModel(anywidget.AnyWidget):
             return
         with contextlib.suppress(Exception):  # the front end may be gone
             self.send(message)
-        # ipykernel 7.4 answers a comm on the subshell that last published on it, which would be
-        # a busy one; so its comm forgets that, and the front end's choice holds.
-        vars(comm).pop("_reply_subshell_id", None)
+        _let_front_end_choose(comm)
         self._told(message)
 
     def _told(self, message: Message) -> None:
         """For whoever has to do something when a message is out."""
+
+
+def _let_front_end_choose(comm: Any) -> None:
+    """ipykernel 7.4 answers a comm on the subshell that last published on it, which would be a
+    busy one; so its comm forgets that, and the front end's choice holds."""
+    vars(comm).pop("_reply_subshell_id", None)
 
 
 def view_bundle(model: PageModel) -> dict[str, Any]:

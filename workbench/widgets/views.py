@@ -100,6 +100,7 @@ class LiveView(PageModel):
     def _perform(self, request: Message) -> None:
         answer = actions.perform(self.feed.engine, request)
         self.tell({"kind": "answer", "number": request.get("number"), **answer})
+        self.feed.look()
 
     def _told(self, message: Message) -> None:
         if message.get("ended"):
@@ -119,7 +120,7 @@ class LiveView(PageModel):
         return self._bundle(pictured=True), {}
 
     def _still(self) -> Still:
-        return Still(tuple(self.parts), self.feed.snapshot(), self.feed.held)
+        return Still(tuple(self.parts), self.feed.snapshot(), self.feed.held, self.feed.is_late)
 
     def _bundle(self, pictured: bool) -> dict[str, Any]:
         """The still form; with its picture, which takes a while."""

@@ -17,7 +17,8 @@ LARGEST_PACKET = 1 << 16
 class CallPacket(Event, tag=1):
     """Run this method, or this function, once with each of ``args``: a run of calls. ``number``: of
     the first one among the line's; of those up to ``known`` the server knows all that it ever has
-    to. ``root``: 0 if a driver calls; see `core.events.Submit`."""
+    to. ``root``: 0 if a driver calls; see `core.events.Submit`. ``deps``: objects among
+    the arguments of each; see `core.instructions.Lent`."""
 
     number: int
     known: int
@@ -28,6 +29,7 @@ class CallPacket(Event, tag=1):
     origin: int
     function: int = 0
     root: int = 0
+    deps: tuple[int, ...] = ()
 
 
 class ResultPacket(Event, tag=2):

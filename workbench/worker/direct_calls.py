@@ -46,6 +46,7 @@ class IncomingLine:
     is_open: bool = True  # its caller is there, as far as is known
     has_ended: bool = False  # nothing more comes
     is_lease: bool = False
+    objects: dict[int, ev.Value] = field(default_factory=dict)  # that may be arguments: see `Lent`
     is_closing: bool = False  # a lease: given back as soon as nothing of it runs
     running: int = 0  # calls that came and aren't over
     begins: Callable[[int], object] = bool  # see `LineNotes`
@@ -62,6 +63,7 @@ class IncomingCall:
     number: int
     origin: int
     is_nested: bool  # a worker has called
+    deps: tuple[int, ...]
     done: ev.Done | None = None
     kept: Any = None  # what must live until the result is sent
     claims: Claims = field(default_factory=list)
@@ -99,6 +101,7 @@ class IncomingCalls:
         self._stop = stop
         self._notes = notes
         self._lines: dict[int, IncomingLine] = {}
+        self._lent: dict[int, dict[int, ev.Value]] = {}  # by line, before it comes: see `Lent`
         self._calls: dict[int, IncomingCall] = {}  # by task
         self._lock = threading.RLock()  # for what becomes of results
         self._known = -1  # of what this process has said, the server has heard so much
@@ -106,6 +109,7 @@ class IncomingCalls:
         self._asks: deque[int] = deque()  # the same, for each answer to come
         self._answer = handlers[do.Answer]
         handlers |= {
+            do.Lent: self._note_lent,
             do.Attach: self._attach,
             do.Report: self._report,
             do.Detach: self._detach,
@@ -115,12 +119,17 @@ class IncomingCalls:
 
     # -- the reading thread -----------------------------------------------------------------------
 
+    def _note_lent(self, message: do.Lent) -> None:
+        self._lent[message.line] = dict(zip(message.objects, message.values, strict=True))
+
     def _attach(self, parcel: Parcel) -> None:
         number = parcel.message.line
+        objects = self._lent.pop(number, {})
         end = packets.open_end(parcel.fds)
         good = end is not None and self._takes_lines()
         if end is not None and good:
-            line = self._lines[number] = IncomingLine(number, end, is_lease=not self._is_actor())
+            line = IncomingLine(number, end, is_lease=not self._is_actor(), objects=objects)
+            self._lines[number] = line
             if not line.is_lease:
                 line.begins = self._notes.add(number)
             self._connection.watch(end.fileno(), partial(self._read, line))
@@ -154,8 +163,9 @@ class IncomingCalls:
         with self._lock:
             line.running += len(call.tasks)
         for number, (task, args) in enumerate(zip(call.tasks, call.args, strict=True), call.number):
-            calls[task] = IncomingCall(line, number, call.origin, call.root > 0)
-            run = task, call.function, args, (), (), 1
+            calls[task] = IncomingCall(line, number, call.origin, call.root > 0, call.deps)
+            values = tuple([line.objects[id] for id in call.deps])
+            run = task, call.function, args, call.deps, values, 1
             self._add(do.Run(*run, *what, last=True, line=line.number, root=call.root))
 
     def _take_back(self, message: do.TakeBack) -> None:
@@ -169,10 +179,12 @@ class IncomingCalls:
     def _close(self, line: IncomingLine) -> None:
         with self._lock:
             was, line.is_closing = line.is_closing, True
-            is_over = not (was or line.running)
+            is_over = not line.running
             self._send_packed(line)
-        if is_over:
-            self._connection.send(ev.Returned(line.number))
+            if not was and (is_over or line.objects):
+                running = (c for c in self._calls.values() if c.line is line and c.done is None)
+                kept = set[int]().union(*(call.deps for call in running))
+                self._connection.send(ev.Returned(line.number, is_over, tuple(kept)))
 
     def _report(self, message: do.Report) -> None:
         self.read()
@@ -207,7 +219,7 @@ class IncomingCalls:
             for task, call in list(self._calls.items()):
                 if call.line is line and call.done is not None:
                     self._let_go(task, call)
-        if line.is_lease and not line.is_closing:  # its caller is gone
+        if line.is_lease:  # its caller is gone
             for task, call in list(self._calls.items()):
                 if call.line is line and not call.is_reported:  # nobody knows of it
                     self._stop(do.Stop(task))

@@ -227,7 +227,8 @@ class TaskRunner:
         if not sources:
             return packed
         names = ref_names(packed, self._parameters(run))
-        values = [self._read(*s, name) for s, name in zip(sources, names, strict=True)]
+        lent = run.line > 0
+        values = [self._read(*s, name, lent) for s, name in zip(sources, names, strict=True)]
         return with_values(packed, values)
 
     def _parameters(self, run: do.Run) -> tuple[str, ...]:

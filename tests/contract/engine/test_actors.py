@@ -61,9 +61,13 @@ def test_an_actor_is_found_by_its_name(book: Book) -> None:
 def test_a_killed_actor_says_so(book: Book) -> None:
     book.ok(COUNTER)
     book.ok("counter = Counter.remote()\nwb.get(counter.add.remote())\nwb.kill(counter)")
-    book.fails("wb.get(counter.add.remote())", "ActorDiedError")
-    book.ok("crashed = Counter.remote()\nwb.get(crashed.add.remote())\ncrashed.die.remote()")
-    book.fails("wb.get(crashed.add.remote())", "ActorDiedError")
+    book.fails("wb.get(counter.add.remote())", "ActorDiedError", "Counter was ended by kill()")
+    book.ok("crashed = Counter.remote()\nwb.get(crashed.add.remote())")
+    died = book.run("wb.get(crashed.die.remote())")
+    assert "ActorDiedError" in died.failure
+    assert "Counter.die" in died.failure
+    assert "Unhandled" not in died.text("stderr")
+    book.fails("wb.get(crashed.add.remote())", "ActorDiedError", "Counter")
 
 
 def test_an_actor_that_can_t_be_made_says_why(book: Book) -> None:

@@ -137,8 +137,19 @@ def test_the_session_is_told_in_lines_without_holes(book: Book) -> None:
     said = book.ok("%workbench").text()
     assert "None" not in said
     assert "workers" in said
+    lines = [line.removeprefix("  can't").strip() for line in said.splitlines()]
     for lack in book.lacks.values():
-        assert lack.partition(". ")[0].rstrip(".") in said or "can't" in said
+        assert lack.replace("`", "").partition(". ")[0].rstrip(".") + "." in lines
+
+
+def test_workers_are_counted_alike_wherever_they_are(book: Book) -> None:
+    book.ok("wb.get(wb.remote(lambda: 1).remote())")
+    book.ok("from workbench.report import facts\nnow = wb.api.engine().summary()")
+    (said,) = (line for line in book.ok("%workbench").text().splitlines() if "  workers" in line)
+    heading = book.value("facts.workers_heading(now)").strip("'")
+    pool = heading.split(" · ")[1].replace(" started", " workers started")
+    assert pool in said
+    assert f"{book.system.workers}" in pool
 
 
 def test_the_session_says_what_it_is(book: Book) -> None:

@@ -162,6 +162,9 @@ def test_a_task_says_where_it_runs(book: Book) -> None:
 def test_a_task_has_as_long_as_one_says(book: Book) -> None:
     book.ok("slow = wb.remote(timeout=0.2, max_retries=0)(lambda: pause()).remote()")
     book.fails("wb.get(slow)", "TaskTimeoutError", "longer than its timeout, 0.2 s")
+    book.fails("%%remote -w --timeout 0.2\npause()", "longer than its timeout")
+    jobs = book.ok("%workbench jobs").results()[0].splitlines()
+    assert " failed " in jobs[-1]
 
 
 # -- cells -----------------------------------------------------------------------------------------

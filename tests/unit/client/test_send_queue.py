@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections import deque
 from typing import Any
 from unittest.mock import Mock
@@ -175,3 +177,29 @@ def test_calls_that_could_not_be_sent_go_through_the_server_in_order() -> None:
     by_server = [ev.Submit(n, 0, b"", actor=9, method="m", parent=3) for n in (12, 13)]
     assert queued.translate(calls) == [*submits[:2], *by_server]
     assert (line.is_granted, line.unanswered, queued.lines._last[9]) == (False, 2, (13, 0))
+
+
+def test_finalizers_append_while_it_is_looked_through() -> None:
+    """The collector may run wherever something is made."""
+    queued: deque[Any] = deque()
+    due = queue().queue.due
+    refs: list[weakref.ref[Any]] = []
+
+    def garbage() -> weakref.ref[Any]:
+        ring = Handle()
+        ring.ring = ring  # type: ignore[attr-defined]
+        return weakref.ref(ring, lambda _: queued.append(call(1)))
+
+    threshold = gc.get_threshold()
+    try:
+        for number in range(300):
+            gc.disable()
+            queued.clear()
+            queued.extend([call(1)] * 10)
+            refs[:] = [garbage() for _ in range(3)]
+            gc.set_threshold(1 + number % 9)
+            gc.enable()
+            due(queued, 3, True)
+    finally:
+        gc.set_threshold(*threshold)
+        gc.enable()

@@ -61,7 +61,9 @@ def _check_memory(state: State) -> None:
     if state.budget.requests:
         budget = state.budget
         busy = budget._trimming or state.moves or state.stale_copies or budget.room is None
-        assert busy or state.now < state.copies_at, (
+        lent = [state.catalog[id] for id in state.catalog.lent.keys() - state.sent_objects()]
+        comes = any(entry.state is FREED for entry in lent)
+        assert busy or comes or state.now < state.copies_at, (
             "somebody waits for memory, and nobody was asked for it"
         )
 
@@ -127,7 +129,7 @@ def _check_catalog(catalog: Catalog) -> None:
     inline = 0
     for id, entry in catalog.items():
         assert entry.id == id
-        assert entry.alive or entry.viewers, "nothing keeps it"
+        assert entry.alive or entry.viewers or id in catalog.lent, "nothing keeps it"
         assert all(n > 0 for n in (*entry.holds.values(), *entry.viewers.values()))
         assert entry.tasks >= 0
         if entry.state is FREED:
@@ -135,7 +137,8 @@ def _check_catalog(catalog: Catalog) -> None:
             assert not entry.escapes
             assert not entry.pinned
             assert not entry.job
-            assert entry.value is None or entry.viewers or entry.tasks, "bytes nobody reads"
+            read = entry.viewers or entry.tasks or id in catalog.lent
+            assert entry.value is None or read, "bytes nobody reads"
         else:
             assert entry.alive
             assert (entry.value is None) == (entry.state is PENDING)
@@ -147,6 +150,8 @@ def _check_catalog(catalog: Catalog) -> None:
         if entry.state is READY and entry.value is not None:
             parents.update(entry.value.contains)
             inline += 0 if entry.value.segment else len(entry.value.header)
+    assert all(n > 0 for n in catalog.lent.values())
+    assert catalog.lent.keys() <= catalog.keys()
     assert inline == catalog.inline_bytes
     assert catalog.own == sum(bool(e.kind and e.kind[0].startswith(OWN)) for e in catalog.values())
     assert {id: e.parents for id, e in catalog.items() if e.parents} == parents
@@ -227,6 +232,8 @@ def _check_workers(scheduler: Scheduler) -> None:
         assert worker.blocked == (worker.leaving or lends)
         assert worker.waits_over == sum(wait.is_over for wait in worker.waits.values())
         assert not worker.waits or ((worker.sent or worker.lease) and worker.actor is None)
+        lease = worker.lease
+        assert lease is None or not lease.is_returned or not lease.lent, "lent to nobody"
         assert abs(worker.load - sum(t.seconds for t in worker.sent.values())) < 1e-6
         assert not worker.sent or worker.client is not None
     pooled = [worker for worker in scheduler.workers.values() if worker.actor is None]

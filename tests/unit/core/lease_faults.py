@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.unit.core.lease_peers import Driver, Lease, PoolProcess, Wire
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.blocking import Blocking
+from workbench.core.catalog import Catalog
+from workbench.core.entry import Entry
 from workbench.core.leases import LeaseManager
 from workbench.core.lines import LineManager
 from workbench.core.scheduler import Scheduler
+from workbench.core.spilling import Spilling
+from workbench.core.state import ClientState
 from workbench.core.task_manager import TaskManager
 from workbench.core.tasks import Line, Task, Worker
 
@@ -78,10 +83,11 @@ def what_a_dead_worker_had_always_runs_again(patch: pytest.MonkeyPatch) -> None:
 def a_task_overtakes_what_its_driver_said(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LeaseManager, "spoke", lambda *_: None)
 
-    def lease_for(driver: Driver, function: int) -> Lease | None:
+    def lease_for(driver: Driver, function: int, deps: tuple[int, ...] = ()) -> Lease | None:
         wire = driver.wires.get(0)
         usable = isinstance(wire, Lease) and not (wire.unanswered or wire.is_shut)
-        return wire if usable and function in wire.functions else None  # type: ignore[return-value, union-attr]
+        good = usable and function in wire.functions  # type: ignore[union-attr]
+        return wire if good and not deps else None  # type: ignore[return-value]
 
     patch.setattr(Driver, "lease_for", lease_for)
 
@@ -95,12 +101,12 @@ def a_lease_counts_that_was_made_before_its_driver_spoke(patch: pytest.MonkeyPat
 
 
 def two_tasks_at_a_time(patch: pytest.MonkeyPatch) -> None:
-    def lease_for(driver: Driver, function: int) -> Lease | None:
+    def lease_for(driver: Driver, function: int, deps: tuple[int, ...] = ()) -> Lease | None:
         wire = driver.wires.get(0)
         if not isinstance(wire, Lease) or not wire.is_granted or wire.is_shut:
             return None
         good = function in wire.functions and driver.fresh_after == driver.spoken
-        return wire if good else None
+        return wire if good and not deps else None
 
     patch.setattr(Driver, "lease_for", lease_for)
 
@@ -110,6 +116,10 @@ def a_task_that_is_not_known_yet_lends_no_slot(patch: pytest.MonkeyPatch) -> Non
         return worker.running is not None and worker.running.submit.task == task
 
     patch.setattr(Blocking, "_may_run", may_run)
+
+
+def a_task_whose_driver_is_gone_lends_no_slot(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LineManager, "is_in_use", lambda *_: True)
 
 
 def nobody_is_asked_to_report(patch: pytest.MonkeyPatch) -> None:
@@ -138,12 +148,104 @@ def the_end_of_an_older_task_ends_a_newer_ones_wait(patch: pytest.MonkeyPatch) -
     patch.setattr(Scheduler, "_unsend", unsend)
 
 
+def what_is_lent_goes_when_it_is_dropped(patch: pytest.MonkeyPatch) -> None:
+    def settle(catalog: Catalog, entry: Entry) -> None:
+        lent, catalog.lent = catalog.lent, {}
+        before(catalog, entry)
+        catalog.lent = {id: n for id, n in lent.items() if id in catalog}
+
+    before = Catalog.settle
+    patch.setattr(Catalog, "settle", settle)
+    patch.setattr(Catalog, "unlend", lambda catalog, one: catalog.lent.pop(one, None))
+
+
+def what_is_lent_moves(patch: pytest.MonkeyPatch) -> None:
+    def settle(spilling: Spilling) -> None:
+        lent, spilling._catalog.lent = spilling._catalog.lent, {}
+        before(spilling)
+        spilling._catalog.lent = lent
+
+    before = Spilling.settle
+    patch.setattr(Spilling, "settle", settle)
+
+
+def what_is_lent_is_free_as_soon_as_it_is_asked_for(patch: pytest.MonkeyPatch) -> None:
+    def take_back(leases: LeaseManager, line: Line) -> None:
+        before(leases, line)
+        leases._lines._unlend(line)
+
+    before = LeaseManager._take_back
+    patch.setattr(LeaseManager, "_take_back", take_back)
+
+
+def a_worker_says_nothing_of_what_it_still_reads(patch: pytest.MonkeyPatch) -> None:
+    def returned(lines: LineManager, client: ClientState, event: ev.Returned) -> None:
+        before(lines, client, msgspec.structs.replace(event, kept=()))
+
+    before = LineManager.returned
+    patch.setattr(LineManager, "returned", returned)
+
+
+def what_a_killed_driver_was_lent_is_free_at_once(patch: pytest.MonkeyPatch) -> None:
+    def detach(lines: LineManager, line: Line) -> None:
+        lines._unlend(line)
+        before(lines, line)
+
+    before = LineManager._detach
+    patch.setattr(LineManager, "_detach", detach)
+
+
+def what_was_dropped_is_never_asked_for(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LeaseManager, "_object_wanted", lambda *_: None)
+
+
+def what_a_dead_worker_was_lent_stays(patch: pytest.MonkeyPatch) -> None:
+    def lost(lines: LineManager, worker: Worker, crash: str, words: str, running: int) -> None:
+        lease, worker.lease = worker.lease, None
+        before(lines, worker, crash, words, running)
+        worker.lease = lease
+
+    before = LineManager.lost
+    patch.setattr(LineManager, "lost", lost)
+
+
+def a_worker_reads_memory_that_it_was_not_sent(patch: pytest.MonkeyPatch) -> None:
+    def connect(lines: LineManager, *what: Any) -> Line:
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(type(lines._state), "share", lambda *_: None)
+            return before(lines, *what)
+
+    before = LineManager.connect
+    patch.setattr(LineManager, "connect", connect)
+
+
+def an_array_that_outlives_its_task_is_never_heard_of(patch: pytest.MonkeyPatch) -> None:
+    def keeps(process: PoolProcess, id: int, value: ev.Value) -> None:
+        process.shows.append((id, value))
+
+    patch.setattr(PoolProcess, "keeps", keeps)
+
+
+def a_driver_gives_what_it_was_not_lent(patch: pytest.MonkeyPatch) -> None:
+    def lease_for(driver: Driver, function: int, deps: tuple[int, ...] = ()) -> Lease | None:
+        return before(driver, function)
+
+    before = Driver.lease_for
+    patch.setattr(Driver, "lease_for", lease_for)
+
+
 FAULTS = [
+    what_is_lent_goes_when_it_is_dropped, what_is_lent_moves,
+    what_is_lent_is_free_as_soon_as_it_is_asked_for, a_worker_says_nothing_of_what_it_still_reads,
+    what_a_killed_driver_was_lent_is_free_at_once, what_was_dropped_is_never_asked_for,
+    what_a_dead_worker_was_lent_stays, a_worker_reads_memory_that_it_was_not_sent,
+    an_array_that_outlives_its_task_is_never_heard_of, a_driver_gives_what_it_was_not_lent,
     a_worker_that_is_lent_looks_idle, nobody_gets_a_lent_worker_back,
     a_lease_counts_as_returned_when_asked_for, a_worker_returns_a_lease_while_it_works,
     what_was_on_its_way_is_lost_with_the_lease, what_a_dead_worker_had_is_forgotten,
     what_a_dead_worker_had_always_runs_again, a_task_overtakes_what_its_driver_said,
     a_lease_counts_that_was_made_before_its_driver_spoke, two_tasks_at_a_time,
-    a_task_that_is_not_known_yet_lends_no_slot, nobody_is_asked_to_report,
+    a_task_that_is_not_known_yet_lends_no_slot, a_task_whose_driver_is_gone_lends_no_slot,
+    nobody_is_asked_to_report,
     a_killed_drivers_lease_is_never_over, the_end_of_an_older_task_ends_a_newer_ones_wait,
 ]  # fmt: skip

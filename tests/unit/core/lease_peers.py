@@ -24,6 +24,8 @@ class Lease(Wire):
     """``is_shut``: its worker lets nothing more come."""
 
     functions: tuple[int, ...] = ()
+    objects: tuple[int, ...] = ()
+    deps: dict[int, tuple[int, ...]] = field(default_factory=dict)  # by task
     is_shut: bool = False
 
 
@@ -40,24 +42,26 @@ class Driver(Caller):
 
     def submit(self, function: int, deps: tuple[int, ...] = (), retries: int = 0) -> int:
         task = self.peer.id()
-        wire = None if deps else self.lease_for(function)
+        wire = self.lease_for(function, deps)
         if wire is None:
             self.say()
         self.peer.holds[task] += 1
         self.registered_by[task] = self.registered
         what = task, function, b"", deps, (), 1, "task", 0, retries, 0, "", None
         if wire is not None:
+            wire.deps[task] = deps
             self.call(wire, ev.Submit(*what, wire.number))
         else:
             self.goes_through_server(task)
             self.post(ev.Submit(*what))
         return task
 
-    def lease_for(self, function: int) -> Lease | None:
+    def lease_for(self, function: int, deps: tuple[int, ...] = ()) -> Lease | None:
         wire = self.wires.get(NO_ACTOR)
         if not isinstance(wire, Lease) or not wire.is_granted or wire.unanswered:
             return None
         good = function in wire.functions and self.fresh_after == self.spoken
+        good = good and set(wire.objects).issuperset(deps)
         return wire if good and not wire.is_shut else None
 
     def goes_through_server(self, task: int) -> None:
@@ -80,8 +84,12 @@ class Driver(Caller):
             assert isinstance(wire, Lease)
             assert NO_ACTOR not in self.wires, "two leases"
             wire.functions, wire.is_granted = message.functions, message.last >= self.fresh
+            wire.objects = message.objects
             self.wires[NO_ACTOR] = wire
             self.owe(ev.Attached(message.line))
+        elif isinstance(message, do.Release | do.Granted | do.Moved | do.Forget):
+            self.say()
+            self.peer.read()
         else:
             super().read()
 
@@ -95,6 +103,10 @@ class PoolProcess(Process):
     closing: set[Wire] = field(default_factory=set)
     returned: set[Wire] = field(default_factory=set)
     waits: dict[int, int] = field(default_factory=dict)  # by number: the object
+    segments: set[int] = field(default_factory=set)  # that it was sent
+    lent: dict[int, dict[int, ev.Value]] = field(default_factory=dict)  # places, by line
+    given: dict[int, dict[int, ev.Value]] = field(default_factory=dict)  # arguments, by task
+    shows: list[tuple[int, ev.Value]] = field(default_factory=list)  # views that outlive tasks
     waited: int = 0
 
     def drain(self) -> None:
@@ -119,6 +131,7 @@ class PoolProcess(Process):
                 if len(run.values) > len(run.deps):
                     self.functions.add(run.function)
                 assert run.function in self.functions, "told to run what it doesn't have"
+                self.given[run.task] = dict(zip(run.deps, run.values, strict=False))
                 if self.waits:
                     self.caller.post(ev.GaveBack((run.task,)))
                 else:
@@ -132,6 +145,13 @@ class PoolProcess(Process):
                 self.peer.inbox.popleft()
                 self.drain()
                 self.told[serializer] = int(payload or 0)
+            case do.Shared(segment) | do.Unshare(segment):
+                self.peer.inbox.popleft()
+                self.drain()
+                self.segments ^= {segment}
+            case do.Lent(line, objects, values):
+                self.peer.inbox.popleft()
+                self.lent[line] = dict(zip(objects, values, strict=True))
             case do.TakeBack(line):
                 self.peer.inbox.popleft()
                 wire = self.wires.get(line)
@@ -144,8 +164,8 @@ class PoolProcess(Process):
                 self.drain()
                 super().read()
                 self.shut(wire)
+                self.stop_all(wire)
                 if wire not in self.closing:
-                    self.stop_all(wire)
                     self.close(wire)
             case do.Ready(object):
                 self.peer.inbox.popleft()
@@ -161,12 +181,31 @@ class PoolProcess(Process):
 
     def close(self, wire: Wire) -> None:
         self.closing.add(wire)
+        assert isinstance(wire, Lease)
+        kept = {id for t, w in self.coming.items() if w is wire for id in wire.deps[t]}
+        if wire in self.coming.values() and self.lent.get(wire.number):
+            self.caller.post(ev.Returned(wire.number, False, tuple(kept)))
         self.give_back(wire)
 
     def give_back(self, wire: Wire) -> None:
         if wire in self.closing - self.returned and wire not in self.coming.values():
             self.returned.add(wire)
             self.caller.post(ev.Returned(wire.number))
+
+    def reads(self, task: int, wire: Wire | None) -> dict[int, ev.Value]:
+        """The arguments of a task, and where it was told that they are."""
+        if not isinstance(wire, Lease):
+            return self.given.get(task, {})
+        return {id: self.lent[wire.number][id] for id in wire.deps[task]}
+
+    def keeps(self, id: int, value: ev.Value) -> None:
+        """An array of its argument outlives the task."""
+        self.shows.append((id, value))
+        self.caller.post(ev.View(id, value.segment))
+
+    def lets_go(self) -> None:
+        id, value = self.shows.pop()
+        self.caller.post(ev.Unview(((id, value.segment),)))
 
     def stop_all(self, wire: Wire) -> None:
         """Of what the server hasn't heard."""

@@ -11,12 +11,14 @@ from workbench.core import instructions as do
 from workbench.core.budget import PATIENCE
 from workbench.core.idleness import LEFT
 from workbench.core.loop_events import Measured, Tick, WorkerExited
+from workbench.core.memory_monitor import TOO_LITTLE
 from workbench.core.session import Session
 from workbench.system.sizes import PAGE
 
 Make = Callable[..., Stage]
 
 IDLE = 600.0
+HEADROOM = 1 << 20
 NONE = (ev.Value(b"N"),)
 
 
@@ -78,6 +80,58 @@ def test_workers_of_a_session_that_waits_for_a_notebook_end_soon(stage: Make) ->
     s.leave(driver)
     assert not hung_up(passes(s, LEFT / 4)), "a kernel that restarts finds them"
     assert set(hung_up(passes(s, LEFT))) == {one.number, two.number}
+
+
+def test_workers_end_at_once_when_a_person_has_ended_the_last_notebook(stage: Make) -> None:
+    """The next notebook on a small machine needs their memory."""
+    s = stage(workers=2, idle=IDLE)
+    driver, one, two = s.driver(linger=10 * IDLE), s.worker(), s.worker()
+    s.turn()
+    driver.post(ev.Bye(lingers=True, final=True))
+    s.turn()
+    out = s.leave(driver)
+    assert set(hung_up(out + passes(s, 0))) == {one.number, two.number}
+
+
+def kept_for_a_moment(stage: Make, final: bool = True) -> Stage:
+    """A session with an object whose last notebook was shut down, or crashed. If it may have to
+    make way, it looks at once how much memory is left."""
+    s = stage(capacity=1 << 30, headroom=HEADROOM)
+    driver = s.driver(linger=60.0)
+    driver.put(ev.Value(bytes(1000)), "kept")
+    s.turn()
+    if final:
+        driver.post(ev.Bye(lingers=True, final=True))
+        s.turn()
+    asked = do.Measure() in s.leave(driver) + s.turn(0)
+    assert asked is final
+    return s
+
+
+def left(s: Stage, nbytes: int) -> list[do.Anything]:
+    s.post(0, Measured(HEADROOM + nbytes, 1 << 31, ()))
+    return s.turn()
+
+
+def test_a_session_kept_for_a_moment_makes_way_where_memory_is_short(stage: Make) -> None:
+    s = kept_for_a_moment(stage)
+    needed = s.session.state.budget.granted
+    assert needed >= 1000, "the more it has, the sooner"
+    assert do.Exit() not in left(s, needed + TOO_LITTLE)
+    assert do.Measure() in passes(s, 1.0), "it looks again"
+    assert do.Exit() in left(s, needed + TOO_LITTLE - 1)
+
+
+def test_who_may_come_back_finds_it_all_the_same(stage: Make) -> None:
+    s = kept_for_a_moment(stage, final=False)
+    assert do.Exit() not in left(s, 0)
+
+
+def test_who_has_come_back_keeps_it(stage: Make) -> None:
+    s = kept_for_a_moment(stage)
+    s.driver(linger=60.0)
+    assert do.Exit() not in left(s, 0)
+    assert do.Measure() not in passes(s, 1.0)
 
 
 def test_who_comes_back_in_time_finds_the_workers(stage: Make) -> None:
@@ -211,6 +265,19 @@ def test_who_is_refused_hears_that_it_is_the_machine(stage: Make) -> None:
     (answer,) = (m for m in driver.inbox if isinstance(m, do.Granted))
     assert answer.granted == 0
     assert "The machine has too little memory left" in answer.text
+
+
+def test_who_is_ended_hears_what_others_have(stage: Make) -> None:
+    """It may have taken little: then other notebooks are the reason."""
+    s = stage(headroom=1)
+    driver, worker = s.driver(), s.worker()
+    driver.submit(s.function(driver), (), ())
+    s.turn()
+    s.post(0, Measured(0, 450_000_000, ((worker.worker, 50_000_000),)))
+    assert do.Kill(worker.worker) in s.turn()
+    reason = s.session.state.scheduler.workers[worker.worker].kill_reason
+    assert "(0 B of 450 MB were left; in use: " in reason
+    assert "50 MB, the store 10 B, notebooks and other programs 400 MB)" in reason
 
 
 def test_what_others_keep_warm_makes_room_on_the_machine_too(stage: Make) -> None:

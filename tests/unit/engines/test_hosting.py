@@ -167,7 +167,7 @@ def test_its_time_is_up(world: World) -> None:
     world.host._calls.functions[FUNCTION] = spins
     head = Head(TASK, "named", "session~1", 9, 2, FUNCTION, spec=TaskSpec(timeout=0.05))
     end, (error,) = stopped_when_it_waits(world, head, bool)
-    assert end.how == "stopped"
+    assert end.how == "failed"
     assert isinstance(error, TaskTimeoutError)
 
 

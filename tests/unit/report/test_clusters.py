@@ -23,6 +23,7 @@ from workbench.engines.base import Abilities, Lack
 from workbench.report import cards, facts, html, json, page, sessions, text, view_texts, why
 from workbench.report.format import UNKNOWN
 from workbench.report.processes import Processes
+from workbench.widgets.actions import perform
 
 LACK = Lack("Dask has no streams.", "Its tasks have one result.", "Submit a task for each item.")
 
@@ -146,23 +147,85 @@ def test_memory_of_this_machine_is_nobody_elses() -> None:
     assert view_texts.worker_memory(there, now) is None
 
 
+def test_workers_that_start_as_they_are_needed_are_counted_beside_those_there_can_be() -> None:
+    pool = tuple(WorkerRecord(n, n, "busy", ()) for n in (1, 2))
+    actor = WorkerRecord(3, 3, "idle", (), actor=9)
+    for slots, workers, said, heading in (
+        (6, (), "0 of 6 workers started", "Workers · 0 of 6 started"),
+        (1, (), "0 of 1 worker started", "Workers · 0 of 1 started"),
+        (6, pool, "2 of 6 workers started (2 busy)", "Workers · 2 of 6 started"),
+        (2, (*pool, actor), "2 workers (2 busy)", "Workers · 2 · 1 of an actor"),
+        (1, pool, "2 workers (2 busy)", "Workers · 2"),
+        (None, (*pool, actor, actor), "2 workers (2 busy)", "Workers · 2 · 2 of actors"),
+        (None, (), f"workers {UNKNOWN}", "Workers"),
+    ):
+        now = on_a_cluster(workers=workers, slots=slots)
+        assert facts.workers_text(now) == said
+        assert facts.workers_heading(now) == heading
+
+
+def test_what_a_view_tells_of_stands_whole_where_it_is_about_objects() -> None:
+    scope = "what this process holds, " * 9 + "and nothing else"
+    now = on_a_cluster(scope=scope, taken=1e9)
+    pins = str(html.Still(("pins",), now))
+    assert scope in " ".join(pins.split())
+    assert max(map(len, pins.splitlines())) <= html.COLUMNS
+    assert scope not in " ".join(str(html.Still(("jobs",), now)).split())
+
+
 # -- what it can't ---------------------------------------------------------------------------------
 
 
-def test_what_it_can_t_is_listed_in_a_line() -> None:
+def test_what_it_can_t_is_listed_a_line_each() -> None:
     lacks = Abilities(streams=LACK, spill="Read-only.").lacking()
-    assert facts.lacks_text(lacks.values()) == "Read-only. Dask has no streams."
+    assert facts.lacks_text(lacks.values()) == "Read-only.\nDask has no streams."
     assert facts.lacks_text(Abilities().lacking().values()) == ""
+    card = cards.of_snapshot(on_a_cluster(), [("can't", facts.lacks_text(lacks.values()))]).text()
+    first, second = (line for line in card.splitlines() if "Read-only" in line or "streams" in line)
+    assert first.index("Read-only.") == second.index("Dask has no streams.")
+    assert not second[: second.index("Dask")].strip()
+
+
+def test_a_pin_promises_no_memory_where_the_engine_gives_none() -> None:
+    pin = SimpleNamespace(can=Abilities(), borrow=int, pin=lambda *_: None)
+    request = {"do": "pin", "id": "1"}
+    assert "in memory" in perform(cast(Any, pin), request)["text"]
+    lack = Lack("It may move to disk.", "The store is another's.", "Make it larger.")
+    pin.can = Abilities(resident=lack)
+    assert (
+        perform(cast(Any, pin), request)["text"]
+        == "Pinned until it is unpinned. It may move to disk."
+    )
+    assert view_texts.lessons(pin.can)["pins"][-1] == str(lack)
 
 
 @pytest.mark.parametrize(
-    ("system", "line"),
+    ("system", "replaced", "line"),
     [
-        ("local", "Workbench started session a.b: 2 workers, store of 64 MB."),
-        ("ray", "Workbench started session a.b on Ray: 2 workers."),
+        ("local", "", "Workbench started session a.b: 2 workers, store of 64 MB."),
+        ("ray", "", "Workbench started session a.b on Ray: 2 workers."),
+        (
+            "ray",
+            "local",
+            "Workbench started session a.b on Ray: 2 workers. "
+            "It replaces the session on this machine; nothing is lost.",
+        ),
+        (
+            "local",
+            "dask",
+            "Workbench started session a.b: 2 workers, store of 64 MB. "
+            "It replaces the session on Dask; nothing is lost.",
+        ),
+        (
+            "local",
+            "local",
+            "Workbench started session a.b: 2 workers, store of 64 MB. "
+            "It replaces the session before it; nothing is lost.",
+        ),
     ],
 )
-def test_the_line_that_says_what_was_started(system: str, line: str) -> None:
+def test_the_line_that_says_what_was_started(system: str, replaced: str, line: str) -> None:
+    before: Any = SimpleNamespace(system=replaced) if replaced else None
     engine = SimpleNamespace(
         system=system,
         joined=False,
@@ -171,7 +234,7 @@ def test_the_line_that_says_what_was_started(system: str, line: str) -> None:
         capacity=64_000_000,
         can=Abilities(),
     )
-    assert text.started_line(cast(Any, engine)) == line
+    assert text.started_line(cast(Any, engine), before) == line
 
 
 def test_what_a_joined_session_keeps_says_how_it_ends_there() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from workbench.report.freshness import changed_text, held_text, unknown_text
 
 
@@ -22,9 +24,11 @@ def test_what_a_cells_line_says() -> None:
 
 
 def test_what_stands_behind_a_variable_that_keeps_an_object() -> None:
-    assert held_text("%put", 200.0, "same") == ", the stored object itself"
-    assert held_text("%put", 200.0, "changed") == (
-        ", changed since %put: the store has what it was 3 min ago"
-    )
-    assert held_text("%put", 200.0, "not compared") == ", as it was 3 min ago, not compared"
-    assert held_text("%put", 200.0, "") == ", as it was 3 min ago"
+    now = time.time()
+    clock = time.strftime("%H:%M:%S", time.localtime(now))
+    assert held_text("%put", now, "same") == ", the stored object itself"
+    changed = held_text("%put", now, "changed")
+    assert changed.startswith(f", changed since %put: the store has what it was at {clock}")
+    assert held_text("%put", now, "").startswith(f", as it was at {clock}")
+    assert held_text("%put", now, "not compared").endswith(", not compared")
+    assert held_text("%put", now - 1e6, "").count(", ") == 2  # with the day

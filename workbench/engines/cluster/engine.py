@@ -87,7 +87,6 @@ class ClusterEngine(SessionPresentation):
         self.completed: Callable[[int, int, list[ObjectRef | None]], None] | None = None
         self.origin: Callable[[], int] = self._prints.origin
         self.roots: Callable[[], Mapping[str, Any]] = dict
-        self.is_final: Callable[[], bool] = bool
         self.tally: Callable[[], CallTally | None] = lambda: None
         self.leave: Callable[[], None] = self.close
         self._closed = False
@@ -339,6 +338,9 @@ class ClusterEngine(SessionPresentation):
 
     def keep(self, linger: float) -> None:
         self.backend.ask("keep", linger)
+
+    def is_shut_down(self) -> None:
+        """The session isn't on this machine: it may be kept as long as any."""
 
     def close(self, goodbye: bool = True) -> None:
         if self._closed:

@@ -341,7 +341,7 @@ class Hosting:
             is_stopping = self.interrupts.is_stopping(head.task)
             if timeout and is_stopping and head.task not in self.stopped:
                 text = f"`{head.name}` ran longer than its timeout, {timeout:g} s."
-                return "stopped", (refused("timeout", text),) * owed
+                return "failed", (refused("timeout", text),) * owed
             return "stopped", (refused("cancelled", f"`{head.name}` was stopped."),) * owed
         shown = no_actor(error, head.actor) if head.method == CREATION else error
         value = self._error(shown, head)

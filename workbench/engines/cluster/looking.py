@@ -119,7 +119,7 @@ class Looking:
             count=len(objects), segments=None, history=None, taken=time.time(),
             engine=self._backend.engine, available=told.available, scope=SCOPE,
             names=sum(len(each.names) for each in kept.values()),
-            linger=self._backend.ask("keep"),
+            linger=self._backend.ask("keep"), slots=self._backend.workers,
         )  # fmt: skip
 
     def _me(self, clients: Iterable[ClientRecord]) -> int:
@@ -138,11 +138,12 @@ class Looking:
             where = ""
         if is_shown and entry.state == FREED:
             state = "freed"
+        kind = "" if entry.task and state in ("pending", "failed") else None
         return ObjectRecord(
             entry.id, state, known.names, size, where, about,
             () if self._entries.get(entry.id) is None else (me,), (me,) if is_shown else None, 0, 0,
             pinned=known.pinned, age=time.monotonic() - entry.created,
-            escapes=known.escapes, job=job, type=None if about is None else about.type,
+            escapes=known.escapes, job=job, type=kind if about is None else about.type,
         )  # fmt: skip
 
     def describe(self, ref: ObjectRef) -> ObjectDescription | None:

@@ -36,6 +36,7 @@ from workbench.engines.cluster.store import ClusterStore
 from workbench.engines.cluster.streams import StreamReader
 from workbench.errors import (
     ActorDiedError,
+    ActorUnavailableError,
     OutOfMemoryError,
     SessionError,
     TaskCancelledError,
@@ -54,7 +55,7 @@ from workbench.options import (
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
 
-_SAYS_NO_TASK = WorkerCrashedError, OutOfMemoryError
+_SAYS_NO_TASK = WorkerCrashedError, OutOfMemoryError, ActorDiedError, ActorUnavailableError
 """Errors of which the system itself may not say which task they are about."""
 
 
@@ -91,6 +92,7 @@ class ClusterTasks:
         self._stopped: set[int] = set()  # of these
         self._streams: dict[int, Stream] = {}
         self._dead: set[int] = set()  # actors of which it was said
+        self._killed: set[int] = set()  # from here
 
     @property
     def namespace(self) -> str:
@@ -231,10 +233,13 @@ class ClusterTasks:
         if self._loses_output(own, error):
             lost = Message(own.task, "stderr", LOST.encode(), own.origin, self._place()[0])
             self._backend.tell("push", encode_batch([lost]))
-        if own.task in self._stopped or isinstance(error, TaskCancelledError):
+        if own.actor in self._killed and isinstance(error, ActorDiedError):
+            error = ActorDiedError(f"{own.name.partition('.')[0]} was ended by kill().")
+        elif own.task in self._stopped or isinstance(error, TaskCancelledError):
             error = TaskCancelledError(f"`{own.name}` was stopped.")
         elif isinstance(error, _SAYS_NO_TASK) and f"`{own.name}`" not in str(error):
-            error = type(error)(f"{error} The task was `{own.name}`.")
+            what = "call" if own.actor else "task"
+            error = type(error)(f"{error} The {what} was `{own.name}`.")
         if own.job and not isinstance(error, SessionError):  # we left: it goes on
             how = "stopped" if isinstance(error, TaskCancelledError) else "failed"
             self._backend.tell("ended", TaskEnd(own.task, how, 0.0))
@@ -406,4 +411,5 @@ class ClusterTasks:
             raise ActorDiedError("It is no actor's handle.")
         if not restart:
             self._dead.add(actor.id)
+            self._killed.add(actor.id)
         self._backend.kill_actor(native[0], restart)

@@ -80,7 +80,7 @@ class ActorProcesses:
                 return found
             if call.actor not in self._ended and call.actor not in self._old:
                 raise CallStopped
-            raise self._ended.get(call.actor, ActorGone("It has ended.")).again()
+            raise self._ended.get(call.actor, ActorGone("has ended.")).again()
 
     def _create(self, id: int, message: RunHead, fds: Sequence[int], heard: Heard) -> Outcome:
         if id in self._ended:
@@ -93,11 +93,11 @@ class ActorProcesses:
             for submitter in self._departed:
                 actor.departed(submitter)
         made = False
-        gone = ActorGone("Its process died while it was made.")
+        gone = ActorGone("died while it was made.")
         try:
             done = actor.create(heard)
             if has_failed(done):
-                gone = ActorGone("It could not be made.", *done[0].values[:1])
+                gone = ActorGone("could not be made.", *done[0].values[:1])
             made = not has_failed(done) and not actor.is_gone
             return done
         finally:
@@ -177,13 +177,13 @@ class ActorProcesses:
     def kill(self, actor: int, restart: bool) -> None:
         found = self._actors.get(actor) or self._making.get(actor)
         if not restart:
-            self._over(actor, ActorGone("It was killed."))
+            self._over(actor, ActorGone("was ended by kill()."))
         if found is not None:
             found.kill(restart)
 
     def close(self) -> None:
         for actor in self._all():
-            actor.kill(restart=False, why="Its worker has ended.")
+            actor.kill(restart=False, why="died with its Dask worker.")
         with self._changed:
             self._actors.clear()
             self._waiting.clear()

@@ -23,7 +23,8 @@ Heard = Callable[[SlotChild, Any, list[int]], None]
 
 
 class ActorGone(Exception):  # noqa: N818 - it is told to people in other words
-    """The actor has ended, or died for good. ``value``: what its calls give, if that is known."""
+    """The actor has ended, or died for good. ``why``: what it did, said behind its class's name;
+    ``value``: what its calls give, if that is known."""
 
     def __init__(self, why: str, value: PackedValue | None = None) -> None:
         super().__init__(why)
@@ -96,7 +97,7 @@ class ActorProcess:
             if not is_wanted():
                 raise CallStopped
             if self._gone is not None or self._child is None:
-                raise (self._gone or ActorGone("It has ended.")).again()
+                raise (self._gone or ActorGone("has ended.")).again()
             future = self._queued(self._child, message, fds, heard)
         self._write()
         return future.result()
@@ -180,7 +181,7 @@ class ActorProcess:
             return True
         future, _ = self._calls.pop(said.task, (None, _drop))
         if said.leaves:
-            self._end("It has left by itself.")
+            self._end("has ended itself.")
         if future is not None and not future.done():
             future.set_result((said, fds))
         else:
@@ -196,7 +197,7 @@ class ActorProcess:
             self._left -= again
             self._child, self._is_made = None, False
             if not again:
-                self._end("Its process has died.")
+                self._end("died: its process has ended.")
                 self._close()
         try:
             if again:
@@ -209,7 +210,7 @@ class ActorProcess:
 
     def _make_again(self, heard: Heard) -> None:
         self._creation = msgspec.structs.replace(self._creation, restarted=True)
-        why, value = "It could not be made again.", None
+        why, value = "could not be made again.", None
         try:
             done, fds = self.create(heard)
             close_all(fds)
@@ -230,7 +231,7 @@ class ActorProcess:
             self._gone = self._gone or ActorGone(why, value)
             self._lock.notify_all()
 
-    def kill(self, restart: bool, why: str = "It was killed.") -> None:
+    def kill(self, restart: bool, why: str = "was ended by kill().") -> None:
         """End its process; without ``restart`` for good."""
         if not restart:
             self._end(why)

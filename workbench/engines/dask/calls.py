@@ -95,7 +95,8 @@ class Attempt:
                     "stopped", "cancelled", f"`{call.name}` was stopped before it began."
                 )
             except ActorGone as gone:
-                value = gone.value or pack(refused("actor", f"The actor is gone. {gone.why}"))[0]
+                said = f"{call.name.partition('.')[0]} {gone.why}"
+                value = gone.value or pack(refused("actor", said))[0]
                 return self._failed_as("failed", value)
             except BaseException as error:  # of the worker, or Dask's: never a task's own
                 said = f"{type(error).__name__}: {error}"

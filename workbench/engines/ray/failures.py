@@ -20,9 +20,12 @@ def translated(error: BaseException) -> WorkbenchError:
         if isinstance(cause, BaseException):
             return translated(cause)
     if isinstance(error, known.ActorUnavailableError):
-        return errors.ActorUnavailableError(first_line(error))
+        return errors.ActorUnavailableError(
+            "The actor's process can't be reached: it is made again, or the network fails. The "
+            "call may have run."
+        )
     if isinstance(error, known.RayActorError):
-        return errors.ActorDiedError(f"The actor's process has ended. {first_line(error)}")
+        return errors.ActorDiedError(f"The actor's process has ended.{_cause(error)}")
     if isinstance(error, known.OutOfMemoryError):
         return errors.OutOfMemoryError(first_line(error))
     if isinstance(error, known.WorkerCrashedError | known.LocalRayletDiedError):
@@ -34,6 +37,13 @@ def translated(error: BaseException) -> WorkbenchError:
     if isinstance(error, known.ObjectStoreFullError):
         return errors.StoreFullError(first_line(error))
     return WorkbenchError(f"{type(error).__name__}: {first_line(error)}")
+
+
+def _cause(error: BaseException) -> str:
+    """Why an actor died, if Ray says more than that it did."""
+    said = first_line(error)
+    usual = "The actor died unexpectedly before finishing this task"
+    return "" if not said or said.startswith(usual) else f" {said}"
 
 
 def _lost(error: BaseException) -> errors.ObjectLostError:

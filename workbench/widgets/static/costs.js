@@ -167,7 +167,7 @@ class Cost extends Selected {
     this.costs = costs;
     this.repeats = h("p", { class: "wb-repeats", hidden: true });
     this.tree = new CostTree();
-    this.full.append(this.repeats, this.tree.el);
+    this.full.append(this.repeats, this.tree.el, this.cant);
     this.button = button("Explain", () => this.explain());
     this.bar.prepend(this.button);
   }
@@ -181,6 +181,7 @@ class Cost extends Selected {
     this.bar.hidden = row == null;
     if (!row) return;
     this.allow(this.button, "cost", row.movable === "freed" ? "It is freed: nobody can read it any more" : "");
+    this.tellCant("cost");
     const speed = this.costs.speedOf(row);
     const facts = [
       `pickle ${seconds(row.pickle)}`,
@@ -199,7 +200,7 @@ class Cost extends Selected {
     const { store } = this.session;
     if (!store.row()) return;
     this.update(); // an answer may be here before the next frame
-    if (this.button.disabled) return;
+    if (this.button.disabled || this.button.hidden) return;
     this.ask("cost", (answer) => {
       if (!answer.tree) return;
       setText(this.note, "");

@@ -41,6 +41,7 @@ export class Dashboard {
     this.wide = this.visible = this.near = false;
     this.name = inline("wb-session");
     this.about = inline("wb-about");
+    this.scope = h("p", { class: "wb-scope", hidden: true });
     this.status = h("span", { class: "wb-status", role: "status" });
     const probed = ["bg", "fg", "dim", "line", "track", "accent"];
     this.probes = new Map(probed.map((name) => [name, h("i", { class: `wb-probe wb-probe-${name}` })]));
@@ -48,6 +49,7 @@ export class Dashboard {
       "div",
       { class: "wb", role: "region", "aria-label": labelled(parts) },
       h("div", { class: "wb-head" }, this.name, this.about, this.status),
+      this.scope,
       h("div", { hidden: true }, ...this.probes.values()),
     );
     this.scrolls = new Map();
@@ -251,9 +253,11 @@ export class Dashboard {
     const [only, ...more] = this.panes.keys();
     const session = world.session || "session";
     setText(this.name, more.length ? session : TITLES[only]);
-    const about = [world.here, world.scope, counted(world.count, "object")];
+    const about = [world.here, counted(world.count, "object")];
     if (!more.length) about.unshift(session);
     setText(this.about, about.filter(Boolean).join(" · "));
+    setText(this.scope, world.scope && `Shown: ${world.scope}.`);
+    this.scope.hidden = !world.scope || (only === "jobs" && !more.length); // it is about objects
     const gone = world.ended ?? (alive ? "" : "the kernel has gone: as last seen");
     setText(this.status, gone || "live");
     setAttr(this.status, "data-state", gone ? "over" : "live");

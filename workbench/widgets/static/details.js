@@ -1,7 +1,7 @@
 // The selected object in full: what it is, why it is here, and what can be done about it.
 
 import { age, bytes, typed } from "./format.js";
-import { button, h, inline, say, setAttr, setChildren, setText } from "./dom.js";
+import { button, h, inline, say, setAttr, setChildren, setText, withCode } from "./dom.js";
 import { pinKey } from "./store.js";
 import { pinWords } from "./map.js";
 
@@ -15,6 +15,7 @@ export class Selected {
     this.heading = inline("wb-details-name");
     this.facts = inline("wb-details-facts");
     const head = h("div", { class: "wb-details-head" }, this.heading, " ", this.facts);
+    this.cant = h("p", { class: "wb-cant", hidden: true });
     this.full = h("div", { class: "wb-details-body", tabindex: 0, role: "group", "aria-label": label }, head);
     this.note = h("span", { class: "wb-note", role: "status" });
     this.bar = h("div", { class: "wb-details-bar" }, this.note);
@@ -26,7 +27,7 @@ export class Selected {
   show(changed) {
     const row = this.session.store.row();
     const lesson = this.session.store.world.words.lessons[this.part];
-    setChildren(this.hint, lesson.join(), () => lesson.map((text) => h("p", {}, text)));
+    setChildren(this.hint, lesson.join(), () => lesson.map((text) => h("p", {}, ...withCode(text))));
     this.hint.hidden = row != null;
     this.full.hidden = row == null;
     if ((row?.id ?? "") !== this.id) {
@@ -37,12 +38,23 @@ export class Selected {
     return row;
   }
 
-  /** Whether a button can do something now; where it can't, it says why. */
+  /**
+   * Whether a button can do something now; where it can't, it says why. One that never can in this
+   * session isn't there: `cant` says why.
+   */
   allow(button, action, obstacle = "") {
     const { store } = this.session;
-    const why = store.world.words.can[action] || obstacle;
-    button.disabled = !store.usable || !store.world.objects.has(this.id) || Boolean(why);
-    setAttr(button, "title", why || null);
+    button.hidden = Boolean(store.world.words.can[action]);
+    button.disabled = !store.usable || !store.world.objects.has(this.id) || Boolean(obstacle);
+    setAttr(button, "title", obstacle || null);
+  }
+
+  /** Why the buttons of these actions aren't there, each reason once. */
+  tellCant(...actions) {
+    const { can } = this.session.store.world.words;
+    const reasons = [...new Set(actions.map((action) => can[action]).filter(Boolean))];
+    setChildren(this.cant, reasons.join(" "), () => withCode(reasons.join(" ")));
+    this.cant.hidden = !reasons.length;
   }
 
   /** Asks for something to be done with it, and says what came of that as long as it is selected. */
@@ -61,7 +73,7 @@ export class Details extends Selected {
     super(session, "Why it is here", "pins");
     this.reasons = h("ul", { class: "wb-reasons" });
     this.answer = h("div", { class: "wb-answer", hidden: true });
-    this.full.append(this.reasons, this.answer);
+    this.full.append(this.reasons, this.answer, this.cant);
     this.pin = button("Pin", () => this.ask(this.pinned ? "unpin" : "pin"));
     this.free = button("Free", () => this.freed());
     this.spill = button("Spill", () => this.ask("spill"));
@@ -95,6 +107,7 @@ export class Details extends Selected {
     this.allow(this.free, "free", freed);
     this.allow(this.spill, "spill", freed || stuck || (row.where === "memory" ? "" : `It is ${this.where(row)}`));
     this.allow(this.why, "why");
+    this.tellCant("pin", "free", "spill", "why");
     this.list(row);
     if (!store.usable) setText(this.note, store.world.ended ?? "The kernel has gone: as last seen.");
   }

@@ -1,7 +1,7 @@
 // The view of what runs: background cells with Stop and Kill, workers with what they are at.
 
 import { bytes, elapsed, seconds, share } from "./format.js";
-import { button, dropAllBut, h, inline, pane, say, setAttr, setText, setVar } from "./dom.js";
+import { button, dropAllBut, h, inline, pane, say, setAttr, setChildren, setText, setVar, withCode } from "./dom.js";
 
 const isOver = ({ state }) => state !== "running" && state !== "queued";
 const dot = () => h("span", { class: "wb-dot", "aria-hidden": "true" });
@@ -42,6 +42,8 @@ export class Jobs {
     );
     this.workers = new Lines("Workers", "wb-workers-list", (worker) => worker.number, person, fillPerson);
     this.crew = heading("Workers");
+    this.cant = h("p", { class: "wb-cant", hidden: true });
+    this.asked = new Map(); // job → the last thing asked of it
     this.note = h("p", { class: "wb-note wb-jobs-note", role: "status" });
     const body = h(
       "div",
@@ -49,6 +51,7 @@ export class Jobs {
       heading("Background cells"),
       this.jobs.list,
       this.jobs.none,
+      this.cant,
       this.crew,
       this.workers.list,
       this.workers.none,
@@ -57,12 +60,14 @@ export class Jobs {
   }
 
   update({ everything, keys }) {
-    const { jobs, workers, words } = this.session.store.world;
+    const { jobs, workers, crew, words } = this.session.store.world;
     if (everything || ["jobs", "alive", "ended"].some((key) => keys.has(key))) {
       this.jobs.update(jobs ?? [], words.none.jobs);
+      setChildren(this.cant, words.can.stop, () => withCode(words.can.stop));
+      this.cant.hidden = !words.can.stop || (jobs ?? []).every(isOver);
     }
-    if (everything || keys.has("workers")) {
-      setText(this.crew, workers?.length ? `Workers · ${workers.length}` : "Workers");
+    if (everything || keys.has("workers") || keys.has("crew")) {
+      setText(this.crew, crew);
       this.workers.update(workers ?? [], words.none.workers);
     }
   }
@@ -104,11 +109,10 @@ export class Jobs {
       setAttr(line.meter, "aria-valuenow", Math.round(job.share * 100));
       setAttr(line.meter, "title", share(job.share));
     }
-    line.stop.hidden = over;
-    line.kill.hidden = job.state !== "running";
-    const why = this.session.store.world.words.can.stop;
-    line.stop.disabled = line.kill.disabled = !usable || Boolean(why);
-    if (why) for (const each of [line.stop, line.kill]) setAttr(each, "title", why);
+    const cant = Boolean(this.session.store.world.words.can.stop); // why stands below, once
+    line.stop.hidden = over || cant;
+    line.kill.hidden = job.state !== "running" || cant;
+    line.stop.disabled = line.kill.disabled = !usable;
     this.time(line);
   }
 
@@ -119,8 +123,12 @@ export class Jobs {
   }
 
   stop(id, name, force) {
-    const hear = ({ state, text }) => say(this.note, text ? `${name}: ${text}` : "", state);
-    this.session.actions.ask({ do: "stop", id, force }, hear);
+    // Of a cell that is killed while Stop waits for its end, Stop's answer is that it has stopped.
+    const request = { do: "stop", id, force };
+    this.asked.set(id, request);
+    this.session.actions.ask(request, ({ state, text }) => {
+      if (this.asked.get(id) === request) say(this.note, text ? `${name}: ${text}` : "", state);
+    });
   }
 
   /** What runs shows the time. */

@@ -1,0 +1,36 @@
+"""Who reads the socket, and what the others do meanwhile."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+
+from tests.leaks import eventually
+from workbench.client.connection import Connection
+
+
+def test_who_waits_for_a_reader_sleeps() -> None:
+    """Instead of asking again and again, which would keep the reader from going on."""
+    ours, theirs = socket.socketpair()
+    connection = Connection(ours, lambda _: None, lambda queued: queued, lambda _: None)
+    asked, is_done = 0, False
+
+    def done() -> bool:
+        nonlocal asked
+        asked += 1
+        return is_done
+
+    connection._reader.acquire()  # as the connection's thread does, which doesn't lead
+    began = time.monotonic()
+    waiting = threading.Thread(target=connection.wait_for, args=(done,))
+    waiting.start()
+    assert eventually(lambda: asked > 4)  # it looks now and then
+    seconds = time.monotonic() - began
+    assert asked < 20 + 3 * seconds / 0.05
+    is_done = True
+    connection._reader.release()
+    connection._notify()
+    waiting.join()
+    connection.abandon()
+    theirs.close()
