@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from tests.unit.core.line_peers import CANCELLED, TOLD, Caller, Process, Record, Wire
+from tests.unit.core.line_peers import CANCELLED, Caller, Process, Wire
 from workbench.core import events as ev
 from workbench.core import instructions as do
 
@@ -39,7 +39,6 @@ class Driver(Caller):
     serializer: int = 0
     fresh: int = 0  # the first of its tasks since it spoke last, through the server
     fresh_after: int = 0
-    owed: list[Record] = field(default_factory=list)  # answers of calls that were said before
 
     def submit(self, function: int, deps: tuple[int, ...] = (), retries: int = 0) -> int:
         task = self.peer.id()
@@ -77,24 +76,6 @@ class Driver(Caller):
         self.serializer = self.serializer or self.peer.id()
         self.post(ev.Register(self.serializer, b"%d" % self.registered))
 
-    def say(self) -> None:
-        owed, self.owed = self.owed, []
-        for record in owed:
-            self.settle(record)
-        super().say()
-
-    def read_line(self, wire: Wire) -> None:
-        while wire.answers:
-            task, value = wire.answers.popleft()
-            record = self.records[task]
-            if value is TOLD:
-                self.say()
-            elif record.answer is None:
-                self.ended(task, value)
-                self.answered(record, value)
-                if record.is_said:
-                    self.owed.append(record)
-
     def read(self) -> None:
         message = self.peer.inbox[0]
         if isinstance(message, do.Lend):
@@ -105,7 +86,7 @@ class Driver(Caller):
             wire.functions, wire.is_granted = message.functions, message.last >= self.fresh
             wire.objects = message.objects
             self.wires[NO_ACTOR] = wire
-            self.ledger.append(ev.Attached(message.line))
+            self.owe(ev.Attached(message.line))
         elif isinstance(message, do.Release | do.Granted | do.Moved | do.Forget):
             self.say()
             self.peer.read()
@@ -152,14 +133,14 @@ class PoolProcess(Process):
                 assert run.function in self.functions, "told to run what it doesn't have"
                 self.given[run.task] = dict(zip(run.deps, run.values, strict=False))
                 if self.waits:
-                    self.peer.post(ev.GaveBack((run.task,)))
+                    self.caller.post(ev.GaveBack((run.task,)))
                 else:
                     self.queue.append((run.task, None))
             case do.Recall(count):
                 self.peer.inbox.popleft()
                 back = self.queue[len(self.queue) - count :] if count else []
                 self.queue = self.queue[: len(self.queue) - len(back)]
-                self.peer.post(ev.GaveBack(tuple(task for task, _ in back), asked=True))
+                self.caller.post(ev.GaveBack(tuple(task for task, _ in back), asked=True))
             case do.Registered(serializer, payload):
                 self.peer.inbox.popleft()
                 self.drain()
@@ -203,13 +184,13 @@ class PoolProcess(Process):
         assert isinstance(wire, Lease)
         kept = {id for t, w in self.coming.items() if w is wire for id in wire.deps[t]}
         if wire in self.coming.values() and self.lent.get(wire.number):
-            self.peer.post(ev.Returned(wire.number, False, tuple(kept)))
+            self.caller.post(ev.Returned(wire.number, False, tuple(kept)))
         self.give_back(wire)
 
     def give_back(self, wire: Wire) -> None:
         if wire in self.closing - self.returned and wire not in self.coming.values():
             self.returned.add(wire)
-            self.peer.post(ev.Returned(wire.number))
+            self.caller.post(ev.Returned(wire.number))
 
     def reads(self, task: int, wire: Wire | None) -> dict[int, ev.Value]:
         """The arguments of a task, and where it was told that they are."""
@@ -220,11 +201,11 @@ class PoolProcess(Process):
     def keeps(self, id: int, value: ev.Value) -> None:
         """An array of its argument outlives the task."""
         self.shows.append((id, value))
-        self.peer.post(ev.View(id, value.segment))
+        self.caller.post(ev.View(id, value.segment))
 
     def lets_go(self) -> None:
         id, value = self.shows.pop()
-        self.peer.post(ev.Unview(((id, value.segment),)))
+        self.caller.post(ev.Unview(((id, value.segment),)))
 
     def stop_all(self, wire: Wire) -> None:
         """Of what the server hasn't heard."""
@@ -236,7 +217,7 @@ class PoolProcess(Process):
                 self.stopped.add(task)
 
     def tell(self, task: int, value: ev.Value) -> None:
-        self.peer.post(ev.Done(task, (value,), SHORT))
+        self.caller.post(ev.Done(task, (value,), SHORT))
 
     def answer(self, task: int, wire: Wire | None, value: ev.Value, how: str) -> None:
         super().answer(task, wire, value, how)
@@ -257,18 +238,20 @@ class PoolProcess(Process):
         """The running task submits another, and waits for it."""
         task, wire = self.running[0]
         parent = task if wire is not None else 0
+        self.caller.say()
         child = self.peer.submit(function, (), (), parent=parent)[0]
         self.waited += 1
         self.waits[self.waited] = child
         back = tuple(each for each, _ in self.queue)
         self.queue.clear()
-        self.peer.post(ev.GaveBack(back))
-        self.peer.post(ev.Blocked(task, self.waited, (child,)))
+        self.caller.post(ev.GaveBack(back))
+        self.caller.post(ev.Blocked(task, self.waited, (child,)))
         return child
 
     def goes_on(self, number: int) -> None:
+        self.caller.say()
         self.peer.drop(self.waits.pop(number))
-        self.peer.post(ev.Unblocked(number))
+        self.caller.post(ev.Unblocked(number))
 
 
 def new_lease(number: int) -> Lease:

@@ -130,7 +130,7 @@ def a_killed_callers_calls_are_lost(patch: pytest.MonkeyPatch) -> None:
 
 def an_end_overtakes_calls(patch: pytest.MonkeyPatch) -> None:
     """Those that a worker made by lines, and whose results it returns."""
-    patch.setattr(WorkerCaller, "post", lambda caller, event: caller.peer.post(event))
+    patch.setattr(WorkerCaller, "owe", lambda caller, event: caller.peer.post(event))
 
 
 def a_run_has_no_holder(patch: pytest.MonkeyPatch) -> None:

@@ -69,7 +69,7 @@ class Record:
 class Caller:
     peer: Peer
     all_wires: dict[int, Wire]  # by number: everybody's
-    ledger: list[Record | ev.Attached] = field(default_factory=list)  # not said yet
+    ledger: list[Record | ev.Event] = field(default_factory=list)  # not said yet, in order
     records: dict[int, Record] = field(default_factory=dict)
     wires: dict[int, Wire] = field(default_factory=dict)  # by actor
     last: dict[int, int] = field(default_factory=dict)  # by actor: calls not by a line
@@ -127,8 +127,11 @@ class Caller:
         ledger, self.ledger = self.ledger, []
         run: list[Record] = []
         for record in ledger:
-            if isinstance(record, ev.Attached):
+            if not isinstance(record, Record):
+                self.tell(run)
                 self.peer.post(record)
+                if isinstance(record, ev.Settled):
+                    self.records[record.task].is_known = True
                 continue
             task = record.submit.task
             record.is_said = True
@@ -169,14 +172,18 @@ class Caller:
             self.peer.post(ev.Unheard(wire.number, wire.unheard))
             wire.unheard = 0
 
-    def settle(self, record: Record) -> None:
-        assert record.answer is not None
-        record.is_known = True
-        self.peer.post(ev.Settled(record.submit.task, record.answer))
+    def owe(self, event: ev.Event) -> None:
+        """It is said with what comes next, or with a tick."""
+        self.ledger.append(event)
+
+    @property
+    def owes(self) -> bool:
+        """Whether a tick comes soon."""
+        return not all(isinstance(each, Record) for each in self.ledger)
 
     def post(self, event: ev.Event) -> None:
+        self.owe(event)
         self.say()
-        self.peer.post(event)
 
     def drop(self, task: int) -> None:
         """It lets go of a result."""
@@ -214,8 +221,7 @@ class Caller:
                 self.ended(task, value)
                 self.answered(record, value)
                 if record.is_said:
-                    self.say()
-                    self.settle(record)
+                    self.owe(ev.Settled(task, value))
 
     def read(self) -> None:
         message = self.peer.inbox.popleft()
@@ -233,7 +239,7 @@ class Caller:
                 good = len(self.wires) < 2
                 if good:
                     self.wires[actor] = wire
-                self.ledger.append(ev.Attached(line, good))
+                self.owe(ev.Attached(line, good))
             case do.Grant(line, last):
                 self.granted(line, last)
             case do.LineEnded(line, begun):
@@ -243,7 +249,7 @@ class Caller:
                 self.push(wire)
                 del self.wires[wire.actor]
                 behind = [r for r in wire.records if r.answer is None and r.number > begun >= 0]
-                self.post(ev.LineClosed(line, behind[0].submit.task if behind else 0))
+                self.owe(ev.LineClosed(line, behind[0].submit.task if behind else 0))
             case ev.Relay(line, data):
                 wire = self.all_wires[line]
                 if wire in self.wires.values():
@@ -252,7 +258,7 @@ class Caller:
                     wire.answers.append((int(task), ev.Value(header)))
                     self.read_line(wire)
             case do.Forget(objects):
-                self.post(ev.Unview(tuple((id, 0) for id in objects)))
+                self.owe(ev.Unview(tuple((id, 0) for id in objects)))
 
     def granted(self, line: int, last: int) -> None:
         for actor, wire in self.wires.items():
@@ -325,7 +331,7 @@ class Process:
                 wire = self.wires[line] = self.all_wires[line]
                 self.answered[wire] = deque()
                 self.noted[line] = 0
-                self.caller.post(ev.Attached(line))
+                self.caller.owe(ev.Attached(line))
             case do.Stop(task):
                 for each in self.queue:
                     if each[0] == task:
@@ -341,7 +347,7 @@ class Process:
                     self.tell(task, self.kept.pop(task)[0])
                 else:
                     assert task in self.forgotten, "what it doesn't know"
-                    self.caller.post(ev.Done(task, (), 0.0))
+                    self.caller.owe(ev.Done(task, (), 0.0))
             case do.Detach(line):
                 self.flush()
                 wire = self.wires.pop(line)
@@ -349,7 +355,7 @@ class Process:
                     if its is wire:
                         self.let_go(task, value, how)
             case do.Forget(objects):
-                self.caller.post(ev.Unview(tuple((id, 0) for id in objects)))
+                self.caller.owe(ev.Unview(tuple((id, 0) for id in objects)))
 
     def let_go(self, task: int, value: ev.Value, how: str) -> None:
         """Nobody will ask for its result. What was never sent is not spent."""
@@ -358,7 +364,7 @@ class Process:
         self.spent -= taken(value) if how == "told" else 0
 
     def tell(self, task: int, value: ev.Value) -> None:
-        self.caller.post(ev.Done(task, (value,), 0.1))
+        self.caller.owe(ev.Done(task, (value,), 0.1))
 
     def answer(self, task: int, wire: Wire | None, value: ev.Value, how: str) -> None:
         self.spent += taken(value)

@@ -496,7 +496,13 @@ class LeaseMachine:
             self.turn()
             peers = [d.peer for d in self.drivers] + [p.peer for p in self.processes.values()]
             if not any(peer.inbox for peer in peers):
-                return
+                callers = [*self.drivers, *(p.caller for p in self.processes.values())]
+                owing = [c for c in callers if c.owes]
+                if not owing:
+                    return
+                for caller in owing:  # a tick
+                    caller.say()
+                self.turn()
         raise AssertionError("they never come to an end")
 
     def work(self, how: list[str] = HOW) -> None:

@@ -73,7 +73,7 @@ class LineMachine(RuleBasedStateMachine):
         self.cls = self.callers[0].peer.put(ev.Value(b"a class"))
         self.callers[1].peer.borrow((self.cls,))
         self.actors: list[int] = []
-        self.mortal: set[int] = set()  # of those: never made again
+        self.restarts: dict[int, int] = {}
         self.unordered: set[int] = set()  # of those: two calls at a time, begun as they come
         self.calls: dict[int, tuple[int, Caller]] = {}
         self.order: dict[tuple[int, int], list[int]] = defaultdict(list)
@@ -169,8 +169,7 @@ class LineMachine(RuleBasedStateMachine):
         caller.handles.add(actor)
         caller.last[actor] = 0
         self.actors.append(actor)
-        if not restarts:
-            self.mortal.add(actor)
+        self.restarts[actor] = restarts
         self.turn()
 
     @step(lambda self: self.holders)
@@ -384,6 +383,8 @@ class LineMachine(RuleBasedStateMachine):
     def begins(self, process: Process) -> None:
         task, wire = process.queue.pop(0)
         process.running.append((task, wire))
+        if wire is not None:  # what ran for the server's callers is over, as it knows then
+            process.caller.say()
         if task not in self.calls:
             process.latest = task
             return
@@ -564,6 +565,7 @@ class LineMachine(RuleBasedStateMachine):
                 if not process.running:
                     self.begins(process)
                 self.ends(process)
+            process.caller.say()
         self.turn()
 
     def read_all(self, process: Process) -> None:
@@ -615,7 +617,12 @@ class LineMachine(RuleBasedStateMachine):
             self.turn()
             quiet = not any(c.peer.inbox for c in self.callers)
             if quiet and not any(p.peer.inbox for p in self.processes.values()):
-                return
+                owing = [c for c in self.callers if c.owes]
+                if not owing:
+                    return
+                for caller in owing:  # a tick
+                    caller.say()
+                self.turn()
         raise AssertionError("they never come to an end")
 
     @step(lambda self: self.holders)
@@ -662,13 +669,11 @@ class LineMachine(RuleBasedStateMachine):
             entry = self.stage.session.state.catalog.get(task)
             assert entry is not None, "its caller has a handle"
             assert caller.peer.number in entry.holds, "its caller has a handle"
-            unsent = caller.ends[task].header.startswith(b"!unavailable")
-            by_line = task in caller.records and caller.records[task].submit.line
-            assert not (unsent and by_line) or self.times[task], "may have begun, and never did"
-            unbegun = b"had not begun" in caller.ends[task].header
+            header, restarts = caller.ends[task].header, self.restarts[self.calls[task][0]]
+            unbegun = b"had not begun" in header
             assert not (unbegun and self.times[task]), "said not to have begun, and did"
-            killed = by_line and caller.ends[task].header.startswith(b"!actor")
-            if killed and self.calls[task][0] in self.mortal:  # else it may have been sent again
+            first = {0: b"!actor", 1: b"!unavailable"}.get(restarts, b"-")  # it came by the line
+            if task in caller.records and header.startswith(first):
                 assert self.times[task] or unbegun, "may have begun, and never did"
         for caller in self.callers:
             assert not any(wire.unanswered for wire in caller.wires.values()), "never answered"
