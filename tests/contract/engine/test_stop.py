@@ -39,6 +39,21 @@ def test_what_runs_is_stopped(book: Book, tmp_path: Path, kind: str) -> None:
     assert book.value("wb.get(wb.remote(len).remote('abc'))") == "3"
 
 
+def test_a_stop_is_heard_once(book: Book, tmp_path: Path) -> None:
+    """Who catches it may put things in order, undisturbed."""
+    cell = book.ok(
+        f"%%remote --name tidy\nimport threading\ntimes = 0\n{began(tmp_path / 'on')}\n"
+        "for seconds in (3600, 0.3):\n"
+        "    try:\n        threading.Event().wait(seconds)\n"
+        "    except KeyboardInterrupt:\n        times += 1\n"
+        "print('stopped', times)"
+    )
+    assert eventually((tmp_path / "on").exists)
+    book.ok("job = %workbench job tidy\njob.cancel()")
+    book.over(cell)
+    assert cell.text() == "stopped 1\n"
+
+
 def test_what_does_not_listen_is_killed_by_force_after_a_plain_stop(
     book: Book, tmp_path: Path
 ) -> None:

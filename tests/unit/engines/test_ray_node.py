@@ -21,8 +21,8 @@ from workbench.engines.ray.node import NodeAgent, RunningTasks
 
 @pytest.fixture
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    def directory_of(session: str) -> Path:
-        return tmp_path / f"{node.PREFIX}{os.getuid()}-{session}"
+    def directory_of(place: str) -> Path:
+        return tmp_path / f"{node.PREFIX}{os.getuid()}-{place}"
 
     monkeypatch.setattr(node, "directory_of", directory_of)
     return f"test-{os.getpid()}-{tmp_path.name}"
@@ -49,6 +49,15 @@ def test_an_agent_finds_and_stops_what_runs(session: str) -> None:
     assert asyncio.run(agent.running()) == {}
     asyncio.run(agent.close())
     assert not node.directory_of(session).exists()
+
+
+def test_of_two_nodes_on_one_machine_one_agent_stops_a_task(session: str) -> None:
+    stopped = queue.SimpleQueue[int]()
+    here, there = (NodeAgent(node.place_of(session, name)) for name in ("here", "there"))
+    RunningTasks(node.place_of(session, "here"), stopped.put).begin(5)
+    assert asyncio.run(there.stop([5], False)) == []
+    assert asyncio.run(here.stop([5], False)) == [5]
+    assert stopped.get(timeout=60) == 5
 
 
 def test_an_agent_says_what_was_freed(session: str, monkeypatch: pytest.MonkeyPatch) -> None:

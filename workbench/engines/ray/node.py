@@ -43,9 +43,15 @@ _ID = struct.Struct("=q")
 _SIZE = SLOTS * _ID.size
 
 
-def directory_of(session: str) -> Path:
-    """Where a session's processes on this node say what they run: in memory, ours alone."""
-    digest = hashlib.blake2b(session.encode(), digest_size=8).hexdigest()
+def place_of(session: str, node: str) -> str:
+    """A session's part on one node: several nodes may be on one machine, or share a `/dev/shm`, and
+    each has an agent, of which only one shall stop a task."""
+    return f"{session}@{node}"
+
+
+def directory_of(place: str) -> Path:
+    """Where the processes of a place say what they run: in memory, ours alone."""
+    digest = hashlib.blake2b(place.encode(), digest_size=8).hexdigest()
     base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
     return Path(base) / f"{PREFIX}{os.getuid()}-{digest}"
 
@@ -59,11 +65,11 @@ class RunningTasks:
     ours; ``asked`` what this process is asked, and how to reply: it must not wait."""
 
     def __init__(
-        self, session: str, stop: Callable[[int], object],
+        self, place: str, stop: Callable[[int], object],
         asked: Callable[[bytes, Reply], object] = lambda question, reply: None,
         let_go: Callable[[list[int]], object] = bool,
     ) -> None:  # fmt: skip
-        directory = directory_of(session)
+        directory = directory_of(place)
         directory.mkdir(mode=0o700, exist_ok=True)
         path = directory / str(os.getpid())
         fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
@@ -116,8 +122,8 @@ class RunningTasks:
 class NodeAgent:
     """An actor, one a node."""
 
-    def __init__(self, session: str) -> None:
-        self._directory = directory_of(session)
+    def __init__(self, place: str) -> None:
+        self._directory = directory_of(place)
         sweep(self._directory.parent)
 
     async def running(self) -> dict[int, int]:

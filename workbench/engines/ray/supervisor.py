@@ -27,7 +27,7 @@ from workbench.engines.cluster.kept_jobs import end_of as decode_end
 from workbench.engines.cluster.outputs import PATIENCE
 from workbench.engines.cluster.parcels import again
 from workbench.engines.ray import calls
-from workbench.engines.ray.node import NodeAgent
+from workbench.engines.ray.node import NodeAgent, place_of
 from workbench.engines.ray.order import SequenceNumber, Turns
 from workbench.engines.ray.owning import own_address, owned
 from workbench.engines.ray.slim import slim
@@ -317,7 +317,7 @@ class Supervisor:
             place = NodeAffinitySchedulingStrategy(node, soft=False)
             remote: Any = ray.remote(NodeAgent)
             self._agents[node] = remote.options(num_cpus=0, scheduling_strategy=place).remote(
-                self._session
+                place_of(self._session, node)
             )
         for node in self._agents.keys() - alive:
             del self._agents[node]

@@ -18,7 +18,7 @@ from workbench.engines.cluster.channel import ChannelLink
 from workbench.engines.cluster.engine import ClusterEngine
 from workbench.engines.cluster.holders import answer_apart
 from workbench.engines.cluster.hosting import Hosting
-from workbench.engines.ray.node import RunningTasks
+from workbench.engines.ray.node import RunningTasks, place_of
 from workbench.engines.ray.system import RayBackend
 from workbench.host.fd_capture import FdCapture
 from workbench.host.setup import set_up
@@ -54,7 +54,7 @@ def _set_up(session: str, calls: Any) -> Hosting:
     link = ChannelLink(worker, backend.push)
     output = set_up(link, captures)
     running = RunningTasks(
-        session,
+        place_of(session, here.get_node_id()),
         lambda task: _stop(made, engine, task),
         partial(answer_apart, engine),
         lambda ids: engine.store.let_go(ids),
