@@ -395,7 +395,7 @@ def test_a_missing_name_says_where_it_would_have_come_from(session: Kernel, opti
         session.until(lambda: cell.failure)
         return cell.failure
 
-    assert "Name it: `%%remote -i seen`" in fails("exec('y = seen + 1')")
+    assert "`%%remote -i seen`" in fails("exec('y = seen + 1')")
     assert "The store has an object 'stored'" in fails("eval('stored')")
     assert "Did you mean 'seen'?" in fails("eval('seeen')")
     assert "Neither the notebook nor the store" in fails("eval('qqqqqq')")
