@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from workbench.engines.cluster import outputs
 from workbench.engines.ray import order
 from workbench.engines.ray.order import Sender, SequenceNumber, Turns
 
@@ -65,3 +66,7 @@ def test_what_is_lost_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
         return heard
 
     assert asyncio.run(main()) == [2]
+
+
+def test_one_lost_message_does_not_keep_the_others_from_their_cell() -> None:
+    assert 2 * order.LOST <= outputs.PATIENCE

@@ -11,9 +11,10 @@ import random
 import threading
 from typing import NamedTuple
 
-LOST = 2.0
+LOST = 1.0
 """Seconds after which what hasn't come is taken for lost: a call that is only overtaken by others
-comes within milliseconds."""
+comes within milliseconds. Half of what an end waits for its output (`outputs.PATIENCE`), so that
+one lost message doesn't keep the others from their cell."""
 
 
 class SequenceNumber(NamedTuple):
