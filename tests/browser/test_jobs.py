@@ -21,7 +21,7 @@ def test_stop_works_while_another_cell_is_busy(lab: Lab, gate: Gates, picture: P
     notebook.run(3)
     expect(notebook.prompt(3)).to_have_text("[*]:")
     expect(notebook.stop_button(2)).to_be_visible()
-    expect(notebook.output(2)).to_contain_text(re.compile(r"cell 2 · worker \d · running \d+ s"))
+    expect(notebook.output(2)).to_contain_text(re.compile(r"cell 2 · worker \d+ · running \d+ s"))
     picture("job-line", notebook)
     notebook.stop_button(2).click()
     expect(notebook.output(2)).to_contain_text("cell 2 · stopped after")
@@ -54,7 +54,7 @@ def test_the_line_of_a_cell_that_is_done_is_quiet_and_saved(
     expect(notebook.output(2)).not_to_contain_text("Error displaying widget")
 
 
-RUNNING = re.compile(r"● ?cell 2 · worker \d · running \d+ s")
+RUNNING = re.compile(r"● ?cell 2 · worker \d+ · running \d+ s")
 DONE = re.compile(r"✓ ?cell 2 · done in .* loss")
 
 

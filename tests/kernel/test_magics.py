@@ -110,7 +110,7 @@ def test_put_reports_its_cost_in_one_line(session: Kernel) -> None:
         line,
     )
     line = session.ok("small = {'a': 1}\n%put small").text()
-    assert re.fullmatch(r"small: dict \(1\), \d+ B in [\d.]+ [mµ]s; all of it pickled\n", line)
+    assert re.fullmatch(r"small: dict \(1\), \d+ B in [\d.]+ [mµ]?s; all of it pickled\n", line)
 
 
 def test_put_gives_a_ref_only_when_asked(session: Kernel) -> None:

@@ -66,22 +66,23 @@ def test_a_call_that_takes_too_long_leaves_its_actor(session: Engine) -> None:
     @wb.remote
     class Slow:
         def __init__(self) -> None:
-            self.calls = 0
+            self.kept = 0
 
         def spin(self) -> None:
-            self.calls += 1
             while True:
                 pass
 
-        def count(self) -> int:
-            return self.calls
+        def keep(self, value: int) -> int:
+            self.kept += value
+            return self.kept
 
     actor = Slow.remote()
+    wb.get(actor.keep.remote(3))
     limited = [actor.spin.options(timeout=0.1).remote() for _ in range(3)]
     for ref in limited:
         with pytest.raises(TaskTimeoutError, match=r"`Slow\.spin`"):
             wb.get(ref, timeout=TIMEOUT)
-    assert wb.get(actor.count.remote()) == 3
+    assert wb.get(actor.keep.remote(4)) == 7
 
 
 # -- retry_exceptions -----------------------------------------------------------------------------

@@ -181,7 +181,7 @@ def test_what_a_worker_keeps_is_named_and_lets_go(session: Engine) -> None:
     id = ref.hex()
     assert eventually(lambda: any("arrays" in text for text in told(id)))
     (reason,) = [r for r in wb.why(id).reasons if "arrays" in r.text]
-    assert re.fullmatch(r"arrays in worker \d: `logging.mine.kept\['k'\]`", reason.text)
+    assert re.fullmatch(r"arrays in worker \d+: `logging.mine.kept\['k'\]`", reason.text)
     assert "and another takes its place" in reason.action
     del ref
     exec(reason.code)
