@@ -50,6 +50,7 @@ ANSWERS = Answers(
         ],
         "put_again": [
             Wrong("plan = {**plan, 'months': 12}", "the old one"),
+            Wrong("del plan", "no variable `plan`"),
             Wrong(
                 "plan = {'share': 'MSFT', 'months': 24}\n%put --name plans plan", "has 12 months"
             ),

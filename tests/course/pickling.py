@@ -86,6 +86,8 @@ ANSWERS = Answers(
     },
     wrong={
         "find_it": [
+            Wrong("culprit = shelf", "of type dict"),
+            Wrong("culprit = 'the SNOWMAN'", "is no path"),
             Wrong("culprit = 'shelf'", "as a whole is more than the one part", "almost"),
             Wrong("culprit = \"shelf['SNOWMAN']\"", "can be pickled, or isn't there"),
             Wrong(
@@ -135,6 +137,8 @@ ANSWERS = Answers(
                 r"still `\.\.\.`|还是 `\.\.\.`",
             ),
             Wrong("parcel = recorder.notes\n%put parcel", "of type list"),
+            Wrong(PARCEL.format(made="Recorder, ([],)") + "parcel = recorder",
+                  r"`parcel\.lock` can't be pickled"),
             Wrong(PARCEL.format(made="Recorder, ([],)"), "other notes", "almost"),
             Wrong(
                 "wb.register_serializer(Recorder, serializer=lambda one: one.notes,"

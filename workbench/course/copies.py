@@ -96,6 +96,8 @@ def own_copy(live: Live) -> Outcome:
 def put_again(live: Live) -> Outcome:
     """Whether the store has ``plan`` as the kernel has it."""
     plan, stored = live["plan"], live.value("plan")
+    if plan is ...:
+        return wrong("Your kernel has no variable `plan` now: run the cell that makes it, above.")
     if plan == {"share": "MSFT", "months": 12}:
         return wrong("Your own `plan` is the old one again.")
     if stored != plan:

@@ -53,11 +53,17 @@ def find_it(live: Live) -> Outcome:
     if error is None:
         return almost("`shelf` can be stored now: run the cell that makes it again, and say which "
                       "part could not.")  # fmt: skip
-    given, (failure, *_) = _in_it(str(live["culprit"])), error.failures
+    culprit = live["culprit"]
+    if not isinstance(culprit, str):
+        return wrong("`culprit` is of type {type}: write the path as text, in quotes.",
+                     type=type(culprit).__name__)  # fmt: skip
+    given, (failure, *_) = _in_it(culprit), error.failures
     found = _in_it(failure.path)
     if given == found:
         return right("Yes: there is a {type} at `shelf{path}`, and all else can be pickled.",
                      type=failure.type, path=found)  # fmt: skip
+    if not given and culprit.strip() != "shelf":
+        return wrong("`culprit` is no path: a path begins with `shelf`, then come brackets.")
     if not given:
         return almost("It is in `shelf`, but `shelf` as a whole is more than the one part.")
     if found.startswith(given):
@@ -165,6 +171,10 @@ def in_its_place(live: Live) -> Outcome:
     if back is ...:
         return wrong("The store's `parcel` is still `...`: the last `%put parcel` failed, "
                      "or didn't run.")  # fmt: skip
+    if (error := _refused(live, parcel)) is not None:  # what is stored is an older one
+        return wrong("`{path}` can't be pickled: {why}.",
+                     path="parcel" + _in_it(error.failures[0].path),
+                     why=error.failures[0].why)  # fmt: skip
     if type(back).__name__ != kind:
         return wrong("What comes back is of type {type}, and not a {kind}.",
                      type=type(back).__name__, kind=kind)  # fmt: skip

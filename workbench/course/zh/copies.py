@@ -19,6 +19,9 @@ WORDS: Words = {
     "In the cell right above this check, write `%put --replace futures`.": (
         "在这个检查上面的单元格里写 `%put --replace futures`。"
     ),
+    "Your kernel has no variable `plan` now: run the cell that makes it, above.": (
+        "你的内核里现在没有变量 `plan`：请运行上面创建它的单元格。"
+    ),
     "Your kernel has no variable `futures` any more.": "你的内核里已经没有变量 `futures` 了。",
     "`futures` is a ref: it takes no memory, but it isn't the numbers either.": (
         "`futures` 现在是一个引用：它不占内存，但也不是那些数。"

@@ -47,6 +47,12 @@ WORDS: Words = {
     "Yes: there is a {type} at `shelf{path}`, and all else can be pickled.": (
         "对：`shelf{path}` 是一个 {type}，其余部分都可以序列化。"
     ),
+    "`culprit` is of type {type}: write the path as text, in quotes.": (
+        "`culprit` 的类型是 {type}：请把路径写成文本，放在引号里。"
+    ),
+    "`culprit` is no path: a path begins with `shelf`, then come brackets.": (
+        "`culprit` 不是路径：路径以 `shelf` 开头，后面是方括号。"
+    ),
     "It is in `shelf`, but `shelf` as a whole is more than the one part.": (
         "它在 `shelf` 里，但整个 `shelf` 不只是那一部分。"
     ),
