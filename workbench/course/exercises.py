@@ -163,7 +163,16 @@ class Live:
         if not self.had(self[variable]):
             raise RefusedError(wrong("`{name}` is the id of no object that was here: run the "
                                      "cells above again.", name=variable))  # fmt: skip
-        return next((each for each in self.objects if f"{each.id:016x}" == self[variable]), None)
+        found = self._of_id(self[variable])
+        if found is not None:
+            # A worker says what it reads no more within some milliseconds, or when it is asked.
+            self.engine.why(found.id)
+            del self.snapshot
+            found = self._of_id(self[variable])
+        return found
+
+    def _of_id(self, id: Any) -> ObjectRecord | None:
+        return next((each for each in self.objects if f"{each.id:016x}" == id), None)
 
     def reasons(self, record: ObjectRecord) -> str:
         """All that keeps an object, in the words of `%why`."""
