@@ -22,7 +22,7 @@ from workbench.errors import ActorDiedError, TaskCancelledError, WorkbenchError
 
 _UNKNOWN: tuple[str, DaskActor | None, int, KeyHold | None] = "", None, 0, None
 
-_GONE = "The actor's Dask worker is gone, and it with it."
+_GONE = "The actor's Dask worker is gone, and the actor with it."
 
 
 class Submitting:

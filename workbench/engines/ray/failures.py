@@ -21,8 +21,8 @@ def translated(error: BaseException) -> WorkbenchError:
             return translated(cause)
     if isinstance(error, known.ActorUnavailableError):
         return errors.ActorUnavailableError(
-            "The actor's process can't be reached: it is made again, or the network fails. The "
-            "call may have run."
+            "The actor's process can't be reached: it is being made again, or the network fails. "
+            "The call may have run."
         )
     if isinstance(error, known.RayActorError):
         return errors.ActorDiedError(f"The actor's process has ended.{_cause(error)}")

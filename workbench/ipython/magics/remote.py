@@ -112,7 +112,7 @@ class RemoteMagics(NotebookMagics):
         help="seed `random`, numpy's and torch's global generators, so that each run draws the "
         "same numbers; each item has its own. Default: other numbers each time",
     )
-    @argument("-q", "--quiet", action="store_true", help="no line that says what it is doing")
+    @argument("-q", "--quiet", action="store_true", help="show no line that says how far it is")
     @argument("--dry-run", action="store_true", help="show what would travel; send nothing")
     @line_cell_magic
     def remote(self, line: str, cell: str | None = None) -> Any:

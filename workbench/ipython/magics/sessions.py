@@ -71,7 +71,7 @@ class SessionMagics(NotebookMagics):
     def workbench(self, line: str) -> Job | JobTable | Dashboard | None:
         """Show, start or stop the session; list its background cells, or collect one.
 
-        `%workbench dashboard` shows it alive.
+        `%workbench dashboard` shows it live.
 
         `%workbench jobs NAME` shows here what that one shows, and binds what it assigns;
         `job = %workbench job NAME` is for waiting (`await job`, `job.result()`), `job.cancel()`

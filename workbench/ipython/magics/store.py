@@ -140,7 +140,7 @@ class StoringMagics(NotebookMagics):
     @argument(
         "names",
         nargs="*",
-        help="names in the store, or variables: that hold ObjectRefs, or that a cell changed",
+        help="names in the store, or variables (that hold ObjectRefs, or that a cell changed)",
     )
     @line_magic
     def get(self, line: str) -> None:
@@ -252,7 +252,8 @@ class StoringMagics(NotebookMagics):
     def cost(self, line: str) -> Cost:
         """Show where storing a value spends its bytes and its time, and what would be cheaper.
 
-        What takes long to pickle is estimated first, and then measured. Stopped, it keeps to that.
+        What takes long to pickle is estimated first, and then measured. If you stop it, the
+        estimates stay.
         """
         value, name = self._examined(self.cost, line)
         cost = api.explain_cost(value, name)

@@ -7,7 +7,7 @@ import { Costs } from "./costs.js";
 import { Jobs } from "./jobs.js";
 import { Occupancy } from "./occupancy.js";
 import { Pins } from "./pins.js";
-import { changeOf } from "./store.js";
+import { GONE, changeOf } from "./store.js";
 import { SIGNALS, isDark } from "./colors.js";
 
 const VIEWS = { occupancy: Occupancy, pins: Pins, costs: Costs, jobs: Jobs };
@@ -258,7 +258,7 @@ export class Dashboard {
     setText(this.about, about.filter(Boolean).join(" · "));
     setText(this.scope, world.scope && `Shown: ${world.scope}.`);
     this.scope.hidden = !world.scope || (only === "jobs" && !more.length); // it is about objects
-    const gone = world.ended ?? (alive ? "" : "the kernel has gone: as last seen");
+    const gone = world.ended ?? (alive ? "" : GONE);
     setText(this.status, gone || "live");
     setAttr(this.status, "data-state", gone ? "over" : "live");
     setAttr(this.status, "title", gone || null); // where it is cut

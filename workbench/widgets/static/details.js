@@ -2,7 +2,7 @@
 
 import { age, bytes, typed } from "./format.js";
 import { button, h, inline, say, setAttr, setChildren, setText, withCode } from "./dom.js";
-import { pinKey } from "./store.js";
+import { GONE, pinKey } from "./store.js";
 import { pinWords } from "./map.js";
 
 /** Whatever is said of the selected object: its name and facts, a body, buttons, what came of them. */
@@ -101,7 +101,7 @@ export class Details extends Selected {
     this.tick();
     this.pinned = (row.pins ?? []).some((pin) => pin.reason === "user");
     setText(this.pin, this.pinned ? "Unpin" : "Pin");
-    const freed = row.movable === "freed" ? "It is freed: it goes with what shows it" : "";
+    const freed = row.movable === "freed" ? "It is freed: its memory comes back when no array shows it any more" : "";
     const stuck = row.movable === "no" ? `It can't move: ${row.stays}` : "";
     this.allow(this.pin, this.pinned ? "unpin" : "pin", freed);
     this.allow(this.free, "free", freed);
@@ -109,7 +109,7 @@ export class Details extends Selected {
     this.allow(this.why, "why");
     this.tellCant("pin", "free", "spill", "why");
     this.list(row);
-    if (!store.usable) setText(this.note, store.world.ended ?? "The kernel has gone: as last seen.");
+    if (!store.usable) setText(this.note, store.world.ended ?? GONE);
   }
 
   where(row) {
@@ -194,7 +194,7 @@ export class Details extends Selected {
         await navigator.clipboard.writeText(text);
         setText(this.note, "copied");
       } catch {
-        setText(this.note, "the browser doesn't let it be copied: select the text above");
+        setText(this.note, "the browser doesn't allow copying: select the text above");
       }
     });
   }

@@ -145,7 +145,7 @@ class JobLines {
     shown.owner = this;
     if (shown.node.parentNode !== place) place.replaceChildren(shown.node);
     const silent = !state.over && performance.now() - state.heard > SILENCE;
-    const text = silent ? `${state.text} · the kernel says nothing since` : state.text;
+    const text = silent ? `${state.text} · no word from the kernel since then` : state.text;
     if (shown.text.textContent !== text) shown.text.textContent = text;
     if (shown.sign.textContent !== state.sign) shown.sign.textContent = state.sign;
     shown.sign.style.color = state.color;

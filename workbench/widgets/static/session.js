@@ -2,13 +2,12 @@
 // with the page's other models of the session. Knows messages; draws nothing.
 
 import { Actions } from "./actions.js";
-import { Store } from "./store.js";
+import { GONE, Store } from "./store.js";
 
 /** How often the kernel hears that someone still looks. */
 const HEARTBEAT_MS = 20_000;
 /** When everything is asked for again that didn't come. */
 const RESYNC_MS = 3000;
-const GONE = "the kernel has gone: this is what was last seen";
 
 /** The page's own line between its views: every anywidget module is loaded for itself. */
 function bus() {

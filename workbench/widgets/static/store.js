@@ -1,6 +1,9 @@
 // The world as the page knows it: kernel messages in → a new world, and what changed. Pure: time is
 // passed in, nothing is drawn, nothing is sent. What a world consists of stands in report/page.py.
 
+/** What a page says, and whoever waits for an answer, when nobody answers any more. */
+export const GONE = "the kernel has ended: this is its last known state";
+
 /** How long, in ms, what is new or has vanished stays marked. */
 export const MARK_MS = 1500;
 
