@@ -385,6 +385,6 @@ def test_a_restarted_kernel_leaves_it_as_last_seen(lab: Lab) -> None:
     expect(view.button("Pin")).to_be_enabled()
     notebook.cell(1).locator(".cm-content").click()  # the view's keys are its own
     notebook.restart()
-    expect(view.status).to_contain_text("the kernel has gone")
+    expect(view.status).to_contain_text("the kernel has ended")
     expect(view.row("train")).to_be_visible()
     expect(view.button("Pin")).to_be_disabled()
