@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import threading
+import time
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -44,7 +47,7 @@ class Machine:
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     made = Machine()
     monkeypatch.setattr(spin_poll, "time", SimpleNamespace(perf_counter=lambda: made.now))
-    monkeypatch.setattr(spin_poll, "os", made)
+    monkeypatch.setattr(spin_poll, "_yield", made.sched_yield)
     monkeypatch.setattr(spin_poll, "machine", SimpleNamespace(cpu_limits=lambda: (4, None)))
     return made
 
@@ -70,12 +73,28 @@ def test_where_others_want_the_core_it_sleeps(machine: Machine) -> None:
     while machine.now < until:
         if machine.wait(poll):
             tried.append(machine.now)
-        machine.now += SHORTEST / 10
+        machine.now += SHORTEST / 4
     pauses = [later - now for now, later in pairwise(tried)]
-    assert len(tried) < 15
+    assert len(tried) < 20
     assert pauses[0] >= SHORTEST
     assert all(later >= now for now, later in pairwise(pauses[:5]))
     assert pauses[-1] == pytest.approx(LONGEST, rel=0.1)
+
+
+def test_where_they_want_it_now_and_then_it_mostly_spins(machine: Machine) -> None:
+    """A turn of theirs each 0.2 s: what it costs is less than what sleeping would."""
+    poll = SpinThenPoll(machine.poll)
+    machine.wait(poll)
+    spun = waits = 0
+    until = next_turn = machine.now
+    until += 2
+    while machine.now < until:
+        machine.turn = 1e-6
+        if machine.now >= next_turn:
+            next_turn, machine.turn = machine.now + 0.2, 0.004
+        spun += machine.wait(poll) > 10
+        waits += 1
+    assert spun > waits / 2
 
 
 def test_when_they_have_gone_it_spins_again(machine: Machine) -> None:
@@ -120,3 +139,29 @@ def test_a_look_and_a_short_timeout_dont_spin(machine: Machine) -> None:
     assert poll(0) == []
     assert poll(SPIN / 2) == []
     assert not machine.yields
+
+
+def test_our_own_threads_arent_taken_for_others() -> None:
+    """A yield lets none of them have the GIL: how long it takes tells of other processes alone."""
+    turns, over = [0], threading.Event()
+
+    def work() -> None:
+        while not over.is_set():
+            turns[0] += 1
+            time.sleep(0)
+
+    interval = sys.getswitchinterval()
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        sys.setswitchinterval(10.0)
+        seen = []
+        for _ in range(20_000):
+            before = turns[0]
+            spin_poll._yield()
+            seen.append(turns[0] - before)
+    finally:
+        sys.setswitchinterval(interval)
+        over.set()
+        thread.join()
+    assert not any(seen)
