@@ -213,7 +213,7 @@ class Connection:
 
     # -- waiting: any thread but the connection's -------------------------------------------------
 
-    def wait_for(self, done: Callable[[], bool], timeout: float | None = None) -> bool:
+    def wait_for(self, done: Callable[[], object], timeout: float | None = None) -> bool:
         """Read until ``done()``; False after ``timeout`` seconds. SessionError if it ends first."""
         if done():
             return True
@@ -238,7 +238,7 @@ class Connection:
                 self._follow(done, left)
         return True
 
-    def _lead(self, done: Callable[[], bool], deadline: float | None) -> None:
+    def _lead(self, done: Callable[[], object], deadline: float | None) -> None:
         """Read, with the thread kept out, until done or late. Holds ``_reader``."""
         nested, self._leading = self._leading, True
         try:
@@ -276,7 +276,7 @@ class Connection:
             finally:
                 self._notify()
 
-    def _follow(self, done: Callable[[], bool], timeout: float | None) -> None:
+    def _follow(self, done: Callable[[], object], timeout: float | None) -> None:
         """Another thread reads; it tells us after each read, and when it stops."""
         # A Condition is Python code: Ctrl-C could leave it locked.
         with ki_protection(), self._progress:

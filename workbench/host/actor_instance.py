@@ -5,18 +5,25 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn
 
 from workbench.errors import ActorExit
 from workbench.host.cells import Namespace
 
 
-def _leave() -> NoReturn:
+def _leave(instance: Any) -> NoReturn:
     raise ActorExit
 
 
 def _call(instance: Any, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     return function(instance, *args, **kwargs)
+
+
+_OWN: dict[str, Callable[..., Any]] = {
+    "__ray_ready__": lambda instance: True,
+    "__ray_call__": _call,
+    "__ray_terminate__": _leave,
+}
 
 
 async def made_on_loop(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -37,16 +44,10 @@ def variables_of(instance: Any, cls: type) -> dict[str, Any]:
 
 def method_of(instance: Any, name: str) -> Callable[..., Any]:
     """One of the instance's, or of those that every actor has (`api.actors.BUILT_IN`)."""
-    own: dict[str, Callable[..., Any]] = {
-        "__ray_ready__": lambda: True,
-        "__ray_call__": partial(_call, instance),
-        "__ray_terminate__": _leave,
-    }
-    if name in own:
-        return own[name]
-    found: Any = getattr(instance, name)
+    if name in _OWN:
+        return partial(_OWN[name], instance)
+    found: Callable[..., Any] = getattr(instance, name)
     if name in getattr(instance, "__dict__", ()):  # hidden from Python only
-        found = inspect.getattr_static(type(instance), name, found)
-        if hasattr(found, "__get__"):
-            found = found.__get__(instance, type(instance))
-    return cast(Callable[..., Any], found)
+        hidden: Any = inspect.getattr_static(type(instance), name, found)
+        found = hidden.__get__(instance, type(instance)) if hasattr(hidden, "__get__") else hidden
+    return found

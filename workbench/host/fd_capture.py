@@ -55,7 +55,7 @@ class FdCapture:
 
     def has_news(self) -> bool:
         """Whether there is something to read. One system call, the cheapest that tells."""
-        return self.size() != self.position
+        return os.lseek(self._file, 0, os.SEEK_END) != self.position
 
     def size(self) -> int:
         """How much was written, unless somebody has truncated it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from threading import Thread, current_thread
 from typing import Generic, Protocol, TypeVar
 
@@ -45,13 +45,21 @@ class TaskContext(Generic[T]):
 
     @contextmanager
     def task(self, run: T) -> Iterator[None]:
-        token = self._mine.set(run)
-        self._active[run.task] = run
+        token = self.begin(run)
         try:
             yield
         finally:
-            del self._active[run.task]
-            self._mine.reset(token)
+            self.end(run, token)
+
+    def begin(self, run: T) -> Token[T | None]:
+        """For `end`, in the same thread or task of a loop."""
+        token = self._mine.set(run)
+        self._active[run.task] = run
+        return token
+
+    def end(self, run: T, token: Token[T | None]) -> None:
+        del self._active[run.task]
+        self._mine.reset(token)
 
     @property
     def latest(self) -> T | None:

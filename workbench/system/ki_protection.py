@@ -5,11 +5,21 @@ from __future__ import annotations
 # The C functions: the wrappers in `signal` turn handlers into enums, and cost 25 µs more a pair.
 import _signal  # type: ignore[import-not-found]
 import ctypes
+import os
 import threading
+from threading import get_ident
 from types import FrameType
 from typing import Any
 
-_main = threading.main_thread()
+_main = threading.main_thread().ident
+
+
+def _note_main() -> None:
+    global _main
+    _main = get_ident()
+
+
+os.register_at_fork(after_in_child=_note_main)  # the thread that forks is the child's main one
 
 _ERROR = ctypes.py_object(KeyboardInterrupt)
 
@@ -45,12 +55,13 @@ class ki_protection:  # noqa: N801 - used as a statement, `with ki_protection():
         self._thread = 0
 
     def __enter__(self) -> None:
-        if threading.current_thread() is _main:
+        thread = get_ident()
+        if thread == _main:
             # Ctrl-C up to this store changes nothing; from it on, it is noted.
             self._old = _signal.getsignal(_signal.SIGINT)
             if callable(self._old):
                 _signal.signal(_signal.SIGINT, self._note)
-        elif (thread := threading.get_ident()) not in _shielded:  # else one around us holds it
+        elif thread not in _shielded:  # else one around us holds it
             _shielded[thread] = False
             self._thread = thread
 

@@ -24,7 +24,9 @@ class ActorHost:
     ``connection`` is read and written by the loop itself, if there is one: another thread would
     have to wake it. ``next_call`` takes the first call out of the queue, of a concurrency group or
     (None) any; ``run`` and ``run_async`` run one, in this thread or on its loop. Each concurrency
-    group has threads of its own, or a loop in one; the default group then, too.
+    group has threads of its own, or a loop in one; the default group then, too. ``is_plain``: one
+    call at a time, in the main thread; ``is_loop``: calls run on a loop in the main thread, which
+    reads the connection, too.
     """
 
     def __init__(
@@ -42,6 +44,10 @@ class ActorHost:
         self.namespace = namespace
         self.is_restarted = is_restarted
         self._blueprint = blueprint
+        # Attributes, for they are asked some ten times a call.
+        self.is_async = blueprint.is_async
+        self.is_plain = blueprint.concurrency == 1 and not (blueprint.is_async or blueprint.groups)
+        self.is_loop = blueprint.is_async and not blueprint.groups
         self._connection = connection
         self._next_call = next_call
         self._run = run
@@ -51,21 +57,6 @@ class ActorHost:
         self._loops: dict[str, CallLoop] = {}
         self._flushes: dict[Callable[[], object], None] = {}  # at the end of this round of the loop
         self.leaves = False  # no other call shall begin
-
-    @property
-    def is_plain(self) -> bool:
-        """One call at a time, in the main thread."""
-        made = self._blueprint
-        return made.concurrency == 1 and not (made.is_async or made.groups)
-
-    @property
-    def is_async(self) -> bool:
-        return self._blueprint.is_async
-
-    @property
-    def is_loop(self) -> bool:
-        """Calls run on a loop in the main thread, which reads the connection, too."""
-        return self._blueprint.is_async and not self._blueprint.groups
 
     @property
     def is_namespace(self) -> bool:
@@ -115,14 +106,15 @@ class ActorHost:
             self._connection.wait_for(lambda: False)
 
     def notify(self, run: do.Run) -> None:
-        """A call has come, and is in the queue. Whoever reads: mostly the loop itself.
+        """A call has come, and is in the queue, of an actor that isn't plain. Whoever reads: mostly
+        the loop itself.
 
         Each stays there until its turn, so that it can be cancelled without having begun.
         """
         group = "" if self.is_loop else group_of(run)
         if self.is_async:
             self._loops[group].notify()
-        elif not self.is_plain:
+        else:
             self._threads[group].submit(self._run_next, group)
 
     def _run_next(self, group: str) -> None:

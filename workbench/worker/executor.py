@@ -15,6 +15,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
+from workbench.api.actors import CREATION
 from workbench.client.base import ClientBase
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -92,14 +93,15 @@ class TaskExecutor:
     def serve(self) -> None:
         """Until the actor leaves, or the session has no more use for this process: SessionError."""
         connection, queue, runner = self._connection, self._queue, self._runner
+        has_come = queue.__len__
         state = ProcessState()
         flushed = time.perf_counter()
         while True:
             if not queue:
                 self._lines.flush()
-                if not connection.wait_for(lambda: bool(queue), PAUSE):
+                if not connection.wait_for(has_come, PAUSE):
                     state.clean()
-                    connection.wait_for(lambda: bool(queue))
+                    connection.wait_for(has_come)
                 flushed = time.perf_counter()
             elif time.perf_counter() - flushed > HOLD_BACK:
                 self._lines.flush()
@@ -109,7 +111,8 @@ class TaskExecutor:
             if run is None:  # recalled meanwhile
                 continue
             if run.method:  # an actor's process is its own
-                state.close()
+                if run.method == CREATION:
+                    state.close()
                 runner.run(run)
             else:
                 plain = run.spec is None  # no cell
@@ -258,7 +261,7 @@ class TaskExecutor:
             return
         self._generators.add(run)
         self._queue.append(run)
-        if actor is not None:
+        if actor is not None and not actor.is_plain:
             actor.notify(run)
 
     def _recall(self, message: do.Recall) -> None:

@@ -26,10 +26,6 @@ Fails = Callable[[BaseException, str], ev.Value]
 """What a ref leads to that stands for an error, of a task of that name."""
 
 
-def is_generator(run: do.Run) -> bool:
-    return run.spec is not None and run.spec.ahead > 0
-
-
 class Backpressure:
     """How far one generator may be ahead of its reader.
 
@@ -85,7 +81,7 @@ class GeneratorSender:
     # -- the reading thread -----------------------------------------------------------------------
 
     def add(self, run: do.Run) -> None:
-        if is_generator(run):
+        if run.spec is not None and run.spec.ahead > 0:
             self._backpressures[run.task] = Backpressure(run)
 
     def took(self, message: ev.Took) -> None:

@@ -104,8 +104,9 @@ class SlotLending:
 
     def task_over(self) -> None:
         """Nothing of it waits. The server knows that with its end, if it knows of the task."""
-        for number in self._waits:
-            self._connection.post(ev.Unblocked(number))
-        self._waits.clear()
-        self._looked_for.clear()
-        self._polled, self._poll = (), 0
+        if self._waits or self._looked_for:
+            for number in self._waits:
+                self._connection.post(ev.Unblocked(number))
+            self._waits.clear()
+            self._looked_for.clear()
+            self._polled, self._poll = (), 0

@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from types import AsyncGeneratorType, GeneratorType
 from typing import Any, cast
 
 from workbench.api.actors import CREATION
@@ -41,7 +42,7 @@ from workbench.serialization import codec
 from workbench.serialization.class_states import building
 from workbench.worker.actor_host import ActorHost
 from workbench.worker.direct_calls import IncomingCalls
-from workbench.worker.generators import GeneratorSender, is_generator
+from workbench.worker.generators import GeneratorSender
 
 HOLD_BACK = 0.0005
 """Seconds for which results of short tasks wait for each other while more tasks are queued."""
@@ -116,8 +117,8 @@ class TaskRunner:
     # -- where the task runs ----------------------------------------------------------------------
 
     def run(self, run: do.Run) -> None:
-        task, interrupts = run.task, self._interrupts
-        with self._work.task(run):
+        task, interrupts, token = run.task, self._interrupts, self._work.begin(run)
+        try:
             claims: Claims = []
             result: Any = None
             retry_on: Types = ()
@@ -131,16 +132,17 @@ class TaskRunner:
             try:
                 if self.is_serial:
                     self._reloader.before_task()
-                retry_on = _retry_on(run)
+                if run.spec is not None:
+                    retry_on = _retry_on(run.spec)
                 function, args, kwargs = self._prepared(run)
                 started = time.perf_counter()
                 interrupts.enter(task)
                 result = function(*args, **kwargs)
-                if is_generator(run):
+                if run.spec is not None and run.spec.ahead > 0:
                     result = self._generators.hand_out(run, result)
-                elif _makes_refs(run):
+                elif run.spec is not None and run.spec.refs:
                     result = self._generators.store(run, result, retry_on, self._failed)
-                elif inspect.isgenerator(result) and yields_results(run, function):
+                elif type(result) is GeneratorType and yields_results(run, function):
                     result = take(run, result, retry_on)
                 interrupts.inside = 0
                 interrupts.end(task)
@@ -153,10 +155,13 @@ class TaskRunner:
                 self._reloader.after_task()
             # Here, where `result` still lives: refs inside it are dropped after this, not before.
             self._done(run, outcome, started, claims, result)
+        finally:
+            self._work.end(run, token)
 
     async def run_async(self, run: do.Run) -> None:
         """The same on an actor's loop: what its method awaits lets others run."""
-        with self._work.task(run):
+        token = self._work.begin(run)
+        try:
             claims: Claims = []
             result: Any = None
             retry_on: Types = ()
@@ -166,23 +171,26 @@ class TaskRunner:
             try:
                 if self._interrupts.is_stopping(run.task):
                     raise asyncio.CancelledError
-                retry_on = _retry_on(run)
+                if run.spec is not None:
+                    retry_on = _retry_on(run.spec)
                 function, args, kwargs = self._prepared(run)
                 result = function(*args, **kwargs)
                 if inspect.isawaitable(result):
                     result = await result
-                if is_generator(run):
+                if run.spec is not None and run.spec.ahead > 0:
                     result = await self._generators.hand_out_async(run, result)
-                elif _makes_refs(run):
+                elif run.spec is not None and run.spec.refs:
                     result = await self._generators.store_async(run, result, retry_on, self._failed)
-                elif inspect.isasyncgen(result) and yields_results(run, function):
+                elif type(result) is AsyncGeneratorType and yields_results(run, function):
                     result = await take_async(run, result, retry_on)
-                elif inspect.isgenerator(result) and yields_results(run, function):
+                elif type(result) is GeneratorType and yields_results(run, function):
                     result = take(run, result, retry_on)
                 outcome = self._results(run, result, claims)
             except BaseException as error:
                 outcome = self._failure(run, error, retry_on, claims)
             self._done(run, outcome, started, claims, result)
+        finally:
+            self._work.end(run, token)
 
     def _prepared(self, run: do.Run) -> tuple[Callable[..., Any], Any, Any]:
         if run.spec is not None and run.spec.env:
@@ -378,15 +386,11 @@ class TaskRunner:
         os._exit(code & 0xFF or 1 if isinstance(code, int) else 1)
 
 
-def _makes_refs(run: do.Run) -> bool:
-    return run.spec is not None and run.spec.refs
-
-
-def _retry_on(run: do.Run) -> Types:
+def _retry_on(spec: ev.TaskSpec) -> Types:
     """After which exceptions it may be tried again: its `retry_exceptions`."""
-    if run.spec is None or not run.spec.retry_on:
+    if not spec.retry_on:
         return ()
-    types: Types = codec.deserialize_inline(run.spec.retry_on, where=_OPTIONS)
+    types: Types = codec.deserialize_inline(spec.retry_on, where=_OPTIONS)
     return types
 
 
