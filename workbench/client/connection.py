@@ -217,9 +217,8 @@ class Connection:
         """Read until ``done()``; False after ``timeout`` seconds. SessionError if it ends first."""
         if done():
             return True
-        self.before_wait()
         deadline = None if timeout is None else time.monotonic() + timeout
-        while not done():
+        while True:
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
                 return False
@@ -235,8 +234,10 @@ class Connection:
                     self._reader.release()
                     self._notify()
             if not locked[0]:
+                self.before_wait()
                 self._follow(done, left)
-        return True
+            if done():
+                return True
 
     def _lead(self, done: Callable[[], object], deadline: float | None) -> None:
         """Read, with the thread kept out, until done or late. Holds ``_reader``."""
@@ -274,7 +275,8 @@ class Connection:
                 with ki_protection():
                     reader()
             finally:
-                self._notify()
+                if self._followers:
+                    self._notify()
 
     def _follow(self, done: Callable[[], object], timeout: float | None) -> None:
         """Another thread reads; it tells us after each read, and when it stops."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from socket import socket
 from typing import Any
 
@@ -323,7 +324,7 @@ class DirectCalls:
 
     def _attach(self, line: DirectLine) -> None:
         self._by_actor[line.actor] = line
-        self._connection.watch(line.end.fileno(), lambda: self._read(line))
+        self._connection.watch(line.end.fileno(), partial(self._read, line))
 
     def _granted(self, message: do.Grant) -> None:
         for line in self._by_actor.values():
@@ -333,7 +334,8 @@ class DirectCalls:
                     line.is_granted = last is not None and last[0] == message.last
 
     def _read(self, line: DirectLine) -> None:
-        """All that has come."""
+        """All that has come. Its end, perhaps, the next time: to look costs more than a call's
+        share of all else here."""
         while not line.has_ended:
             packet = packets.receive(line.end)
             if packet is None:
@@ -342,6 +344,8 @@ class DirectCalls:
                 self._take(packet)
             else:
                 self._hung_up(line)
+            if not line.unanswered:
+                return
 
     def _hung_up(self, line: DirectLine) -> None:
         line.has_ended, line.is_granted = True, False

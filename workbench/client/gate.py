@@ -36,6 +36,7 @@ class Gate:
 
     def __init__(self, sock: int, wake: int) -> None:
         self._readers: dict[int, Callable[[], object] | None] = {sock: None}
+        self.reader = self._readers.get  # what reads a descriptor; None for the socket itself
         self._is_armed = True
         self._epoll = select.epoll()
         self._epoll.register(wake, select.EPOLLIN)
@@ -66,10 +67,6 @@ class Gate:
     def now(self) -> list[tuple[int, int]]:
         """What there is, while the gate is disarmed."""
         return [] if self._is_armed else self._polled.poll(0)
-
-    def reader(self, fd: int) -> Callable[[], object] | None:
-        """What reads there; None for the socket itself."""
-        return self._readers.get(fd)
 
     def watch(self, fd: int, reader: Callable[[], object]) -> None:
         self._readers[fd] = reader

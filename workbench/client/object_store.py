@@ -119,7 +119,9 @@ class ObjectStore:
     def get(self, refs: Sequence[ObjectRef], timeout: float | None, copy: Copying) -> list[Any]:
         values = self._objects.values
         ids = [ref.id for ref in refs]
-        if not all(map(values.__contains__, ids)):
+        if all(map(values.__contains__, ids)):
+            self._role.show_prints()
+        else:
             self._check_refs(refs)
             self._objects.request(ids)
             missing = {id for id in ids if id not in values}
@@ -131,7 +133,6 @@ class ObjectStore:
                 )
             failed = self._objects.failed(ids)
             ids = ids if failed is None else [failed]  # which raises; others may not be there
-        self._role.show_prints()
         return [self._objects.load(id, copy) for id in ids]
 
     def wait(
@@ -217,16 +218,17 @@ class ObjectStore:
         item: int = 0,
     ) -> bool:  # fmt: skip
         if done():
-            return True
-        if timeout is not None and timeout <= 0:
+            is_done = True
+        elif timeout is not None and timeout <= 0:
             self._base.requests.ask(ev.Ask)  # what the server knows comes before its answer
             if not done():
                 self._role.polled(missing)
-            return done()
-        if self._base.worker and self._base.lines.awaits and self._is_soon(done, timeout):
-            return True
-        with self._role.blocking(missing, enough, item):
-            is_done = self._connection.wait_for(done, timeout)
+            is_done = done()
+        elif self._base.worker and self._base.lines.awaits and self._is_soon(done, timeout):
+            is_done = True
+        else:
+            with self._role.blocking(missing, enough, item):
+                is_done = self._connection.wait_for(done, timeout)
         self._role.show_prints()
         return is_done
 

@@ -88,7 +88,8 @@ class KnownObjects:
     def request(self, ids: Iterable[int]) -> None:
         """Have Ready sent for what is neither known nor expected."""
         expected, values = self._expected, self.values
-        for chunk in chunks([id for id in ids if id not in values and id not in expected]):
+        unknown = [id for id in ids if id not in values and id not in expected]
+        for chunk in chunks(unknown) if unknown else ():
             self._connection.post(ev.Want(chunk))
             expected.update(chunk)  # after it: what is expected must have been asked for
 

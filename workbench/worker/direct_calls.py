@@ -132,7 +132,7 @@ class IncomingCalls:
             self._lines[number] = line
             if not line.is_lease:
                 line.begins = self._notes.add(number)
-            self._connection.watch(end.fileno(), partial(self._read, line))
+            self._connection.watch(end.fileno(), partial(self._read_some, line))
         elif end is not None:
             end.close()
         self._connection.send(ev.Attached(number, good))
@@ -142,13 +142,21 @@ class IncomingCalls:
         for line in self._lines.values():
             self._read(line)
 
-    def _read(self, line: IncomingLine) -> None:
-        while not line.has_ended:
+    def _read_some(self, line: IncomingLine) -> None:
+        """What has come; behind one call mostly nothing has, and the next poll tells."""
+        self._read(line, 2)
+
+    def _read(self, line: IncomingLine, fewest: int = 0) -> None:
+        """All that has come, or up to the first packet that has fewer calls."""
+        count = fewest
+        while not line.has_ended and count >= fewest:
             packet = packets.receive(line.end)
             if packet is None:
                 return
             if packet:
-                self._came(line, packets.decode_call(packet))
+                call = packets.decode_call(packet)
+                count = len(call.tasks)
+                self._came(line, call)
             else:
                 line.has_ended = True
                 self._connection.unwatch(line.end.fileno())
