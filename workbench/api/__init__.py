@@ -128,9 +128,7 @@ def get(
     if copy_on_write:
         acting_on(engine(), "copy_on_write")
         how = "on write"
-    if type(refs) is ObjectRef:
-        return engine().get([refs], timeout, how)[0]
-    if isinstance(refs, ObjectRef | str):
+    if type(refs) is ObjectRef or isinstance(refs, ObjectRef | str):
         return engine().get([_ref_of(refs)], timeout, how)[0]
     if isinstance(refs, ObjectRefGenerator):
         return refs
