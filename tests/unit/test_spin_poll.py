@@ -159,9 +159,9 @@ def test_our_own_threads_arent_taken_for_others() -> None:
         for _ in range(20_000):
             before = turns[0]
             spin_poll._yield()
-            seen.append(turns[0] - before)
+            seen.append(turns[0] > before)
     finally:
         sys.setswitchinterval(interval)
         over.set()
         thread.join()
-    assert not any(seen)
+    assert sum(seen) <= 2  # it may have asked for its turn before the interval was set
