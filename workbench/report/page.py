@@ -126,7 +126,7 @@ class Words(PageRecord):
     """What the page puts facts into words with, so that it has none of its own.
 
     ``reasons``: what one pin and several are called; ``ages``: (seconds, label), the last without
-    an end; ``none``: see `views.nothing`; ``lessons``: see `view_texts`; ``can``: why a button
+    an end; ``none``: see `view_texts.nothing`; ``lessons``: see `view_texts`; ``can``: why a button
     can't do what it says, '' if it can; ``cold``: why a copy took long; ``least``: bytes that must
     be copied for a speed.
     """
