@@ -407,7 +407,7 @@ class Feed:
 
 
 def feed_of(of: Any = None) -> Feed:
-    """That of the current session, or of the one that ``of`` stands for: see `api.snapshot`."""
+    """That of the current session, or of the one that ``of`` stands for: see `api.observing`."""
     if of is None:
         api.engine()
         return context.companion(Feed)
