@@ -21,7 +21,8 @@ from workbench.ipython import write_back
 from workbench.ipython.arguments import magic_arguments, parse, unquoted
 from workbench.ipython.capture import CellInputs
 from workbench.ipython.cells import CellNames, analyse
-from workbench.ipython.job import Job, outputs_of
+from workbench.ipython.job import Job
+from workbench.ipython.job_outputs import outputs_of
 from workbench.ipython.missing_names import StayedName, missing
 from workbench.ipython.notebook import Notebook, NotebookMagics
 from workbench.ipython.originals import Originals
