@@ -303,15 +303,16 @@ def session_of(
     session: Snapshot,
     processes: Processes,
     owners: Mapping[int, str],
-    ended: str | None,
-    speed: float | None,
+    can: Abilities,
+    *,
+    ended: str | None = None,
+    speed: float | None = None,
     bins: dict[str, list[int]],
     rest: list[Rest],
     hues: dict[str, dict[str, int]],
-    can: Abilities,
 ) -> PageSession:
-    """Everything about a session but its objects and its past; from ``ended`` on it is what the
-    snapshot doesn't tell: see `PageSession`. ``can``: what its engine can do.
+    """Everything about a session but its objects and its past. ``can``: what its engine can do;
+    the rest is what the snapshot doesn't tell: see `PageSession`.
     """
     here = [client for client in session.clients if is_this_process(client)]
     is_ours = not session.is_observed  # only there nothing means that there is nothing

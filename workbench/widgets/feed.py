@@ -380,12 +380,12 @@ class Feed:
             session,
             processes,
             owners,
-            self.engine.ended,
-            self._speed,
-            {id: parts for id, parts in bins.items() if any(parts)},
-            [Rest(*kind) for kind in self._mirror.kinds()],
-            self._coloured(),
             self.engine.can,
+            ended=self.engine.ended,
+            speed=self._speed,
+            bins={id: parts for id, parts in bins.items() if any(parts)},
+            rest=[Rest(*kind) for kind in self._mirror.kinds()],
+            hues=self._coloured(),
         )
 
     def _coloured(self) -> dict[str, dict[str, int]]:
