@@ -149,7 +149,7 @@ class PageSession(PageRecord):
 
     ``bins``: of objects without a row, the bytes in each of equal parts of a segment; ``speed``:
     bytes a second that this machine copies; ``span``: seconds of the past that are shown;
-    ``crew``: the heading of the workers.
+    ``workers_heading`` stands above them.
     ``hues``: which types and owners have which colour, by number.
     """
 
@@ -164,7 +164,7 @@ class PageSession(PageRecord):
     bins: dict[str, list[int]]
     rest: list[Rest]
     workers: list[PageWorker] | None
-    crew: str
+    workers_heading: str
     jobs: list[PageJob] | None
     speed: float | None
     hues: dict[str, dict[str, int]]
@@ -342,7 +342,7 @@ def session_of(
         bins=bins,
         rest=rest,
         workers=workers if workers or is_ours else None,
-        crew=facts.workers_heading(session),
+        workers_heading=facts.workers_heading(session),
         jobs=[job_of(job, session.taken) for job in view_texts.jobs_in_order(session.jobs)]
         if is_ours
         else None,
