@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 
-ALWAYS = ["tests/test_style.py", "tests/unit/test_rooms.py"]
+ALWAYS = ["tests/test_style.py", "tests/unit/test_rooms.py", "tests/unit/test_architecture.py"]
 
 WHOLE = {
     "api": ["process/test_objects.py", "process/test_tasks.py", "process/test_actors.py"],

@@ -15,20 +15,18 @@ if TYPE_CHECKING:
         cancel,
         free,
         get,
-        objects,
         pin,
         put,
-        snapshot,
         spill,
         unpin,
         wait,
-        why,
     )
     from workbench.api.actor_control import exit_actor, get_actor, kill, list_named_actors
     from workbench.api.actors import method
     from workbench.api.functions import remote
     from workbench.api.gathering import as_completed, gather, map  # noqa: A004 - as the executors' and the builtin
     from workbench.api.lifecycle import init, is_initialized, shutdown
+    from workbench.api.observing import objects, snapshot, why
     from workbench.api.resources import available_resources, cluster_resources
     from workbench.api.serializers import (
         deregister_serializer,
@@ -52,7 +50,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "api.actor_control": "exit_actor get_actor kill list_named_actors",
     "api.actors": "method",
-    "api": "cancel free get objects pin put snapshot spill unpin wait why",
+    "api": "cancel free get pin put spill unpin wait",
     "config": "Config",
     "core.snapshot": "Snapshot",
     "api.functions": "remote",
@@ -62,6 +60,7 @@ _HOMES = {
     "interop.stored_array": "StoredArray",
     "api.gathering": "as_completed gather map",
     "api.lifecycle": "init is_initialized shutdown",
+    "api.observing": "objects snapshot why",
     "ref": "ObjectID ObjectRef",
     "ref_generator": "DynamicObjectRefGenerator ObjectRefGenerator",
     "api.resources": "available_resources cluster_resources",

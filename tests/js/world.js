@@ -141,7 +141,7 @@ export function makeWorld({ listed = 40, others = 0, seed = 1, now = 1_763_754_0
       { number: 4, pid: 4107, state: "idle", does: "Counter: idle", bytes: 86 * MB },
       { number: 5, pid: 4108, state: "idle", does: "idle", bytes: null },
     ],
-    crew: "Workers · 4 · 1 of an actor",
+    workers_heading: "Workers · 4 · 1 of an actor",
     jobs: makeJobs(now),
     timeline: makeTimeline(roll, live, segments[4].live, now),
     speed: 5.8e9,

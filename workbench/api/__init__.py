@@ -1,38 +1,33 @@
 """What people call in Python, over the current session, by Ray core's names and semantics.
 
 A thin layer: it checks what people pass, and hands it to the engine. Here are put, get, wait and
-what else is about objects; `init` and `shutdown` are in `lifecycle`, `remote` is in `functions`,
-custom serializers in `serializers`.
+what else is done with objects; what is asked about them is in `observing`, `init` and `shutdown`
+in `lifecycle`, `remote` in `functions`, custom serializers in `serializers`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 from workbench import context
 from workbench.api.actors import ActorHandle
 from workbench.api.lifecycle import engine, init, is_initialized, shutdown
+from workbench.api.observing import objects, observed, snapshot, why
 from workbench.api.serializers import (
     deregister_serializer,
     explain_cost,
     inspect_serializability,
     register_serializer,
 )
-from workbench.core.snapshot import Snapshot
-from workbench.engines.base import Copying, Observed, Waitable, acting_on, engine_of
+from workbench.engines.base import Copying, Waitable, acting_on, engine_of
 from workbench.errors import ObjectLostError, SpillError
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
 
-if TYPE_CHECKING:
-    from workbench.report.text import ObjectTable
-    from workbench.report.why import Why
-
 __all__ = [
     "deregister_serializer", "engine", "explain_cost", "init", "inspect_serializability",
-    "is_initialized", "register_serializer", "shutdown",
+    "is_initialized", "objects", "observed", "register_serializer", "shutdown", "snapshot", "why",
 ]  # fmt: skip
 """What others define, for whoever needs all of it; beside what is defined here."""
 
@@ -189,38 +184,6 @@ def wait(
     return engine().wait(refs, num_returns, timeout)
 
 
-def why(what: ObjectRef | str, *, deep: bool = False) -> Why:
-    """Why an object is still here: which variables, outputs, arrays, tasks, objects keep it.
-
-    Every process that holds it is asked where: the answer has paths one can type, and for each
-    reason the one thing that lets go.
-
-    Parameters
-    ----------
-    what : ObjectRef or str
-        A ref, or a name or id in the store.
-    deep : bool
-        Have each process look at all it has, even if that takes longer than a second.
-
-    Returns
-    -------
-    Why
-        Printed, it is a text; shown in a notebook, a table.
-
-    Raises
-    ------
-    ObjectLostError
-        If the session has no such object.
-    """
-    from workbench.report import why as report
-
-    account = acting_on(engine(), "why").why(what if isinstance(what, str) else what.id, deep)
-    if account is None:
-        call = what if isinstance(what, str) else what.hex()
-        raise ObjectLostError(f"This session has no object {call!r}: nothing keeps it.")
-    return report.why(account, what if isinstance(what, str) else "")
-
-
 def pin(what: ObjectRef | str) -> None:
     """Keep an object until `unpin`, whoever else lets go of it; in memory, except on a cluster.
 
@@ -282,56 +245,6 @@ def spill(what: ObjectRef | str) -> None:
         raise SpillError(f"{name!r} can't be moved to disk: {obstacle}.")
 
 
-def objects(pattern: str = "", *, sort: str = "size", limit: int | None = None) -> ObjectTable:
-    """What the store has, as a table: name, type, size, where, pins, age.
-
-    Parameters
-    ----------
-    pattern : str
-        Only objects of which a name or the type matches, like ``train*``.
-    sort : str
-        ``size`` or ``age``, the greatest first; ``name`` or ``type``.
-    limit : int, optional
-        How many to list; the rest are counted. Default: all, however many there are.
-
-    Returns
-    -------
-    ObjectTable
-        Printed, it is a table; iterated, it gives the records of the objects it lists.
-
-    Raises
-    ------
-    ValueError
-        If there is no such order, or ``limit`` is no number of objects.
-    """
-    from workbench.report import text
-
-    if limit is not None and (type(limit) is not int or not 0 <= limit < 1 << 63):
-        raise ValueError(f"limit={limit!r} must be a whole number, 0 or more, or None for all.")
-    target = engine()
-    if limit is None or sort not in text.ORDERS:
-        return text.objects(target.snapshot().objects, pattern, sort, target.held())
-    found = target.search(pattern, sort, limit)
-    more = found.others, found.others_size
-    return text.objects(found.objects, pattern, sort, target.held(), limit, *more, searched=True)
-
-
-def _a(thing: Any) -> str:
-    name = type(thing).__name__
-    return f"an {name}" if name[:1] in "aeiouAEIOU" else f"a {name}"
-
-
-def _ref_of(what: ObjectRef | str) -> ObjectRef:
-    if isinstance(what, ObjectRef):
-        return what
-    if not isinstance(what, str):
-        raise TypeError(f"An ObjectRef, or a name, was expected, not {type(what).__name__}.")
-    target = engine()
-    if (ref := target.find(what)) is None and (ref := target.identify(what)) is None:
-        raise ObjectLostError(f"This session has no object named {what!r}.")
-    return ref
-
-
 def free(refs: ObjectRef | str | Sequence[ObjectRef | str]) -> None:
     """Free objects now, whoever holds refs to them. Arrays that show one stay valid.
 
@@ -347,52 +260,6 @@ def free(refs: ObjectRef | str | Sequence[ObjectRef | str]) -> None:
     """
     given = [refs] if isinstance(refs, ObjectRef | str) else refs
     acting_on(engine(), "free").free([_ref_of(each) for each in given])
-
-
-def snapshot(of: Any = None) -> Snapshot:
-    """The whole session at this moment, frozen.
-
-    Parameters
-    ----------
-    of : distributed.Client or module, optional
-        A session of another system: a client of a Dask cluster, or the module ``ray`` after
-        ``ray.init()``. What those can't tell is None. Default: the current session; it is started
-        if there is none.
-
-    Returns
-    -------
-    Snapshot
-        Plain frozen records. It has all objects, which come in parts: of a million that takes
-        seconds, and a gigabyte of memory.
-
-    Raises
-    ------
-    TypeError
-        If it is something else.
-    SessionError
-        If there is no session, or it doesn't answer.
-    """
-    return observed(of).snapshot()
-
-
-def observed(of: Any = None) -> Observed:
-    """What `snapshot` and the views ask; see there for ``of``. A new one for each call, but for the
-    current session."""
-    if of is None:
-        return engine()
-    if isinstance(of, ModuleType) and of.__name__ == "ray":
-        from workbench.engines.ray.observed import Ray
-
-        return Ray(of)
-    if any(cls.__module__.partition(".")[0] == "distributed" for cls in type(of).__mro__):
-        from workbench.engines.dask.observed import Dask, is_client
-
-        if is_client(of):
-            return Dask(of)
-    raise TypeError(
-        "Views are of the current session (give nothing), of a Dask cluster (give its "
-        f"distributed.Client), or of Ray (give the module ray); not of {type(of).__name__}."
-    )
 
 
 def cancel(
@@ -431,6 +298,22 @@ def cancel(
             "`cancel(ref)` stops this call alone."
         )
     engine.cancel(ref, force, recursive)
+
+
+def _a(thing: Any) -> str:
+    name = type(thing).__name__
+    return f"an {name}" if name[:1] in "aeiouAEIOU" else f"a {name}"
+
+
+def _ref_of(what: ObjectRef | str) -> ObjectRef:
+    if isinstance(what, ObjectRef):
+        return what
+    if not isinstance(what, str):
+        raise TypeError(f"An ObjectRef, or a name, was expected, not {type(what).__name__}.")
+    target = engine()
+    if (ref := target.find(what)) is None and (ref := target.identify(what)) is None:
+        raise ObjectLostError(f"This session has no object named {what!r}.")
+    return ref
 
 
 def _render(thing: Any) -> dict[str, str]:

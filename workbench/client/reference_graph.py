@@ -15,15 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.client.collector import referents_of
-from workbench.client.references import (
-    Reference,
-    attributes_of,
-    is_output,
-    runs,
-    span,
-    statement,
-    typed,
-)
+from workbench.client.reference_code import runs, span, statement, typed
+from workbench.client.references import Reference, attributes_of, is_output
 from workbench.core.events import Place
 
 MOST_PLACES = 20

@@ -33,6 +33,7 @@ CHUNK = 1000  # objects whose referents are looked at in one go
 MOST_OBJECTS = 100  # through which a class is looked for that has no name
 LONG = 10_000  # things in a list of which it is worth while to look whether all are numbers
 FEW = 64  # objects that the collector itself looks for: its effort grows with each
+CALLED = {"workbench.api", "workbench.api.observing"}  # with refs: their caller has these
 _LEAVES = {int, float, complex, bool, str, bytes, type(None)}
 
 NEAR = 20_000
@@ -170,7 +171,7 @@ class _Search:
             if id(frame.f_locals) not in self._namespaces and is_own(code.co_filename):
                 self._namespaces[id(frame.f_locals)] = Name("", "cell", package)
             return
-        is_machinery = package.startswith(MACHINERY) or package == "workbench.api"
+        is_machinery = package.startswith(MACHINERY) or package in CALLED
         for name, value in references.locals_of(frame).items():
             if is_machinery:
                 self._values.append(value)

@@ -1,4 +1,4 @@
-"""Component: the life of actors: create, restart, kill. `records.Actor` says which call is next."""
+"""Component: the life of actors: create, restart, kill. `tasks.Actor` says which call is next."""
 
 from __future__ import annotations
 

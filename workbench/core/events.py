@@ -1,14 +1,11 @@
-"""The messages that clients send. Plain data; no behaviour. Other events are in `loop_events`.
+"""The messages that clients send. Plain data; no behaviour. What they say of tasks and of lines is
+in `task_events` and `line_events`, and is had from here too; other events are in `loop_events`.
 
 `wire` encodes these very structs, so each message is defined once. That is why `core` may use
 msgspec, whose structs are the cheapest records Python has (0.07 µs to make one, measured).
 """
 
 from __future__ import annotations
-
-from typing import Annotated
-
-import msgspec
 
 from workbench.core.line_events import Attached as Attached
 from workbench.core.line_events import LineClosed as LineClosed
@@ -20,15 +17,31 @@ from workbench.core.line_events import Unheard as Unheard
 from workbench.core.message_types import ID_BITS as ID_BITS
 from workbench.core.message_types import USUAL as USUAL
 from workbench.core.message_types import About as About
-from workbench.core.message_types import Bytes, Id, Natural, Number, Prefix, Returns, Seconds
+from workbench.core.message_types import Bytes, Id, Natural, Number, Prefix, Seconds
 from workbench.core.message_types import Event as Event
 from workbench.core.message_types import Place as Place
 from workbench.core.message_types import Search as Search
 from workbench.core.message_types import TaskSpec as TaskSpec
 from workbench.core.message_types import Value as Value
 from workbench.core.message_types import error_value as error_value
+from workbench.core.task_events import PROGRESS as PROGRESS
+from workbench.core.task_events import Blocked as Blocked
+from workbench.core.task_events import Cancel as Cancel
+from workbench.core.task_events import Collect as Collect
+from workbench.core.task_events import Create as Create
+from workbench.core.task_events import Done as Done
+from workbench.core.task_events import GaveBack as GaveBack
+from workbench.core.task_events import Interrupt as Interrupt
+from workbench.core.task_events import KillActor as KillActor
+from workbench.core.task_events import Leave as Leave
+from workbench.core.task_events import Output as Output
+from workbench.core.task_events import Refresh as Refresh
+from workbench.core.task_events import Submit as Submit
+from workbench.core.task_events import Took as Took
+from workbench.core.task_events import Unblocked as Unblocked
+from workbench.core.task_events import Yielded as Yielded
 
-# -- a client's own life -------------------------------------------------------------------
+# -- a client, and the session -------------------------------------------------------------
 
 
 class Hello(Event, tag=1):
@@ -59,15 +72,16 @@ class Bye(Event, tag=2):
     final: bool = False
 
 
-class Opened(Event, tag=3):
-    """The client made a segment; its descriptors (writable, read-only) travel beside this.
+class Keep(Event, tag=36):
+    """The session shall outlive its last driver by so many seconds, whatever it was before."""
 
-    ``disk``: a file for one object, which is larger than the store, and is all it writes there.
-    """
+    linger: Seconds
 
-    segment: Id
-    size: Bytes
-    disk: bool = False
+
+class EndSession(Event, tag=40):
+    """End the session, now and for everybody. Its drivers are told ``reason``, a sentence."""
+
+    reason: str
 
 
 # -- objects -------------------------------------------------------------------------------
@@ -114,6 +128,19 @@ class Unview(Event, tag=9):
     views: tuple[tuple[Id, Id], ...]
 
 
+class Noted(Event, tag=34):
+    """The answer to Moved: what the sender maps from now on is in the new place."""
+
+    object: Id
+
+
+class Loaded(Event, tag=24):
+    """How long the sender's first reading of each object took."""
+
+    objects: tuple[Id, ...]
+    seconds: tuple[Seconds, ...]
+
+
 class Free(Event, tag=10):
     """Drop every pin that keeps these alive, whoever holds it."""
 
@@ -134,7 +161,53 @@ class Bind(Event, tag=12):
     object: Id
 
 
+class Escape(Event, tag=23):
+    """A ref to the object was pickled outside the store at ``site``; whoever has it may come."""
+
+    object: Id
+    site: str
+
+
+class Pin(Event, tag=32):
+    """A person wants the object kept, at ``site``; without ``on``: no longer."""
+
+    object: Id
+    site: str
+    on: bool = True
+
+
+class Register(Event, tag=22):
+    """All workers shall use this custom serializer; an empty payload takes it back.
+
+    ``serializer`` is the sender's own number for it, ``payload`` is opaque.
+    """
+
+    serializer: Id
+    payload: bytes
+
+
 # -- memory --------------------------------------------------------------------------------
+
+
+class Opened(Event, tag=3):
+    """The client made a segment; its descriptors (writable, read-only) travel beside this.
+
+    ``disk``: a file for one object, which is larger than the store, and is all it writes there.
+    """
+
+    segment: Id
+    size: Bytes
+    disk: bool = False
+
+
+class Reshare(Event, tag=44):
+    """The descriptor of a segment got lost on its way here: send Shared once more, then Answer.
+
+    That has a text if nothing of the segment is the sender's to see any more.
+    """
+
+    request: Number
+    segment: Id
 
 
 class Grow(Event, tag=13):
@@ -153,94 +226,7 @@ class Trimmed(Event, tag=14):
     answer: bool = False
 
 
-# -- tasks ---------------------------------------------------------------------------------
-
-
-class Submit(Event, tag=15):
-    """Run ``function`` (an object) on a worker, or ``method`` on the actor of that id.
-
-    The task's id is its first result's id; result ``i`` is ``task + i``. ``args`` is an opaque
-    payload; ``deps`` are the objects to resolve for it, in order; ``contains`` the refs nested
-    in the payload, left alone but kept alive. ``origin`` is the sender's own number for where
-    output shall appear. ``line``: by which it has gone, see `core.lines`. ``parent``: of which it
-    is part, if the server may not know; ``root``: and of that, if a worker's line brought it.
-    """
-
-    task: Id
-    function: Id
-    args: bytes
-    deps: tuple[Id, ...] = ()
-    contains: tuple[Id, ...] = ()
-    returns: Returns = 1
-    name: str = ""
-    origin: Number = 0
-    retries: Natural = 0
-    actor: Id = 0
-    method: str = ""
-    spec: TaskSpec | None = None
-    line: Natural = 0
-    parent: Id = 0
-    root: Id = 0
-
-
-class Done(Event, tag=16):
-    """The task ended; one value per result. ``seconds`` is how long the function ran.
-
-    ``abouts`` has one entry per value too, or none at all: what inline results cost isn't told.
-    ``again``: it failed in a way after which it may be tried again. ``threads``: some that it
-    started go on, and may show something.
-    """
-
-    task: Id
-    values: tuple[Value, ...]
-    seconds: Seconds
-    abouts: tuple[About | None, ...] = ()
-    again: bool = False
-    threads: bool = False
-
-
-PROGRESS = "progress"
-"""The kind of output that says how many of a cell's calls are done, and are known. Not kept."""
-
-
-class Output(Event, tag=17):
-    """Something a task shows; for its ``kind`` see `engines.base.OutputSink`. Forwarded to the
-    owner, who learns from which ``worker`` it comes."""
-
-    task: Id
-    kind: str
-    data: bytes
-    origin: Number = 0
-    worker: Natural = 0
-
-
-class GaveBack(Event, tag=18):
-    """Tasks this worker had been sent and will not start; ``asked`` answers a Recall."""
-
-    tasks: tuple[Id, ...]
-    asked: bool = False
-
-
-class Blocked(Event, tag=19):
-    """This worker's ``task`` waits: its slot is somebody else's until ``enough`` of these objects
-    are there (0: all, or one that failed), and in any case until Unblocked.
-
-    A task may wait in several places; the sender numbers them. With no objects, or fewer than
-    ``enough``, only Unblocked ends it. ``item``: the object is a generator, and what it waits for
-    is its item of that number, or the end.
-    """
-
-    task: Id
-    wait: Natural = 0
-    objects: tuple[Id, ...] = ()
-    enough: Natural = 0
-    item: Natural = 0
-
-
-class Unblocked(Event, tag=20):
-    """It doesn't wait there any more."""
-
-    wait: Natural = 0
+# -- questions -----------------------------------------------------------------------------
 
 
 class Ask(Event, tag=21):
@@ -264,103 +250,6 @@ class Ask(Event, tag=21):
     deep: bool = False
 
 
-class Register(Event, tag=22):
-    """All workers shall use this custom serializer; an empty payload takes it back.
-
-    ``serializer`` is the sender's own number for it, ``payload`` is opaque.
-    """
-
-    serializer: Id
-    payload: bytes
-
-
-class Escape(Event, tag=23):
-    """A ref to the object was pickled outside the store at ``site``; whoever has it may come."""
-
-    object: Id
-    site: str
-
-
-class Loaded(Event, tag=24):
-    """How long the sender's first reading of each object took."""
-
-    objects: tuple[Id, ...]
-    seconds: tuple[Seconds, ...]
-
-
-class Create(Event, tag=25):
-    """Make an actor: ``creation`` runs first, in a worker of its own, which keeps what it makes.
-
-    The actor's id is an object of the sender's, sealed before: its handles' object. When nothing
-    keeps that any more, and no call of it is left, the actor ends. ``creation`` has that id too,
-    and no results. ``restarts`` is how often the actor is made again when its worker dies, -1:
-    always; ``concurrency`` how many of its calls run at a time; ``in_order``: those of one caller
-    begin in the order of their submission. ``name`` is given to the object, unless another has it:
-    then there is no actor; if ``detached``, the name keeps it alive. Answered by Found, if it has
-    one: with whoever has it now. ``groups`` are those of its calls that have limits of their own,
-    each with how many run at a time.
-    """
-
-    creation: Submit
-    restarts: Annotated[int, msgspec.Meta(ge=-1, le=(1 << 63) - 1)] = 0
-    concurrency: Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)] = 1
-    name: str = ""
-    request: Number = 0
-    in_order: bool = True
-    detached: bool = False
-    groups: tuple[tuple[str, Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)]], ...] = ()
-
-
-class KillActor(Event, tag=26):
-    """End the actor now; ``restart``: unless it may be made again."""
-
-    actor: Id
-    restart: bool = False
-
-
-class Leave(Event, tag=27):
-    """The sender, an actor's worker, ends because its actor said so."""
-
-
-class Cancel(Event, tag=28):
-    """Whoever makes this object shall stop; ``force``: even if that ends its worker.
-
-    ``recursive``: and so for all that it has submitted.
-    """
-
-    object: Id
-    force: bool = False
-    recursive: bool = True
-
-
-class Yielded(Event, tag=29):
-    """The next item of a stream: an object of the worker's own, for the stream's reader."""
-
-    task: Id
-    object: Id
-    value: Value
-    about: About | None = None
-
-
-class Took(Event, tag=30):
-    """The reader of a stream has taken ``taken`` items by now; forwarded to who makes them."""
-
-    task: Id
-    taken: Natural
-
-
-class Refresh(Event, tag=31):
-    """Source files may have changed: forwarded to all workers, who look before their next task."""
-
-
-class Pin(Event, tag=32):
-    """A person wants the object kept, at ``site``; without ``on``: no longer."""
-
-    object: Id
-    site: str
-    on: bool = True
-
-
 class Explained(Event, tag=33):
     """The answer to Explain: ``places`` in this process at which the object is held.
 
@@ -371,43 +260,6 @@ class Explained(Event, tag=33):
     places: tuple[Place, ...]
     complete: bool = True
     seen: Natural = 0
-
-
-class Noted(Event, tag=34):
-    """The answer to Moved: what the sender maps from now on is in the new place."""
-
-    object: Id
-
-
-class Keep(Event, tag=36):
-    """The session shall outlive its last driver by so many seconds, whatever it was before."""
-
-    linger: Seconds
-
-
-class Collect(Event, tag=37):
-    """Send what this job has shown, and will show, with ``origin``; answered by Collected.
-
-    With a ``name``: only what it assigned to that, and nothing of what it shows.
-    """
-
-    request: Number
-    job: Id
-    origin: Number = 0
-    name: str = ""
-
-
-class Interrupt(Event, tag=38):
-    """A person interrupted the cell ``origin``: stop what it has submitted, and these ``jobs``.
-
-    Its other jobs go on: they are background cells. ``force``: as in Cancel. Answered by Answer
-    when all that was stopped is over.
-    """
-
-    request: Number
-    origin: Number
-    jobs: tuple[Id, ...] = ()
-    force: bool = False
 
 
 class Subscribe(Event, tag=39):
@@ -422,22 +274,6 @@ class Subscribe(Event, tag=39):
     on: bool = True
     once: bool = False
     search: Search | None = None
-
-
-class EndSession(Event, tag=40):
-    """End the session, now and for everybody. Its drivers are told ``reason``, a sentence."""
-
-    reason: str
-
-
-class Reshare(Event, tag=44):
-    """The descriptor of a segment got lost on its way here: send Shared once more, then Answer.
-
-    That has a text if nothing of the segment is the sender's to see any more.
-    """
-
-    request: Number
-    segment: Id
 
 
 Message = (

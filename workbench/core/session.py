@@ -18,6 +18,7 @@ from workbench.core.generators import GeneratorManager
 from workbench.core.idleness import Idleness
 from workbench.core.job_manager import JobManager
 from workbench.core.leases import LeaseManager
+from workbench.core.lifetime import Lifetime
 from workbench.core.lines import LineManager
 from workbench.core.loop_events import Copied, Left, Measured, Tick, WorkerExited, WorkerForked
 from workbench.core.memory_monitor import MemoryMonitor
@@ -34,12 +35,6 @@ from workbench.report.format import human_bytes
 
 STARTER = 1
 """Connection 1 belongs to the process that launched the server: it connects before that."""
-
-FINAL = 10.0
-"""Seconds a session is kept whose last kernel a person shut down; less where memory is short."""
-
-ALONE_AT_START = 30.0
-"""Seconds a new session waits for its first driver before it gives up."""
 
 
 class Session:
@@ -60,8 +55,6 @@ class Session:
     ) -> None:
         self.state = state = State(name, workers, capacity)
         self.spill_dir = ""  # clients put there what is larger than the store
-        self._exit_at: float | None = None
-        self._started = False
         self._prefixes: set[int] = set()  # of all who have been here
         # Each component holds the state, and at most some of those above it.
         self.spilling = Spilling(state, spills)
@@ -79,6 +72,7 @@ class Session:
         blocking = Blocking(state, self.lines)
         self.memory_monitor = MemoryMonitor(state, headroom)
         self.idleness = Idleness(state, idle, self.leases, self.memory_monitor)
+        self.lifetime = Lifetime(state, self.jobs, self.idleness)
         self.serializers = Serializers(state)
         self.referrers = Referrers(state)
         self.subscriptions = Subscriptions(state)
@@ -95,8 +89,8 @@ class Session:
         self._handlers: dict[type, Callable[[ClientState, Any], None]] = {
             ev.Bye: self._bye,
             Left: self._left,
-            ev.Keep: self._keep,
-            ev.EndSession: self._end,
+            ev.Keep: self.lifetime.keep,
+            ev.EndSession: self.lifetime.end,
             ev.Ask: self._ask,
             ev.Grow: self._grow,
             ev.Trimmed: self._trimmed,
@@ -154,9 +148,8 @@ class Session:
             state.history.note(now, state.now, state.levels())
         state.now = state.catalog.now = now
         state.catalog.backlog.begin()
-        if not self._started:
-            self._started = True
-            self._exit_at = now + ALONE_AT_START
+        if not self.lifetime.has_begun:
+            self.lifetime.begin()
         for number, event in batch:
             client = state.clients.get(number)
             if client is not None:
@@ -181,7 +174,7 @@ class Session:
         state = self.state
         if state.catalog.backlog.work:
             return state.now
-        when = self._exit_at
+        when = self.lifetime.due
         for time in (
             state.pool.deadline(),
             self.memory_monitor.due,
@@ -245,8 +238,7 @@ class Session:
             for worker in pool.surplus(state.now):
                 assert worker.client is not None
                 state.dismiss(worker.client, "not needed any more")
-        if self._exit_at is not None and state.now >= self._exit_at:
-            state.out.append(do.Exit())
+        self.lifetime.settle()
 
     def _send_releases(self) -> None:
         state = self.state
@@ -308,7 +300,7 @@ class Session:
             case Copied():
                 self.spilling.copied(event)
             case Left() if number == STARTER and not self._prefixes:
-                self._exit_at = state.now  # killed before its Hello: nobody will come
+                self.lifetime.give_up()
             case Tick() | Left():
                 pass
             case _:
@@ -323,9 +315,7 @@ class Session:
                 return state.hang_up(number, "no such worker was asked for")
             state.pool.arrived()
         elif not hello.admin:
-            self._exit_at = None
-            state.linger = max(state.linger, hello.linger)
-            self.idleness.joined()
+            self.lifetime.joined(hello)
         self._prefixes.add(hello.prefix)
         state.clients[number] = ClientState(number, hello)
         state.send(
@@ -369,18 +359,8 @@ class Session:
                 state.scheduler.leave(worker)
             # It ends by itself, in order if nothing runs. Its WorkerExited tells the rest.
             state.out.append(do.Kill(client.worker, grace=True))
-        elif client.role == "driver" and all(c.role != "driver" for c in state.clients.values()):
-            self._exit_at = state.now + (kept := self._kept_for(client))
-            self.idleness.left(client.final and kept <= FINAL)
-
-    def _kept_for(self, last: ClientState) -> float:
-        """For how many seconds the session is kept now that the last driver is gone."""
-        if last.graceful:
-            return 0.0
-        linger = self.state.linger
-        if not last.final or linger > last.hello.linger or self.jobs.are_awaited:
-            return linger  # it will be back; or somebody asked for longer; or a cell's end is open
-        return min(linger, FINAL)
+        elif client.role == "driver":
+            self.lifetime.left(client)
 
     def _forget(self, number: int) -> None:
         """All its holds are gone with it, and its views unless they live on."""
@@ -394,15 +374,6 @@ class Session:
         if not state.scheduler.owners.keys() <= state.clients.keys():
             self.tasks.abandon(list(state.scheduler.tasks.values()))
             self.generators.abandon(number)
-
-    def _keep(self, client: ClientState, event: ev.Keep) -> None:
-        self.state.linger = event.linger
-
-    def _end(self, client: ClientState, event: ev.EndSession) -> None:
-        for number, other in self.state.clients.items():
-            if other.role == "driver":
-                self.state.send(number, do.Ended(event.reason))
-        self.state.out.append(do.Exit())
 
     def _released(self, entry: Entry, value: ev.Value) -> None:
         actor = self.state.scheduler.actors.get(entry.id)

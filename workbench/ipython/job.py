@@ -17,24 +17,21 @@ from workbench.core.snapshot import JobRecord
 from workbench.engines.base import CollectedJob, Engine
 from workbench.errors import (
     GetTimeoutError,
-    MagicError,
     SessionError,
     TaskCancelledError,
     TaskTimeoutError,
 )
+from workbench.ipython.job_outputs import Outputs, outputs_of
 from workbench.ipython.originals import Originals
 from workbench.ref import ObjectRef
 from workbench.report.job_status import DROPPED, JobStatus, why_lost
 from workbench.report.markup import Rich
-from workbench.report.mistyped import did_you_mean
 from workbench.serialization.mutations import Mutations
 
 MOST_NUMBERS = 10_000  # tasks that are told apart after a job's end
 
 _PERCENT = re.compile(rb"(\d{1,3})%\|")
 """tqdm's bars."""
-
-Outputs = dict[str, ObjectRef | list[ObjectRef]]
 
 
 class Job(Rich):
@@ -406,42 +403,3 @@ def collected(engine: Engine, found: CollectedJob, origin: int) -> tuple[Job, Ou
     if record.dropped:
         job.note(DROPPED)
     return job, outputs
-
-
-def outputs_of(names: Sequence[str], results: Sequence[ObjectRef | None], several: bool) -> Outputs:
-    """By name, which of the results of a cell's tasks are for it; without those that are gone."""
-    outputs: Outputs = {}
-    for place, name in enumerate(names, 1):
-        refs = [ref for ref in results[place :: 1 + len(names)] if ref is not None]
-        if several:
-            outputs[name] = refs
-        elif refs:
-            outputs[name] = refs[0]
-    return outputs
-
-
-def is_made(value: Any, made: ObjectRef | list[ObjectRef]) -> bool:
-    """Whether a variable's value is still what a cell made. Only refs are compared: an array may
-    refuse to be."""
-    if not isinstance(made, list):
-        return isinstance(value, ObjectRef) and value == made
-    return isinstance(value, list) and len(value) == len(made) and all(map(is_made, value, made))
-
-
-def choose(jobs: Sequence[JobRecord], wanted: str) -> JobRecord:
-    """The one meant by ``cell 7``, ``7`` or ``#3``.
-
-    The numbers of cells begin anew with each kernel. So of several of that name it is one that
-    nobody has seen, else one that isn't over, else the last.
-
-    Raises
-    ------
-    MagicError
-        If there is none.
-    """
-    found = [job for job in jobs if wanted in (job.name, f"#{job.number}", job.name.split()[-1])]
-    if not found:
-        names = list(dict.fromkeys(job.name for job in jobs))
-        hint, there = did_you_mean(wanted, names), ", ".join(names) or "none"
-        raise MagicError(f"There is no background cell {wanted!r}.{hint} There are: {there}.")
-    return max(found, key=lambda job: (job.kept, not job.is_over, job.number))

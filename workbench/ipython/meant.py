@@ -1,4 +1,5 @@
-"""Which objects a person means by the words on a magic's line: names, variables, ids, expressions.
+"""Which objects a person means by the words on a magic's line: names, variables, ids, expressions;
+and which background cell.
 
 Asks the session and the notebook's variables; does nothing with what it finds.
 """
@@ -7,11 +8,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from workbench import api
 from workbench.api.actors import ActorHandle
+from workbench.core.snapshot import JobRecord
 from workbench.engines.base import ROOT_NOTE
 from workbench.errors import MagicError, ObjectLostError
 from workbench.ipython.arguments import unquoted
@@ -123,3 +125,22 @@ def _is_expression(text: str) -> bool:
     except (SyntaxError, ValueError):
         return False
     return True
+
+
+def job_meant(jobs: Sequence[JobRecord], wanted: str) -> JobRecord:
+    """The one meant by ``cell 7``, ``7`` or ``#3``.
+
+    The numbers of cells begin anew with each kernel. So of several of that name it is one that
+    nobody has seen, else one that isn't over, else the last.
+
+    Raises
+    ------
+    MagicError
+        If there is none.
+    """
+    found = [job for job in jobs if wanted in (job.name, f"#{job.number}", job.name.split()[-1])]
+    if not found:
+        names = list(dict.fromkeys(job.name for job in jobs))
+        hint, there = did_you_mean(wanted, names), ", ".join(names) or "none"
+        raise MagicError(f"There is no background cell {wanted!r}.{hint} There are: {there}.")
+    return max(found, key=lambda job: (job.kept, not job.is_over, job.number))

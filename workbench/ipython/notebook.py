@@ -15,7 +15,8 @@ from workbench.errors import SessionError
 from workbench.host.environment import Baseline
 from workbench.ipython import write_back
 from workbench.ipython.bindings import Bindings
-from workbench.ipython.job import Job, collected, is_made, outputs_of
+from workbench.ipython.job import Job, collected
+from workbench.ipython.job_outputs import is_made, outputs_of
 from workbench.ipython.joblines import JobLines
 from workbench.ipython.missing_names import StayedName, note_missing_name
 from workbench.ipython.output import Router

@@ -277,7 +277,7 @@ class Router:
         return True
 
     def _send(self, header: Any, kind: str, content: Any, **parts: Any) -> None:
-        """`Session.send` hands over to the kernel's IOPub thread, so any thread may call this."""
+        """Any thread may call this: Jupyter's session hands over to IOPub's thread."""
         socket, ident = self._kernel.iopub_socket, self._kernel.ident
         topic = f"kernel.{ident}.{kind}".encode()
         send = self._kernel.session.send

@@ -126,7 +126,7 @@ class Words(PageRecord):
     """What the page puts facts into words with, so that it has none of its own.
 
     ``reasons``: what one pin and several are called; ``ages``: (seconds, label), the last without
-    an end; ``none``: see `views.nothing`; ``lessons``: see `view_texts`; ``can``: why a button
+    an end; ``none``: see `view_texts.nothing`; ``lessons``: see `view_texts`; ``can``: why a button
     can't do what it says, '' if it can; ``cold``: why a copy took long; ``least``: bytes that must
     be copied for a speed.
     """
@@ -149,7 +149,7 @@ class PageSession(PageRecord):
 
     ``bins``: of objects without a row, the bytes in each of equal parts of a segment; ``speed``:
     bytes a second that this machine copies; ``span``: seconds of the past that are shown;
-    ``crew``: the heading of the workers.
+    ``workers_heading`` stands above them.
     ``hues``: which types and owners have which colour, by number.
     """
 
@@ -164,7 +164,7 @@ class PageSession(PageRecord):
     bins: dict[str, list[int]]
     rest: list[Rest]
     workers: list[PageWorker] | None
-    crew: str
+    workers_heading: str
     jobs: list[PageJob] | None
     speed: float | None
     hues: dict[str, dict[str, int]]
@@ -303,15 +303,16 @@ def session_of(
     session: Snapshot,
     processes: Processes,
     owners: Mapping[int, str],
-    ended: str | None,
-    speed: float | None,
+    can: Abilities,
+    *,
+    ended: str | None = None,
+    speed: float | None = None,
     bins: dict[str, list[int]],
     rest: list[Rest],
     hues: dict[str, dict[str, int]],
-    can: Abilities,
 ) -> PageSession:
-    """Everything about a session but its objects and its past; from ``ended`` on it is what the
-    snapshot doesn't tell: see `PageSession`. ``can``: what its engine can do.
+    """Everything about a session but its objects and its past. ``can``: what its engine can do;
+    the rest is what the snapshot doesn't tell: see `PageSession`.
     """
     here = [client for client in session.clients if is_this_process(client)]
     is_ours = not session.is_observed  # only there nothing means that there is nothing
@@ -341,7 +342,7 @@ def session_of(
         bins=bins,
         rest=rest,
         workers=workers if workers or is_ours else None,
-        crew=facts.workers_heading(session),
+        workers_heading=facts.workers_heading(session),
         jobs=[job_of(job, session.taken) for job in view_texts.jobs_in_order(session.jobs)]
         if is_ours
         else None,

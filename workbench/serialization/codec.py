@@ -325,13 +325,8 @@ def deserialize(
             raise cannot_rebuild(error, b"", (), *where) from error
     if kind != b"E":
         raise SerializationError(_UNKNOWN.format(kind))
-    offset = 0
-    parts = []
-    *lengths, streamed = load(meta, (), where)
-    for length in lengths:
-        parts.append(extent[offset : offset + length])
-        offset += _aligned(length, align)
-    return load(extent.data[offset : offset + streamed], parts, where)
+    parts, stream = _parts(load(meta, (), where), extent, align)
+    return load(stream, parts, where)
 
 
 def from_parts(header: bytes, parts: Sequence[Any], where: Where = _SOMEWHERE) -> Any:
@@ -362,7 +357,7 @@ def contents(header: bytes, extent: Bytes | None = None, align: int = BUFFER_ALI
         form = Form(*_load(meta, (), _SOMEWHERE))
         length = form.dtype.itemsize * math.prod(form.shape)
         return Contents(form, [extent[:length]], memoryview(b""))
-    return Contents(None, *_parts(meta, extent, align))
+    return Contents(None, *_parts(_load(meta, (), _SOMEWHERE), extent, align))
 
 
 def _outside(header: bytes, data: bytes | bytearray) -> tuple[bytes, Bytes]:
@@ -372,12 +367,12 @@ def _outside(header: bytes, data: bytes | bytearray) -> tuple[bytes, Bytes]:
     return outside, np.frombuffer(data, np.uint8, -1, _aligned(end, INLINE_ALIGN))
 
 
-def _parts(meta: memoryview, extent: Bytes, align: int) -> tuple[list[Bytes], memoryview]:
-    """The buffers and the pickle in an extent."""
+def _parts(lengths: Sequence[int], extent: Bytes, align: int) -> tuple[list[Bytes], memoryview]:
+    """The buffers and the pickle in an extent, of these lengths."""
     offset = 0
     parts = []
-    *lengths, streamed = _load(meta, (), _SOMEWHERE)
-    for length in lengths:
+    *apart, streamed = lengths
+    for length in apart:
         parts.append(extent[offset : offset + length])
         offset += _aligned(length, align)
     return parts, extent.data[offset : offset + streamed]

@@ -1,4 +1,5 @@
-"""What a session looks like: live views, plots, static forms. They show a snapshot and delegate.
+"""Live views of a session in notebooks, and what feeds them. They show what `report.page` words and
+send actions to the engine; plots are in `plots`, still forms in `report.html`.
 
 Importing this is cheap: ipywidgets comes with the first name that is asked for.
 """

@@ -380,12 +380,12 @@ class Feed:
             session,
             processes,
             owners,
-            self.engine.ended,
-            self._speed,
-            {id: parts for id, parts in bins.items() if any(parts)},
-            [Rest(*kind) for kind in self._mirror.kinds()],
-            self._coloured(),
             self.engine.can,
+            ended=self.engine.ended,
+            speed=self._speed,
+            bins={id: parts for id, parts in bins.items() if any(parts)},
+            rest=[Rest(*kind) for kind in self._mirror.kinds()],
+            hues=self._coloured(),
         )
 
     def _coloured(self) -> dict[str, dict[str, int]]:
@@ -407,7 +407,7 @@ class Feed:
 
 
 def feed_of(of: Any = None) -> Feed:
-    """That of the current session, or of the one that ``of`` stands for: see `api.snapshot`."""
+    """That of the current session, or of the one that ``of`` stands for: see `api.observing`."""
     if of is None:
         api.engine()
         return context.companion(Feed)

@@ -1,5 +1,5 @@
 """Other libraries' ways to have work done, on each engine: `concurrent.futures`, `multiprocessing`,
-joblib, asyncio."""
+joblib."""
 
 from __future__ import annotations
 
@@ -18,6 +18,20 @@ def test_an_executor(book: Book) -> None:
     book.fails("futures[1].result()", "ZeroDivisionError")
 
 
+def test_an_executor_maps_in_chunks_and_says_what_failed(book: Book) -> None:
+    book.ok("""
+        def inverse(n): return 1 / n
+        with wb.Executor() as pool:
+            assert list(pool.map(inverse, [1, 2, 4] * 5, chunksize=4)) == [1, 0.5, 0.25] * 5
+            assert list(pool.map(inverse, [])) == []
+            found = pool.map(inverse, [2, 0, 4])
+            assert next(found) == 0.5
+            try: next(found)
+            except ZeroDivisionError: told = True
+        assert told
+    """)
+
+
 def test_a_pool(book: Book) -> None:
     book.ok("""
         with wb.Pool(2) as pool:
@@ -28,20 +42,20 @@ def test_a_pool(book: Book) -> None:
     """)
 
 
-def test_joblib(book: Book) -> None:
-    """Its large arguments are stored once."""
+def test_joblib_stores_large_arguments_once_and_says_what_failed(book: Book) -> None:
     book.ok("""
         import joblib
-        shared = np.arange(300_000.0)
-        def part(array, n): return float(array[n::3].sum()), array.flags.writeable
-        with joblib.parallel_config("workbench"):
-            found = joblib.Parallel()(joblib.delayed(part)(shared, n) for n in range(3))
-        assert sum(total for total, _ in found) == shared.sum()
-        assert not any(writeable for _, writeable in found)
+        wb.register_joblib()
+        large = np.ones(300_000)
+        def scaled(array, n):
+            if n < 0: raise ValueError(n)
+            assert not array.flags.writeable
+            return float(array.sum()) * n
+        with joblib.parallel_config("workbench", n_jobs=2):
+            run = joblib.Parallel(batch_size=3)
+            assert run(joblib.delayed(scaled)(large, n) for n in range(10)) == [
+                300_000.0 * n for n in range(10)]
+            try: joblib.Parallel()(joblib.delayed(scaled)(large, n) for n in (1, -1))
+            except ValueError as error: told = str(error)
+        assert told == "-1"
     """)
-
-
-def test_awaited(book: Book) -> None:
-    book.ok("import asyncio\nadd = wb.remote(lambda a, b: a + b)")
-    book.ok("assert await asyncio.gather(*[add.remote(n, 1) for n in range(4)]) == [1, 2, 3, 4]")
-    book.ok("assert await asyncio.wrap_future(add.remote(1, 1).future()) == 2")

@@ -85,51 +85,6 @@ def test_map_gather_and_as_completed(book: Book) -> None:
     """)
 
 
-def test_an_executor_and_joblib(book: Book) -> None:
-    book.ok("""
-        with wb.Executor() as pool:
-            assert list(pool.map(pow, range(8), [2] * 8)) == [n * n for n in range(8)]
-            assert pool.submit(int, "7").result() == 7
-        import joblib
-        wb.register_joblib()
-        with joblib.parallel_config("workbench"):
-            found = joblib.Parallel()(joblib.delayed(abs)(-n) for n in range(10))
-        assert found == list(range(10))
-    """)
-
-
-def test_an_executor_maps_in_chunks_and_says_what_failed(book: Book) -> None:
-    book.ok("""
-        def inverse(n): return 1 / n
-        with wb.Executor() as pool:
-            assert list(pool.map(inverse, [1, 2, 4] * 5, chunksize=4)) == [1, 0.5, 0.25] * 5
-            assert list(pool.map(inverse, [])) == []
-            found = pool.map(inverse, [2, 0, 4])
-            assert next(found) == 0.5
-            try: next(found)
-            except ZeroDivisionError: told = True
-        assert told
-    """)
-
-
-def test_joblib_takes_large_arrays_and_says_what_failed(book: Book) -> None:
-    book.ok("""
-        import joblib
-        wb.register_joblib()
-        large = np.ones(300_000)
-        def scaled(array, n):
-            if n < 0: raise ValueError(n)
-            return float(array.sum()) * n
-        with joblib.parallel_config("workbench", n_jobs=2):
-            run = joblib.Parallel(batch_size=3)
-            assert run(joblib.delayed(scaled)(large, n) for n in range(10)) == [
-                300_000.0 * n for n in range(10)]
-            try: joblib.Parallel()(joblib.delayed(scaled)(large, n) for n in (1, -1))
-            except ValueError as error: told = str(error)
-        assert told == "-1"
-    """)
-
-
 def test_futures_inside_tasks(book: Book) -> None:
     """Those of refs, and of an executor that a task opens: who waits for them lends its slot."""
     book.ok(f"""
@@ -413,6 +368,7 @@ def test_refs_are_awaited_and_have_futures(book: Book) -> None:
         assert await f.remote(1) == 1
         assert await asyncio.gather(*(f.remote(n) for n in range(5))) == list(range(5))
         assert f.remote(2).future().result() == 2
+        assert await asyncio.wrap_future(f.remote(3).future()) == 3
         failed = wb.remote(max_retries=0)(lambda: 1 / 0).remote().future()
         assert isinstance(failed.exception(), ZeroDivisionError)
     """)

@@ -14,9 +14,9 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.catalog import MOST_SITES
 from workbench.core.events import ID_BITS
+from workbench.core.lifetime import ALONE_AT_START
 from workbench.core.loop_events import Left, Tick, WorkerExited, WorkerForked
 from workbench.core.pool import KILLS, MOST_STARTUP_FAILURES
-from workbench.core.session import ALONE_AT_START
 
 
 def plain(value: ev.Value | None) -> object:

@@ -13,6 +13,7 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.catalog import MOST_SITES
 from workbench.core.events import ID_BITS
+from workbench.core.lifetime import ALONE_AT_START, FINAL
 from workbench.core.loop_events import Left, Tick, WorkerExited
 from workbench.core.memory_monitor import LATE
 from workbench.core.pool import (
@@ -24,7 +25,7 @@ from workbench.core.pool import (
     SPARE_SECONDS,
 )
 from workbench.core.scheduler import BATCH_SECONDS, BATCH_TASKS
-from workbench.core.session import ALONE_AT_START, FINAL, STARTER
+from workbench.core.session import STARTER
 from workbench.core.snapshot_builder import take_snapshot
 from workbench.system.sizes import PAGE
 

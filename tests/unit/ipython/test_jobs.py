@@ -17,7 +17,7 @@ from workbench.core.snapshot import (
 )
 from workbench.engines.base import Abilities
 from workbench.errors import MagicError
-from workbench.ipython.job import choose
+from workbench.ipython.meant import job_meant
 from workbench.report.text import JobTable, started_line
 
 
@@ -121,18 +121,18 @@ def test_all_cells_have_a_row() -> None:
     [("cell 5", 2), ("5", 2), ("#5", 5), ("cell 7", 1), ("7", 1), ("#4", 4), ("3", 6)],
 )
 def test_which_cell_is_meant(wanted: str, number: int) -> None:
-    assert choose(JOBS, wanted).number == number
+    assert job_meant(JOBS, wanted).number == number
 
 
 def test_of_several_of_a_name_the_one_to_collect_else_the_last() -> None:
     jobs = [job(n, "cell 1", state) for n, state in enumerate(("done", "running", "done"))]
-    assert choose(jobs, "1").number == 1
-    assert choose([jobs[0], jobs[2]], "1").number == 2
-    assert choose([*jobs, job(9, "cell 1", "done", kept=True)], "1").number == 9
+    assert job_meant(jobs, "1").number == 1
+    assert job_meant([jobs[0], jobs[2]], "1").number == 2
+    assert job_meant([*jobs, job(9, "cell 1", "done", kept=True)], "1").number == 9
 
 
 def test_a_cell_that_is_not_there() -> None:
     with pytest.raises(MagicError, match=r"no background cell 'cell 4'\. .*There are: cell 7, c"):
-        choose(JOBS, "cell 4")
+        job_meant(JOBS, "cell 4")
     with pytest.raises(MagicError, match="There are: none"):
-        choose((), "4")
+        job_meant((), "4")

@@ -84,7 +84,7 @@ def test_its_jobs_and_workers_are_told_and_an_observed_ones_are_unknown() -> Non
     def told(snapshot: Snapshot) -> page.PageSession:
         processes = Processes(snapshot)
         return page.session_of(
-            snapshot, processes, {}, None, None, {}, [], {"types": {}, "owners": {}}, Abilities()
+            snapshot, processes, {}, Abilities(), bins={}, rest=[], hues={"types": {}, "owners": {}}
         )
 
     ours, theirs = told(on_a_cluster()), told(on_a_cluster(session="tcp://10.0.0.1:8786"))

@@ -53,7 +53,7 @@ def test_the_pages_tests_have_the_kernels_words(told: list[dict[str, Any]]) -> N
 def _session(now: Snapshot) -> page.PageSession:
     owners = owners_of(now)
     rest, hues = [page.Rest("dict", 1, 2)], {"type": {"dict": 1}, "owner": {}}
-    return page.session_of(now, Processes(now), owners, None, None, {}, rest, hues, Abilities())
+    return page.session_of(now, Processes(now), owners, Abilities(), bins={}, rest=rest, hues=hues)
 
 
 @pytest.mark.parametrize("now", [snapshots.usual(), snapshots.empty(), snapshots.elsewhere()])

@@ -44,7 +44,7 @@ class ClusterJobs:
                 self._show(
                     Message(
                         output.task, output.kind, output.data, self._engine.origin(),
-                        self._engine.prefix,                        job, output.worker,
+                        self._engine.prefix, job, output.worker,
                     )
                 )  # fmt: skip
         return CollectedJob(found.record, results)

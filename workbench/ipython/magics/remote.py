@@ -21,7 +21,8 @@ from workbench.ipython import write_back
 from workbench.ipython.arguments import magic_arguments, parse, unquoted
 from workbench.ipython.capture import CellInputs
 from workbench.ipython.cells import CellNames, analyse
-from workbench.ipython.job import Job, outputs_of
+from workbench.ipython.job import Job
+from workbench.ipython.job_outputs import Outputs, outputs_of
 from workbench.ipython.missing_names import StayedName, missing
 from workbench.ipython.notebook import Notebook, NotebookMagics
 from workbench.ipython.originals import Originals
@@ -189,30 +190,43 @@ class RemoteMagics(NotebookMagics):
         if handle is not None:
             self._sent.setdefault(handle._ref.id, []).append((job, tuple(request.names.bound)))
         if wait:
-            try:
-                done = results[:: 1 + len(request.outputs)]
-                if not quiet and engine.wait(done, len(done), PATIENCE)[1]:
-                    self._notebook.lines.begin(job)
-                engine.get(done, None, False)
-            except KeyboardInterrupt as error:
-                # The hook behind the cell stops it. Frames of ours would tell nobody anything.
-                said = f"KeyboardInterrupt: {job.name} was stopped."
-                vars(error)["_render_traceback_"] = lambda: [said]
-                raise
-            job.wait()
-            values = job.result()
-            own, failed = write_back.bring(job, variables)
-            if failed:
-                self._notebook.router.note(origin, failed)
-            for name, ref in outputs.items():
-                if name in own:
-                    variables[name] = own[name]
-                elif name in values:
-                    variables[name] = values[name]
-                    if isinstance(ref, ObjectRef):
-                        self._notebook.bindings.note(name, values[name], ref, "%%remote")
-                elif request.asked and isinstance(ref, ObjectRef):
-                    engine.get([ref], None, False)  # raises that it has no value
+            self._finish(engine, request, job, results, outputs, quiet)
+
+    def _finish(
+        self,
+        engine: Engine,
+        request: Request,
+        job: Job,
+        results: Sequence[ObjectRef],
+        outputs: Outputs,
+        quiet: bool,
+    ) -> None:
+        """Wait for it, and bind the values of what it assigned."""
+        try:
+            done = results[:: 1 + len(request.outputs)]
+            if not quiet and engine.wait(done, len(done), PATIENCE)[1]:
+                self._notebook.lines.begin(job)
+            engine.get(done, None, False)
+        except KeyboardInterrupt as error:
+            # The hook behind the cell stops it. Frames of ours would tell nobody anything.
+            said = f"KeyboardInterrupt: {job.name} was stopped."
+            vars(error)["_render_traceback_"] = lambda: [said]
+            raise
+        job.wait()
+        variables = self._notebook.variables
+        values = job.result()
+        own, failed = write_back.bring(job, variables)
+        if failed:
+            self._notebook.router.note(job.origin, failed)
+        for name, ref in outputs.items():
+            if name in own:
+                variables[name] = own[name]
+            elif name in values:
+                variables[name] = values[name]
+                if isinstance(ref, ObjectRef):
+                    self._notebook.bindings.note(name, values[name], ref, "%%remote")
+            elif request.asked and isinstance(ref, ObjectRef):
+                engine.get([ref], None, False)  # raises that it has no value
 
     def _submit(
         self,

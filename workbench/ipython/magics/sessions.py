@@ -14,7 +14,8 @@ from workbench.core.snapshot import JobRecord
 from workbench.engines.base import Engine, acting_on
 from workbench.errors import MagicError, SessionError
 from workbench.ipython.arguments import magic_arguments, parse, unquoted
-from workbench.ipython.job import Job, choose
+from workbench.ipython.job import Job
+from workbench.ipython.meant import job_meant
 from workbench.ipython.notebook import NotebookMagics
 from workbench.report import cards, facts
 from workbench.report.format import printable
@@ -154,7 +155,7 @@ class SessionMagics(NotebookMagics):
 
     @staticmethod
     def _chosen(wanted: str) -> JobRecord:
-        return choose(api.engine().jobs() if api.is_initialized() else (), wanted)
+        return job_meant(api.engine().jobs() if api.is_initialized() else (), wanted)
 
 
 def _lost() -> str:

@@ -19,7 +19,7 @@ from workbench.engines.base import Copying, Engine, acting_on
 from workbench.errors import MagicError
 from workbench.ipython import write_back
 from workbench.ipython.arguments import as_written, magic_arguments, parse, unquoted
-from workbench.ipython.job import is_made
+from workbench.ipython.job_outputs import is_made
 from workbench.ipython.missing_names import missing
 from workbench.ipython.notebook import NotebookMagics
 from workbench.ipython.progress import Waiting, progress, watch_put

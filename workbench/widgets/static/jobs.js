@@ -41,7 +41,7 @@ export class Jobs {
       (line, job) => this.fillJob(line, job),
     );
     this.workers = new Lines("Workers", "wb-workers-list", (worker) => worker.number, person, fillPerson);
-    this.crew = heading("Workers");
+    this.workersHeading = heading("Workers");
     this.cant = h("p", { class: "wb-cant", hidden: true });
     this.asked = new Map(); // job → the last thing asked of it
     this.note = h("p", { class: "wb-note wb-jobs-note", role: "status" });
@@ -52,7 +52,7 @@ export class Jobs {
       this.jobs.list,
       this.jobs.none,
       this.cant,
-      this.crew,
+      this.workersHeading,
       this.workers.list,
       this.workers.none,
     );
@@ -60,14 +60,14 @@ export class Jobs {
   }
 
   update({ everything, keys }) {
-    const { jobs, workers, crew, words } = this.session.store.world;
+    const { jobs, workers, workers_heading, words } = this.session.store.world;
     if (everything || ["jobs", "alive", "ended"].some((key) => keys.has(key))) {
       this.jobs.update(jobs ?? [], words.none.jobs);
       setChildren(this.cant, words.can.stop, () => withCode(words.can.stop));
       this.cant.hidden = !words.can.stop || (jobs ?? []).every(isOver);
     }
-    if (everything || keys.has("workers") || keys.has("crew")) {
-      setText(this.crew, crew);
+    if (everything || keys.has("workers") || keys.has("workers_heading")) {
+      setText(this.workersHeading, workers_heading);
       this.workers.update(workers ?? [], words.none.workers);
     }
   }

@@ -1,0 +1,114 @@
+"""What ARCHITECTURE.md, comments and docstrings name is there: rooms, components, files, classes.
+
+Only names are looked up here; whether a sentence about them is true, a reader must see.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+import workbench
+
+PACKAGE = Path(workbench.__file__).parent
+ROOT = PACKAGE.parent
+PAGE = (ROOT / "ARCHITECTURE.md").read_text()
+
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+def defined(source: str) -> set[str]:
+    """Names that a file defines, in whatever scope: functions, classes, variables, attributes."""
+    names = set()
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.FunctionDef(name) | ast.AsyncFunctionDef(name) | ast.ClassDef(name):
+                names.add(name)
+            case ast.Name(name, ast.Store()) | ast.Attribute(_, name, ast.Store()):
+                names.add(name)
+            case ast.arg(name) | ast.alias(name, None) | ast.alias(_, str(name)):
+                names.add(name)
+    return names
+
+
+def place_of(file: Path) -> tuple[str, ...]:
+    """Where a file is, such as ``("core", "session")``; a package is its folder."""
+    parts = file.relative_to(PACKAGE).with_suffix("").parts
+    return parts[:-1] if parts[-1] == "__init__" else parts
+
+
+NAMES = {place_of(file): defined(file.read_text()) for file in FILES}
+
+DOTTED = re.compile(r"(?<!`)`([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)(?:\([^`]*\))?`(?!`)")
+FILE = re.compile(r"`((?:\w+/)+\w+(?:\.\w+)?)`")
+
+OTHERS = ("distributed.", "joblib.", "ray.exceptions", "ray.util", "time.")
+"""What begins so is another package's, though a module of ours has that name, too."""
+
+
+def is_there(name: str) -> bool:
+    """Whether a dotted name is one of ours: a module by the end of its place, what stands in one,
+    or what a class of ours has. Of what begins with no name of ours, nothing is known: True."""
+    if name.startswith(OTHERS) or name.endswith(".js"):
+        return True
+    parts = tuple(name.removeprefix("workbench.").split("."))
+    homes = [
+        (names, parts[count:])
+        for place, names in NAMES.items()
+        for count in range(1, len(parts) + 1)
+        if place[-count:] == parts[:count]
+    ]
+    if parts[0][0].isupper():
+        homes += [(names, parts[1:]) for names in NAMES.values() if parts[0] in names]
+    return not homes or any(names.issuperset(rest) for names, rest in homes)
+
+
+def absent(names: Iterable[str]) -> list[str]:
+    return [name for name in names if not is_there(name)]
+
+
+def prose(source: str) -> str:
+    """The comments and docstrings of a file."""
+    nodes = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Expr))
+    texts = [str(node.value.value) for node in nodes if isinstance(node.value, ast.Constant)]
+    return "\n".join([*texts, *re.findall(r"#.*", source)])
+
+
+def test_a_name_that_is_gone_is_found() -> None:
+    names = ["core.session", "tasks.Actor", "Session.handle", "os.path", "numpy.memmap"]
+    gone = ["core.sessions", "records.Actor", "Session.handles", "engines.base.Motor"]
+    assert absent(names + gone) == gone
+
+
+def test_what_the_page_names_is_there() -> None:
+    assert not absent(DOTTED.findall(PAGE))
+
+
+@pytest.mark.parametrize("path", sorted(set(FILE.findall(PAGE))))
+def test_a_file_that_the_page_names_is_there(path: str) -> None:
+    found = [base / f"{path}{end}" for base in (ROOT, PACKAGE) for end in ("", ".py")]
+    assert any(each.exists() for each in found)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(PACKAGE)))
+def test_what_a_file_names_is_there(file: Path) -> None:
+    assert not absent(DOTTED.findall(prose(file.read_text())))
+
+
+def test_the_page_has_a_row_for_each_room() -> None:
+    rooms = {place[0] for place in NAMES if place and (PACKAGE / place[0]).is_dir()}
+    rows = re.search(r"## Rooms\n\n.*?\n\n", PAGE, re.DOTALL)
+    assert rows is not None
+    assert set(re.findall(r"^\| `(\w+)` \|", rows.group(), re.MULTILINE)) == rooms
+
+
+def test_the_page_lists_the_components_of_the_core() -> None:
+    core = (PACKAGE / "core").glob("*.py")
+    components = {file.stem for file in core if file.read_text().startswith('"""Component: ')}
+    listed = re.search(r"to the component that handles it: (.*?)\.", PAGE)
+    assert listed is not None
+    assert set(re.findall(r"`(\w+)`", listed.group(1))) == components
