@@ -1,9 +1,9 @@
 """A queue of tasks: drivers take turns, a task each; a driver's own are first in, first out.
 
-A driver's are all at whose root it is, those of its tasks too (`Task.audience`). Tasks that a task
-needs which has begun come before all others, whoever's they are, the newest wait's first, so that
-what has begun is finished before something new begins: else a thousand tasks that each wait for one
-of their own would all begin. One in the middle can be removed at no cost.
+What a driver's tasks submit counts as the driver's own (`Task.audience`). What a task needs that
+has begun comes before all others, whosever it is, the newest wait's first, so that what has begun
+is finished before something new begins: else a thousand tasks that each wait for one of their own
+would all begin. One in the middle can be removed at no cost.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class _Line:
 class TaskQueue:
     """See the module. All its tasks are QUEUED; ``size`` is how many there are.
 
-    As a rule one driver has tasks, and then nothing is asked of turns but whether there are others.
-    If the line whose turn it is has no task, not even a gap, there are none.
+    As a rule one driver has tasks: then turns cost a look at whether there are other lines. If the
+    line whose turn it is is empty, without even a gap, there are no other lines.
     """
 
     def __init__(self) -> None:
@@ -62,6 +62,7 @@ class TaskQueue:
         self._others: dict[int, _Line] = {}  # by driver, the next one first; may be gaps alone
         self._urgent = _Line(urgent=True)  # once there, a task is urgent for good
         self.size = 0  # an attribute: it is asked often, and a call would cost most of it
+        self.is_shared = False  # several drivers have had tasks in it since it was last empty
 
     def __len__(self) -> int:
         return self.size
@@ -84,6 +85,7 @@ class TaskQueue:
         found = self._others.get(task.audience)
         if found is None:
             found = self._others[task.audience] = _Line(urgent=False, driver=task.audience)
+            self.is_shared = self.size > 0
             if not line.tasks:
                 self._skip()
         return found
@@ -97,6 +99,8 @@ class TaskQueue:
         """A new one. What somebody waits for already comes first."""
         if task.urgent:
             return self.appendleft(task)
+        if not self.size:
+            self.is_shared = False
         task.to(QUEUED)
         self._line_of(task).tasks.append(task)
         self.size += 1
@@ -136,7 +140,7 @@ class TaskQueue:
         return found
 
     def popleft(self) -> Task:
-        """Take out the first, which is to be SENT. If it isn't urgent, that was its driver's turn."""
+        """Take out the first, which is to be SENT: its driver's turn, unless it is urgent."""
         line = self._urgent if self._urgent.tasks else self._usual
         task = line.tasks[0]
         if task.state is not QUEUED or task.urgent is not line.urgent:
