@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
 import workbench as wb
 from tests.leaks import eventually
 from tests.patience import TIMEOUT
+from tests.process.gates import Gate
 from tests.process.scripts import Script
 from workbench.engines.base import Engine
 
@@ -72,6 +74,49 @@ def test_three_threads_at_once(session: Engine) -> None:
     """Each in turn reads for the others, and follows the one that reads."""
     assert not three_threads()
     assert eventually(lambda: not session.snapshot().objects)
+
+
+def test_two_drivers_take_turns(
+    session: Engine, gate: Gate, script: Callable[..., Script], tmp_path: Path
+) -> None:
+    """Each task needs all processors, so that they run one by one, as the file says."""
+    file = str(tmp_path / "order")
+    stop = gate.stop
+    busy = [wb.remote(stop).remote() for _ in range(2)]
+    visitors = [gate.next() for _ in range(2)]
+
+    @wb.remote(num_cpus=2)
+    def note(word: str) -> None:
+        with open(file, "a") as lines:
+            lines.write(word)
+
+    ours = [note.remote("a") for _ in range(6)]
+    assert eventually(lambda: session.snapshot().queued == 6)
+    other = script(
+        """
+        wb.init(session=sys.argv[1])
+
+        @wb.remote(num_cpus=2)
+        def note(file):
+            with open(file, "a") as lines:
+                lines.write("b")
+
+        refs = [note.remote(sys.argv[2]) for _ in range(3)]
+        say("submitted")
+        wb.get(refs)
+        say("done")
+        """,
+        session.session,
+        file,
+    )
+    assert other.line() == "submitted"
+    assert eventually(lambda: session.snapshot().queued == 9)
+    for visitor in visitors:
+        visitor.let_on()
+    wb.get([*busy, *ours], timeout=TIMEOUT)
+    assert other.line() == "done"
+    assert other.wait() == 0
+    assert Path(file).read_text() == "abababaaa"
 
 
 def test_a_single_processor(script: Callable[..., Script]) -> None:

@@ -4,9 +4,9 @@ Short tasks are sent to a worker in batches, so that it never waits for the next
 function isn't known to be short is sent only to a worker with nothing else to do, so that nobody
 queues behind it. Whatever was sent too early is recalled as soon as a worker is idle.
 
-The queue's first task is always the next: one that needs many processors waits until they are
-free, and nobody overtakes it. A task that waits lends its slot (`waits`), first of all to what it
-waits for.
+Drivers take turns (`core.queue`), and fewer tasks are sent ahead while they do. The queue's first
+task is always the next: one that needs many processors waits until they are free, and nobody
+overtakes it. A task that waits lends its slot (`waits`), first of all to what it waits for.
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ from workbench.core.waits import Waits
 
 BATCH_TASKS = 128
 """... and never more tasks than this."""
+
+SHARED_BATCH_TASKS = 16
+"""... or than this while drivers take turns: the next one's task waits behind them."""
 
 
 class Scheduler:
@@ -412,7 +415,8 @@ class Scheduler:
 
     def _fits(self, worker: Worker) -> bool:
         """Whether the next task in the queue is known to be short enough to wait there."""
-        if not self.queue.size or not 0 < len(worker.sent) < BATCH_TASKS or worker.cpus != ONE:
+        most = SHARED_BATCH_TASKS if self.queue.is_shared else BATCH_TASKS
+        if not self.queue.size or not 0 < len(worker.sent) < most or worker.cpus != ONE:
             return False
         return worker.load + self.durations.expected(self.queue.first) <= BATCH_SECONDS
 

@@ -14,6 +14,7 @@ from tests.unit.core.follower import Follower
 from tests.unit.core.invariants import check
 from tests.unit.core.peers import PAGES, Peer
 from tests.unit.core.spec import Hand, Spec, plain
+from tests.unit.core.turns import Turns
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.events import ID_BITS
@@ -64,6 +65,7 @@ class SessionMachine(RuleBasedStateMachine):
         self.contents: dict[int, tuple[int, ...]] = {}  # object → what it contains
         self.followers: dict[int, Follower] = {}  # by connection
         self.dropped: set[int] = set()  # jobs whose results were let go of for memory
+        self.turns = Turns()
         self.sound = False  # the last turn came out as it must
 
     @initialize(workers=st.integers(1, 3))
@@ -145,6 +147,13 @@ class SessionMachine(RuleBasedStateMachine):
                 self.dropped.add(id)
                 self.spec.dropped(id)
 
+    def see_whose_turn(self, task: int) -> None:
+        """Drivers take turns, but for what somebody waits for."""
+        tasks = self.session.state.scheduler.tasks
+        waiting = {id: tasks[id].audience for id in self.spec.queued() if not tasks[id].urgent}
+        if task in waiting:
+            self.turns.had(waiting[task], waiting)
+
     def hear(self, to: int, message: do.Message) -> list[object]:
         """A message that is owed comes back as what it says; others are judged here."""
         match message:
@@ -177,6 +186,7 @@ class SessionMachine(RuleBasedStateMachine):
             case do.Run(values=values):
                 for value in values:
                     self.check_shown(to, value)
+                self.see_whose_turn(message.task)
                 self.spec.ran(to, message)
             case do.Unshare(segment):
                 self.knows[to].remove(segment)
@@ -470,6 +480,21 @@ class SessionMachine(RuleBasedStateMachine):
                 **options,
             )
             group = group or results.start if size > 1 else 0
+        self.turn(pace)
+
+    def drivers(self) -> list[Peer]:
+        return [peer for peer in self.peers.values() if not peer.worker]
+
+    @precondition(lambda self: self.drivers())
+    @rule(many=st.integers(2, 4), pace=PACE)
+    def all_drivers_submit(self, many: int, pace: str) -> None:
+        """Several tasks each, of a function of its own; there are two drivers at least."""
+        if len(self.drivers()) < 2:
+            self.driver_joins(0.0)
+        for peer in self.drivers():
+            function = peer.put(ev.Value(b"a function"))
+            for _ in range(many):
+                peer.submit(function, (), ())
         self.turn(pace)
 
     @precondition(lambda self: self.spec.cells and self.peers)
