@@ -31,7 +31,8 @@ class Export:
     them. When a cell defines one of those again, or changes an element of a list, the function has
     to be sent again. ``reducers`` is asked for those that it was pickled with; ``by_ref`` are kept,
     so that the arrays that went by reference go on to be what the store has. If it ``has_more``, it
-    reads more data than is remembered here: see `Submitter`.
+    reads more data than is remembered here, and is compared as a whole from ``next_look`` on: see
+    `Submitter`.
     """
 
     __slots__ = (
@@ -57,7 +58,7 @@ class Export:
         self.ref = ref
         self._by_ref = by_ref
         self.has_more = False
-        self.next_look = 0.0  # when it is compared as a whole, if it has more
+        self.next_look = 0.0
         self._reducers = reducers
         self._left = MOST_REMEMBERED
         self._watched: list[tuple[dict[str, Any], str, Callable[[], Any]]] = []
