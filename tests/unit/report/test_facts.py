@@ -72,6 +72,13 @@ def test_objects_are_called_as_people_know_them() -> None:
     assert facts.title_of(an_object(1, MB, about=None)) == "0000000000000001"
 
 
+def test_of_many_variables_the_first_are_named() -> None:
+    places = tuple((f"big[{n}]", "view") for n in range(1000))
+    said = facts.title_of(an_object(1, MB), {1: places})
+    assert said == "big[0], big[1], big[2], big[3], …"
+    assert facts.title_of(an_object(1, MB), {1: places[:4]}) == "big[0], big[1], big[2], big[3]"
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [
