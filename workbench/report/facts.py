@@ -87,13 +87,15 @@ def is_internal(record: ObjectRecord) -> bool:
 
 
 def variables_of(places: Sequence[Place]) -> str:
-    """The variables that have an object, the first few of them."""
-    return first_of(list(dict(places)))
+    """The first variables that have it; none a second time as ``df, as it was at 12:00:00``."""
+    paths = [path.partition(", as it was at ") for path in dict(places)]
+    plain = {name for name, note, _ in paths if not note}
+    return first_of(["".join(path) for path in paths if not path[1] or path[0] not in plain])
 
 
 def first_of(variables: Sequence[str]) -> str:
     """How many more there are isn't said: the search for them ends early."""
-    return ", ".join([*variables[:MOST_VARIABLES], *(["…"] if variables[MOST_VARIABLES:] else [])])
+    return ", ".join([*variables[:MOST_VARIABLES], *["…"][: len(variables) > MOST_VARIABLES]])
 
 
 def title_of(record: ObjectRecord, held: Held | None = None) -> str:
