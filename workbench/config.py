@@ -178,7 +178,10 @@ def _headroom(value: Any) -> int:
 
 
 def _workers(value: Any) -> int:
-    count = int(value)
+    try:
+        count = int(value)
+    except ValueError:
+        raise ValueError("a whole number") from None
     if not 0 <= count <= 256:
         raise ValueError("between 0 and 256")
     return count

@@ -18,8 +18,9 @@ from workbench.client.object_store import ObjectStore
 from workbench.client.role import Role
 from workbench.client.task_specs import spec_of
 from workbench.core import events as ev
-from workbench.core.snapshot import ACTOR_PREFIX
+from workbench.core.snapshot import ACTOR_PREFIX, INCARNATION
 from workbench.engines.base import Call, Comparing, Exported, Submitted
+from workbench.errors import ConfigError
 from workbench.options import DETACHED, DYNAMIC, STREAMING, ActorOptions, TaskOptions
 from workbench.ref import ObjectRef
 from workbench.report.freshness import function_text
@@ -193,12 +194,14 @@ class Submitter:
         return stream or (refs[0] if given in (1, DYNAMIC) else refs or None)
 
     def _check_workers(self, options: TaskOptions) -> None:
-        """ValueError if there are none for such a task."""
+        """ConfigError if there are none for such a task."""
         self._base.wait_welcome()
         if not self._base.workers and options.num_cpus:
-            raise ValueError(
-                f"Session {self._base.session!r} has no workers, only actors: start it with "
-                "`init(workers=...)`, or ask for num_cpus=0."
+            session = self._base.session.partition(INCARNATION)[0]
+            raise ConfigError(
+                f"Session {session!r} has no workers, only actors: of tasks it runs those alone "
+                "that ask for num_cpus=0. Leave it (`%workbench stop`, `shutdown()`), and start "
+                "one with workers (`%workbench start --workers 2`, `init(workers=2)`)."
             )
 
     def _cpus(self, options: TaskOptions | ActorOptions) -> int:
