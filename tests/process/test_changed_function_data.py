@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -79,3 +81,48 @@ def test_what_was_not_compared_is_said(session: Engine, hurried: None) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # once a cell: a script is one
         wb.get(task.remote())
+
+
+class Settings:
+    def __init__(self) -> None:
+        self.rate = 1
+
+    def read(self) -> int:
+        return self.rate
+
+
+def read(settings: Settings) -> int:
+    return settings.rate
+
+
+@pytest.mark.parametrize("called", ["method", "partial"])
+def test_what_a_method_or_a_partial_has_may_change(session: Engine, called: str) -> None:
+    settings = Settings()
+    task = wb.remote(settings.read if called == "method" else partial(read, settings))
+    assert wb.get(task.remote()) == 1
+    settings.rate = 2
+    assert wb.get(task.remote()) == 2
+
+
+class Numbered:
+    """Of which no two pickles are the same."""
+
+    numbers = count()
+    value = 1
+
+    def __reduce__(self) -> Any:
+        return numbered, (self.value, next(self.numbers))
+
+
+def numbered(value: int, _: int) -> Numbered:
+    made = Numbered()
+    made.value = value
+    return made
+
+
+def test_what_cannot_be_compared_is_sent_each_time(session: Engine) -> None:
+    odd = Numbered()
+    task = wb.remote(lambda: odd.value)
+    assert wb.get(task.remote()) == 1
+    odd.value = 2
+    assert wb.get(task.remote()) == 2

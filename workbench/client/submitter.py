@@ -247,7 +247,8 @@ class Submitter:
             by_ref,
         )
         functions = encoded.serialized.functions
-        export = Export(ref, functions, lambda: self._marshal.reducers([], by_ref=[]), by_ref)
+        reducers = lambda: self._marshal.reducers([], by_ref=[])  # noqa: E731
+        export = Export(ref, functions, reducers, by_ref, function.function)
         if handle is not None and handle[0] is self._references.engine:
             export.next_look = handle[1].next_look
         if function.comparing is Comparing.ONCE:
