@@ -297,6 +297,14 @@ def test_headless_a_cell_waits_for_its_background_work(session: Kernel) -> None:
     assert cell.text() == "in time\n"
 
 
+def test_headless_a_cell_fails_with_its_background_work(session: Kernel) -> None:
+    cell = session.run("%%remote\nraise KeyError('lost')", headless=True)
+    assert "KeyError" in (cell.error or "")
+    assert cell.failure.count("KeyError: 'lost'") == 1
+    assert session.run("1 + 1", headless=True).error is None
+    assert session.run("%%remote\nraise KeyError('lost')").error is None  # with a person it goes on
+
+
 # -- what people type wrong ------------------------------------------------------------------------
 
 BAD = [

@@ -137,6 +137,17 @@ class Extension:
                 self._lacks_reload = ""
             engine.refresh()
 
+    def _fail(self, result: Any) -> None:
+        """A cell fails with what it began in the background, or the program that executes the
+        notebook takes it for done."""
+        failed = [job for job in self._notebook.begun if job.state == "failed"]
+        if failed and result is not None and result.success:
+            error = result.error_in_exec = failed[0].errors[0]
+            render = getattr(
+                error, "_render_traceback_", None
+            )  # of `WorkbenchError`: shown already
+            self._shell._last_traceback = render() if render else [str(error)]
+
     def _module_is_reloaded(self) -> None:
         engine = context.get()
         if engine is not None and engine.ended is None:
@@ -159,6 +170,8 @@ class Extension:
             # begins. So there background cells end with the cell that started them.
             for job in list(self._notebook.jobs.values()):
                 job.wait()
+            self._fail(result)
+        self._notebook.begun.clear()
         self._router.leave_cell()
         self._notebook.calls.end()
 
