@@ -8,6 +8,7 @@ import pickle
 import re
 import sys
 import sysconfig
+import warnings
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -68,6 +69,14 @@ def name_of(value: Any) -> str:
     names = [name for name, held in variables.items() if held is value and name.isidentifier()]
     public = [name for name in names if not name.startswith("_")]
     return public[-1] if public else type(value).__qualname__
+
+
+def warn(text: str) -> None:
+    """Warn of the line of a person's code that has called."""
+    frame, person, level = sys._getframe(1), _outside(sys._getframe(1)), 2
+    while person is not None and frame is not person and frame.f_back is not None:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, stacklevel=level)
 
 
 def is_own(file: str) -> bool:

@@ -69,7 +69,7 @@ class Config:
         task of those that use most is ended, lest the kernel end the notebook. 0: nobody looks.
     reload : bool
         Have workers look for edited source files before each task. In a notebook with
-        ``%autoreload`` on, they look after each cell anyway.
+        ``%autoreload`` on, and at ``importlib.reload``, they look anyway.
     spill_dir : str
         A directory on disk for objects that have no room in memory. Empty: they stay there, and
         a full store is an error.
@@ -178,7 +178,10 @@ def _headroom(value: Any) -> int:
 
 
 def _workers(value: Any) -> int:
-    count = int(value)
+    try:
+        count = int(value)
+    except ValueError:
+        raise ValueError("a whole number") from None
     if not 0 <= count <= 256:
         raise ValueError("between 0 and 256")
     return count

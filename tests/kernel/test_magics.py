@@ -297,6 +297,14 @@ def test_headless_a_cell_waits_for_its_background_work(session: Kernel) -> None:
     assert cell.text() == "in time\n"
 
 
+def test_headless_a_cell_fails_with_its_background_work(session: Kernel) -> None:
+    cell = session.run("%%remote\nraise KeyError('lost')", headless=True)
+    assert "KeyError" in (cell.error or "")
+    assert cell.failure.count("KeyError: 'lost'") == 1
+    assert session.run("1 + 1", headless=True).error is None
+    assert session.run("%%remote\nraise KeyError('lost')").error is None  # with a person it goes on
+
+
 # -- what people type wrong ------------------------------------------------------------------------
 
 BAD = [
@@ -423,6 +431,29 @@ def test_with_autoreload_an_edited_module_reaches_the_workers(
     edit("def answer(): return 'second'", 1_700_000_002)
     for _ in range(3):
         assert kernel.ok(asks).text() == "second\n"
+
+
+def test_a_module_that_is_reloaded_is_reloaded_by_the_workers(
+    kernel: Kernel, tmp_path: Path
+) -> None:
+    module = tmp_path / "reloaded_helpers.py"
+
+    def edit(text: str, time: int) -> None:
+        module.write_text(text)
+        os.utime(module, (time, time))
+
+    edit("def answer(): return 'first'", 1_700_000_001)
+    kernel.ok(f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nimport reloaded_helpers")
+    kernel.ok("%load_ext workbench\n%workbench stop\nimport workbench as wb\nwb.init()")
+    kernel.ok("asks = wb.remote(lambda n: reloaded_helpers.answer())")
+    asks = "print(set(wb.get([asks.remote(n) for n in range(8)])))"
+    assert kernel.ok(asks).text() == "{'first'}\n"
+    edit("def answer(): return 'second'", 1_700_000_002)
+    again = f"import importlib; importlib.reload(reloaded_helpers)\n{asks}"
+    assert kernel.ok(again).text() == "{'second'}\n"  # in the same cell
+    kernel.ok("%unload_ext workbench")
+    assert "workbench.ipython" not in kernel.value("[type(f).__module__ for f in sys.meta_path]")
+    kernel.ok("%load_ext workbench\n%workbench stop\nsys.path.pop(0)")
 
 
 # -- %objects, %why, %free, %pin, %unpin ----------------------------------------------------------

@@ -248,7 +248,7 @@ BROKEN = {
         ["%load_ext workbench", "%%remote\n1 / 0", "6 * 7"],
         [],
         r"cell \[2\][\s\S]*ZeroDivisionError",
-        3,
+        2,
     ),
     "an error is expected and doesn't come": (["6 * 7"], ["raises-exception"], "did not", 1),
     "the kernel dies": (["6 * 7", "import os; os._exit(1)"], [], "Kernel died", 2),

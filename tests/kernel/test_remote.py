@@ -137,7 +137,7 @@ def test_what_all_items_need_is_sent_once_and_whole(session: Kernel) -> None:
     ("options", "message"),
     [
         ("-n 0", "--each 0: it can run for 1 to 100,000 items, not 0."),
-        ("-n 2 --map files", "--each and --map are two ways to say how often"),
+        ("-n 2 --map files", "-n and --map are two ways to say how often"),
         ("--map nowhere", "'nowhere' is not defined in the notebook."),
         ("--map 7", "--map 7: 'int' object is not iterable."),
         ("--map a.b=files", "'a.b' can't be a variable."),

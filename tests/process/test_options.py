@@ -272,6 +272,11 @@ def test_bad_options_are_told(given: dict[str, Any], kind: type[Exception], comp
         wb.remote(lambda: 1).options(**given)
 
 
+def test_a_mistyped_option_is_recognised() -> None:
+    with pytest.raises(TypeError, match=r"has no option num_cpu. Did you mean 'num_cpus'"):
+        wb.remote(num_cpu=2)
+
+
 @pytest.mark.parametrize(
     ("given", "kind"),
     [

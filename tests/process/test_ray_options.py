@@ -243,7 +243,7 @@ def test_a_session_may_have_actors_only(script: Callable[..., Script]) -> None:
 
     several = [wb.remote(num_cpus=1)(Asks).remote() for _ in range(2)]
     assert wb.get([each.ask.remote() for each in several], timeout=TIMEOUT) == [1, 1]
-    with pytest.raises(ValueError, match="has no workers, only actors"):
+    with pytest.raises(ConfigError, match=r"^Session 'actors' has no workers, only actors"):
         one.remote()
     with wb.Executor() as executor, pytest.raises(ValueError, match="has no workers"):
         executor.submit(len, "")
@@ -343,7 +343,7 @@ def test_a_session_that_was_there_keeps_its_variables(script: Callable[..., Scri
         ({"runtime_env": {"working_dir": "."}}, ValueError, "nothing else, not 'working_dir'"),
         ({"num_cpus": 1, "workers": 2}, ValueError, "Ray's name of workers"),
         ({"num_cpus": -1}, ConfigError, "workers=-1"),
-        ({"wrokers": 2}, TypeError, "init has no option wrokers"),
+        ({"wrokers": 2}, TypeError, "init has no option wrokers. Did you mean 'workers'"),
     ],
 )
 def test_no_session_starts_with_what_cannot_be(

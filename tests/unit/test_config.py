@@ -34,7 +34,7 @@ def test_who_speaks_last_is_heard(tmp_path: Path) -> None:
 
 BAD = [
     ({"workers": -1}, "workers=-1 (from this call)"),
-    ({"workers": "two"}, "workers='two'"),
+    ({"workers": "two"}, "workers='two' (from this call) can't be used: a whole number"),
     ({"workers": 257}, "between 0 and 256"),
     ({"memory": "much"}, "write it like 500MB"),
     ({"memory": "-1GB"}, "500MB"),

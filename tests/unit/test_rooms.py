@@ -38,7 +38,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     ),
     "client": (
         NEUTRAL
-        | {"core", "wire", "memory", "serialization", "report.facts"}
+        | {"core", "wire", "memory", "serialization", "report.facts", "report.freshness"}
         | {"engines.base", "engines.lending_future", "engines.presentation", "engines.tally"},
         {"numpy"},
     ),

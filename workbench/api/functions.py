@@ -13,6 +13,7 @@ from workbench.api.signatures import Signature, signature_of
 from workbench.engines.base import Call, Exported
 from workbench.options import ALIASES, STREAMING, ActorOptions, TaskOptions, changed
 from workbench.ray_api.options import OF_TASKS
+from workbench.report.mistyped import did_you_mean
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -210,9 +211,13 @@ def remote(function: Any = None, /, **options: Any) -> Any:
         If there is no such option, or it can't have that value.
     """
     known = {*TaskOptions.__dataclass_fields__, *ActorOptions.__dataclass_fields__}
-    if options.keys() - known - OF_TASKS.keys() - ALIASES.keys():
-        unknown = ", ".join(sorted(options.keys() - known - OF_TASKS.keys() - ALIASES.keys()))
-        raise TypeError(f"remote has no option {unknown}. There are: {', '.join(sorted(known))}.")
+    unknown = sorted(options.keys() - known - OF_TASKS.keys() - ALIASES.keys())
+    if unknown:
+        hint = did_you_mean(unknown[0], known)
+        raise TypeError(
+            f"remote has no option {', '.join(unknown)}.{hint} There are: "
+            f"{', '.join(sorted(known))}."
+        )
     if function is None:
         return functools.partial(_remote, options)
     return _remote(options, function)

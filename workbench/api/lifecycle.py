@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import inspect
 import os
 import threading
 import warnings
@@ -19,6 +20,7 @@ from workbench.errors import SessionError
 from workbench.options import ActorOptions, changed, environment_of
 from workbench.ray_api.options import OF_INIT, asks_nothing
 from workbench.report.format import human_bytes
+from workbench.report.mistyped import did_you_mean
 
 _starting = threading.Lock()
 
@@ -126,7 +128,10 @@ def init(
     chosen = read(where, engine, address)
     unknown = [key for key, value in others.items() if not asks_nothing(key, value, OF_INIT)]
     if unknown:
-        raise TypeError(f"init has no option {', '.join(unknown)}; `help(init)` lists what it has.")
+        hint = did_you_mean(unknown[0], inspect.signature(init).parameters)
+        raise TypeError(
+            f"init has no option {', '.join(unknown)}.{hint} `help(init)` lists what it has."
+        )
     if None not in (workers, num_cpus) or None not in (memory, object_store_memory):
         raise ValueError("num_cpus is Ray's name of workers, object_store_memory that of memory.")
     given = {

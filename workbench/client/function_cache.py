@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import dis
+import math
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from operator import is_
@@ -30,11 +31,14 @@ class Export:
     A notebook's function refers to other functions, classes and data by their names, or closes over
     them. When a cell defines one of those again, or changes an element of a list, the function has
     to be sent again. ``reducers`` is asked for those that it was pickled with; ``by_ref`` are kept,
-    so that the arrays that went by reference go on to be what the store has. If it ``has_more``, it
-    reads more data than is remembered here: see `Submitter`.
+    so that the arrays that went by reference go on to be what the store has. ``called`` is what was
+    sent: a method's object or a partial's arguments may change in place. If it ``has_more``, it
+    reads more data than is remembered here, and is compared as a whole from ``next_look`` on: see
+    `Submitter`.
     """
 
     __slots__ = (
+        "_always_differs",
         "_by_ref",
         "_cells",
         "_data",
@@ -53,12 +57,14 @@ class Export:
         functions: Sequence[FunctionType],
         reducers: Callable[[], Reducers] = dict,
         by_ref: Sequence[ObjectRef] = (),
+        called: Any = None,
     ) -> None:
         self.ref = ref
         self._by_ref = by_ref
         self.has_more = False
-        self.next_look = 0.0  # when it is compared as a whole, if it has more
+        self.next_look = 0.0
         self._reducers = reducers
+        self._always_differs = False  # no two pickles are the same: nobody can tell if it changed
         self._left = MOST_REMEMBERED
         self._watched: list[tuple[dict[str, Any], str, Callable[[], Any]]] = []
         self._cells: list[tuple[Any, Callable[[], Any]]] = []
@@ -82,9 +88,12 @@ class Export:
                 *(function.__kwdefaults__ or {}).values(),
             ):
                 self._remember(value, _watch(value), seen)
+        self._remember(called, lambda: called, seen)
 
     def is_current(self) -> bool:
         """Whether each of those names still means the same object, and that is as it was."""
+        if self._always_differs:
+            return False
         for namespace, name, value in self._watched:  # at each submit: faster than `all`
             if namespace.get(name, _ABSENT) is not value():
                 return False
@@ -95,7 +104,7 @@ class Export:
             now = value()
             if parts is not None and _has_parts(now, parts):
                 continue
-            if compare(now, was, self._reducers()).verdict is Verdict.CHANGED:
+            if not self._is_same(now, was):
                 return False
         return True
 
@@ -110,9 +119,15 @@ class Export:
             return
         if was is None:
             self.has_more = True
-        elif compare(value, was, self._reducers()).verdict is Verdict.SAME:  # else it never is
+        elif not self._is_same(value, was):
+            self._always_differs = True
+        else:
             self._left -= len(was.stream) + sum(b.nbytes for b in was.buffers)
             self._data.append((watch, _parts(value), was))
+
+    def _is_same(self, value: Any, was: Contents) -> bool:
+        """It is little: so it may take what it takes."""
+        return compare(value, was, self._reducers(), math.inf).verdict is Verdict.SAME
 
 
 Parts = tuple[Any, ...]

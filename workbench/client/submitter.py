@@ -9,6 +9,7 @@ from functools import lru_cache, partial
 from types import FunctionType
 from typing import Any
 
+from workbench.call_site import warn
 from workbench.client.arena_writer import Claims
 from workbench.client.arguments import SLOTTED, argument_names, pack_arguments, parameters_of
 from workbench.client.base import ClientBase
@@ -17,11 +18,13 @@ from workbench.client.object_store import ObjectStore
 from workbench.client.role import Role
 from workbench.client.task_specs import spec_of
 from workbench.core import events as ev
-from workbench.core.snapshot import ACTOR_PREFIX
-from workbench.engines.base import Call, Exported, Submitted
+from workbench.core.snapshot import ACTOR_PREFIX, INCARNATION
+from workbench.engines.base import Call, Comparing, Exported, Submitted
+from workbench.errors import ConfigError
 from workbench.options import DETACHED, DYNAMIC, STREAMING, ActorOptions, TaskOptions
 from workbench.ref import ObjectRef
-from workbench.serialization.comparison import Verdict, compare
+from workbench.report.freshness import function_text
+from workbench.serialization.comparison import BUDGET, Verdict, compare
 from workbench.system.machine import memory_limit
 
 Packed = tuple[bytes, tuple[int, ...], tuple[int, ...], list[ObjectRef]]
@@ -37,7 +40,8 @@ UNLIMITED = 1 << 62
 """Retries: as many as it takes."""
 
 LOOK_EVERY = 10
-"""For how much longer than it took to compare a function with much data it isn't compared again."""
+"""How many times as long as it takes to compare functions with much data passes in all, but for
+`BUDGET`, which is at the disposal of each."""
 
 LONGEST = 1 << 15
 """Bytes of arguments that go by a line: a packet holds them with all that is beside them."""
@@ -190,12 +194,14 @@ class Submitter:
         return stream or (refs[0] if given in (1, DYNAMIC) else refs or None)
 
     def _check_workers(self, options: TaskOptions) -> None:
-        """ValueError if there are none for such a task."""
+        """ConfigError if there are none for such a task."""
         self._base.wait_welcome()
         if not self._base.workers and options.num_cpus:
-            raise ValueError(
-                f"Session {self._base.session!r} has no workers, only actors: start it with "
-                "`init(workers=...)`, or ask for num_cpus=0."
+            session = self._base.session.partition(INCARNATION)[0]
+            raise ConfigError(
+                f"Session {session!r} has no workers, only actors: of tasks it runs those alone "
+                "that ask for num_cpus=0. Leave it (`%workbench stop`, `shutdown()`), and start "
+                "one with workers (`%workbench start --workers 2`, `init(workers=2)`)."
             )
 
     def _cpus(self, options: TaskOptions | ActorOptions) -> int:
@@ -232,7 +238,6 @@ class Submitter:
             known: Export = handle[1]
             if known.is_current() and not (known.has_more and self._differs(function, known)):
                 return known
-        began = time.perf_counter()
         by_ref: list[ObjectRef] = []
         ref, encoded, _ = self._store.store(
             function.function,
@@ -242,26 +247,45 @@ class Submitter:
             by_ref,
         )
         functions = encoded.serialized.functions
-        export = Export(ref, functions, lambda: self._marshal.reducers([], by_ref=[]), by_ref)
-        export.next_look = time.perf_counter() + LOOK_EVERY * (time.perf_counter() - began)
+        reducers = lambda: self._marshal.reducers([], by_ref=[])  # noqa: E731
+        export = Export(ref, functions, reducers, by_ref, function.function)
+        if handle is not None and handle[0] is self._references.engine:
+            export.next_look = handle[1].next_look
+        if function.comparing is Comparing.ONCE:
+            function.comparing = Comparing.NOT
         function.handle = self._references.engine, export
         return export
 
     def _differs(self, function: Exported, export: Export) -> bool:
         """Whether a function that takes much data along is no longer what is stored.
 
-        Not looked at each time: that would take longer than the submits.
+        Not looked at each time: that would take longer than the submits. A person hears of it.
         """
         began = time.perf_counter()
-        if began < export.next_look:
+        comparing, seconds = function.comparing, BUDGET
+        if comparing is Comparing.NOT:
             return False
+        if comparing is Comparing.ONCE:
+            function.comparing, seconds = Comparing.NOT, math.inf  # sending it would take longer
+        elif began < export.next_look:
+            return self._warns(function)
         try:
             contents = self._objects.contents(export.ref.id)
-        except LookupError:
-            return False
-        found = compare(function.function, contents, self._marshal.reducers([], by_ref=[]))
-        export.next_look = time.perf_counter() + LOOK_EVERY * (time.perf_counter() - began)
+        except LookupError:  # on disk
+            return comparing is Comparing.ONCE or self._warns(function)
+        found = compare(function.function, contents, self._marshal.reducers([], by_ref=[]), seconds)
+        took = time.perf_counter() - began
+        export.next_look = max(export.next_look, began - LOOK_EVERY * BUDGET) + LOOK_EVERY * took
+        if found.verdict is Verdict.UNKNOWN:
+            return self._warns(function)
         return found.verdict is Verdict.CHANGED
+
+    def _warns(self, function: Exported) -> bool:
+        """Once a cell."""
+        if function.told != (origin := self._role.origin()):
+            function.told = origin
+            warn(function_text(function.name))
+        return False
 
     def _pack(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any], parameters: Parameters

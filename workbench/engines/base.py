@@ -19,6 +19,7 @@ from workbench.engines.lending_future import Lending
 from workbench.engines.records import Abilities as Abilities
 from workbench.engines.records import Call as Call
 from workbench.engines.records import CollectedJob as CollectedJob
+from workbench.engines.records import Comparing as Comparing
 from workbench.engines.records import Copying as Copying
 from workbench.engines.records import Exported as Exported
 from workbench.engines.records import Lack as Lack

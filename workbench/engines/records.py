@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from enum import Enum
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from workbench.core.snapshot import JobRecord
@@ -18,16 +19,28 @@ Copying = bool | Literal["on write"]
 to; else it is a read-only view."""
 
 
-class Exported:
-    """A function as tasks name it. Engines keep what they know of it in ``handle``."""
+class Comparing(Enum):
+    OFTEN = "at each submit, as far as there is time"
+    ONCE = "at the next submit, whatever it takes: a map begins"
+    NOT = "not at all: this map has begun"
 
-    __slots__ = ("function", "handle", "name")
+
+class Exported:
+    """A function as tasks name it. Engines keep what they know of it in ``handle``.
+
+    ``comparing``: when an engine looks whether the data that it reads has changed. ``told``: in
+    which cell a person has heard that it didn't (the ``origin`` of its submits).
+    """
+
+    __slots__ = ("comparing", "function", "handle", "name", "told")
     is_a_functions = True  # see `client.references.is_ours`
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
         self.function = function
         self.name = name
         self.handle: tuple[object, Any] | None = None
+        self.comparing = Comparing.OFTEN
+        self.told: int | None = None
 
 
 class Call(NamedTuple, Generic[Options]):

@@ -101,6 +101,7 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
     _batches: _Batches  # of the call of Parallel that runs, or of the last one
     _kind: tuple[Any, ...] = ()  # of executor
     _function: Any = None  # of the batch before
+    _chunks: Callable[..., Future[Any]] | None = None  # submits that one's batches
     _submitted = 0  # calls of this call of Parallel, and how many there will be, perhaps
     _expected = 0
     _measured = 0  # calls, and how long one of the last ones took
@@ -150,7 +151,7 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
         if self._submitted and isinstance(self._function, FunctionType):
             _counts[self._function] = self._submitted
         self._batches = _Batches()
-        self._function, self._submitted, self._expected = None, 0, 0
+        self._function, self._chunks, self._submitted, self._expected = None, None, 0, 0
 
     def submit(
         self, func: BatchedCalls, callback: Callable[[Future[Any]], object] | None = None
@@ -165,7 +166,9 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
         future: Any
         with _as_loky():
             if self._is_one(functions):
-                future = self._executor.chunks_of(functions[0], calls.Batch)(*batch)
+                if self._chunks is None:
+                    self._chunks = self._executor.chunks_of(functions[0], calls.Batch)
+                future = self._chunks(*batch)
             else:
                 call = functions, *batch
                 future = self._executor.submit_batch(len(functions), calls.run_batch, call)
@@ -177,6 +180,8 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
         first, before = functions[0], self._function
         if before is None and type(first) is FunctionType:
             self._expected = _counts.get(first, 0)
+        if first is not before:
+            self._chunks = None
         self._function = first
         is_known = type(first) is FunctionType and (before is None or first is before)
         return is_known and all(map(is_, functions, repeat(first)))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
-from workbench.engines.base import Exported
+from workbench.engines.base import Comparing, Exported
 from workbench.interop import calls
 
 Kind = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -34,8 +34,11 @@ class SentFunctions:
         return self._of(calls.apply), (fn, *args)
 
     def for_chunks(self, fn: Callable[..., Any], kind: Kind) -> Exported:
-        """What is called with several calls' arguments."""
-        return self._of(fn, kind) if isinstance(fn, _FUNCTIONS) else self._new(fn, kind)
+        """What is called with several calls' arguments, by one map that begins now: what it reads
+        is looked at then, and not again for each chunk."""
+        found = self._of(fn, kind) if isinstance(fn, _FUNCTIONS) else self._new(fn, kind)
+        found.comparing = Comparing.ONCE
+        return found
 
     def forget(self) -> None:
         """What they close over is let go of. Those of modules stay as long as those do."""

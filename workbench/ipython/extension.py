@@ -25,6 +25,7 @@ from workbench.ipython.magics.sessions import SessionMagics
 from workbench.ipython.magics.store import BarePut, StoringMagics
 from workbench.ipython.missing_names import note_missing_name
 from workbench.ipython.notebook import Notebook
+from workbench.ipython.reloads import ReloadWatch
 from workbench.report.sessions import offers_text
 from workbench.report.text import started_line
 
@@ -47,6 +48,7 @@ class Extension:
         self._lacks_reload = ""  # what to say of `%autoreload`, if it can do nothing
         self._tells = False  # a session that begins is told of, whatever starts it
         self._bare_put = BarePut()
+        self._reloads = ReloadWatch(self._module_is_reloaded)
         self._hooks = {"pre_run_cell": self._cell_begins, "post_run_cell": self._cell_ended}
 
     def attach(self) -> None:
@@ -65,11 +67,13 @@ class Extension:
         if hasattr(self._shell, "kernel"):
             self._shell.kernel.do_shutdown = self._kernel_shuts_down
         context.watch(self._meet)
+        self._reloads.attach()
         self._tells = True
 
     def detach(self) -> None:
         """Leave the shell as it was."""
         context.watch(None)
+        self._reloads.detach()
         self._shell.custom_exceptions, self._shell.CustomTB = self._before
         del self._shell.debugger, self._shell.showtraceback  # its class's are left
         if hasattr(self._shell, "kernel"):
@@ -133,6 +137,22 @@ class Extension:
                 self._lacks_reload = ""
             engine.refresh()
 
+    def _fail(self, result: Any) -> None:
+        """A cell fails with what it began in the background, or the program that executes the
+        notebook takes it for done."""
+        failed = [job for job in self._notebook.begun if job.state == "failed"]
+        if failed and result is not None and result.success:
+            error = result.error_in_exec = failed[0].errors[0]
+            render = getattr(
+                error, "_render_traceback_", None
+            )  # of `WorkbenchError`: shown already
+            self._shell._last_traceback = render() if render else [str(error)]
+
+    def _module_is_reloaded(self) -> None:
+        engine = context.get()
+        if engine is not None and engine.ended is None:
+            engine.refresh()
+
     def _autoreloads(self) -> bool:
         """Whether `%autoreload` is on. Nobody but its private reloader knows."""
         magics = self._shell.magics_manager.registry.get("AutoreloadMagics")
@@ -150,6 +170,8 @@ class Extension:
             # begins. So there background cells end with the cell that started them.
             for job in list(self._notebook.jobs.values()):
                 job.wait()
+            self._fail(result)
+        self._notebook.begun.clear()
         self._router.leave_cell()
         self._notebook.calls.end()
 

@@ -40,6 +40,7 @@ class Notebook:
         self.calls = CallsProgress(self.router)
         self.jobs: dict[int, Job] = {}  # the last that it started or collected, by id
         self.awaited: list[Job] = []  # those that the running cell waits for
+        self.begun: list[Job] = []  # those that it has begun
         self.baseline = Baseline()
         self.stayed: dict[str, StayedName] = {}  # names that remote cells kept
         self._early: dict[int, int] = {}  # jobs that run already, and aren't followed yet → worker
@@ -76,6 +77,7 @@ class Notebook:
         ``waited``: the running cell waits for it, and raises its errors itself. It shows a line
         when that takes a while.
         """
+        self.begun.append(job)
         self._enter(job, waited)
         if not (quiet or waited):
             self.lines.begin(job)

@@ -36,6 +36,9 @@ from workbench.report.processes import LEFT, Processes, actor_text, open_in
 MOST_WORDS = 20
 """Actors or cells that one line names; the rest are counted."""
 
+MOST_VARIABLES = 4
+"""That have one object and are named for it."""
+
 Place = tuple[str, str]
 """A variable of this process, and what it has of an object: ``ref`` or ``view``."""
 
@@ -83,10 +86,22 @@ def is_internal(record: ObjectRecord) -> bool:
     return not record.names and type_of(record).startswith(OWN)
 
 
+def variables_of(places: Sequence[Place]) -> str:
+    """The first variables that have it; none a second time as ``df, as it was at 12:00:00``."""
+    paths = [path.partition(", as it was at ") for path in dict(places)]
+    plain = {name for name, note, _ in paths if not note}
+    return first_of(["".join(path) for path in paths if not path[1] or path[0] not in plain])
+
+
+def first_of(variables: Sequence[str]) -> str:
+    """How many more there are isn't said: the search for them ends early."""
+    return ", ".join([*variables[:MOST_VARIABLES], *["…"][: len(variables) > MOST_VARIABLES]])
+
+
 def title_of(record: ObjectRecord, held: Held | None = None) -> str:
     """What people know an object by: its names, else the variables that hold it, else the place
     that it is from, else what its engine or we call it."""
-    variables = ", ".join(dict((held or {}).get(record.id, ())))
+    variables = variables_of((held or {}).get(record.id, ()))
     site = site_of(record)
     return (
         names_of(record) or variables or record.key or (site and f"from {site}") or id_of(record.id)
@@ -202,7 +217,7 @@ def _pin(reason: str, what: str, here: bool = False) -> WordedPin:
 
 def _held(reason: str, client: int, processes: Processes, places: Sequence[Place]) -> WordedPin:
     here = processes.is_here(client)
-    variables = ", ".join(f"`{path}`" for path, kind in places if here and kind == reason)
+    variables = first_of([f"`{path}`" for path, kind in places if here and kind == reason])
     where = processes.name(client)
     return _pin(reason, f"{where}: {variables}" if variables else where, here)
 

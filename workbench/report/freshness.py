@@ -38,6 +38,16 @@ def unknown_text(name: str, age: float, seconds: float, why: str = "", others: f
     return f"{name} as stored {_ago(age)}, not compared ({reason}); `%put {name}` renews it"
 
 
+def function_text(name: str) -> str:
+    """A function was called, and nobody looked whether the data that it reads has changed."""
+    return (
+        f"`{name}` reads much data that isn't among its arguments. Comparing it at each call takes "
+        "too long, so some calls aren't compared: if the data was changed just before them, they "
+        "use what it was earlier. Give it as an argument: `ref = put(data)` once, and `ref` in "
+        "each call."
+    )
+
+
 def held_text(came: str, since: float, verdict: str) -> str:
     """What stands behind a variable that is a stored object, in the answer to why that is here.
 

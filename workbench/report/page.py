@@ -264,7 +264,7 @@ def row_of(
         id=key_of(record.id),
         title=facts.title_of(record, held),
         name=facts.names_of(record),
-        held=", ".join(dict(places)),
+        held=facts.variables_of(places),
         kind=None if about is None and record.type is None else kind,
         detail=detail.removeprefix(kind).lstrip() if about or record.type else "",
         size=facts.size_of(record),

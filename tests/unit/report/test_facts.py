@@ -72,6 +72,19 @@ def test_objects_are_called_as_people_know_them() -> None:
     assert facts.title_of(an_object(1, MB, about=None)) == "0000000000000001"
 
 
+def test_a_variable_and_what_it_was_stored_as_are_named_once() -> None:
+    noted = ("df, as it was at 12:00:00", "ref")
+    assert facts.title_of(an_object(1, MB), {1: (("df", "view"), noted)}) == "df"
+    assert facts.title_of(an_object(1, MB), {1: (noted,)}) == noted[0]
+
+
+def test_of_many_variables_the_first_are_named() -> None:
+    places = tuple((f"big[{n}]", "view") for n in range(1000))
+    said = facts.title_of(an_object(1, MB), {1: places})
+    assert said == "big[0], big[1], big[2], big[3], …"
+    assert facts.title_of(an_object(1, MB), {1: places[:4]}) == "big[0], big[1], big[2], big[3]"
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [

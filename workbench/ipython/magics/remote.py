@@ -334,9 +334,9 @@ class RemoteMagics(NotebookMagics):
         if args.each is None and args.items is None:
             return None, ""
         if args.each is not None and args.items is not None:
-            raise MagicError("--each and --map are two ways to say how often: give one of them.")
+            raise MagicError("-n and --map are two ways to say how often: give one of them.")
         if args.actor:
-            raise MagicError("The cells of a namespace run one after the other: no --each, --map.")
+            raise MagicError("The cells of a namespace run one after the other: no -n, --map.")
         if args.each is not None:
             items: Sequence[Any] = range(args.each)
             item, what = "index", f"--each {args.each}"
