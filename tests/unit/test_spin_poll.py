@@ -11,7 +11,15 @@ from types import SimpleNamespace
 import pytest
 
 from workbench.system import spin_poll
-from workbench.system.spin_poll import CONTESTED, LONGEST, SHORT_WAIT, SHORTEST, SPIN, SpinThenPoll
+from workbench.system.spin_poll import (
+    CONTESTED,
+    LONGEST,
+    SHORT_WAIT,
+    SHORTEST,
+    SPIN,
+    SpinThenPoll,
+    yield_with_gil,
+)
 
 READY = [(3, 1)]
 SOON = SPIN / 2
@@ -47,13 +55,12 @@ class Machine:
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     made = Machine()
     monkeypatch.setattr(spin_poll, "time", SimpleNamespace(perf_counter=lambda: made.now))
-    monkeypatch.setattr(spin_poll, "_yield", made.sched_yield)
     monkeypatch.setattr(spin_poll, "machine", SimpleNamespace(cpu_limits=lambda: (4, None)))
     return made
 
 
 def test_it_spins_while_messages_follow_each_other(machine: Machine) -> None:
-    poll = SpinThenPoll(machine.poll)
+    poll = SpinThenPoll(machine.poll, machine.sched_yield)
     assert not machine.wait(poll)  # the first wait tells that messages come soon
     assert machine.wait(poll) > 10
     machine.after = 1.0
@@ -65,7 +72,7 @@ def test_it_spins_while_messages_follow_each_other(machine: Machine) -> None:
 
 def test_where_others_want_the_core_it_sleeps(machine: Machine) -> None:
     """A yield that takes long says so; it is tried again later, and ever more seldom."""
-    poll = SpinThenPoll(machine.poll)
+    poll = SpinThenPoll(machine.poll, machine.sched_yield)
     machine.wait(poll)
     machine.turn = 2 * CONTESTED
     tried = []
@@ -83,7 +90,7 @@ def test_where_others_want_the_core_it_sleeps(machine: Machine) -> None:
 
 def test_where_they_want_it_now_and_then_it_mostly_spins(machine: Machine) -> None:
     """A turn of theirs each 0.2 s: what it costs is less than what sleeping would."""
-    poll = SpinThenPoll(machine.poll)
+    poll = SpinThenPoll(machine.poll, machine.sched_yield)
     machine.wait(poll)
     spun = waits = 0
     until = next_turn = machine.now
@@ -98,7 +105,7 @@ def test_where_they_want_it_now_and_then_it_mostly_spins(machine: Machine) -> No
 
 
 def test_when_they_have_gone_it_spins_again(machine: Machine) -> None:
-    poll = SpinThenPoll(machine.poll)
+    poll = SpinThenPoll(machine.poll, machine.sched_yield)
     machine.wait(poll)
     machine.turn = 2 * CONTESTED
     assert machine.wait(poll) == 1
@@ -111,7 +118,7 @@ def test_when_they_have_gone_it_spins_again(machine: Machine) -> None:
 
 
 def test_the_message_that_came_meanwhile_isnt_waited_for(machine: Machine) -> None:
-    poll = SpinThenPoll(machine.poll)
+    poll = SpinThenPoll(machine.poll, machine.sched_yield)
     machine.wait(poll)
     machine.turn = 2 * CONTESTED
     started = machine.now
@@ -125,7 +132,7 @@ def test_with_one_processor_it_never_spins(
 ) -> None:
     """One by quota, too: a container of one processor on a large machine."""
     monkeypatch.setattr(spin_poll, "machine", SimpleNamespace(cpu_limits=lambda: limits))
-    poll = SpinThenPoll(machine.poll)
+    poll = SpinThenPoll(machine.poll, machine.sched_yield)
     machine.wait(poll)
     machine.wait(poll)
     assert not machine.yields
@@ -133,7 +140,7 @@ def test_with_one_processor_it_never_spins(
 
 
 def test_a_look_and_a_short_timeout_dont_spin(machine: Machine) -> None:
-    poll = SpinThenPoll(machine.poll)
+    poll = SpinThenPoll(machine.poll, machine.sched_yield)
     machine.wait(poll)
     machine.due = machine.now + 1.0
     assert poll(0) == []
@@ -143,7 +150,7 @@ def test_a_look_and_a_short_timeout_dont_spin(machine: Machine) -> None:
 
 def test_our_own_threads_arent_taken_for_others() -> None:
     """A yield lets none of them have the GIL: how long it takes tells of other processes alone."""
-    turns, over = [0], threading.Event()
+    turns, over, yield_ = [0], threading.Event(), yield_with_gil()
 
     def work() -> None:
         while not over.is_set():
@@ -158,7 +165,7 @@ def test_our_own_threads_arent_taken_for_others() -> None:
         seen = []
         for _ in range(20_000):
             before = turns[0]
-            spin_poll._yield()
+            yield_()
             seen.append(turns[0] > before)
     finally:
         sys.setswitchinterval(interval)

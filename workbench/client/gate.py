@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 
 from workbench.memory.segment import owner_of
-from workbench.system.spin_poll import SpinThenPoll
+from workbench.system.spin_poll import SpinThenPoll, yield_with_gil
 
 
 class OpenSocket:
@@ -43,7 +43,7 @@ class Gate:
         self._epoll.register(sock, select.EPOLLIN)
         self._polled = select.poll()
         self._polled.register(sock, select.POLLIN)
-        self.poll = SpinThenPoll(self._polled.poll)
+        self.poll = SpinThenPoll(self._polled.poll, yield_with_gil())
         self.wait = self._epoll.poll
         self._for_loop: select.epoll | None = None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -29,8 +29,14 @@ most of the time, and loses some milliseconds in each such turn; where all are, 
 YIELDS = 20
 """How many are tried to see whether others want a core: each may take milliseconds."""
 
-# Keeps the GIL, unlike `os.sched_yield`: else how long it took would tell of our own threads, too.
-_yield = ctypes.PyDLL(None).sched_yield
+
+def yield_with_gil() -> Callable[[], object]:
+    """A yield for who has other threads: `os.sched_yield` lets them have the GIL meanwhile, and how
+    long it takes would tell of them, too."""
+    import ctypes  # here: the server does without, and it is slow to import
+
+    yield_: Callable[[], object] = ctypes.PyDLL(None).sched_yield
+    return yield_
 
 
 def can_spin() -> bool:
@@ -44,7 +50,7 @@ def longest_yield() -> float:
     longest = 0.0
     for _ in range(YIELDS):
         started = time.perf_counter()
-        _yield()
+        os.sched_yield()
         longest = max(longest, time.perf_counter() - started)
     return longest
 
@@ -64,8 +70,13 @@ class SpinThenPoll:
     files lag by seconds, and in a container the load is the host's.
     """
 
-    def __init__(self, poll: Callable[[Any], list[tuple[int, int]]]) -> None:
+    def __init__(
+        self,
+        poll: Callable[[Any], list[tuple[int, int]]],
+        yield_: Callable[[], object] = os.sched_yield,
+    ) -> None:
         self._poll = poll
+        self._yield = yield_
         self._spins = False
         self._may_spin = can_spin()
         self._pause = 0.0  # seconds
@@ -76,7 +87,7 @@ class SpinThenPoll:
         ready = poll(0)
         if ready or timeout == 0:
             return ready
-        clock, yield_ = time.perf_counter, _yield
+        clock, yield_ = time.perf_counter, self._yield
         started = now = clock()
         if self._spins and self._may_spin and started >= self._resumes:
             while now - started < SPIN and (timeout is None or timeout > SPIN):

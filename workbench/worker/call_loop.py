@@ -13,13 +13,13 @@ from typing import Any
 
 from workbench.client.connection import Connection
 from workbench.core import instructions as do
-from workbench.system.spin_poll import SpinThenPoll
+from workbench.system.spin_poll import SpinThenPoll, yield_with_gil
 
 
 class SpinningSelector(selectors.EpollSelector):
     def __init__(self) -> None:
         super().__init__()
-        self._poll: Any = SpinThenPoll(super().select)  # type: ignore[arg-type]
+        self._poll: Any = SpinThenPoll(super().select, yield_with_gil())  # type: ignore[arg-type]
 
     def select(self, timeout: float | None = None) -> Any:
         return self._poll(timeout)
