@@ -40,7 +40,7 @@ def test_every_reason_has_its_words_and_its_way_out(session: Engine, gate: Gate)
     gate.next()
     # The worker's word of its view may take a moment.
     assert eventually(lambda: any(len(r.viewers) == 2 for r in session.snapshot().objects))
-    why = wb.why(ref)
+    why = wb.why(ref, deep=True)
     assert why.what == "ndarray int64 (131072,) 'data', 1.05 MB"
     by_text = {reason.text: reason.action for reason in why.reasons}
     here = "in test_every_reason_has_its_words_and_its_way_out(), which runs"
@@ -116,7 +116,7 @@ def test_another_process_says_which_variable_it_is(
         session.session.split("~")[0],
     )
     assert other.line() == "has it"
-    (reason,) = [r for r in wb.why("shared").reasons if "arrays" in r.text]
+    (reason,) = [r for r in wb.why("shared", deep=True).reasons if "arrays" in r.text]
     assert reason.text == "arrays in -c: `frames['of'][0]`"
     assert reason.action == "in -c: `del frames['of'][0]`"  # to free it doesn't empty that list
     other.tell("go")
@@ -180,7 +180,7 @@ def test_what_a_worker_keeps_is_named_and_lets_go(session: Engine) -> None:
     wb.get(keeps.remote(ref))
     id = ref.hex()
     assert eventually(lambda: any("arrays" in text for text in told(id)))
-    (reason,) = [r for r in wb.why(id).reasons if "arrays" in r.text]
+    (reason,) = [r for r in wb.why(id, deep=True).reasons if "arrays" in r.text]
     assert re.fullmatch(r"arrays in worker \d+: `logging.mine.kept\['k'\]`", reason.text)
     assert "and another takes its place" in reason.action
     del ref
