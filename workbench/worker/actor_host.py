@@ -142,9 +142,10 @@ class ActorHost:
             self._connection.push()
 
     def at_end_of_round(self, flush: Callable[[], object]) -> bool:
-        """Have it called once, when the loop has run what it can run now; not in other threads."""
+        """Have it called once, when the loop has run what it can run now. False in other threads,
+        and if no other call runs: nothing would come of a round more."""
         loop = self._loops[""]
-        if not loop.is_here:
+        if not loop.is_here or loop.runs_one:
             return False
         if not self._flushes:
             loop.loop.call_soon(self._flush)

@@ -81,6 +81,11 @@ class CallLoop:
         """Whether the calling code runs in its thread."""
         return threading.get_ident() == self._thread
 
+    @property
+    def runs_one(self) -> bool:
+        """Whether no more than one call has begun and isn't over."""
+        return len(self._calls) <= 1
+
     def notify(self) -> None:
         """There is a call, perhaps."""
         if self.is_here:
