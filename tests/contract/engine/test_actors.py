@@ -125,6 +125,17 @@ def test_an_actor_is_made_again(book: Book) -> None:
     """)
 
 
+@pytest.mark.needs("restarts", COUNTER + "Counter.options(max_restarts=1).remote()")
+def test_calls_wait_while_it_is_made_again(book: Book) -> None:
+    book.ok(COUNTER)
+    book.ok("""
+        counter = Counter.options(max_restarts=1).remote(5)
+        assert wb.get(counter.add.remote()) == 6
+        wb.wait([counter.die.remote()])
+        assert wb.get([counter.add.remote() for _ in range(3)]) == [6, 7, 8]
+    """)
+
+
 @pytest.mark.needs("concurrency", COUNTER + "Counter.options(max_concurrency=4).remote()")
 def test_calls_side_by_side(book: Book) -> None:
     book.ok("""

@@ -177,6 +177,17 @@ wb.get(actor.calls.remote())
 """
 
 
+CALL_IN_C = """
+@wb.remote
+class Dies:
+    def calls(self):
+        os.write(1, b"last words\\n")
+        os._exit(3)
+actor = Dies.remote()
+wb.get(actor.calls.remote())
+"""
+
+
 TASK = """
 def dies():
     print("last words")
@@ -185,7 +196,7 @@ wb.get(wb.remote(max_retries=0)(dies).remote())
 """
 
 
-@pytest.mark.parametrize("code", [TASK, STREAM, CALL])
+@pytest.mark.parametrize("code", [TASK, STREAM, CALL, CALL_IN_C])
 def test_last_words_are_shown_or_said_to_be_lost(book: Book, cluster: Cluster, code: str) -> None:
     """Of what runs in a process that ends right after a print; once."""
     cell = book.run(code)

@@ -66,6 +66,7 @@ class ActorProcess:
         """Make the instance; ChildDied if that kills its process, ActorGone if it was killed."""
         child = self._slots.lease()  # without the lock: it may have to be started
         self._slots.own(child)
+        child.whose_output = lambda: next(iter(list(self._calls)), 0)  # the call that came first
         with self._lock:
             if self._gone is not None:
                 child.close(0.0)

@@ -75,6 +75,8 @@ class SlotChild:
         self.number = number
         self.task = 0
         """What runs in it; 0: nothing."""
+        self.whose_output: Callable[[], int] = lambda: self.task
+        """The task that is told to have shown what C code wrote last, should it die."""
         self.is_lent = False
         """Whether that waits for others."""
         self.killed = False
@@ -181,7 +183,7 @@ class SlotChild:
         if self._remains is not None:
             data = self._remains.words(self._position)[-LAST_WORDS:]
             words = data.decode(errors="backslashreplace").strip()
-            unsent = self._remains.pieces(self.task)
+            unsent = self._remains.pieces(self.whose_output())
         self.close(0.0)
         return ChildDied(self._process.returncode, words, self.killed, self.number, unsent)
 

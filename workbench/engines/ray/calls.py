@@ -225,6 +225,8 @@ def create(
         "num_cpus": launch.cpus, "max_restarts": launch.restarts,
         "max_concurrency": launch.concurrency,
     }  # fmt: skip
+    if launch.restarts:  # calls wait while it is made again; `call` says how often one is tried
+        options["max_task_retries"] = launch.restarts
     if launch.memory:
         options["memory"] = launch.memory
     if launch.groups:
