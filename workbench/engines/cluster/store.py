@@ -35,12 +35,14 @@ from workbench.engines.cluster.outliving import outliving
 from workbench.engines.cluster.parcels import Packer, contents, inlined
 from workbench.engines.cluster.shown_arrays import ShownArrays
 from workbench.errors import (
+    ActorDiedError,
     GetTimeoutError,
     ObjectFreedError,
     SerializationError,
     SessionError,
     TaskTimeoutError,
     WorkbenchError,
+    WorkerCrashedError,
 )
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
@@ -197,7 +199,10 @@ class ClusterStore:
                     raise _freed(entry)
                 wanted[entry.id] = of_object(entry.native)
         if wanted:
-            values = self._backend.get(list(wanted.values()), timeout)
+            try:
+                values = self._backend.get(list(wanted.values()), timeout)
+            except (ActorDiedError, WorkerCrashedError) as error:
+                raise _of_whom(error, {e.name for e in entries if e.id in wanted}) from None
             found = dict(zip(wanted, values, strict=True))
         return [entry.stored or found[entry.id] for entry in entries]
 
@@ -407,6 +412,14 @@ class ClusterStore:
                 "more digits."
             )
         return next(iter(refs.values()), None)
+
+
+def _of_whom(error: WorkbenchError, names: set[str]) -> WorkbenchError:
+    """Why a value is lost, with the one task that made it, if that is known."""
+    name = names.pop() if len(names) == 1 else ""
+    if not name or f"`{name}`" in str(error):
+        return error
+    return type(error)(f"{error} It ran `{name}`.")
 
 
 def of_object(native: Native) -> Native:

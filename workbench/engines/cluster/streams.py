@@ -72,7 +72,7 @@ class StreamReader:
                     last.native = item.native
                 continue
             ref, entry = self._entries.new(self._next_id(), item.native, READY)
-            entry.about, ref._task = item.about, self._task
+            entry.about, entry.name, ref._task = item.about, self._name, self._task
             reader = self._reader()
             if reader is None:
                 self._stream.close()
@@ -94,12 +94,14 @@ class StreamReader:
         self._wake()
 
     def _lost(self, why: str) -> WorkbenchError:
-        entry = self._entries.get(self._task)
-        name = entry.name if entry is not None else "the stream"
-        text = (
-            f"The process that ran `{name}` ended after {count(self._made, 'item')} of its stream."
-        )
+        items = count(self._made, "item")
+        text = f"The process that ran `{self._name}` ended after {items} of its stream."
         return self._died(f"{text} {why}".strip())
+
+    @property
+    def _name(self) -> str:
+        entry = self._entries.get(self._task)
+        return entry.name if entry is not None else "the stream"
 
     def _wake(self) -> None:
         with self._entries.lock:
