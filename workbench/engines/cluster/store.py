@@ -6,7 +6,7 @@ Any thread may call.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
@@ -202,7 +202,7 @@ class ClusterStore:
             try:
                 values = self._backend.get(list(wanted.values()), timeout)
             except (ActorDiedError, WorkerCrashedError) as error:
-                raise _of_whom(error, {e.name for e in entries if e.id in wanted}) from None
+                raise _of_whom(error, entries, wanted) from None
             found = dict(zip(wanted, values, strict=True))
         return [entry.stored or found[entry.id] for entry in entries]
 
@@ -414,8 +414,11 @@ class ClusterStore:
         return next(iter(refs.values()), None)
 
 
-def _of_whom(error: WorkbenchError, names: set[str]) -> WorkbenchError:
+def _of_whom(
+    error: WorkbenchError, entries: Sequence[KnownObject], lost: Collection[int]
+) -> WorkbenchError:
     """Why a value is lost, with the one task that made it, if that is known."""
+    names = {entry.name for entry in entries if entry.id in lost}
     name = names.pop() if len(names) == 1 else ""
     if not name or f"`{name}`" in str(error):
         return error
