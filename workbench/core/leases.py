@@ -153,7 +153,7 @@ class LeaseManager:
 
     def _wanted(self, line: Line, owner: int) -> None:
         """Somebody waits for a worker. If that comes again soon, it was of little use."""
-        if line.is_closing:
+        if line.asked_at is not None:
             return
         borrower = self._borrowers[line.caller]
         if self._state.now - borrower.since > LASTED:
@@ -166,8 +166,8 @@ class LeaseManager:
         borrower = self._borrowers[line.caller]
         borrower.streak = 0
         borrower.functions.clear()
-        if not line.is_closing and line.worker.client is not None:
-            line.is_closing = True
+        if line.asked_at is None and line.worker.client is not None:
+            line.asked_at = self._state.now
             self._state.send(line.worker.client, do.TakeBack(line.number))
 
     def _object_wanted(self, id: int) -> None:

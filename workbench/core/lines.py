@@ -366,6 +366,8 @@ class LineManager:
 
     def _detach(self, line: Line) -> None:
         """Its worker closes it. What went by it, and is known here, is told here from now on."""
+        if line.asked_at is None:
+            line.asked_at = self._state.now
         if line.worker.client is not None:
             for task in line.tasks.values():
                 if task.submit.task not in line.worker.reported:

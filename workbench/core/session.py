@@ -182,7 +182,7 @@ class Session:
             self.tasks.deadline() if state.scheduler.limits else None,
             self.referrers.deadline() if self.referrers.inquiries else None,
             state.budget.deadline(),
-            self.spilling.deadline() if state.budget.requests else None,
+            self.spilling.deadline() if state.budget.requests or self.spilling.is_busy else None,
         ):
             if time is not None and (when is None or time < when):
                 when = time

@@ -17,6 +17,7 @@ from workbench.core.loop_events import Copied
 from workbench.core.lru import LruList
 from workbench.core.relocation import Move, StaleCopy
 from workbench.core.state import ClientState, State
+from workbench.core.tasks import Line
 from workbench.report.format import human_bytes
 from workbench.system.sizes import round_up
 
@@ -31,8 +32,9 @@ COLLECT_EVERY = 30.0
 """Seconds from one such request to the next."""
 
 PATIENCE = 2.0
-"""Seconds after a move in which whoever knew the old place has to take note: one that was stopped
-mustn't keep all others waiting for memory."""
+"""Seconds after a move in which whoever knew the old place has to take note, and in which a worker
+has to say what it reads of what it was lent: one that was stopped mustn't keep all others waiting
+for memory."""
 
 MUCH = 1 << 20
 """Bytes of arguments that a person hears of whose put found no room."""
@@ -156,11 +158,14 @@ class Spilling:
         catalog, budget = self._catalog, self._state.budget
         if self._copied:
             cached, sent = self._state.cached_functions(), self._state.sent_objects()
+            withheld = self._withheld()
             for id in list(self._copied):
                 if id in cached:
                     self._give_up(id, "a worker has begun to use it as a function")
                 elif self._moves[id].unwanted:
                     self._give_up(id, "it was pinned meanwhile")
+                elif id in withheld:
+                    self._give_up(id, "a worker that may read it doesn't answer")
                 elif id not in sent and id not in self._catalog.lent:
                     self._arrive(id)
         low = int(budget.capacity * LOW)
@@ -194,9 +199,12 @@ class Spilling:
                         self._start(victim, disk=True)
 
     def deadline(self) -> float | None:
-        """When who hasn't taken note of a move is given up, or a copy is tried again."""
+        """When who hasn't taken note of a move, or still has what it was lent, is given up, or a
+        copy is tried again."""
         stale_copies = self._stale_copies.values()
         times = [g.since + PATIENCE for g in stale_copies if not self._is_late(g)]
+        asked = [line.asked_at for line in self._lending() if line.asked_at is not None]
+        times += [at + PATIENCE for at in asked if self._state.now < at + PATIENCE]
         if self._state.now < self._state.copies_at:
             times.append(self._state.copies_at)
         return min(times, default=None)
@@ -229,15 +237,35 @@ class Spilling:
         )
 
     def _returning(self) -> int:
-        """Bytes of objects that were dropped while they were lent, and that no task reads."""
-        freed = [entry for id in self._catalog.lent if (entry := self._catalog[id]).state is FREED]
-        sent = self._state.sent_objects() if freed else set()
-        return sum(_size(e) for e in freed if e.id not in sent and e.value and e.value.segment)
+        """Bytes of objects that only leases keep in place: dropped ones, and copied ones."""
+        lent = [entry for id in self._catalog.lent if self._leaves(entry := self._catalog[id])]
+        stay = self._state.sent_objects() | self._withheld() if lent else set()
+        return sum(_size(e) for e in lent if e.id not in stay and e.value and e.value.segment)
+
+    def _leaves(self, entry: Entry) -> bool:
+        """Whether its bytes are free as soon as no lease is in the way."""
+        gone = entry.state is FREED and not entry.tasks
+        gone = gone or (entry.id in self._copied and self._moves[entry.id].disk)
+        return gone and not entry.viewers
+
+    def _lending(self) -> list[Line]:
+        """Leases with objects of which nobody has said yet what is read."""
+        leases = [w.lease for w in self._state.scheduler.workers.values() if w.lease is not None]
+        return [line for line in leases if line.lent and not line.is_kept]
+
+    def _withheld(self) -> set[int]:
+        """What was lent to workers that were asked for it, and don't answer."""
+        now, found = self._state.now, set[int]()
+        for line in self._lending():
+            if line.asked_at is not None and now >= line.asked_at + PATIENCE:
+                found |= line.lent
+        return found
 
     def _victims(self, nbytes: int) -> list[Entry]:
         """The least recently used that may move, of so many bytes; fewer if there aren't more."""
         chosen: list[Entry] = []
-        total, busy, late = 0, self._state.in_use(), self._late()
+        total, late = 0, self._late()
+        busy = self._state.in_use() | self._withheld()
         for entry in self._resting:
             if total >= nbytes:
                 break

@@ -376,27 +376,33 @@ class TaskManager:
         for task in tasks:
             line.leave(task)
         running = line.crash[2]
-        if running and all(task.submit.task != running for task in tasks):
+        if line.is_returned:  # all of them had ended, and it ran another's since
+            self._again(line.worker, tasks, *line.crash, ended=True)
+        elif running and all(task.submit.task != running for task in tasks):
             self._give_back(tasks)  # it began another one last, whose result is known
         else:
             self._again(line.worker, tasks, *line.crash)
 
     def _again(
-        self, worker: Worker, tasks: list[Task], crash: str, words: str, running: int
-    ) -> None:
+        self, worker: Worker, tasks: list[Task], crash: str, words: str, running: int,
+        ended: bool = False,
+    ) -> None:  # fmt: skip
         """A worker is gone with these. Those after the running one had not begun. Those before it
-        are over, but their results were not handed over: they count as run, too."""
-        last = place_of(running, tasks)
+        are over, but their results were not handed over: they count as run, too. ``ended``: all
+        of them are over."""
+        last = len(tasks) if ended else place_of(running, tasks)
         again = []
-        for task in tasks[: last + 1]:
+        for number, task in enumerate(tasks[: last + 1]):
             task.attempts += 1
-            final = task.attempts > task.submit.retries or (worker.alone and task is tasks[last])
+            ran = number == last
+            final = task.attempts > task.submit.retries or (worker.alone and ran)
             if not final or task.final_value is not None:
                 again.append(task)
                 continue
-            text = f"{crash} while it ran `{tasks[last].submit.name}`"
-            if task is not tasks[last]:
-                text += f", before it had handed over what `{task.submit.name}` returned"
+            text = crash if ended else f"{crash} while it ran `{tasks[last].submit.name}`"
+            if not ran:
+                text += "" if ended else ","
+                text += f" before it had handed over what `{task.submit.name}` returned"
             code = "memory" if worker.kill_reason else "crashed"
             self._state.fail(task, ev.error_value(code, f"{text}.{words}"))
         self._give_back([*again, *tasks[last + 1 :]])

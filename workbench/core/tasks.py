@@ -182,7 +182,7 @@ class Line:
     lent: set[int] = field(default_factory=set)  # of these, what the worker may read still
     is_kept: bool = False  # the worker has said so: a task reads it
     last: int = 0  # the caller's last task before it was made, see `Lend`
-    is_closing: bool = False  # a lease: the worker was told to give it back
+    asked_at: float | None = None  # a lease: when the worker was told to give it back
     is_returned: bool = False  # and has: nothing that came by it runs any more
     is_offered: bool = False  # the caller has been sent its end
     is_open: bool = False  # and has it

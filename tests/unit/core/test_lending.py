@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from tests.unit.core.conftest import FUNCTION, Stage
 from tests.unit.core.peers import Peer
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.leases import STREAK
+from workbench.core.loop_events import Copied, Left, WorkerExited
+from workbench.core.spilling import PATIENCE
 from workbench.system.sizes import PAGE
 
 Make = Callable[..., Stage]
 
 PAGES = 8
 """Of the lent object: most of the capacity."""
+
+SILENT = "a worker that may read it doesn't answer"
 
 
 def lent(s: Stage, driver: Peer, worker: Peer, function: int, id: int) -> int:
@@ -30,8 +36,18 @@ def lent(s: Stage, driver: Peer, worker: Peer, function: int, id: int) -> int:
     return connect.line
 
 
-def begin(stage: Make, workers: int = 1) -> tuple[Stage, Peer, Peer, int, int]:
-    s = stage(workers=workers, capacity=12 * PAGE)
+def used(s: Stage, driver: Peer, worker: Peer, function: int, id: int) -> int:
+    """The same, and the driver has its end."""
+    line = lent(s, driver, worker, function, id)
+    driver.post(ev.Attached(line))
+    s.turn()
+    return line
+
+
+def begin(
+    stage: Make, workers: int = 1, spills: bool = False
+) -> tuple[Stage, Peer, Peer, int, int]:
+    s = stage(workers=workers, capacity=12 * PAGE, spills=spills)
     driver, worker = s.driver(), s.worker()
     function = driver.put(FUNCTION)
     value = driver.value(PAGES)
@@ -81,9 +97,7 @@ def test_a_lease_that_its_driver_has_not_got_yet_is_not_unused(stage: Make) -> N
 def test_room_that_comes_back_with_a_lease_is_waited_for(stage: Make) -> None:
     """And isn't said to be missing."""
     s, driver, worker, function, id = begin(stage)
-    line = lent(s, driver, worker, function, id)
-    driver.post(ev.Attached(line))
-    s.turn()
+    line = used(s, driver, worker, function, id)
     driver.drop(id)
     other = s.driver()
     assert other.value(PAGES) is None  # it asks for memory
@@ -100,9 +114,7 @@ def test_room_that_comes_back_with_a_lease_is_waited_for(stage: Make) -> None:
 
 def test_room_that_a_long_task_reads_is_not(stage: Make) -> None:
     s, driver, worker, function, id = begin(stage)
-    line = lent(s, driver, worker, function, id)
-    driver.post(ev.Attached(line))
-    s.turn()
+    line = used(s, driver, worker, function, id)
     driver.drop(id)
     other = s.driver()
     assert other.value(PAGES) is None
@@ -112,3 +124,116 @@ def test_room_that_a_long_task_reads_is_not(stage: Make) -> None:
     (granted,) = heard(other, do.Granted)
     assert isinstance(granted, do.Granted)
     assert granted.text
+
+
+def read_by(s: Stage, *peers: Peer) -> list[do.Anything]:
+    """These take in what they were told, and nobody else does; what is to be done."""
+    out = s.turn()
+    while any(peer.inbox for peer in peers):
+        for peer in peers:
+            while peer.inbox:
+                peer.read()
+        out += s.turn()
+    return out
+
+
+def granted(peer: Peer) -> do.Granted:
+    (answer,) = heard(peer, do.Granted)
+    assert isinstance(answer, do.Granted)
+    return answer
+
+
+def test_room_that_a_stopped_worker_has_is_waited_for_a_while(stage: Make) -> None:
+    s, driver, worker, function, id = begin(stage)
+    used(s, driver, worker, function, id)
+    driver.drop(id)
+    other = s.driver()
+    assert other.value(PAGES) is None
+    read_by(s, driver, other)
+    assert not heard(other, do.Granted)
+    assert s.session.deadline() == s.now + PATIENCE
+    s.turn(after=PATIENCE)
+    read_by(s, other)
+    assert granted(other).text
+
+
+def test_room_of_what_is_copied_before_the_worker_has_answered_is_waited_for(stage: Make) -> None:
+    s, driver, worker, function, id = begin(stage, spills=True)
+    line = used(s, driver, worker, function, id)
+    other = s.driver()
+    assert other.value(PAGES) is None
+    (copy,) = [i for i in read_by(s, driver, other) if isinstance(i, do.Copy)]
+    s.post(0, Copied(copy.object, digest=1))
+    read_by(s, driver, other)
+    assert not heard(other, do.Granted)
+    worker.post(ev.Returned(line))
+    s.all_read()
+    assert not granted(other).text
+
+
+def test_what_a_stopped_worker_may_read_does_not_move(stage: Make) -> None:
+    """Who wants it moved isn't kept waiting, and hears why."""
+    s, driver, worker, function, id = begin(stage, spills=True)
+    used(s, driver, worker, function, id)
+    driver.post(ev.Ask(7, "spill", id))
+    (copy,) = [i for i in read_by(s, driver) if isinstance(i, do.Copy)]
+    s.post(0, Copied(copy.object, digest=1))
+    s.turn()
+    assert s.session.deadline() == s.now + PATIENCE
+    s.turn(after=PATIENCE)
+    read_by(s, driver)
+    assert heard(driver, do.Answer) == [do.Answer(7, text=SILENT)]
+    other = s.driver()
+    assert other.value(PAGES) is None
+    assert not any(isinstance(i, do.Copy) for i in read_by(s, driver, other))
+    assert granted(other).text
+
+
+def test_room_of_what_a_task_waits_for_does_not_come_with_the_lease(stage: Make) -> None:
+    """Another one has freed it. What that task waits for may be what needs the room."""
+    s, driver, worker, function, id = begin(stage, workers=2)
+    other, second = s.driver(), s.worker()
+    other.borrow((function, id))
+    (first,) = other.submit(function, (), ())
+    s.all_read()
+    busy, free = (worker, second) if worker.runs else (second, worker)
+    used(s, driver, free, function, id)
+    other.submit(function, (id, first), ())
+    other.post(ev.Free((id,)))
+    s.all_read()
+    assert not heard(free, do.TakeBack)
+    assert busy.value(PAGES) is None
+    s.all_read()
+    assert granted(busy).text
+
+
+@pytest.mark.parametrize("retries", [0, 1])
+def test_a_task_that_had_ended_when_its_worker_died_at_another(stage: Make, retries: int) -> None:
+    """What it returned is lost, but it has run."""
+    s, driver, worker, function, id = begin(stage)
+    line = used(s, driver, worker, function, id)
+    other = s.driver()
+    other.borrow((function,))
+    (running,) = other.submit(function, (), ())
+    s.all_read()
+    assert heard(worker, do.TakeBack) == [do.TakeBack(line)]
+    worker.post(ev.Returned(line))
+    s.all_read()
+    assert [run.task for run in worker.runs] == [running]
+    del s.peers[worker.number]
+    s.post(0, WorkerExited(worker.worker, -9, running=running))
+    worker.post(Left())
+    s.turn()
+    task = driver.id()  # only now it says what it had sent by the lease, and has no result of
+    driver.holds[task] += 1
+    driver.post(ev.Submit(task, function, b"", (), (), 1, "f", retries=retries, line=line))
+    driver.post(ev.LineClosed(line))
+    s.turn()
+    another = s.worker()
+    s.all_read()
+    assert [run.task for run in another.runs] == [task] * retries
+    if not retries:
+        text = driver.values[task].header
+        assert text.startswith(b"!crashed")
+        assert b"before it had handed over what `f` returned" in text
+        assert b"while it ran" not in text
