@@ -10,8 +10,10 @@ RESTART = "# The kernel is restarted.\n"
 as a person does: a background cell goes on meanwhile."""
 
 
-OTHER = "guess = next(each for each in measured.choices if each != measured.answer)"
-"""A wrong guess where the clock decides which is right."""
+def other(question: str) -> str:
+    """A wrong guess where the clock decides which is right."""
+    found = f"measured_{question}"
+    return f"guess_{question} = next(x for x in {found}.choices if x != {found}.answer)"
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ highest = int(np.array_split(land, 4)[part].{}())
 """
 
 ANSWERS = Answers(
-    guesses={"there": "guess = 0", "same": "guess = 'the same'"},
+    guesses={"there": "guess_there = 0", "same": "guess_same = 'the same'"},
     mistaken={
-        "there": "guess = 1",
-        "same": "guess = 'others'",
+        "there": "guess_there = 1",
+        "same": "guess_same = 'others'",
     },
     wrong={
         "no_file": [

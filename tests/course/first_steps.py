@@ -9,14 +9,14 @@ DAY = f"{QUARTERS} / 4\n"
 
 ANSWERS = Answers(
     guesses={
-        "drawer": 'guess = "worker"',
-        "submit": "guess = measured.answer",  # below a tenth of a second, on a quiet machine
-        "shared": 'guess = " Shared"',
+        "drawer": 'guess_drawer = "worker"',
+        "submit": "guess_submit = measured_submit.answer",  # below 0.1 s on a quiet machine
+        "shared": 'guess_shared = " Shared"',
     },
     mistaken={
-        "drawer": 'guess = "kernel"',
-        "submit": "guess = measured.answer * 3 + 1",
-        "shared": 'guess = "copy"',
+        "drawer": 'guess_drawer = "kernel"',
+        "submit": "guess_submit = measured_submit.answer * 3 + 1",
+        "shared": 'guess_shared = "copy"',
     },
     right={
         "in_background": f"%%remote\n{DAY}",

@@ -37,22 +37,22 @@ for reason in wb.why(moth).reasons:
 
 ANSWERS = Answers(
     guesses={
-        "output": "guess = 11",
-        "slice": "guess = 11",
-        "pickled": "guess = 11",
-        "traceback": "guess = 11",
-        "actor": "guess = 11",
-        "dead": "guess = 0",
-        "spill": "guess = 1",
+        "output": "guess_output = 11",
+        "slice": "guess_slice = 11",
+        "pickled": "guess_pickled = 11",
+        "traceback": "guess_traceback = 11",
+        "actor": "guess_actor = 11",
+        "dead": "guess_dead = 0",
+        "spill": "guess_spill = 1",
     },
     mistaken={
-        "output": "guess = 0",
-        "slice": "guess = 1",
-        "pickled": "guess = 0",
-        "traceback": "guess = 0",
-        "actor": "guess = 1",
-        "dead": "guess = 11",
-        "spill": "guess = 3",
+        "output": "guess_output = 0",
+        "slice": "guess_slice = 1",
+        "pickled": "guess_pickled = 0",
+        "traceback": "guess_traceback = 0",
+        "actor": "guess_actor = 1",
+        "dead": "guess_dead = 11",
+        "spill": "guess_spill = 3",
     },
     wrong={
         "output_let_go": [

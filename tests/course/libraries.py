@@ -16,8 +16,16 @@ with Executor() as executor:
 
 
 ANSWERS = Answers(
-    guesses={"loky": "guess = 'copy'", "workbench": "guess = 'shared'", "stored": "guess = 2"},
-    mistaken={"loky": "guess = 'shared'", "workbench": "guess = 'copy'", "stored": "guess = 13"},
+    guesses={
+        "loky": "guess_loky = 'copy'",
+        "workbench": "guess_workbench = 'shared'",
+        "stored": "guess_stored = 2",
+    },
+    mistaken={
+        "loky": "guess_loky = 'shared'",
+        "workbench": "guess_workbench = 'copy'",
+        "stored": "guess_stored = 13",
+    },
     wrong={
         "on_the_pool": [
             Wrong(INK.format("concurrent.futures import ThreadPoolExecutor", 10), "own process"),

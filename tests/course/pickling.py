@@ -63,18 +63,18 @@ home = {home}
 
 ANSWERS = Answers(
     guesses={
-        "parts": 'guess = "three"',
-        "lock": 'guess = "a lock of its own"',
-        "registry": 'guess = "every worker"',
-        "helper": 'guess = "Stopwatch"',
-        "home": 'guess = "two signs"',
+        "parts": 'guess_parts = "three"',
+        "lock": 'guess_lock = "a lock of its own"',
+        "registry": 'guess_registry = "every worker"',
+        "helper": 'guess_helper = "Stopwatch"',
+        "home": 'guess_home = "two signs"',
     },
     mistaken={
-        "parts": 'guess = "one"',
-        "lock": 'guess = "the same lock"',
-        "registry": 'guess = "only the notebook"',
-        "helper": 'guess = "PackedStopwatch"',
-        "home": 'guess = "the same sign"',
+        "parts": 'guess_parts = "one"',
+        "lock": 'guess_lock = "the same lock"',
+        "registry": 'guess_registry = "only the notebook"',
+        "helper": 'guess_helper = "PackedStopwatch"',
+        "home": 'guess_home = "the same sign"',
     },
     right={
         "find_it": "culprit = wb.inspect_serializability(shelf, 'shelf').failures[0].path",

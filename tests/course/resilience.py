@@ -45,14 +45,14 @@ ref = wb.get(greeter.greet.remote())
 
 ANSWERS = Answers(
     guesses={
-        "restart": "guess = 1\n%put guess",
-        "flood": "guess = 'goes on'\n%put guess",
-        "share": "guess = 'shared'",
+        "restart": "guess_restart = 1\n%put guess_restart",
+        "flood": "guess_flood = 'goes on'\n%put guess_flood",
+        "share": "guess_share = 'shared'",
     },
     mistaken={
-        "restart": "guess = 2",
-        "flood": 'guess = "stops"',
-        "share": 'guess = "copy"',
+        "restart": "guess_restart = 2",
+        "flood": 'guess_flood = "stops"',
+        "share": 'guess_share = "copy"',
     },
     wrong={
         "restarted": [Wrong("%reset -f in", "still the kernel that ran the cells above")],

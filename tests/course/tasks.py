@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.course.answers import OTHER, Answers, Wrong
+from tests.course.answers import Answers, Wrong, other
 
 AT_ONCE = """
 cups = [Cup.remote(1) for _ in range({})]
@@ -79,22 +79,22 @@ thread.join()
 
 ANSWERS = Answers(
     guesses={
-        "spoon": "guess = measured.answer",
-        "leborn": "guess = measured.answer",
-        "two": "guess = measured.answer",
-        "state": "guess = 0",
-        "stream": "guess = 'first'",
-        "crash": "guess = 'tea'",
-        "loop": "guess = 20",
+        "spoon": "guess_spoon = measured_spoon.answer",
+        "leborn": "guess_leborn = measured_leborn.answer",
+        "two": "guess_two = measured_two.answer",
+        "state": "guess_state = 0",
+        "stream": "guess_stream = 'first'",
+        "crash": "guess_crash = 'tea'",
+        "loop": "guess_loop = 20",
     },
     mistaken={
-        "spoon": OTHER,
-        "leborn": OTHER,
-        "two": OTHER,
-        "state": "guess = 10",
-        "stream": 'guess = "last"',
-        "crash": 'guess = "error"',
-        "loop": "guess = 1",
+        "spoon": other("spoon"),
+        "leborn": other("leborn"),
+        "two": other("two"),
+        "state": "guess_state = 10",
+        "stream": 'guess_stream = "last"',
+        "crash": 'guess_crash = "error"',
+        "loop": "guess_loop = 1",
     },
     wrong={
         "at_once": [

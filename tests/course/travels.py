@@ -42,22 +42,22 @@ found_rows = wb.get([look_up.remote({given}) for query in queries])
 
 ANSWERS = Answers(
     guesses={
-        "stream": 'guess = "about 100"',
-        "ninety-nine": 'guess = "1 MB"',
-        "view": 'guess = "copy"',
-        "lists": 'guess = "same object"',
-        "function": "guess = 21",
-        "slice": 'guess = "the slice"',
-        "prices": "guess = measured.answer",  # as the clock has it
+        "stream": 'guess_stream = "about 100"',
+        "ninety-nine": 'guess_ninety_nine = "1 MB"',
+        "view": 'guess_view = "copy"',
+        "lists": 'guess_lists = "same object"',
+        "function": "guess_function = 21",
+        "slice": 'guess_slice = "the slice"',
+        "prices": "guess_prices = measured_prices.answer",  # as the clock has it
     },
     mistaken={
-        "stream": 'guess = "about 1000000"',
-        "ninety-nine": 'guess = "110 MB"',
-        "view": 'guess = "shared"',
-        "lists": 'guess = "another object"',
-        "function": 'guess = 0',
-        "slice": 'guess = "the whole array"',
-        "prices": 'guess = measured.answer[::-1]',
+        "stream": 'guess_stream = "about 1000000"',
+        "ninety-nine": 'guess_ninety_nine = "110 MB"',
+        "view": 'guess_view = "shared"',
+        "lists": 'guess_lists = "another object"',
+        "function": 'guess_function = 0',
+        "slice": 'guess_slice = "the whole array"',
+        "prices": 'guess_prices = measured_prices.answer[::-1]',
     },
     right={
         "lean_parcel": 'parcel = {"codes": codes, "unicode": "15"}\n%put parcel',

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from tests.course.answers import OTHER, Answers, Wrong
+from tests.course.answers import Answers, Wrong, other
 
 ANSWERS = Answers(
     guesses={
-        "put": "guess = 'live'",
-        "del": "guess = 'reusable'",
-        "pins": "guess = 0.92",
-        "costs": "guess = measured.answer",
+        "put": "guess_put = 'live'",
+        "del": "guess_del = 'reusable'",
+        "pins": "guess_pins = 0.92",
+        "costs": "guess_costs = measured_costs.answer",
     },
     mistaken={
-        "put": 'guess = "reusable"',
-        "del": 'guess = "available"',
-        "pins": "guess = 0",
-        "costs": OTHER,
+        "put": 'guess_put = "reusable"',
+        "del": 'guess_del = "available"',
+        "pins": "guess_pins = 0",
+        "costs": other("costs"),
     },
     wrong={
         "row_gone": [

@@ -84,8 +84,13 @@ def test_each_exercise_has_its_cells_and_its_answers(edition: str) -> None:
     assert set(answers.right) == set(names)
     assert set(answers.wrong) == set(names), "each exercise has a wrong answer that is refused"
     guesses = [id.removeprefix("guess-") for id in tagged(path, "predict")]
-    assert all(source.endswith("guess = ...") for source in tagged(path, "predict").values())
+    names = [each.replace("-", "_") for each in guesses]
+    for name, source in zip(names, tagged(path, "predict").values(), strict=True):
+        assert source.endswith(f"guess_{name} = ..."), "each question has variables of its own"
     assert [id.removeprefix("reveal-") for id in tagged(path, "reveal")] == guesses
+    for name, source in zip(names, tagged(path, "reveal").values(), strict=True):
+        assert re.search(rf'reveal\(\s*"{name}",', source), source
+        assert source.startswith(begin.replace("check", "reveal")), "it is found after a restart"
     assert set(answers.guesses) == set(guesses)
     assert set(answers.mistaken) == set(guesses), "each guess has a wrong one"
     for cell in code_cells(path):

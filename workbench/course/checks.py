@@ -5,15 +5,15 @@ from __future__ import annotations
 import pkgutil
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import Any
 
 from workbench import context
 from workbench.course import progress
 from workbench.course.exercises import Exercise, Lesson, Live, Outcome, untouched
+from workbench.course.notebook import is_loaded, variables
 from workbench.course.words import ENGLISH, Said, Words, say
 from workbench.engines.base import Engine
 from workbench.report.markup import DOTS, Html, Rich, card, dots, link, title
@@ -144,10 +144,10 @@ class Checks:
     def _ask(self, lesson: Lesson, exercise: Exercise) -> CheckResult:
         engine = context.get()
         if engine is None or engine.ended is not None:
-            outcome = _stopped() if _is_loaded() else _restarted()
+            outcome = _stopped() if is_loaded() else _restarted()
             return CheckResult(exercise.name, outcome, self._words)
         asked = context.companion(FailedAsks).count
-        outcome = exercise.ask(Live(_variables(), engine))
+        outcome = exercise.ask(Live(variables(), engine))
         is_right = outcome.state == "right"
         done = progress.note(engine, [exercise.name] if is_right else [])
         due = 0 if is_right else asked[exercise.name]
@@ -168,22 +168,3 @@ def _restarted() -> Outcome:
 
 def _stopped() -> Outcome:
     return untouched("No session runs. Start one by `%workbench start`, and run the cells again.")
-
-
-def _is_loaded() -> bool:
-    """Whether this is a notebook in which ``%load_ext workbench`` has run."""
-    from IPython.core.getipython import get_ipython
-
-    manager = getattr(get_ipython(), "extension_manager", None)
-    return manager is not None and "workbench" in manager.loaded
-
-
-def _variables() -> Mapping[str, Any]:
-    """The notebook's; of a script, what it has at its top."""
-    from IPython.core.getipython import get_ipython
-
-    shell = get_ipython()
-    if shell is not None:
-        found: Mapping[str, Any] = shell.user_ns
-        return found
-    return vars(import_module("__main__"))

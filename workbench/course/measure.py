@@ -36,7 +36,7 @@ class Measurement:
     Attributes
     ----------
     answer : str or float or bool or tuple
-        What is compared with the guess.
+        What is compared with the guess. None: not measured; the block hasn't ended, or in an error.
     choices : tuple of str
         The words that a guess can be; empty if it is no word.
     rows : list of tuple
@@ -167,7 +167,7 @@ def memory() -> Iterator[Growth]:
     Growth
         ``kernel``, ``store``, ``both`` or ``neither``, when the block has ended.
     """
-    found = Growth("neither", ("kernel", "store", "both", "neither"))
+    found = Growth(None, ("kernel", "store", "both", "neither"))
     before = own_memory(), occupancy()
     yield found
     after = own_memory(), occupancy()
@@ -262,7 +262,7 @@ def bars() -> Iterator[Measurement]:
     Measurement
         ``live``, ``reusable`` or ``available``, when the block has ended.
     """
-    found = Measurement("", BARS, head=("", say("before"), say("after")))
+    found = Measurement(None, BARS, head=("", say("before"), say("after")))
     before = _bars()
     yield found
     after = _bars()
@@ -302,7 +302,7 @@ def seconds() -> Iterator[Measurement]:
     Measurement
         A number of seconds, when the block has ended.
     """
-    found = Measurement(0.0, unit="s")
+    found = Measurement(None, unit="s")
     began = time.perf_counter()
     yield found
     found.answer = time.perf_counter() - began

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
 from workbench.course.measure import Measurement, on_cluster
+from workbench.course.notebook import variables
 from workbench.course.words import Said, Words, say
 from workbench.report.format import human_seconds
 from workbench.report.markup import Rich, Table, card, page, title
@@ -81,36 +82,53 @@ class Reveal(Rich):
 def revealing(words: Words) -> Callable[..., Reveal]:
     """`reveal`, in the language of these words."""
 
-    def reveal(guess: Any, measured: Measurement, why: str = "") -> Reveal:
+    def reveal(question: str, why: str = "") -> Reveal:
         """Show a guess beside what was measured.
+
+        Each question has variables of its own, so that an answer is never held against the guess
+        of another one.
 
         Parameters
         ----------
-        guess : object
-            A word, a number, or an order of words; ``...`` is no guess yet.
-        measured : Measurement
-            From `measure`: the answer, and the figures it was made from.
+        question : str
+            Its name: the guess is the variable ``guess_<question>``, a word, a number or an order
+            of words (``...`` is no guess yet); what was measured is ``measured_<question>``, as
+            `measure` gives it.
         why : str, optional
             One sentence that explains it.
 
         Returns
         -------
         Reveal
-            Shown under the cell, if it is the last thing there.
+            Shown under the cell, if it is the last thing there. Where something is missing, it
+            says which cells to run.
         """
-        return _reveal(guess, measured, why, words)
+        return compare(question, variables(), why, words)
 
     return reveal
 
 
-def _reveal(guess: Any, measured: Measurement, why: str, words: Words) -> Reveal:
-    if not isinstance(measured, Measurement):
-        raise TypeError("reveal takes a guess and what `measure` found: reveal(guess, measured).")
+def compare(question: str, found: Mapping[str, Any], why: str, words: Words) -> Reveal:
+    """The same, of these variables."""
+    name = f"guess_{question}"
+    guess, measured = found.get(name, _MISSING), found.get(f"measured_{question}")
+    if guess is _MISSING:
+        todo = say(
+            "There is no variable `{name}` now: run the cell with your guess, and those below it.",
+            name=name,
+        )
+        return _unanswered(say("Make a guess first."), todo, words)
     if guess is ...:
-        state = say("Replace the three dots after `guess =`, and run the cells from there again.")
-        return Reveal(say("Make a guess first."), state, "idle", measured, why, words)
+        todo = say(
+            "Replace the three dots after `{name} =`, and run the cells from there again.",
+            name=name,
+        )
+        return _unanswered(say("Make a guess first."), todo, words)
+    if not isinstance(measured, Measurement) or measured.answer is None:
+        todo = say("Run the cells between your guess and this one, and then this one again.")
+        return _unanswered(say("Nothing was measured yet."), todo, words)
     if refusal := _refusal(guess, measured):
-        return Reveal(say("That is no guess yet."), refusal, "idle", measured, why, words)
+        return _unanswered(say("That is no guess yet."), refusal, words)
     headline = say("You guessed: {guess}.", guess=_worded(guess, measured.unit))
     if _agree(guess, measured.answer):
         state, mood = say("Measured: {answer}. Right."), "good"
@@ -121,6 +139,14 @@ def _reveal(guess: Any, measured: Measurement, why: str, words: Words) -> Reveal
     if note is None and mood == "busy" and on_cluster():
         note = say("But this session runs on a cluster, where this may be otherwise.")
     return Reveal(headline, state, mood, measured, why, words, note)
+
+
+_MISSING = object()
+
+
+def _unanswered(headline: Said, todo: Said, words: Words) -> Reveal:
+    """Nothing to compare. Tells what to do, and nothing of what was measured."""
+    return Reveal(headline, todo, "idle", Measurement(None), "", words)
 
 
 def _refusal(guess: Any, measured: Measurement) -> Said | None:
@@ -142,7 +168,10 @@ def _refusal(guess: Any, measured: Measurement) -> Said | None:
                 meant=say(" Did you mean {word}?", word=_quoted((meant,))) if meant else "",
             )
     elif _is_number(measured.answer) and not _is_number(guess):
-        return say("The guess is a number, as 2.5 is.")
+        if isinstance(guess, str) and _reads_as_number(guess):
+            return say("The guess is a number: write it without quotes.")
+        whole = isinstance(measured.answer, Integral)
+        return say("The guess is a number, as {example} is.", example=3 if whole else 2.5)
     elif isinstance(measured.answer, bool) and not isinstance(guess, bool):
         return say("The guess is True or False.")
     return None
@@ -160,6 +189,14 @@ def _agree(guess: Any, answer: Any) -> bool:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _reads_as_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _plain(value: Any) -> Any:

@@ -7,8 +7,15 @@ from workbench.course.words import Words
 WORDS: Words = {
     # reveals
     "Make a guess first.": "请先猜一猜。",
-    "Replace the three dots after `guess =`, and run the cells from there again.": (
-        "请把 `guess =` 后面的三个点换成你的答案，然后从那里开始重新运行。"
+    "Replace the three dots after `{name} =`, and run the cells from there again.": (
+        "请把 `{name} =` 后面的三个点换成你的答案，然后从那里开始重新运行。"
+    ),
+    "There is no variable `{name}` now: run the cell with your guess, and those below it.": (
+        "现在没有变量 `{name}`：请运行写有你的猜测的单元格，以及它下面的单元格。"
+    ),
+    "Nothing was measured yet.": "还没有测量。",
+    "Run the cells between your guess and this one, and then this one again.": (
+        "请先运行你的猜测与本单元格之间的单元格，再重新运行本单元格。"
     ),
     "That is no guess yet.": "这还不是一个有效的猜测。",
     "You guessed: {guess}.": "你猜的是：{guess}。",
@@ -17,7 +24,8 @@ WORDS: Words = {
     "Put these in an order: {choices}.": "请把这几项排好顺序：{choices}。",
     "The guess is one of these: {choices}.{meant}": "请从这些词里选一个：{choices}。{meant}",
     " Did you mean {word}?": "你是想写 {word} 吗？",
-    "The guess is a number, as 2.5 is.": "请猜一个数，例如 2.5。",
+    "The guess is a number, as {example} is.": "请猜一个数，例如 {example}。",
+    "The guess is a number: write it without quotes.": "请猜一个数，不要加引号。",
     "But this session runs on a cluster: each machine has a copy of its own, which its processes "
     "share; and on Dask each process has its own of what is below 1 MB.": (
         "但这个会话运行在集群上：每台机器各有一份副本，由那台机器上的进程共享；"
