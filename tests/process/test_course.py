@@ -9,7 +9,7 @@ import pytest
 import workbench as wb
 from workbench.course import progress
 from workbench.engines.base import Abilities, Engine
-from workbench.serialization.codec import describe
+from workbench.serialization.expressions import describe
 
 
 class Unpinned:

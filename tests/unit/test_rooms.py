@@ -91,7 +91,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         {"IPython", "comm"},
     ),
     "report": (
-        PURE | {"core.events", "core.snapshot", "engines.base", "ref", "serialization.codec"},
+        PURE | {"core.events", "core.snapshot", "engines.base", "ref", "serialization.expressions"},
         {"msgspec", "numpy"},
     ),
     "plots": ({"context", "core.snapshot", "errors", "report"}, {"matplotlib", "PIL"}),

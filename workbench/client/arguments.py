@@ -15,6 +15,8 @@ from workbench.ref import ObjectRef
 SLOTTED = b"@"
 """Payload of a task whose arguments were too large for a message: they are the first dep."""
 
+REFS_ALONE = b"&"
+"""Payload of a task whose arguments are its deps, in that order, and no others."""
 
 Place = int | str
 """Where a top-level ref stood: the argument's number, or its keyword."""
@@ -93,19 +95,21 @@ def argument_names(
     return {**dict(zip(chain(named, others), args, strict=False)), **kwargs}
 
 
-def ref_names(packed: Packed, parameters: Sequence[str]) -> list[str]:
-    """The same for the arguments that came as refs, in their order."""
+def name_at(place: Place, parameters: Sequence[str]) -> str:
+    """The same for one of them."""
+    if isinstance(place, str):
+        return place
     named = [name for name in parameters if name[0] != "*"]
-    rest = parameters[-1][1:] if len(named) < len(parameters) else ""
+    if place < len(named):
+        return named[place]
+    if len(named) < len(parameters):
+        return f"{parameters[-1][1:]}[{place - len(named)}]"
+    return f"argument {place + 1}"
 
-    def name_of(place: Place) -> str:
-        if isinstance(place, str):
-            return place
-        if place < len(named):
-            return named[place]
-        return f"{rest}[{place - len(named)}]" if rest else f"argument {place + 1}"
 
-    return [name_of(place) for place in packed[2]] if len(packed) > 2 else []
+def places_of(packed: Packed) -> tuple[Place, ...]:
+    """Where the refs stood, in the order of the deps."""
+    return packed[2] if len(packed) > 2 else ()
 
 
 def with_values(packed: Packed, values: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

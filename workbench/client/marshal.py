@@ -24,8 +24,10 @@ from workbench.ref import ObjectRef
 from workbench.serialization import codec
 from workbench.serialization.arrays import Reducer, reduce_array
 from workbench.serialization.class_states import OWN, building
+from workbench.serialization.expressions import describe
 from workbench.serialization.libraries import writable
 from workbench.serialization.packing import Numbers, PackedValues, pack
+from workbench.serialization.rebuilding import Name
 from workbench.serialization.registry import Custom, Registry
 from workbench.serialization.scratch import Scratch
 
@@ -68,7 +70,7 @@ class Encoded(NamedTuple):
 
     def about_large(self, value: Any, site: str) -> ev.About | None:
         """The same, for what takes room in the store; None for what doesn't."""
-        return self.about(codec.describe(value), site) if self.stored.segment else None
+        return self.about(describe(value), site) if self.stored.segment else None
 
 
 class Marshal:
@@ -205,7 +207,7 @@ class Marshal:
     # -- bytes → value ------------------------------------------------------------------------
 
     def decode(
-        self, id: int, value: ev.Value, extent: Bytes | None, copy: Copying = False, name: str = ""
+        self, id: int, value: ev.Value, extent: Bytes | None, copy: Copying = False, name: Name = ""
     ) -> Any:
         """Build the value; ``extent`` are its bytes if they aren't in the header."""
         started = time.perf_counter()

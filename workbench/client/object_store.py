@@ -24,8 +24,8 @@ from workbench.engines.lending_future import Missing
 from workbench.errors import GetTimeoutError, SerializationError, SessionError
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
-from workbench.serialization import codec
 from workbench.serialization.comparison import ChangeCheck, Comparison
+from workbench.serialization.expressions import describe
 from workbench.system.ki_protection import ki_protection
 
 LARGE = 1 << 20
@@ -92,7 +92,7 @@ class ObjectStore:
         claims: Claims = []
         try:
             encoded = self._base.marshal.encode(value, claims, parts, by_ref)
-            about = encoded.about(what or codec.describe(value), self.site())
+            about = encoded.about(what or describe(value), self.site())
             return self.seal(encoded.stored, about, claims, name), encoded, about
         except BaseException:
             self._base.arena.withdraw(claims)

@@ -26,6 +26,7 @@ from workbench.memory.copying import Bytes
 from workbench.memory.views import Views, Watch, bases
 from workbench.ref import ObjectRef
 from workbench.serialization import codec
+from workbench.serialization.rebuilding import Name
 from workbench.system.ki_protection import ki_protection
 
 CHUNK = 10_000
@@ -175,7 +176,7 @@ class KnownObjects:
             raise _failure(value)
         return self._marshal.decode(id, value, extent, copy)
 
-    def read(self, id: int, value: ev.Value, name: str = "", lent: bool = False) -> Any:
+    def read(self, id: int, value: ev.Value, name: Name = "", lent: bool = False) -> Any:
         """Build an object from where it is said to be. ``name``: what errors call it; ``lent``: the
         server keeps it there for now, so that it may hear of the view later."""
         extent = None

@@ -11,7 +11,13 @@ from typing import Any
 
 from workbench.call_site import warn
 from workbench.client.arena_writer import Claims
-from workbench.client.arguments import SLOTTED, argument_names, pack_arguments, parameters_of
+from workbench.client.arguments import (
+    REFS_ALONE,
+    SLOTTED,
+    argument_names,
+    pack_arguments,
+    parameters_of,
+)
 from workbench.client.base import ClientBase
 from workbench.client.function_cache import Export
 from workbench.client.object_store import ObjectStore
@@ -293,7 +299,9 @@ class Submitter:
         """(payload, deps, contains, handles that must live until the message is queued)."""
         packed, refs = pack_arguments(args, kwargs, self._objects.stored_as)
         self._base.check_refs(refs)
-        deps = tuple(ref.id for ref in refs)
+        deps = tuple([ref.id for ref in refs])
+        if len(deps) == len(args) and not kwargs:
+            return REFS_ALONE, deps, (), refs
         claims: Claims = []
         try:
             encoded = self._marshal.encode(

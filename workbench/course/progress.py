@@ -21,7 +21,7 @@ from workbench.report.format import OWN
 class Progress:
     """The names of the exercises that are done."""
 
-    __workbench_own__: ClassVar[bool] = True  # `serialization.codec.describe` asks for that
+    __workbench_own__: ClassVar[bool] = True  # `serialization.expressions.describe` asks for that
 
     done: frozenset[str] = frozenset()
 

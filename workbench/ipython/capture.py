@@ -22,8 +22,8 @@ from workbench.ref import ObjectRef
 from workbench.report.format import count, human_bytes
 from workbench.report.markup import Rich, Table, page
 from workbench.serialization.aliases import in_common
-from workbench.serialization.codec import describe
 from workbench.serialization.estimate import Estimate, Estimator
+from workbench.serialization.expressions import describe
 from workbench.serialization.mutations import BUDGET
 
 LARGE = 50_000_000

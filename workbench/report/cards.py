@@ -16,7 +16,7 @@ from workbench.report import facts, markup, text
 from workbench.report.format import NOW, UNKNOWN, human_age, human_bytes, printable
 from workbench.report.previews import Preview, preview
 from workbench.report.processes import Processes
-from workbench.serialization.codec import describe
+from workbench.serialization.expressions import describe
 
 Facts = list[tuple[str, str]]
 

@@ -25,6 +25,7 @@ import struct
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import FunctionType
 from typing import Any, NamedTuple
 
@@ -32,12 +33,12 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.errors import SerializationError, StoreFullError, WorkbenchError
-from workbench.report.format import OWN, human_bytes
+from workbench.report.format import human_bytes
 from workbench.serialization import safe_load
 from workbench.serialization.arrays import Array, Reducers, out_of_band
 from workbench.serialization.inspection import cannot_pickle
 from workbench.serialization.pickler import Pickler
-from workbench.serialization.rebuilding import cannot_rebuild
+from workbench.serialization.rebuilding import Name, cannot_rebuild
 from workbench.serialization.scratch import LARGE_PIECE, Scratch, Sink
 from workbench.serialization.tracing import DebugPickler
 
@@ -60,7 +61,7 @@ _LENGTH = struct.Struct("<I")
 class Where(NamedTuple):
     """For the error if an object can't be read: its name, and on which side that happened."""
 
-    name: str = "object"
+    name: Name = "object"
     side: str = "in this process"
 
 
@@ -318,7 +319,7 @@ def deserialize(
     kind = header[:1]
     meta = memoryview(header)[1:]
     if kind == b"F":
-        dtype, shape, order = load(meta, (), where)
+        dtype, shape, order = _usual_form(header) or load(meta, (), where)
         try:
             return np.ndarray(shape, dtype, extent, order=order)
         except (TypeError, ValueError) as error:
@@ -327,6 +328,19 @@ def deserialize(
         raise SerializationError(_UNKNOWN.format(kind))
     parts, stream = _parts(load(meta, (), where), extent, align)
     return load(stream, parts, where)
+
+
+@lru_cache(maxsize=1000)
+def _usual_form(header: bytes) -> tuple[Any, ...] | None:
+    """What a plain array's header says, if its dtype is one of numpy's own: others can be changed
+    in place."""
+    try:
+        dtype, shape, order = pickle.loads(memoryview(header)[1:])
+        own = np.dtype(dtype.str)
+    except Exception:  # whoever loads it words that
+        return None
+    is_own = own.isbuiltin == 1 and own == dtype and dtype.metadata is None
+    return (own, shape, order) if is_own else None
 
 
 def from_parts(header: bytes, parts: Sequence[Any], where: Where = _SOMEWHERE) -> Any:
@@ -407,35 +421,9 @@ def is_all_of(array: Array, header: bytes) -> bool:
     """Whether an array that begins where a stored object does is a view of all of it."""
     if header[:1] != b"F":
         return False
-    dtype, shape, order = _load(memoryview(header)[1:], (), _SOMEWHERE)
+    dtype, shape, order = _usual_form(header) or _load(memoryview(header)[1:], (), _SOMEWHERE)
     whole = array.flags.c_contiguous if order == "C" else array.flags.f_contiguous
     return bool(whole and array.shape == shape and array.dtype == dtype)
-
-
-def describe(value: Any) -> str:
-    """The type and shape of a value: ``ndarray float64 (1797, 64)``, ``dict (3)``, ``Model``."""
-    kind = type(value)
-    name = kind.__qualname__
-    if kind in _SIZED:
-        return f"{name} ({len(value)})"
-    if kind is FunctionType or isinstance(value, type):
-        own = value.__module__ == "workbench.host.cells"  # which runs cells
-        return f"{OWN if own else f'{name} '}{value.__qualname__}"
-    try:
-        dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
-    except Exception:  # a property of the object's own
-        return name
-    if isinstance(value, np.generic):
-        return name  # which says it all
-    if isinstance(dtype, np.dtype):
-        name = f"{name} {dtype}"
-    is_shape = type(shape) is tuple and all(type(length) is int for length in shape)
-    if not is_shape and getattr(kind, "__workbench_own__", False):
-        return f"{OWN}{name}"
-    return f"{name} {shape}" if is_shape else name
-
-
-_SIZED = frozenset({list, tuple, dict, set, frozenset, str, bytes, bytearray})
 
 
 def _aligned(nbytes: int, align: int = BUFFER_ALIGN) -> int:

@@ -8,9 +8,12 @@ from __future__ import annotations
 import ast
 import enum
 import sys
+from types import FunctionType
 from typing import Any
 
 import numpy as np
+
+from workbench.report.format import OWN
 
 LONGEST = 200
 """Characters; what is longer is better found by its number."""
@@ -100,6 +103,32 @@ def type_of(value: Any) -> str:
     if kind.__module__ in ("builtins", "__main__"):
         return kind.__qualname__
     return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def describe(value: Any) -> str:
+    """The type and shape of a value: ``ndarray float64 (1797, 64)``, ``dict (3)``, ``Model``."""
+    kind = type(value)
+    name = kind.__qualname__
+    if kind in _SIZED:
+        return f"{name} ({len(value)})"
+    if kind is FunctionType or isinstance(value, type):
+        own = value.__module__ == "workbench.host.cells"  # which runs cells
+        return f"{OWN if own else f'{name} '}{value.__qualname__}"
+    try:
+        dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
+    except Exception:  # a property of the object's own
+        return name
+    if isinstance(value, np.generic):
+        return name  # which says it all
+    if isinstance(dtype, np.dtype):
+        name = f"{name} {dtype}"
+    is_shape = type(shape) is tuple and all(type(length) is int for length in shape)
+    if not is_shape and getattr(kind, "__workbench_own__", False):
+        return f"{OWN}{name}"
+    return f"{name} {shape}" if is_shape else name
+
+
+_SIZED = frozenset({list, tuple, dict, set, frozenset, str, bytes, bytearray})
 
 
 def said(error: BaseException) -> str:

@@ -29,19 +29,22 @@ MOST_STEPS = 1_000_000
 LONGEST_PATH = 300
 """Characters of a path; the middle is left out."""
 
+Name = str | Callable[[], str]
+"""What people call an object, or who knows it: most are read, and nobody asks."""
+
 Part = tuple[str | None, Any]
 """How a part is written behind its whole, and the part. None: the whole's path stands for it."""
 
 
 def cannot_rebuild(
-    error: Exception, stream: Any, buffers: Sequence[Any], name: str, side: str
+    error: Exception, stream: Any, buffers: Sequence[Any], name: Name, side: str
 ) -> SerializationError:
     """The error for a stored value that can't be built in this process.
 
     The unpickler that raised is run again, slowly, to find the place. ``side`` is where the value
     should have been built.
     """
-    path = where(stream, buffers, name)
+    path = where(stream, buffers, name if isinstance(name, str) else name())
     if len(path) > LONGEST_PATH:
         path = f"{path[: LONGEST_PATH // 2]} … {path[-LONGEST_PATH // 2 :]}"
     why = str(error) if isinstance(error, SerializationError) else f"{said(error)}."

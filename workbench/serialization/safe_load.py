@@ -137,7 +137,7 @@ def _stand_in(name: str) -> type[NotBuilt]:
     """A class to stand in for one of that name, or for a function."""
     of = name.rpartition(".")[2]
     made: Any = _Named("not_built", (NotBuilt,), {"of": "…" if of.startswith("_") else of})
-    made.__qualname__ = of  # `codec.describe` tells it as the value's type
+    made.__qualname__ = of  # `expressions.describe` tells it as the value's type
     return made  # type: ignore[no-any-return]
 
 

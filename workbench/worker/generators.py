@@ -17,7 +17,7 @@ from workbench.host.interrupts import Interrupts
 from workbench.host.results import Types, async_iterator, iterable, yielded
 from workbench.ref import ObjectRef
 from workbench.ref_generator import DynamicObjectRefGenerator as Refs
-from workbench.serialization import codec
+from workbench.serialization.expressions import describe
 from workbench.system.ki_protection import ki_protection
 
 _END = object()
@@ -164,7 +164,7 @@ class GeneratorSender:
         try:
             names = {f"an item of {run.name}": item}
             encoded = self._base.marshal.encode(item, claims, lambda: names)
-            about = encoded.about(codec.describe(item), f"item of {run.name}")
+            about = encoded.about(describe(item), f"item of {run.name}")
             return self._base.seal(encoded.stored, about, claims)
         except BaseException:
             self._base.arena.withdraw(claims)

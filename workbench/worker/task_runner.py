@@ -11,12 +11,21 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import AsyncGeneratorType, GeneratorType
 from typing import Any, cast
 
 from workbench.api.actors import CREATION
 from workbench.client.arena_writer import Claims
-from workbench.client.arguments import SLOTTED, parameters_of, ref_names, with_values
+from workbench.client.arguments import (
+    REFS_ALONE,
+    SLOTTED,
+    Place,
+    name_at,
+    parameters_of,
+    places_of,
+    with_values,
+)
 from workbench.client.base import ClientBase
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -224,27 +233,30 @@ class TaskRunner:
         return function
 
     def _arguments(self, run: do.Run) -> Any:
-        deps = run.deps
-        if not deps and not run.args:
+        if not run.deps and not run.args:
             return (), {}
-        sources = list(zip(deps, run.values, strict=False))
+        if run.args == REFS_ALONE:
+            return self._values(run, range(len(run.deps))), {}
         if run.args == SLOTTED:
-            packed = self._read(*sources.pop(0), "arguments")
+            packed = self._read(run.deps[0], run.values[0], "arguments")
         else:
             packed = codec.deserialize_inline(run.args, where=_ARGUMENTS)
-        if not sources:
-            return packed
-        names = ref_names(packed, self._parameters(run))
-        lent = run.line > 0
-        values = [self._read(*s, name, lent) for s, name in zip(sources, names, strict=True)]
-        return with_values(packed, values)
+        places = places_of(packed)
+        return with_values(packed, self._values(run, places)) if places else packed
 
-    def _parameters(self, run: do.Run) -> tuple[str, ...]:
+    def _values(self, run: do.Run, places: Sequence[Place]) -> list[Any]:
+        """Those of the last deps, which stand at these places."""
+        first, lent = len(run.deps) - len(places), run.line > 0
+        return [
+            self._read(run.deps[n], run.values[n], partial(self._name_at, place, run), lent)
+            for n, place in enumerate(places, first)
+        ]
+
+    def _name_at(self, place: Place, run: do.Run) -> str:
         if not run.method:
-            return parameters_of(self._function(run))
-        if self.actor is None:
-            return ()
-        return parameters_of(self.actor.method(run.method))
+            return name_at(place, parameters_of(self._function(run)))
+        called = None if self.actor is None else self.actor.method(run.method)
+        return name_at(place, parameters_of(called) if called is not None else ())
 
     # -- what comes of it -------------------------------------------------------------------------
 

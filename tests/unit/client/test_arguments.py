@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from workbench.client.arguments import (
     argument_names,
+    name_at,
     pack_arguments,
     parameters_of,
-    ref_names,
+    places_of,
     with_values,
 )
 from workbench.engines.base import Engine
@@ -69,7 +70,8 @@ def test_errors_call_refs_what_they_call_other_arguments(
     for parameters in (parameters_of(few), (), ("a", "b")):
         named = argument_names(args, kwargs, parameters)
         if len(named) == len(args) + len(kwargs):
-            assert [named[name] for name in ref_names(packed, parameters)] == refs
+            places = places_of(packed)
+            assert [named[name_at(place, parameters)] for place in places] == refs
 
 
 def test_order_of_keywords_is_kept() -> None:

@@ -13,7 +13,7 @@ from workbench.engines.cluster.backend import StoredValue
 from workbench.engines.cluster.parcels import Packer
 from workbench.errors import ForeignRefError, ObjectFreedError, TaskCancelledError
 from workbench.ref import ObjectRef
-from workbench.serialization import codec
+from workbench.serialization.expressions import describe
 
 
 def packer(natives: dict[int, Any] | None = None) -> Packer:
@@ -114,5 +114,5 @@ def test_an_about_says_what_it_is_and_took() -> None:
     about = packer().pack(np.ones(1000), None, site="Cell In[1]").about
     assert about is not None
     assert (about.type, about.outband, about.site) == (
-        codec.describe(np.ones(1000)), 8000, "Cell In[1]",
+        describe(np.ones(1000)), 8000, "Cell In[1]",
     )  # fmt: skip

@@ -24,6 +24,7 @@ from hypothesis.extra import numpy as hnp
 from tests.unit.serialization.extents import extent_of
 from workbench.errors import SerializationError
 from workbench.serialization import codec
+from workbench.serialization.expressions import describe
 from workbench.serialization.scratch import LARGE_PIECE, Scratch
 
 
@@ -280,10 +281,10 @@ def test_junk_is_an_error_of_our_own(junk: bytes) -> None:
 
 
 def test_descriptions_are_short() -> None:
-    assert codec.describe(np.zeros((3, 4))) == "ndarray float64 (3, 4)"
-    assert codec.describe({"a": 1}) == "dict (1)"
-    assert codec.describe(pd.DataFrame({"a": [1, 2]})) == "DataFrame (2, 1)"
-    assert codec.describe(Slotted(1, 2)) == "Slotted"
+    assert describe(np.zeros((3, 4))) == "ndarray float64 (3, 4)"
+    assert describe({"a": 1}) == "dict (1)"
+    assert describe(pd.DataFrame({"a": [1, 2]})) == "DataFrame (2, 1)"
+    assert describe(Slotted(1, 2)) == "Slotted"
 
 
 COLLECTING: list[bool] = []
@@ -329,7 +330,28 @@ class Unfitted:
 
 
 def test_an_object_whose_properties_raise_is_described_by_its_type() -> None:
-    assert codec.describe(Unfitted()) == "Unfitted"
+    assert describe(Unfitted()) == "Unfitted"
+
+
+def test_who_changes_a_dtype_changes_nobody_elses() -> None:
+    """Headers are read once, but for dtypes that can be changed in place."""
+    points = np.zeros(3, [("x", "f8"), ("y", "f8")])
+    header = codec.serialize(points, {}).header()
+    extent = np.zeros(points.nbytes, np.uint8)
+    first = codec.deserialize(header, extent)
+    first.dtype.names = ("a", "b")
+    assert codec.deserialize(header, extent).dtype.names == ("x", "y")
+
+
+@pytest.mark.parametrize("dtype", ["f8", ">i4", "M8[ns]", "S3", "U2", "c16", "?", "f2"])
+def test_a_header_that_was_read_before_says_the_same(dtype: str) -> None:
+    array = np.zeros((2, 3), dtype, order="F")
+    header = codec.serialize(array, {}).header()
+    extent = np.zeros(array.nbytes, np.uint8)
+    for _ in range(2):
+        found = codec.deserialize(header, extent)
+        assert (found.dtype, found.shape) == (array.dtype, (2, 3))
+        assert found.flags.f_contiguous
 
 
 def test_metadata_of_a_dtype_may_be_anything_cloudpickle_takes() -> None:

@@ -12,6 +12,7 @@ import pytest
 from tests.unit.serialization.extents import extent_of
 from workbench.errors import SerializationError
 from workbench.serialization import codec
+from workbench.serialization.expressions import describe
 
 N = 10_000
 TABLE = pa.table({"n": np.arange(N), "s": ["text"] * N}, metadata={"made": "here"})
@@ -329,4 +330,4 @@ class Shapeless(Wrapper):
 
 
 def test_a_shape_that_is_none_is_not_shown() -> None:
-    assert codec.describe(Shapeless(1)) == "Shapeless float64"
+    assert describe(Shapeless(1)) == "Shapeless float64"

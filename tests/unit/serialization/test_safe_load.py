@@ -26,6 +26,7 @@ import pytest
 from tests.unit.serialization.samples import by_value
 from workbench.report.previews import Preview, preview
 from workbench.serialization import codec
+from workbench.serialization.expressions import describe
 from workbench.serialization.safe_load import NotBuilt
 
 
@@ -161,7 +162,7 @@ def test_nobodys_code_runs(value: Any, text: str) -> None:
     pickled = codec.serialize(value, {}).inline()
     Loud.heard.clear()
     seen = preview(codec.peek(pickled, None))
-    codec.describe(codec.peek(pickled, None))
+    describe(codec.peek(pickled, None))
     assert Loud.heard == []
     cells = [cell for row in seen.table.rows for cell in row] if seen.table else [seen.text]
     assert text in cells

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from workbench.client.arguments import SLOTTED, ref_names, with_values
+from workbench.client.arguments import SLOTTED, name_at, places_of, with_values
 from workbench.engines.cluster.backend import Native, StoredValue
 from workbench.engines.cluster.heads import Head
 from workbench.engines.cluster.parcels import Packer
@@ -65,8 +65,8 @@ class CallOpener:
             packed = codec.deserialize_inline(head.args, where=_ARGUMENTS)
         if not ids:
             return packed
-        names = ref_names(packed, parameters)
         values = [
-            opener.open(id, dep, name=name) for id, dep, name in zip(ids, deps, names, strict=True)
+            opener.open(id, dep, name=name_at(place, parameters))
+            for id, dep, place in zip(ids, deps, places_of(packed), strict=True)
         ]
         return with_values(packed, values)

@@ -20,6 +20,7 @@ from workbench.ref import ObjectRef
 from workbench.serialization import codec
 from workbench.serialization.arrays import Reducer
 from workbench.serialization.class_states import OWN, building
+from workbench.serialization.expressions import describe
 from workbench.serialization.libraries import writable
 from workbench.serialization.packing import Numbers, PackedValues, pack
 from workbench.serialization.registry import Custom, Registry
@@ -81,7 +82,7 @@ class Packer:
         else:
             header, buffers = done.header(), tuple(_out_of_band(done))
         about = About(
-            what or codec.describe(value), done.inband, done.outband, len(done.buffers),
+            what or describe(value), done.inband, done.outband, len(done.buffers),
             done.seconds, time.perf_counter() - started, site,
         )  # fmt: skip
         return StoredValue(header, buffers, inside, natives, about), done

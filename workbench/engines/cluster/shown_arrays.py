@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from workbench.engines.cluster.entries import KnownObject
-from workbench.serialization import codec
+from workbench.serialization.expressions import describe
 
 
 class ShownArrays:
@@ -61,6 +61,6 @@ class ShownArrays:
         if not same or not (value.flags.c_contiguous or value.flags.f_contiguous):
             return None
         about = found[1].about
-        if about is None or about.type != codec.describe(value):
+        if about is None or about.type != describe(value):
             return None
         return found[1]
