@@ -113,13 +113,13 @@ def __dir__() -> list[str]:
 
 def load_ipython_extension(shell: Any) -> None:
     """`%load_ext workbench`."""
-    from workbench.ipython.extension import load
+    from workbench.ipython.loading import load
 
     load(shell)
 
 
 def unload_ipython_extension(shell: Any) -> None:
     """`%unload_ext workbench`."""
-    from workbench.ipython.extension import unload
+    from workbench.ipython.loading import unload
 
     unload(shell)

@@ -186,7 +186,7 @@ def test_while_it_lingers(
     begins_in_a_clean_directory(runtime)
 
 
-@pytest.mark.parametrize("place", ["Popen", "Driver"])
+@pytest.mark.parametrize("place", ["Popen", "_driver"])
 def test_a_driver_that_is_killed_while_it_starts_a_session(
     script: Callable[..., Script],
     processes: Processes,

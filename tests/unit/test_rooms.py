@@ -63,7 +63,13 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
             "engines.lending_future",
             "engines.tally",
         }
-        | {"server.settings", "api.actors", "api.functions", "interop.registration"},
+        | {
+            "server.settings",
+            "server.forkserver_start",
+            "api.actors",
+            "api.functions",
+            "interop.registration",
+        },
         {"msgspec", "numpy", "cloudpickle"},
     ),
     "engines": (
@@ -145,7 +151,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "runtime_context": ({"api.actors", "api.lifecycle", "engines.base", "ref"}, set()),
     "__main__": ({"cli"}, set()),
     "__init__": (
-        {"api", "config", "core.snapshot", "exceptions", "interop", "ipython.extension", "plots"}
+        {"api", "config", "core.snapshot", "exceptions", "interop", "ipython.loading", "plots"}
         | {"ray_api.names", "ref", "ref_generator", "runtime_context", "util", "widgets"},
         set(),
     ),
@@ -273,6 +279,11 @@ def test_segments_need_no_numpy() -> None:
         ("workbench", {"numpy", "IPython", "msgspec", "cloudpickle", "asyncio", "matplotlib"}),
         ("workbench.server.__main__", {"numpy", "cloudpickle", "pickle", "IPython", "asyncio"}),
         ("workbench.worker.preload", {"IPython", "matplotlib", "ipywidgets"}),
+        # Before they start another process, that has as much to import:
+        ("workbench.server.forkserver_start", {"msgspec", "inspect"}),
+        ("workbench.api.lifecycle", {"numpy", "IPython", "cloudpickle"}),
+        ("workbench.engines.local", {"numpy", "IPython", "cloudpickle"}),
+        ("workbench.ipython.loading", {"numpy", "IPython", "workbench.ipython.extension"}),
         ("workbench.api", {"IPython", "matplotlib", "ipywidgets"}),
         ("workbench.report.html", {"IPython", "matplotlib", "ipywidgets", "numpy"}),
         ("workbench.plots.axes", {"IPython", "matplotlib", "ipywidgets"}),

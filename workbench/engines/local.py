@@ -14,15 +14,16 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from workbench.client.base import ClientBase
-from workbench.client.driver import Driver
 from workbench.config import Config
 from workbench.core.snapshot import INCARNATION
-from workbench.engines.presentation import process_label
 from workbench.errors import SessionError
 from workbench.options import Variables
 from workbench.server.settings import Settings
+
+if TYPE_CHECKING:
+    from workbench.client.driver import Driver
 
 BACKLOG = 64
 
@@ -64,13 +65,8 @@ def connect(config: Config, variables: Variables = (), namespace: str = "") -> D
                     sock.close()
                     raise _is_over(config.session) from None
                 process, session = _launch(config, name, address, sock, variables)
-                base = _base(sock, session, config)
-                base.workers, base.capacity = config.workers, config.memory  # as Welcome will say
-                base.arena.welcome(config.memory, config.spill_dir)
-                reap = ServerProcess(process).reap
-                return Driver(base, config.linger, reap, config.log_to_driver, namespace)
-        base = _base(sock, "", config)
-        engine = Driver(base, config.linger, None, config.log_to_driver, namespace)
+                return _driver(sock, session, config, namespace, ServerProcess(process))
+        engine = _driver(sock, "", config, namespace)
         try:
             engine.wait_welcome()
         except SessionError:  # it was just ending, and its file goes with it: look again
@@ -93,11 +89,25 @@ def _is_over(session: str) -> SessionError:
     )
 
 
-def _base(sock: socket.socket, session: str, config: Config) -> ClientBase:
-    return ClientBase(
+def _driver(
+    sock: socket.socket, session: str, config: Config, namespace: str,
+    started: ServerProcess | None = None,
+) -> Driver:  # fmt: skip
+    """This process as a driver; ``started`` is the server if it has just been started for it."""
+    # Late: while these are imported, numpy among them, the processes of the session come up.
+    from workbench.client.base import ClientBase
+    from workbench.client.driver import Driver
+    from workbench.engines.presentation import process_label
+
+    base = ClientBase(
         sock, session, linger=config.linger, label=process_label(), threads=config.cpus,
         debug=config.pickle_debug, huge=config.huge_pages,
     )  # fmt: skip
+    if started is not None:
+        base.workers, base.capacity = config.workers, config.memory  # as Welcome will say
+        base.arena.welcome(config.memory, config.spill_dir)
+    reap = started.reap if started is not None else None
+    return Driver(base, config.linger, reap, config.log_to_driver, namespace)
 
 
 def _launch(

@@ -1,4 +1,4 @@
-"""`%load_ext workbench` and `%unload_ext workbench`: puts the parts together, takes them apart."""
+"""The extension in one shell: puts the parts together, takes them apart. Starts nothing."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ import os
 from types import TracebackType
 from typing import Any
 
-from workbench import api, context, error_notes
+from workbench import context, error_notes
 from workbench.engines.base import Engine
-from workbench.engines.choice import offered
-from workbench.errors import TaskError, WorkbenchError
+from workbench.errors import TaskError
 from workbench.host.display import figure_png
 from workbench.host.environment import Baseline
-from workbench.interop.registration import register_when_imported
 from workbench.ipython import write_back
 from workbench.ipython.arguments import help_alone
 from workbench.ipython.completion import Completion
@@ -26,7 +24,6 @@ from workbench.ipython.magics.store import BarePut, StoringMagics
 from workbench.ipython.missing_names import note_missing_name
 from workbench.ipython.notebook import Notebook
 from workbench.ipython.reloads import ReloadWatch
-from workbench.report.sessions import offers_text
 from workbench.report.text import started_line
 
 MAGICS = SessionMagics, StoringMagics, RemoteMagics, KeepingMagics
@@ -37,7 +34,7 @@ INTERRUPTED = KeyboardInterrupt, asyncio.CancelledError
 
 
 class Extension:
-    """The extension in one shell, from load to unload."""
+    """From load to unload."""
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
@@ -208,32 +205,6 @@ def _leave_out_ours(tb: TracebackType | None) -> None:
         if package != "IPython":
             last = tb
         tb = tb.tb_next
-
-
-def load(shell: Any) -> None:
-    """Register the magics and start the session; says in one line what it started."""
-    extension = Extension(shell)
-    extension.attach()
-    shell.workbench = extension  # for `unload`; and it keeps the hooks alive
-    register_when_imported()
-    if api.is_initialized():
-        return
-    try:
-        started = api.init()
-    except WorkbenchError as error:
-        print(f"{type(error).__name__}: {error}\n`%workbench start` tries again.")
-    else:
-        if started.system == "local" and (offers := offers_text(offered(shell.user_ns))):
-            print(offers)
-
-
-def unload(shell: Any) -> None:
-    """End the session, and take everything away again."""
-    extension = getattr(shell, "workbench", None)
-    if extension is not None:
-        extension.detach()
-        del shell.workbench
-    api.shutdown()
 
 
 def _in_vs_code() -> bool:

@@ -14,22 +14,26 @@ import signal
 import socket
 import sys
 
-from workbench.core.session import Session
-from workbench.server.forkserver_client import ForkserverClient
-from workbench.server.loop import Server
-from workbench.server.settings import settings_of
+from workbench.server.forkserver_start import start
 
 
 def main() -> None:
     """Serve until the session ends, then remove what it had in the file system."""
-    settings = settings_of(sys.argv[1])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the clients' business
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))  # three for each client
     gc.disable()  # the core makes no cycles, and a full collection would stall everybody
+    started = start(sys.argv[1], limits)
+    # Late: that process has the most to import, and a first result waits for it.
+    from workbench.core.session import Session
+    from workbench.server.forkserver_client import ForkserverClient
+    from workbench.server.loop import Server
+    from workbench.server.settings import settings_of
+
+    settings = settings_of(sys.argv[1])
     listener = socket.socket(fileno=settings.listener)
-    forkserver = ForkserverClient(settings, limits)
+    forkserver = ForkserverClient(started, sys.argv[1], limits)
     session = Session(
         settings.session, settings.workers, settings.capacity, settings.headroom,
         bool(settings.spill_dir), settings.idle,

@@ -1,33 +1,19 @@
-"""The server's end of the forkserver: starts that process, and again when it dies, and talks to it.
-
-The server forks nothing itself: a fork of it would inherit every client's socket.
-"""
+"""The server's end of the forkserver: talks to that process, and starts it again when it dies."""
 
 from __future__ import annotations
 
 import os
-import resource
 import signal
-import socket
 import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 
 import msgspec
 
 from workbench.core.instructions import Fork, Kill
 from workbench.core.loop_events import WorkerExited, WorkerForked
-from workbench.server.settings import OWN_PYTHONPATH, Settings
+from workbench.server.forkserver_start import Started, start
 from workbench.wire.buffers import Inbox, Outbox
-
-MODULE = "workbench.worker.forkserver"
-
-_THREAD_LIMITS = (
-    "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS", "BLIS_NUM_THREADS", "NUMBA_NUM_THREADS", "POLARS_MAX_THREADS",
-    "RAYON_NUM_THREADS",
-)  # fmt: skip
 
 _decode = msgspec.msgpack.Decoder(list[WorkerForked | WorkerExited]).decode
 
@@ -35,35 +21,19 @@ _decode = msgspec.msgpack.Decoder(list[WorkerForked | WorkerExited]).decode
 class ForkserverClient:
     """The process that forks workers. ``sock`` is for the loop to poll; each start makes one.
 
-    ``limits``: how many open files it may have, which is the server's own affair otherwise.
+    ``started`` is the first one; ``settings`` are the text that it was started with, and
+    ``limits`` how many open files it may have, which is the server's own affair otherwise.
     """
 
-    def __init__(self, settings: Settings, limits: tuple[int, int]) -> None:
+    def __init__(self, started: Started, settings: str, limits: tuple[int, int]) -> None:
         self._settings = settings
         self._limits = limits
         self.pids: dict[int, int] = {}  # of those that were asked for and live; 0: not yet forked
         self._turned_away: set[int] = set()  # pids of those of them that there was no room for
-        self._start()
+        self._takes(started)
 
-    def _start(self) -> None:
-        env = os.environ.copy()
-        for variable in _THREAD_LIMITS:  # so that N workers don't fight over the cores
-            env.setdefault(variable, str(self._settings.threads))
-        if "-S" in self._settings.flags:  # it finds us there, and gives the variable its own value
-            env[OWN_PYTHONPATH] = env.get("PYTHONPATH", "")
-            env["PYTHONPATH"] = os.pathsep.join(self._settings.path)
-        ours, theirs = socket.socketpair()
-        with theirs, ExitStack() as on_failure:
-            on_failure.callback(ours.close)
-            fd, settings = theirs.fileno(), self._settings.text()
-            self._process = subprocess.Popen(
-                [sys.executable, *self._settings.flags, "-P", "-m", MODULE, str(fd), settings],
-                env=env, pass_fds=[fd], stdin=subprocess.DEVNULL,
-            )  # fmt: skip
-            on_failure.pop_all()
-        resource.prlimit(self._process.pid, resource.RLIMIT_NOFILE, self._limits)
-        ours.setblocking(False)
-        self.sock = ours
+    def _takes(self, started: Started) -> None:
+        self._process, self.sock = started
         self._outbox = Outbox()
         self._inbox = Inbox(_decode)
 
@@ -73,7 +43,7 @@ class ForkserverClient:
         if isinstance(instruction, Fork):
             if self.sock.fileno() < 0:
                 try:
-                    self._start()
+                    self._takes(start(self._settings, self._limits))
                 except OSError as error:  # out of processes, of descriptors, at this moment
                     why = os.strerror(error.errno or 0)
                     yield WorkerExited(instruction.worker, 0, unforked=why)

@@ -6,9 +6,6 @@ import json
 
 import msgspec
 
-OWN_PYTHONPATH = "WORKBENCH_PYTHONPATH"
-"""The variable that holds a forkserver's PYTHONPATH while that one is what it starts with."""
-
 
 class Settings(msgspec.Struct, frozen=True):
     """One session's settings, as JSON on the command line.

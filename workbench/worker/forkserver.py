@@ -19,7 +19,8 @@ import msgspec
 
 from workbench.core.instructions import Fork, Kill
 from workbench.core.loop_events import WorkerExited, WorkerForked
-from workbench.server.settings import OWN_PYTHONPATH, Settings, settings_of
+from workbench.server.forkserver_start import OWN_PYTHONPATH
+from workbench.server.settings import Settings, settings_of
 from workbench.system.parent_death import die_with_parent
 from workbench.wire.buffers import Inbox, Outbox
 from workbench.worker.process import run_worker

@@ -1,0 +1,47 @@
+"""`%load_ext workbench` and `%unload_ext workbench`.
+
+The session is started first: its processes come up while this one imports numpy and the magics.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workbench.api import lifecycle
+from workbench.engines.choice import offered
+from workbench.errors import WorkbenchError
+
+
+def load(shell: Any) -> None:
+    """Start the session and register the magics; says in one line what it started."""
+    started = failed = None
+    if not lifecycle.is_initialized():
+        try:
+            started = lifecycle.init()
+        except WorkbenchError as error:
+            failed = error
+    # Late: see the module.
+    from workbench.interop.registration import register_when_imported
+    from workbench.ipython.extension import Extension
+    from workbench.report.sessions import offers_text
+    from workbench.report.text import started_line
+
+    extension = Extension(shell)
+    extension.attach()
+    shell.workbench = extension  # for `unload`; and it keeps the hooks alive
+    register_when_imported()
+    if failed is not None:
+        print(f"{type(failed).__name__}: {failed}\n`%workbench start` tries again.")
+    elif started is not None:
+        print(started_line(started, None))
+        if started.system == "local" and (offers := offers_text(offered(shell.user_ns))):
+            print(offers)
+
+
+def unload(shell: Any) -> None:
+    """End the session, and take everything away again."""
+    extension = getattr(shell, "workbench", None)
+    if extension is not None:
+        extension.detach()
+        del shell.workbench
+    lifecycle.shutdown()

@@ -1,0 +1,60 @@
+"""Starts the process that forks workers.
+
+Imports little: it is the first thing that a server does, whose own imports then come meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import socket
+import subprocess
+import sys
+from contextlib import ExitStack
+
+MODULE = "workbench.worker.forkserver"
+
+OWN_PYTHONPATH = "WORKBENCH_PYTHONPATH"
+"""The variable that holds a forkserver's PYTHONPATH while that one is what it starts with."""
+
+_THREAD_LIMITS = (
+    "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS", "BLIS_NUM_THREADS", "NUMBA_NUM_THREADS", "POLARS_MAX_THREADS",
+    "RAYON_NUM_THREADS",
+)  # fmt: skip
+
+Started = tuple[subprocess.Popen[bytes], socket.socket]
+"""The process, and our end of what it listens to."""
+
+
+def start(text: str, limits: tuple[int, int]) -> Started:
+    """Start it with the settings in this text, and with so many open files (soft, hard).
+
+    The server forks nothing itself: a fork of it would inherit every client's socket.
+
+    Raises
+    ------
+    OSError
+        Out of processes, or of descriptors, at this moment.
+    """
+    settings = json.loads(text)
+    env = os.environ.copy()
+    for variable in _THREAD_LIMITS:  # so that N workers don't fight over the cores
+        env.setdefault(variable, str(settings["threads"]))
+    flags: list[str] = settings["flags"]
+    if "-S" in flags:  # it finds us there, and gives the variable its own value
+        env[OWN_PYTHONPATH] = env.get("PYTHONPATH", "")
+        env["PYTHONPATH"] = os.pathsep.join(settings["path"])
+    ours, theirs = socket.socketpair()
+    with theirs, ExitStack() as on_failure:
+        on_failure.callback(ours.close)
+        fd = theirs.fileno()
+        process = subprocess.Popen(
+            [sys.executable, *flags, "-P", "-m", MODULE, str(fd), text],
+            env=env, pass_fds=[fd], stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        on_failure.pop_all()
+    resource.prlimit(process.pid, resource.RLIMIT_NOFILE, limits)
+    ours.setblocking(False)
+    return process, ours
