@@ -5,6 +5,7 @@ In rounds (A B C A B C ...), because a shared machine is faster in one minute th
 
 from __future__ import annotations
 
+import compileall
 import json
 import os
 import subprocess
@@ -18,6 +19,8 @@ import peers
 import psutil
 from pools import Effort, Sample
 from values import VALUES
+
+import workbench
 
 HERE = Path(__file__).parent
 PATIENCE = 300
@@ -99,6 +102,9 @@ def run(rows: Collection[str], rounds: int, effort: Effort, scratch: Path) -> Sa
         except subprocess.CalledProcessError as error:
             _say(f"No .bench/{environment}, so its columns stay empty: {error}\n")
             playing = {n: c for n, c in playing.items() if c.environment != environment}
+    # As pip has done it for the peers: without, a start compiles each module anew where nobody may
+    # write what was compiled (PYTHONDONTWRITEBYTECODE).
+    compileall.compile_dir(Path(workbench.__path__[0]), quiet=1)
     samples: Samples = {}
     for number in range(rounds):
         _say(f"Round {number + 1} of {rounds}:")
