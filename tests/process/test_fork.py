@@ -273,6 +273,48 @@ def test_a_fork_that_comes_back_from_the_task_writes_to_nobodys_memory(session: 
     assert wb.get(wb.remote(len).remote("abc")) == 3
 
 
+def forks() -> tuple[bool, int]:
+    """In a task: whether a child that comes back from it ends by itself, and how."""
+    child = os.fork()
+    if not child:
+        return True, 0
+    ended = ends_within(child, TIMEOUT / 10)
+    if not ended:
+        os.kill(child, signal.SIGKILL)
+    return ended, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+class Forks:
+    def call(self, act: Callable[[], Any] = int) -> Any:
+        return act()
+
+
+class ForksOnALoop:
+    async def call(self, act: Callable[[], Any] = int) -> Any:
+        return act()
+
+
+@pytest.mark.parametrize(
+    ("cls", "options"),
+    [
+        (Forks, {}),
+        (Forks, {"max_concurrency": 2}),
+        (ForksOnALoop, {}),
+        (ForksOnALoop, {"concurrency_groups": {"other": 1}}),
+    ],
+    ids=["in turn", "in threads", "on a loop", "on a loop in a thread"],
+)
+def test_a_fork_that_comes_back_from_a_call_ends(
+    session: Engine, cls: type, options: dict[str, Any]
+) -> None:
+    """It makes no other call of the actor's, and keeps nobody waiting."""
+    actor = wb.remote(cls).options(**options).remote()
+    for _ in range(3):  # by the server, and by a line
+        wb.get([actor.call.remote() for _ in range(100)])
+        assert wb.get(actor.call.remote(forks)) == (True, 1)
+    assert wb.get(actor.call.remote()) == 0
+
+
 def test_a_fork_ends_with_its_worker(session: Engine, gate: Gate) -> None:
     stop = gate.stop
 

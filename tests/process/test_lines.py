@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -70,6 +71,9 @@ def log() -> Any:
         def dies(self) -> None:
             print("shown last")
             os._exit(3)
+
+        def exits(self) -> None:
+            sys.exit(3)
 
     return Log
 
@@ -378,6 +382,19 @@ def test_an_actor_dies(line: Any, capsys: pytest.CaptureFixture[str]) -> None:
     pid = wb.get(actor.pid.remote())
     os.kill(pid, signal.SIGKILL)
     assert eventually(lambda: has_died(actor))
+
+
+def test_what_was_returned_before_an_exit_is_there(session: Any, line: Any) -> None:
+    """Though calls came behind, which it hadn't read."""
+    for _ in range(10):
+        actor = line()
+        for _ in range(50):
+            wb.get(actor.all.remote())
+        results = [actor.note.remote(n) for n in range(200)]
+        actor.exits.remote()
+        behind = [actor.note.remote("behind") for _ in range(5)]
+        assert [wb.get(result) for result in results] == list(range(1, 201))
+        del behind
 
 
 def test_what_never_began_is_told_so_or_tried_again(session: Any, line: Any, gate: Gate) -> None:

@@ -190,7 +190,11 @@ class OutputQueue:
                 os.eventfd_write(self._wake, 1)
 
     def finish(self, task: int) -> None:
-        """Send all that a task has left to be sent. To be called before its Done is queued."""
+        """Send all that a task has left to be sent. To be called before its Done is queued.
+
+        A forked child that comes back from the task ends here: what follows is its parent's."""
+        if self._abandoned:
+            os._exit(1)
         self._flush_c()
         # In this order: what the thread has just taken is not yet in a throttle while it is busy.
         if self._queue or self._is_captured() or self._begun or self._busy or self._throttles:

@@ -77,5 +77,7 @@ def receive(end: socket.socket) -> bytes | None:
         return end.recv(LARGEST_PACKET)
     except BlockingIOError:
         return None
+    except ConnectionResetError:  # it hadn't read all: told once, before what it had sent
+        return receive(end)
     except OSError:
         return b""
