@@ -14,7 +14,7 @@ import workbench as wb
 from tests.leaks import eventually
 from tests.process.gates import Gate
 from tests.process.scripts import Script
-from workbench.client.direct_calls import NO_ACTOR
+from workbench.client.direct_line import NO_ACTOR
 from workbench.errors import TaskCancelledError, TaskError, WorkerCrashedError
 
 

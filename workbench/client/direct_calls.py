@@ -8,25 +8,18 @@ frame it doesn't hear of at all. Answers are read by whichever thread reads the 
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable
 from functools import partial
-from socket import socket
 from typing import Any
 
 from workbench.client.connection import Connection
+from workbench.client.direct_line import NO_ACTOR, DirectCall, DirectLine
 from workbench.client.objects import KnownObjects
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.system.ki_protection import ki_protection
 from workbench.wire import packets
 from workbench.wire.buffers import Parcel
-
-NO_ACTOR = 0
-"""Whose line is the lease."""
-
-MOST_AHEAD = 2048
-"""Calls on a line that aren't answered; what comes beyond that goes through the server."""
 
 MOST_BYTES = 4 << 20
 """... and bytes of these."""
@@ -35,7 +28,7 @@ MOST_PACKED = 64
 """Calls in one packet: the worker can start on them while more are packed."""
 
 MOST_DEPS = 16
-"""Objects that are arguments of a task that goes by a lease."""
+"""Objects that are arguments of what goes by a line."""
 
 MOST_UNKNOWN = 8192
 """Answered calls of which the server doesn't know yet; their results are kept by the worker."""
@@ -46,63 +39,6 @@ BESIDE = 100
 
 MOST_UNHEARD = 1 << 16
 """Bytes of results that the server may count late as taken from the worker's leave."""
-
-
-class DirectCall:
-    """A call that goes by a line. Queued for the server: `SendQueue` says what that is told.
-
-    It is packed with others before it ``is_sent``; if it can't be, it goes through the server:
-    then ``submit`` has no line any more.
-    """
-
-    __slots__ = (
-        "answer", "has_shown", "heard", "is_late", "is_said", "is_sent", "number", "size", "submit",
-        "unheard",
-    )  # fmt: skip
-
-    def __init__(self, submit: ev.Submit, number: int, size: int = 0) -> None:
-        self.submit = submit
-        self.number = number  # among those of its line
-        self.size = size  # bytes of its packet, at most
-        self.is_sent = False
-        self.answer: ev.Value | None = None
-        self.heard = 0  # see `Connection.heard`
-        self.has_shown = False  # something, which the server shows once it knows of the call
-        self.unheard = 0  # bytes of its result, counted in `DirectLine.unheard`
-        self.is_late = False  # it waited for its answer before it was said
-        self.is_said = False  # that it was submitted: its answer has to be said as well
-
-
-class DirectLine:
-    """One of them. ``is_granted``: nothing of this actor's is on its way through the server."""
-
-    def __init__(
-        self,
-        number: int,
-        actor: int,
-        end: socket,
-        functions: frozenset[int] = frozenset(),
-        objects: frozenset[int] = frozenset(),
-    ) -> None:
-        self.number = number
-        self.actor = actor
-        self.end = end
-        # Of a lease, which is no actor's: what may go by it, one at a time, so that nothing waits
-        # there while other workers are idle.
-        self.functions = functions
-        self.objects = objects  # and what may be arguments: the server keeps these where they are
-        self.most = 1 if functions else MOST_AHEAD
-        self.is_granted = False
-        self.has_ended = False  # nothing more comes
-        self.calls: deque[DirectCall] = deque()  # until the server knows of their ends
-        self.packed: list[DirectCall] = []  # to be sent together: all of one name
-        self.packed_bytes = 0
-        self.is_sending = False
-        self.unanswered = 0  # with those that are packed
-        self.unanswered_bytes = 0
-        self.sent = 0
-        self.known = 0
-        self.unheard = 0  # bytes of results of which the server hasn't heard, see `ev.Unheard`
 
 
 class DirectCalls:
@@ -121,6 +57,7 @@ class DirectCalls:
         self._handlers = handlers
         self._lock = threading.RLock()  # a `__del__` that runs inside may call, too
         self._by_actor: dict[int, DirectLine] = {}
+        self._ended_last: dict[int, DirectLine] = {}  # by actor
         self._calls: dict[
             int, tuple[DirectLine, DirectCall]
         ] = {}  # by task: until they are answered
@@ -139,12 +76,14 @@ class DirectCalls:
 
     # -- calling: any thread ----------------------------------------------------------------------
 
-    def of(self, actor: int) -> DirectLine | None:
-        """The line by which the next call of the actor may go."""
+    def of(self, actor: int, deps: tuple[int, ...] = ()) -> DirectLine | None:
+        """The line by which the next call of the actor may go, with these objects as arguments."""
         line = self._by_actor.get(actor)
         if line is None or not line.is_granted:
             return None
         if line.unanswered >= line.most or line.unanswered_bytes > MOST_BYTES:
+            return None
+        if deps and not self._may_be_arguments(line, deps):
             return None
         last = self._last.get(actor)  # None: its handle was gone meanwhile
         return line if last and last[1] == self._connection.spoken else None
@@ -161,10 +100,12 @@ class DirectCalls:
         if line is None or line.unanswered or not line.is_granted:
             return None
         good = function in line.functions and self._spoken == self._connection.spoken
-        if good and deps:  # of which none was freed, as far as is known here
-            good = len(deps) <= MOST_DEPS and line.objects.issuperset(deps)
-            good = good and self._objects.failed(deps) is None
-        return line if good else None
+        return line if good and (not deps or self._may_be_arguments(line, deps)) else None
+
+    def _may_be_arguments(self, line: DirectLine, deps: tuple[int, ...]) -> bool:
+        """None of them was freed, as far as is known here."""
+        good = len(deps) <= MOST_DEPS and line.objects.issuperset(deps)
+        return good and self._objects.failed(deps) is None
 
     def task_goes_through_server(self, task: int) -> None:
         """It is about to be sent there."""
@@ -286,7 +227,9 @@ class DirectCalls:
         the writer's lock."""
         line = self._by_actor.get(call.submit.actor)
         if line is None or line.number != call.submit.line:
-            return None  # the worker is gone, too
+            line = self._ended_last.get(call.submit.actor)
+        if line is None or line.number != call.submit.line:
+            return None
         line.unheard += nbytes - call.unheard
         call.unheard = nbytes
         if line.unheard < MOST_UNHEARD:
@@ -294,9 +237,16 @@ class DirectCalls:
         told, line.unheard = ev.Unheard(line.number, line.unheard), 0
         return told
 
+    def closes(self, number: int) -> ev.Unheard | None:
+        """The rest of that, before LineClosed: the worker may live, and have another line. Holds
+        the writer's lock."""
+        found = [line for line in self._ended_last.values() if line.number == number]
+        return ev.Unheard(number, found[0].unheard) if found and found[0].unheard else None
+
     def forget(self, actor: int) -> None:
         """Its handle is gone."""
         self._last.pop(actor, None)
+        self._ended_last.pop(actor, None)
 
     def abandon(self) -> None:
         for line in self._by_actor.values():
@@ -331,6 +281,7 @@ class DirectCalls:
             if line.number == message.line and not line.has_ended:
                 with self._lock:
                     last = self._last.get(line.actor)
+                    line.objects = frozenset(message.objects)
                     line.is_granted = last is not None and last[0] == message.last
 
     def _read(self, line: DirectLine) -> None:
@@ -419,6 +370,7 @@ class DirectCalls:
                 self._read(line)
                 if not line.has_ended:  # a process that it forked has its end, too
                     self._hung_up(line)
+                self._ended_last[line.actor] = line  # first: calls of it may just be said
                 del self._by_actor[line.actor]
                 line.end.close()
                 unbegun = 0
@@ -440,5 +392,6 @@ def _without_line(submit: ev.Submit) -> ev.Submit:
 def _is_alike(one: ev.Submit, other: ev.Submit) -> bool:
     """Whether they can be in one packet."""
     same = one.method == other.method and one.function == other.function
+    same = same and one.deps == other.deps
     same = same and one.name == other.name and one.origin == other.origin
     return same and (one.root or one.parent) == (other.root or other.parent)

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from itertools import chain
 from typing import Any, NamedTuple
 
-from workbench.client.direct_calls import DirectCall, DirectCalls
+from workbench.client.direct_calls import DirectCalls
+from workbench.client.direct_line import DirectCall
 from workbench.client.generators import GeneratorReaders, ReaderWatch
 from workbench.client.marshal import Marshal
 from workbench.client.objects import KnownObjects
@@ -141,6 +142,11 @@ class SendQueue:
                         runs.add(message.submit, message.answer)
             elif type(message) is Beside:
                 message.send()
+            elif type(message) is ev.LineClosed:
+                runs.end()
+                if (rest := self._lines.closes(message.line)) is not None:
+                    messages.append(rest)
+                messages.append(message)
             elif type(message) is Watch:
                 if id(message) not in brief:
                     unviews.append((message.id, message.segment))

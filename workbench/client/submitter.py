@@ -171,10 +171,8 @@ class Submitter:
         inside = running is not None or not self._base.worker
         small = not contains and len(payload) <= LONGEST
         if spec is None and given == 1 and small and inside:
-            if not actor:
-                line = self._lines.lease(function, deps)
-            elif not deps:
-                line = self._lines.of(actor)
+            lines = self._lines
+            line = lines.of(actor, deps) if actor else lines.lease(function, deps)
         what = (
             task, function, payload, deps, contains, returns, options.name or name,
             self._role.origin(), retries, actor, method, spec,

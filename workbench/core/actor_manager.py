@@ -197,9 +197,10 @@ class ActorManager:
             text = f"{crash}{when}; {actor.name} is made again.{words}"
             self._state.fail(task, died(actor.id, text, "unavailable"))
         for task in again:
-            if task.final_value is not None:
-                self._state.fail(task, task.final_value)
-        actor.put_back([task for task in again if task.final_value is None])
+            why = task.final_value or task.broken
+            if why is not None:
+                self._state.fail(task, why)
+        actor.put_back([task for task in again if not (task.final_value or task.broken)])
 
     def kill_actor(self, client: ClientState, event: ev.KillActor) -> None:
         actor = self._scheduler.actors.get(event.actor)

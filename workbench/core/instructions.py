@@ -259,8 +259,8 @@ class Lend(Instruction, tag=54):
 
 
 class Lent(Instruction, tag=56):
-    """To a worker, before Attach: tasks by that line may have these objects as arguments, which
-    stay where they are until it has returned the lease."""
+    """To a worker, before Attach or a call of the line's caller: what comes by that line may have
+    these objects as arguments, which stay where they are until it has returned the line."""
 
     line: int
     objects: tuple[int, ...]
@@ -268,23 +268,25 @@ class Lent(Instruction, tag=56):
 
 
 class TakeBack(Instruction, tag=55):
-    """To a worker that was lent: let nothing more come by the line, and say Returned when nothing
-    that came runs any more."""
+    """To a worker that was lent, or an actor's: let nothing more come by the line, and say Returned
+    when nothing that came runs any more."""
 
     line: int
 
 
 class Grant(Instruction, tag=49):
     """All calls of the actor that came from this client are over, up to ``last``: if there was no
-    later one, the next may go by the line."""
+    later one, the next may go by the line, with these objects as arguments or none."""
 
     line: int
     last: int
+    objects: tuple[int, ...] = ()
 
 
 class LineEnded(Instruction, tag=53):
-    """The worker is gone, or lent no more. Read what it has said; then LineClosed answers. If it is
-    gone, and left a note: ``begun`` is the number of the last call by this line that began."""
+    """The worker is gone, or has returned the line. Read what it has said; then LineClosed answers.
+    If it is gone, and left a note: ``begun`` is the number of the last call by this line that
+    began."""
 
     line: int
     begun: int = -1

@@ -10,6 +10,10 @@ when the lease is made. They are lent with it: the worker has been told their pl
 bytes stay there until it has said that nothing of the lease reads them, whatever becomes of the
 driver and its handles. If one is dropped, or is to move, the lease is taken back.
 
+An actor's line gets objects in the same way: one that calls which went through the server had
+before, with a call that is sent there. If one is wanted back, the line is taken back, and there is
+another one after the next call.
+
 The worker counts as busy until it has said that nothing more of the lease runs (`Returned`). It is
 asked to give the lease back as soon as anybody waits for a worker. Nothing expires: a lease that
 nobody uses costs nothing, and whoever wants the worker has it within a message each way.
@@ -27,7 +31,7 @@ from workbench.core.entry import READY
 from workbench.core.lines import LineManager
 from workbench.core.ordering import SPOKEN
 from workbench.core.state import ClientState, State
-from workbench.core.tasks import Line, Task, Worker
+from workbench.core.tasks import Actor, Line, Task, Worker
 
 STREAK = 3
 """So many short tasks of a driver, each over before the next, and it gets a lease."""
@@ -42,7 +46,7 @@ MOST_FUNCTIONS = 16
 """Of one lease."""
 
 MOST_OBJECTS = 16
-"""Of one lease, as arguments of its tasks."""
+"""Of one line, as arguments of what goes by it."""
 
 Handler = Callable[[ClientState, Any], None]
 
@@ -123,6 +127,26 @@ class LeaseManager:
         moves = value.digest or id in state.moves or id in state.stale_copies
         return None if moves or value.failed or value.contains else value
 
+    def lend_arguments(self, task: Task, actor: Actor) -> None:
+        """A call is about to be sent to its actor. The worker hears first of what is lent: the
+        caller may use that when this call is over."""
+        line = actor.lines.get(task.owner)
+        if line is None or not line.is_open or line.has_ended or line.asked_at is not None:
+            return
+        objects, seen = dict[int, ev.Value](), line.seen
+        for id in task.submit.deps[:MOST_OBJECTS]:
+            times = seen.pop(id, 0)
+            seen[id] = times + 1  # behind those that were seen before
+            value = self._lendable(id) if times >= actor.needed.get(task.owner, 1) else None
+            has_room = len(line.objects) + len(objects) < MOST_OBJECTS
+            if value is not None and has_room and id not in line.objects:
+                objects[id] = value
+        while len(seen) > MOST_OBJECTS:
+            del seen[next(iter(seen))]
+        if objects:
+            line.since = self._state.now
+            self._lines.lend(line, objects)
+
     def settle(self) -> None:
         """Lend whom nobody wants, and take back whom somebody waits for."""
         candidates, self._candidates = self._candidates, {}
@@ -163,18 +187,23 @@ class LeaseManager:
         self._take_back(line)
 
     def _take_back(self, line: Line) -> None:
-        borrower = self._borrowers[line.caller]
-        borrower.streak = 0
-        borrower.functions.clear()
+        if line.actor is None:
+            borrower = self._borrowers[line.caller]
+            borrower.streak = 0
+            borrower.functions.clear()
         if line.asked_at is None and line.worker.client is not None:
             line.asked_at = self._state.now
             self._state.send(line.worker.client, do.TakeBack(line.number))
 
     def _object_wanted(self, id: int) -> None:
         """Its room is: it was dropped, or moves."""
-        for line in list(self._lines.leases.values()):
-            if id in line.lent:
-                self._take_back(line)
+        now = self._state.now
+        for line in [line for line in self._state.lending.values() if id in line.lent]:
+            if line.actor is not None and line.asked_at is None:
+                needed = line.actor.needed
+                soon = min(2 * needed.get(line.caller, 1), LONGEST_STREAK)
+                needed[line.caller] = 1 if now - line.since > LASTED else soon
+            self._take_back(line)
 
     def take_back_all(self) -> bool:
         """Nobody seems to use them; whether there are any."""

@@ -45,8 +45,8 @@ class LineClosed(Event, tag=49):
 
 
 class Returned(Event, tag=52):
-    """The sender is lent no more: nothing comes by the line, and what came has ended. If it isn't
-    over, some of that runs, and may read the objects ``kept``: this is said again at its end."""
+    """The sender was asked for the line: nothing more comes by it, and what came has ended. If it
+    isn't over, some of that runs, and may read the objects ``kept``: this is said again then."""
 
     line: Natural
     is_over: bool = True

@@ -81,8 +81,9 @@ class LineManager:
         if client is None or caller in actor.unfinished or actor.state is not ActorState.ALIVE:
             return
         if line is not None:
-            if line.is_open and not line.has_ended:
-                self._state.send(caller, do.Grant(line.number, actor.last.get(caller, 0)))
+            if line.is_open and not line.has_ended and line.asked_at is None:
+                last, objects = actor.last.get(caller, 0), tuple(line.objects)
+                self._state.send(caller, do.Grant(line.number, last, objects))
         elif (
             actor.takes_lines
             and worker is not None
@@ -107,20 +108,26 @@ class LineManager:
     ) -> Line:
         assert worker.client is not None
         self._numbers += 1
-        objects = objects or {}
-        line = Line(self._numbers, actor, worker, caller, frozenset(functions), frozenset(objects))
+        line = Line(self._numbers, actor, worker, caller, frozenset(functions))
         self._lines[line.number] = line
         self._of.setdefault(caller, {})[line.number] = line
         self._to.setdefault(worker, {})[line.number] = line
-        for id, value in objects.items():
-            line.lent.add(id)
-            self._state.catalog.lend(id)
-            self._state.share(worker.client, value)
         if objects:  # first: known before any task can come
-            lent = do.Lent(line.number, tuple(objects), tuple(objects.values()))
-            self._state.send(worker.client, lent)
+            self.lend(line, objects)
         self._state.out.append(do.Connect(line.number, worker.client))
         return line
+
+    def lend(self, line: Line, objects: Mapping[int, ev.Value]) -> None:
+        """What comes by the line may have these as arguments: see `core.leases`."""
+        state, client = self._state, line.worker.client
+        assert client is not None
+        for id, value in objects.items():
+            line.lent.add(id)
+            state.catalog.lend(id)
+            state.share(client, value)
+        line.objects.update(objects)
+        state.lending[line.number] = line
+        state.send(client, do.Lent(line.number, tuple(objects), tuple(objects.values())))
 
     def attached(self, client: ClientState, event: ev.Attached) -> None:
         """First the worker has its end, then the caller."""
@@ -157,7 +164,7 @@ class LineManager:
             line.actor.takes_lines = False
         else:
             line.is_returned = True
-            self._unlend(line)
+            self._all_unlent(line)
             self._scheduler.look(line.worker)
 
     # -- what goes by them ------------------------------------------------------------------------
@@ -307,8 +314,8 @@ class LineManager:
 
     def lost(self, worker: Worker, crash: str, words: str, event: WorkerExited) -> None:
         """A worker is gone: what went by its lines is lost, but for what their callers heard."""
-        if worker.lease is not None:
-            self._unlend(worker.lease)
+        for line in [line for line in self._state.lending.values() if line.worker is worker]:
+            self._all_unlent(line)
         begun = dict(event.begun)
         for line in list(self._to.get(worker, {}).values()):
             line.has_ended, line.crash = True, (crash, words, event.running)
@@ -334,15 +341,15 @@ class LineManager:
             self._detach(line)
 
     def returned(self, client: ClientState, event: ev.Returned) -> None:
-        """A worker that was lent has nothing more to do for that. See `core.leases`."""
+        """A worker has nothing more to do for a line. See `core.leases`."""
         worker = self._scheduler.by_client.get(client.number)
-        line = None if worker is None else worker.lease
-        if worker is None or line is None or line.number != event.line:
-            return self._state.hang_up(client.number, "a lease that isn't its own")
+        line = self._state.lending.get(event.line) or (None if worker is None else worker.lease)
+        if line is None or line.number != event.line or line.worker is not worker:
+            return self._state.hang_up(client.number, "a line returned that isn't its own")
         if not event.is_over:
             return self._unlend(line, frozenset(event.kept))
         line.is_returned = True
-        self._unlend(line)
+        self._all_unlent(line)
         if line.number in self._lines:
             self._state.send(line.caller, do.LineEnded(line.number))
         return self._scheduler.look(worker)
@@ -354,6 +361,10 @@ class LineManager:
         for id in given:
             self._state.catalog.unlend(id)
 
+    def _all_unlent(self, line: Line) -> None:
+        self._unlend(line)
+        self._state.lending.pop(line.number, None)
+
     def left(self, number: int) -> None:
         """A client is gone."""
         for line in list(self._of.get(number, {}).values()):
@@ -363,6 +374,7 @@ class LineManager:
                 self._detach(line)
         for actor in self._scheduler.actors.values():
             actor.last.pop(number, None)
+            actor.needed.pop(number, None)
 
     def _detach(self, line: Line) -> None:
         """Its worker closes it. What went by it, and is known here, is told here from now on."""

@@ -226,7 +226,7 @@ class Spilling:
         )
 
     def _coming(self) -> int:
-        """Bytes of memory that moves under way will free, and workers that give leases back."""
+        """Bytes of memory that moves under way will free, and workers that give lines back."""
         moving = sum(
             move.nbytes for id, move in self._moves.items() if move.disk and id not in self._copied
         )
@@ -237,21 +237,21 @@ class Spilling:
         )
 
     def _returning(self) -> int:
-        """Bytes of objects that only leases keep in place: dropped ones, and copied ones."""
+        """Bytes of objects that only lines keep in place: dropped ones, and copied ones."""
         lent = [entry for id in self._catalog.lent if self._leaves(entry := self._catalog[id])]
         stay = self._state.sent_objects() | self._withheld() if lent else set()
         return sum(_size(e) for e in lent if e.id not in stay and e.value and e.value.segment)
 
     def _leaves(self, entry: Entry) -> bool:
-        """Whether its bytes are free as soon as no lease is in the way."""
+        """Whether its bytes are free as soon as no line is in the way."""
         gone = entry.state is FREED and not entry.tasks
         gone = gone or (entry.id in self._copied and self._moves[entry.id].disk)
         return gone and not entry.viewers
 
     def _lending(self) -> list[Line]:
-        """Leases with objects of which nobody has said yet what is read."""
-        leases = [w.lease for w in self._state.scheduler.workers.values() if w.lease is not None]
-        return [line for line in leases if line.lent and not line.is_kept]
+        """Lines with objects of which nobody has said yet what is read."""
+        lending = self._state.lending.values()
+        return [line for line in lending if line.lent and not line.is_kept]
 
     def _withheld(self) -> set[int]:
         """What was lent to workers that were asked for it, and don't answer."""

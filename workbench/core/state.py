@@ -19,7 +19,7 @@ from workbench.core.pool import WorkerPool
 from workbench.core.relocation import Move, StaleCopies
 from workbench.core.scheduler import Scheduler
 from workbench.core.snapshot import JobRecord
-from workbench.core.tasks import Task, TaskGroup
+from workbench.core.tasks import Line, Task, TaskGroup
 
 
 @dataclass(slots=True)
@@ -62,6 +62,7 @@ class State:
         self.failing: deque[tuple[Task, Value]] = deque()  # see `fail`
         self.jobs: dict[int, TaskGroup] = {}  # by id, in order, over or not
         self.job_records: Callable[[], tuple[JobRecord, ...]] = tuple  # for who looks
+        self.lending: dict[int, Line] = {}  # by number: whose worker may read objects for it
         self.moves: dict[int, Move] = {}  # by object
         self.spill_error = ""  # why the disk failed last
         self.copies_at = 0.0  # when it is tried again for who waits: it lacked a descriptor
@@ -131,7 +132,7 @@ class State:
         """What workers were told the place of, for tasks that aren't done."""
         workers = self.scheduler.workers.values()
         sent = [t for w in workers for t in w.sent.values()]
-        kept = [w.lease.lent for w in workers if w.lease is not None and w.lease.is_kept]
+        kept = [line.lent for line in self.lending.values() if line.is_kept]
         given = {id for task in sent for id in (*task.submit.deps, task.submit.function)}
         return given.union(*kept)
 

@@ -110,6 +110,8 @@ class TaskManager:
 
     def run(self, number: int, task: Task) -> None:
         submit = task.submit
+        if submit.deps and task.actor is not None:
+            self._leases.lend_arguments(task, task.actor)
         values = []
         for id in submit.deps:
             entry = self._catalog.get(id)

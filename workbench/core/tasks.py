@@ -178,11 +178,13 @@ class Line:
     worker: Worker
     caller: int  # the client
     functions: frozenset[int] = frozenset()
-    objects: frozenset[int] = frozenset()  # what those tasks may have as arguments
+    objects: set[int] = field(default_factory=set)  # that may be arguments of what goes by it
     lent: set[int] = field(default_factory=set)  # of these, what the worker may read still
     is_kept: bool = False  # the worker has said so: a task reads it
+    seen: Counter[int] = field(default_factory=Counter)  # arguments of an actor's other calls
+    since: float = 0.0  # that an actor's has objects
     last: int = 0  # the caller's last task before it was made, see `Lend`
-    asked_at: float | None = None  # a lease: when the worker was told to give it back
+    asked_at: float | None = None  # when the worker was told to give it back
     is_returned: bool = False  # and has: nothing that came by it runs any more
     is_offered: bool = False  # the caller has been sent its end
     is_open: bool = False  # and has it
@@ -255,6 +257,8 @@ class Actor:
     lines: dict[int, Line] = field(default_factory=dict)  # by caller
     unfinished: Counter[int] = field(default_factory=Counter)  # by caller: calls not by a line
     last: dict[int, int] = field(default_factory=dict)  # by caller: the last of all of these
+    # By caller: so many of its calls had an object before it is lent to the line.
+    needed: dict[int, int] = field(default_factory=dict)
     takes_lines: bool = True  # its worker hasn't said no
 
     def __post_init__(self) -> None:

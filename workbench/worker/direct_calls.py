@@ -47,7 +47,7 @@ class IncomingLine:
     has_ended: bool = False  # nothing more comes
     is_lease: bool = False
     objects: dict[int, ev.Value] = field(default_factory=dict)  # that may be arguments: see `Lent`
-    is_closing: bool = False  # a lease: given back as soon as nothing of it runs
+    is_closing: bool = False  # given back as soon as nothing of it runs
     running: int = 0  # calls that came and aren't over
     begins: Callable[[int], object] = bool  # see `LineNotes`
     answered: deque[tuple[int, int]] = field(default_factory=deque)  # (number, task), see `known`
@@ -120,7 +120,9 @@ class IncomingCalls:
     # -- the reading thread -----------------------------------------------------------------------
 
     def _note_lent(self, message: do.Lent) -> None:
-        self._lent[message.line] = dict(zip(message.objects, message.values, strict=True))
+        line = self._lines.get(message.line)
+        objects = self._lent.setdefault(message.line, {}) if line is None else line.objects
+        objects.update(zip(message.objects, message.values, strict=True))
 
     def _attach(self, parcel: Parcel) -> None:
         number = parcel.message.line
@@ -231,6 +233,7 @@ class IncomingCalls:
             for task, call in list(self._calls.items()):
                 if call.line is line and not call.is_reported:  # nobody knows of it
                     self._stop(do.Stop(task))
+        if line.is_lease or line.objects:
             self._close(line)
 
     def _let_go(self, task: int, call: IncomingCall) -> None:

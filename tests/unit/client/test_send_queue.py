@@ -8,10 +8,12 @@ from collections import deque
 from typing import Any
 from unittest.mock import Mock
 
-from workbench.client.direct_calls import MOST_UNHEARD, DirectCall, DirectCalls, DirectLine
+from workbench.client.direct_calls import MOST_UNHEARD, DirectCalls
+from workbench.client.direct_line import DirectCall, DirectLine
 from workbench.client.reference_counter import HandleWatch
 from workbench.client.send_queue import SendQueue
 from workbench.core import events as ev
+from workbench.core import instructions as do
 
 NONE = ev.Value(b"N")
 
@@ -115,6 +117,18 @@ def test_a_frame_translated_again_is_counted_once() -> None:
     assert queued.translate([made, gone(1)]) == []
     assert ran(1, value=half) in queued.translate([made, gone(1)])  # said: so that counts it
     assert queued.translate([call(2, ev.Value(bytes(MOST_UNHEARD // 2))), gone(2)]) == []
+
+
+def test_what_was_kept_silent_is_told_before_a_line_is_closed() -> None:
+    """Its worker may live: a line that was lent objects, or a lease, is taken back."""
+    some, queued = ev.Value(bytes(100)), queue()
+    line = queued.lines._by_actor[9]
+    assert queued.translate([call(1, some), gone(1)]) == []
+    line.has_ended = True  # it has been read
+    queued.lines._ended(do.LineEnded(line.number))
+    closed = ev.LineClosed(line.number)
+    for _ in range(2):  # a frame that was interrupted is translated again
+        assert queued.translate([closed]) == [ev.Unheard(1, 100), closed]
 
 
 def test_a_run_of_calls_that_are_over_is_one_message() -> None:

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from tests.unit.core.lease_peers import Driver, Lease, PoolProcess, Wire
+from tests.unit.core.line_peers import Process
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.blocking import Blocking
@@ -201,9 +202,9 @@ def what_was_dropped_is_never_asked_for(patch: pytest.MonkeyPatch) -> None:
 
 def what_a_dead_worker_was_lent_stays(patch: pytest.MonkeyPatch) -> None:
     def lost(lines: LineManager, worker: Worker, crash: str, words: str, running: int) -> None:
-        lease, worker.lease = worker.lease, None
+        lending, lines._state.lending = lines._state.lending, {}
         before(lines, worker, crash, words, running)
-        worker.lease = lease
+        lines._state.lending = lending
 
     before = LineManager.lost
     patch.setattr(LineManager, "lost", lost)
@@ -220,10 +221,10 @@ def a_worker_reads_memory_that_it_was_not_sent(patch: pytest.MonkeyPatch) -> Non
 
 
 def an_array_that_outlives_its_task_is_never_heard_of(patch: pytest.MonkeyPatch) -> None:
-    def keeps(process: PoolProcess, id: int, value: ev.Value) -> None:
+    def keeps(process: Process, id: int, value: ev.Value) -> None:
         process.shows.append((id, value))
 
-    patch.setattr(PoolProcess, "keeps", keeps)
+    patch.setattr(Process, "keeps", keeps)
 
 
 def a_driver_gives_what_it_was_not_lent(patch: pytest.MonkeyPatch) -> None:

@@ -21,12 +21,7 @@ SHORT = 0.0001
 
 @dataclass(eq=False)
 class Lease(Wire):
-    """``is_shut``: its worker lets nothing more come."""
-
     functions: tuple[int, ...] = ()
-    objects: tuple[int, ...] = ()
-    deps: dict[int, tuple[int, ...]] = field(default_factory=dict)  # by task
-    is_shut: bool = False
 
 
 @dataclass(eq=False)
@@ -49,7 +44,6 @@ class Driver(Caller):
         self.registered_by[task] = self.registered
         what = task, function, b"", deps, (), 1, "task", 0, retries, 0, "", None
         if wire is not None:
-            wire.deps[task] = deps
             self.call(wire, ev.Submit(*what, wire.number))
         else:
             self.goes_through_server(task)
@@ -87,7 +81,7 @@ class Driver(Caller):
             wire.objects = message.objects
             self.wires[NO_ACTOR] = wire
             self.owe(ev.Attached(message.line))
-        elif isinstance(message, do.Release | do.Granted | do.Moved | do.Forget):
+        elif isinstance(message, do.Forget):
             self.say()
             self.peer.read()
         else:
@@ -96,17 +90,9 @@ class Driver(Caller):
 
 @dataclass(eq=False)
 class PoolProcess(Process):
-    """``returned``: leases that it has said are over. ``waits``: what its task waits for."""
-
     functions: set[int] = field(default_factory=set)
     told: dict[int, int] = field(default_factory=dict)  # by serializer
-    closing: set[Wire] = field(default_factory=set)
-    returned: set[Wire] = field(default_factory=set)
-    waits: dict[int, int] = field(default_factory=dict)  # by number: the object
-    segments: set[int] = field(default_factory=set)  # that it was sent
-    lent: dict[int, dict[int, ev.Value]] = field(default_factory=dict)  # places, by line
-    given: dict[int, dict[int, ev.Value]] = field(default_factory=dict)  # arguments, by task
-    shows: list[tuple[int, ev.Value]] = field(default_factory=list)  # views that outlive tasks
+    waits: dict[int, int] = field(default_factory=dict)  # by number: what its task waits for
     waited: int = 0
 
     def drain(self) -> None:
@@ -145,28 +131,12 @@ class PoolProcess(Process):
                 self.peer.inbox.popleft()
                 self.drain()
                 self.told[serializer] = int(payload or 0)
-            case do.Shared(segment) | do.Unshare(segment):
-                self.peer.inbox.popleft()
-                self.drain()
-                self.segments ^= {segment}
-            case do.Lent(line, objects, values):
-                self.peer.inbox.popleft()
-                self.lent[line] = dict(zip(objects, values, strict=True))
-            case do.TakeBack(line):
-                self.peer.inbox.popleft()
-                wire = self.wires.get(line)
-                if wire is not None:
-                    self.drain()
-                    self.shut(wire)
-                    self.close(wire)
             case do.Detach(line):
                 wire = self.wires[line]
                 self.drain()
                 super().read()
-                self.shut(wire)
                 self.stop_all(wire)
-                if wire not in self.closing:
-                    self.close(wire)
+                self.close(wire)
             case do.Ready(object):
                 self.peer.inbox.popleft()
                 for number in [n for n, id in self.waits.items() if id == object]:
@@ -174,38 +144,6 @@ class PoolProcess(Process):
             case _:
                 super().read()
         self.check()
-
-    def shut(self, wire: Wire) -> None:
-        assert isinstance(wire, Lease)
-        wire.is_shut = True
-
-    def close(self, wire: Wire) -> None:
-        self.closing.add(wire)
-        assert isinstance(wire, Lease)
-        kept = {id for t, w in self.coming.items() if w is wire for id in wire.deps[t]}
-        if wire in self.coming.values() and self.lent.get(wire.number):
-            self.caller.post(ev.Returned(wire.number, False, tuple(kept)))
-        self.give_back(wire)
-
-    def give_back(self, wire: Wire) -> None:
-        if wire in self.closing - self.returned and wire not in self.coming.values():
-            self.returned.add(wire)
-            self.caller.post(ev.Returned(wire.number))
-
-    def reads(self, task: int, wire: Wire | None) -> dict[int, ev.Value]:
-        """The arguments of a task, and where it was told that they are."""
-        if not isinstance(wire, Lease):
-            return self.given.get(task, {})
-        return {id: self.lent[wire.number][id] for id in wire.deps[task]}
-
-    def keeps(self, id: int, value: ev.Value) -> None:
-        """An array of its argument outlives the task."""
-        self.shows.append((id, value))
-        self.caller.post(ev.View(id, value.segment))
-
-    def lets_go(self) -> None:
-        id, value = self.shows.pop()
-        self.caller.post(ev.Unview(((id, value.segment),)))
 
     def stop_all(self, wire: Wire) -> None:
         """Of what the server hasn't heard."""
@@ -218,11 +156,6 @@ class PoolProcess(Process):
 
     def tell(self, task: int, value: ev.Value) -> None:
         self.caller.post(ev.Done(task, (value,), SHORT))
-
-    def answer(self, task: int, wire: Wire | None, value: ev.Value, how: str) -> None:
-        super().answer(task, wire, value, how)
-        if wire is not None:
-            self.give_back(wire)
 
     # -- tasks that wait --------------------------------------------------------------------------
 

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.unit.core.line_peers import Caller, Process, WorkerCaller
+from tests.unit.core import lease_faults as lent
+from tests.unit.core.line_peers import Caller, Process, Wire, WorkerCaller
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core import lines
+from workbench.core.actor_manager import ActorManager
 from workbench.core.lines import LineManager
 from workbench.core.state import State
 from workbench.core.tasks import Actor, Task
@@ -189,6 +191,63 @@ def what_began_is_run_again(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(lines, "_behind", lambda line, _: set(line.tasks.values()))
 
 
+def an_object_goes_by_a_line_that_it_is_not_lent_to(patch: pytest.MonkeyPatch) -> None:
+    granted = Caller.granted
+
+    def grants(caller: Caller, line: int, last: int) -> None:
+        granted(caller, line, last)
+        wire = caller.all_wires[line]
+        wire.objects = (*wire.objects, *(id for id, n in caller.peer.holds.items() if n))
+
+    patch.setattr(Caller, "granted", grants)
+
+
+def a_line_is_returned_while_calls_by_it_run(patch: pytest.MonkeyPatch) -> None:
+    def give_back(process: Process, wire: Wire) -> None:
+        if wire in process.closing - process.returned:
+            process.returned.add(wire)
+            process.caller.post(ev.Returned(wire.number))
+
+    patch.setattr(Process, "give_back", give_back)
+
+
+def a_caller_that_is_gone_has_its_objects_freed(patch: pytest.MonkeyPatch) -> None:
+    """Though its calls run."""
+    detach = LineManager._detach
+
+    def detaches(lines: LineManager, line: Any) -> None:
+        lines._unlend(line)
+        detach(lines, line)
+
+    patch.setattr(LineManager, "_detach", detaches)
+
+
+def what_was_kept_silent_goes_with_the_line(patch: pytest.MonkeyPatch) -> None:
+    """Of a worker that lives: the bytes of results that nobody has heard of."""
+    read = Caller.read
+
+    def reads(caller: Caller) -> None:
+        message = caller.peer.inbox[0]
+        if isinstance(message, do.LineEnded):
+            for wire in caller.wires.values():
+                wire.unheard = 0
+        read(caller)
+
+    patch.setattr(Caller, "read", reads)
+
+
+def an_argument_that_is_gone_is_sent_again(patch: pytest.MonkeyPatch) -> None:
+    """With a call that was lost with its worker, and was said when that had been freed."""
+    restarted = ActorManager._restarted
+
+    def restarts(actors: ActorManager, actor: Actor, tasks: list[Task], *rest: Any) -> None:
+        for task in tasks:
+            task.broken = None
+        restarted(actors, actor, tasks, *rest)
+
+    patch.setattr(ActorManager, "_restarted", restarts)
+
+
 FAULTS = [
     a_run_has_no_holder, of_a_run_the_first_result_is_counted,
     calls_that_could_not_be_sent_are_overtaken, a_call_is_said_before_it_is_sent,
@@ -199,4 +258,11 @@ FAULTS = [
     what_nobody_says_isnt_counted, results_by_lines_arent_counted,
     a_caller_that_dropped_a_result_hears_no_more_of_it, a_killed_callers_calls_are_lost,
     an_end_overtakes_calls, what_began_is_run_again,
+    an_object_goes_by_a_line_that_it_is_not_lent_to,
+    a_line_is_returned_while_calls_by_it_run, a_caller_that_is_gone_has_its_objects_freed,
+    what_was_kept_silent_goes_with_the_line, an_argument_that_is_gone_is_sent_again,
+    lent.what_is_lent_goes_when_it_is_dropped, lent.what_is_lent_moves,
+    lent.what_is_lent_is_free_as_soon_as_it_is_asked_for,
+    lent.a_worker_says_nothing_of_what_it_still_reads, lent.what_was_dropped_is_never_asked_for,
+    lent.what_a_dead_worker_was_lent_stays, lent.an_array_that_outlives_its_task_is_never_heard_of,
 ]  # fmt: skip

@@ -50,6 +50,9 @@ class Wire:
     known: int = 0
     unanswered: int = 0
     unheard: int = 0
+    objects: tuple[int, ...] = ()  # that may be arguments, as its caller knows
+    deps: dict[int, tuple[int, ...]] = field(default_factory=dict)  # by task
+    is_shut: bool = False  # its worker lets nothing more come
 
 
 @dataclass(eq=False)
@@ -88,6 +91,7 @@ class Caller:
             wire.known = wire.records.popleft().number
         wire.sent += 1
         wire.unanswered += 1
+        wire.deps[submit.task] = submit.deps
         record = self.records[submit.task] = Record(wire, submit, wire.sent)
         wire.records.append(record)
         wire.packed.append(record)
@@ -99,7 +103,7 @@ class Caller:
         """Send what is packed; if it can't be, it goes through the server."""
         packed, wire.packed = wire.packed, []
         for number, record in enumerate(packed):
-            if wire.has_ended or len(wire.calls) >= wire.room:
+            if wire.has_ended or wire.is_shut or len(wire.calls) >= wire.room:
                 self.withdraw(wire, packed[number:])
                 return
             wire.calls.append((record.number, wire.known, record.submit.task))
@@ -240,13 +244,17 @@ class Caller:
                 if good:
                     self.wires[actor] = wire
                 self.owe(ev.Attached(line, good))
-            case do.Grant(line, last):
+            case do.Grant(line, last, objects):
+                self.all_wires[line].objects = objects
                 self.granted(line, last)
             case do.LineEnded(line, begun):
                 wire = self.all_wires[line]
                 wire.has_ended = True
                 self.read_line(wire)
-                self.push(wire)
+                self.say()
+                if wire.unheard:
+                    self.owe(ev.Unheard(line, wire.unheard))
+                    wire.unheard = 0
                 del self.wires[wire.actor]
                 behind = [r for r in wire.records if r.answer is None and r.number > begun >= 0]
                 self.owe(ev.LineClosed(line, behind[0].submit.task if behind else 0))
@@ -259,6 +267,10 @@ class Caller:
                     self.read_line(wire)
             case do.Forget(objects):
                 self.owe(ev.Unview(tuple((id, 0) for id in objects)))
+            case do.Release() | do.Granted() | do.Moved():
+                self.say()
+                self.peer.inbox.appendleft(message)
+                self.peer.read()
 
     def granted(self, line: int, last: int) -> None:
         for actor, wire in self.wires.items():
@@ -280,7 +292,8 @@ class WorkerCaller(Caller):
 
 @dataclass(eq=False)
 class Process:
-    """An actor's worker. ``spent``: bytes of its leave for results in messages."""
+    """An actor's worker. ``spent``: bytes of its leave for results in messages; ``returned``: lines
+    that it has said are over."""
 
     peer: Peer
     all_wires: dict[int, Wire]
@@ -298,6 +311,12 @@ class Process:
     packed: list[tuple[Wire, int, ev.Value | None]] = field(default_factory=list)  # results
     reported: set[int] = field(default_factory=set)
     stopped: set[int] = field(default_factory=set)
+    closing: set[Wire] = field(default_factory=set)
+    returned: set[Wire] = field(default_factory=set)
+    segments: set[int] = field(default_factory=set)  # that it was sent
+    lent: dict[int, dict[int, ev.Value]] = field(default_factory=dict)  # places, by line
+    given: dict[int, dict[int, ev.Value]] = field(default_factory=dict)  # arguments, by task
+    shows: list[tuple[int, ev.Value]] = field(default_factory=list)  # views that outlive tasks
     spent: int = 0
     is_counted: bool = True  # nobody was killed who hadn't said what it got
 
@@ -326,7 +345,15 @@ class Process:
         self.drain()
         match message:
             case do.Run() as run:
+                self.given[run.task] = dict(zip(run.deps, run.values, strict=False))
                 self.queue.append((run.task, None))
+            case do.Shared(segment) | do.Unshare(segment):
+                self.segments ^= {segment}
+            case do.Lent(line, objects, values):
+                self.lent.setdefault(line, {}).update(zip(objects, values, strict=True))
+            case do.TakeBack(line):
+                if line in self.wires:
+                    self.close(self.wires[line])
             case do.Attach(line):
                 wire = self.wires[line] = self.all_wires[line]
                 self.answered[wire] = deque()
@@ -354,8 +381,45 @@ class Process:
                 for task, (value, its, how) in list(self.kept.items()):
                     if its is wire:
                         self.let_go(task, value, how)
+                if line in self.lent:
+                    self.close(wire)
             case do.Forget(objects):
                 self.caller.owe(ev.Unview(tuple((id, 0) for id in objects)))
+
+    # -- arguments by reference -------------------------------------------------------------------
+
+    def close(self, wire: Wire) -> None:
+        wire.is_shut = True
+        if wire in self.closing:
+            return
+        self.closing.add(wire)
+        kept = {id for t, w in self.coming.items() if w is wire for id in wire.deps[t]}
+        if wire in self.coming.values() and self.lent.get(wire.number):
+            self.caller.post(ev.Returned(wire.number, False, tuple(kept)))
+        self.give_back(wire)
+
+    def give_back(self, wire: Wire) -> None:
+        if wire in self.closing - self.returned and wire not in self.coming.values():
+            self.flush()
+            self.returned.add(wire)
+            self.caller.post(ev.Returned(wire.number))
+
+    def reads(self, task: int, wire: Wire | None) -> dict[int, ev.Value]:
+        """The arguments of a task, and where it was told that they are."""
+        if wire is None:
+            return self.given.get(task, {})
+        return {id: self.lent[wire.number][id] for id in wire.deps[task]}
+
+    def keeps(self, id: int, value: ev.Value) -> None:
+        """An array of its argument outlives the task."""
+        self.shows.append((id, value))
+        self.caller.post(ev.View(id, value.segment))
+
+    def lets_go(self) -> None:
+        id, value = self.shows.pop()
+        self.caller.post(ev.Unview(((id, value.segment),)))
+
+    # -- results ----------------------------------------------------------------------------------
 
     def let_go(self, task: int, value: ev.Value, how: str) -> None:
         """Nobody will ask for its result. What was never sent is not spent."""
@@ -383,14 +447,13 @@ class Process:
             self.kept[task] = value, wire, how
             if how != "told":
                 self.answered[wire].append((self.numbers[task], task))
-        if not is_open:
-            return
-        if how == "relay" and not value.failed:
+        if is_open and how == "relay" and not value.failed:
             self.caller.post(ev.Relay(wire.number, b"%d %b" % (task, value.header)))
-        else:
+        elif is_open:
             self.packed.append((wire, task, TOLD if how == "told" else value))
             if not self.queue:
                 self.flush()
+        self.give_back(wire)
 
     def flush(self) -> None:
         """Send the results that are packed."""

@@ -2,7 +2,8 @@
 
 Each call begins in its caller's order, at most as often as it may, and has one end, which is the
 same whoever asks: whatever dies, at any moment, and however late anybody reads. What results take
-of their workers' leave is counted once. And the machine sees the faults that it is there for.
+of their workers' leave is counted once. Objects that are arguments lie where a call was told, until
+it is over. And the machine sees the faults that it is there for.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from tests.unit.core.line_faults import FAULTS
 from tests.unit.core.line_peers import CANCELLED, Caller, Process, Record, Wire, WorkerCaller
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core.loop_events import Left, WorkerExited
+from workbench.core.entry import READY
+from workbench.core.loop_events import Copied, Left, WorkerExited
 
 T = TypeVar("T")
 Step = Callable[["LineMachine", Random], None]
@@ -65,7 +67,12 @@ class LineMachine(RuleBasedStateMachine):
 
     @initialize(chance=st.randoms(use_true_random=False))
     def begin(self, chance: Random) -> None:
-        self.stage = Stage(1, 1 << 20)
+        self.stage = Stage(1, 1 << 20, spills=True)
+        self.objects: set[int] = set()  # that calls have as arguments
+        self.memory: dict[tuple[int, int], int] = {}  # what lies where
+        self.copies: list[do.Copy] = []  # to be made
+        self.by_reference = 0  # calls by lines that read one
+        self.keeps_views = chance.randrange(4) == 0  # of arguments, when a call is over
         self.wires: dict[int, Wire] = {}
         self.processes: dict[int, Process] = {}
         self.drivers = [self.newcomer() for _ in range(2)]
@@ -85,6 +92,10 @@ class LineMachine(RuleBasedStateMachine):
         if chance.randrange(2):
             self.pass_on(self.actors[0], self.callers[1])
             self.one_by_one(chance, self.callers[1], self.actors[0])
+        if chance.randrange(3):  # by chance alone it takes many steps to come about
+            self.objects_are_arguments(chance)
+            if self.lending:
+                self.a_call_reads_what_others_let_go_of(chance)
 
     @property
     def callers(self) -> list[Caller]:
@@ -124,6 +135,16 @@ class LineMachine(RuleBasedStateMachine):
                 case do.Connect(line, worker):
                     self.wires[line] = Wire(line)
                     self.stage.peers[worker].inbox.append(do.Attach(line))
+                case do.Copy():
+                    self.copies.append(instruction)
+                case do.Send(to, do.Release(extents)) if to in self.stage.peers:
+                    for offset, _ in extents:
+                        self.memory.pop((self.stage.peers[to].segment, offset), None)
+                case do.Punch(segment, extents):
+                    for offset, _ in extents:
+                        self.memory.pop((segment, offset), None)
+                case do.Discard(segment):
+                    self.memory = {k: v for k, v in self.memory.items() if k[0] != segment}
                 case do.Kill(worker) if worker in self.processes:
                     self.dies(worker)
                 case do.Hangup(client, reason):
@@ -202,14 +223,17 @@ class LineMachine(RuleBasedStateMachine):
         if isinstance(caller, WorkerCaller):
             caller.process.spent += nbytes
 
-    def call(self, caller: Caller, actor: int, waits: bool, retries: int = 0) -> int:
-        """``waits``: its argument isn't there yet."""
+    def call(
+        self, caller: Caller, actor: int, waits: bool, retries: int = 0, given: tuple[int, ...] = ()
+    ) -> int:
+        """``waits``: an argument isn't there yet; ``given``: others, which are."""
         if isinstance(caller, WorkerCaller) and caller not in self.callers:
             return caller.peer.id()  # it is gone by now
         wire = None if waits else caller.line_of(actor)
-        if wire is None:
+        if wire is None or not {*wire.objects}.issuperset(given):
+            wire = None
             caller.say()
-        deps = (self.submit(caller, ()),) if waits else ()
+        deps = (self.submit(caller, ()),) if waits else given
         task = caller.peer.id()
         caller.peer.holds[task] += 1
         self.calls[task] = actor, caller
@@ -284,8 +308,11 @@ class LineMachine(RuleBasedStateMachine):
     @step(lambda self: len(self.order) < 40, seldom=3)
     def a_driver_is_killed(self, chance: Random) -> None:
         """With what it hasn't said, or just after it has said that. Another one comes."""
+        self.kill_driver(chance, pick(chance, self.drivers))
+
+    def kill_driver(self, chance: Random, caller: Caller) -> None:
         granted = self.granted
-        caller = self.drivers.pop(chance.randrange(2))
+        self.drivers.remove(caller)
         self.not_counted(caller)
         newcomer = self.newcomer()
         newcomer.peer.borrow((self.cls,))
@@ -383,6 +410,9 @@ class LineMachine(RuleBasedStateMachine):
     def begins(self, process: Process) -> None:
         task, wire = process.queue.pop(0)
         process.running.append((task, wire))
+        self.look(process)
+        if wire is not None and self.objects.intersection(process.reads(task, wire)):
+            self.by_reference += 1
         if wire is not None:  # what ran for the server's callers is over, as it knows then
             process.caller.say()
         if task not in self.calls:
@@ -413,7 +443,11 @@ class LineMachine(RuleBasedStateMachine):
         self.turn()
 
     def ends(self, process: Process, how: str = "direct", size: int = 1) -> None:
+        self.look(process)
         task, wire = process.running.pop(0)
+        for id, place in process.reads(task, wire).items():
+            if id in self.objects and self.keeps_views:
+                process.keeps(id, place)
         value = NONE if task not in self.calls else ev.Value(b"N" * size)
         made = list(self.calls)  # later ones: no result is in itself
         later = made[made.index(task) :] if task in self.calls else []
@@ -599,6 +633,138 @@ class LineMachine(RuleBasedStateMachine):
             self.ends(process, chance.choice(HOW))
             self.turn()
 
+    # -- arguments by reference -------------------------------------------------------------------
+
+    def look(self, process: Process) -> None:
+        """What its calls read, and its views show, is what they were given."""
+        seen = list(process.shows)
+        for task, wire in process.running:
+            seen += process.reads(task, wire).items()
+        for id, value in seen:
+            if id in self.objects:
+                assert value.segment in process.segments, "memory that it wasn't sent"
+                assert self.memory.get((value.segment, value.offset)) == id, "another's bytes"
+
+    def an_object_of(self, chance: Random, caller: Caller) -> tuple[int, ...]:
+        """A new one, or one that it has; none if there is no room."""
+        held = [id for id in sorted(self.objects) if caller.peer.holds[id]]
+        if held and chance.randrange(3):
+            return (pick(chance, held),)
+        value = caller.peer.value(1)
+        if value is None:
+            self.all_is_read(chance)
+            value = caller.peer.value(1) if caller in self.drivers else None
+        if value is None:
+            return ()
+        caller.say()
+        id = caller.peer.put(value)
+        self.objects.add(id)
+        self.memory[value.segment, value.offset] = id  # over what was there
+        self.turn()
+        return (id,)
+
+    @property
+    def lending(self) -> list[tuple[Caller, Wire]]:
+        """Lines by which their callers may give objects that they have."""
+        return [(c, w) for c, w in self.granted if any(c.peer.holds[id] for id in w.objects)]
+
+    @step(lambda self: [c for c, _ in self.holders if c in self.drivers])
+    def objects_are_arguments(self, chance: Random) -> None:
+        """Of one call after the other, until some of them go by the line."""
+        caller, actor = pick(chance, [(c, a) for c, a in self.holders if c in self.drivers])
+        if caller.line_of(actor) is None:
+            self.one_by_one(chance, caller, actor)
+        given = self.an_object_of(chance, caller) if caller in self.drivers else ()
+        self.one_by_one(chance, caller, actor, given)
+
+    @step(lambda self: self.lending)
+    def calls_read_an_object(self, chance: Random) -> None:
+        caller, wire = pick(chance, self.lending)
+        given = tuple(id for id in wire.objects if caller.peer.holds[id])[:2]
+        for _ in range(chance.randrange(1, 4)):
+            self.call(caller, wire.actor, False, chance.randrange(2), given)
+            if chance.randrange(3) == 0:
+                self.call(caller, wire.actor, False)
+        if chance.randrange(2):
+            self.drop_object(chance, caller, given[0])
+        self.turn()
+
+    @step(lambda self: self.lending)
+    def a_call_reads_what_others_let_go_of(self, chance: Random) -> None:
+        """Nobody but its caller and its worker knows of it."""
+        self.work(chance)
+        if not self.lending:
+            return
+        caller, wire = pick(chance, self.lending)
+        given = tuple(id for id in wire.objects if caller.peer.holds[id])[:1]
+        process = next((p for p in self.processes.values() if wire in p.wires.values()), None)
+        wire.room = 4
+        self.call(caller, wire.actor, False, 1, given)
+        if process is None:
+            return
+        process.drain()
+        if self.is_able_to_begin(process):
+            self.begins(process)
+        match chance.randrange(4):
+            case 0 if caller in self.drivers:
+                self.kill_driver(chance, caller)
+            case 1 if caller in self.drivers:
+                caller.peer.post(ev.Ask(1, "spill", given[0]))
+                self.turn()
+                self.make_copy()
+                while caller.peer.inbox:
+                    caller.read()
+                self.turn()
+                self.look(process)
+            case 2:
+                self.drop_object(chance, caller, given[0])
+            case _:
+                next(d for d in self.drivers if d is not caller).post(ev.Free(given))
+        self.turn()
+        if chance.randrange(3) == 0:
+            for number in [n for n, p in self.processes.items() if p is process]:
+                self.dies(number)
+        for _ in range(3):
+            self.all_is_read(chance)
+            self.make_copy()
+            if process in self.processes.values():
+                self.look(process)
+        if process in self.processes.values() and process.running and chance.randrange(2):
+            self.ends(process, chance.choice(HOW), chance.choice([1, 40]))
+        self.turn()
+
+    def drop_object(self, chance: Random, caller: Caller, id: int) -> None:
+        caller.say()
+        caller.peer.drop(id)
+        self.turn()
+        if chance.randrange(2) and caller in self.drivers:  # its room is used anew, if it is free
+            self.all_is_read(chance)
+            if caller in self.drivers:
+                self.an_object_of(chance, caller)
+
+    @step(lambda self: any(d.peer.holds[id] for d in self.drivers for id in self.objects))
+    def an_object_is_dropped(self, chance: Random) -> None:
+        drivers, objects = self.drivers, sorted(self.objects)
+        found = [(d, id) for d in drivers for id in objects if d.peer.holds[id]]
+        self.drop_object(chance, *pick(chance, found))
+
+    @step(lambda self: self.copies)
+    def a_copy_is_made(self, _: Random) -> None:
+        self.make_copy()
+
+    def make_copy(self) -> None:
+        if self.copies:
+            copy = self.copies.pop(0)
+            # Of one that was freed meanwhile, anything may be copied: nobody will read that.
+            self.memory[copy.target] = self.memory.get(copy.source, 0)
+            self.stage.post(0, Copied(copy.object, 1))
+        self.turn()
+
+    @step(lambda self: any(p.shows for p in self.processes.values()))
+    def a_view_ends(self, chance: Random) -> None:
+        pick(chance, [p for p in self.processes.values() if p.shows]).lets_go()
+        self.turn()
+
     # -- all of them ------------------------------------------------------------------------------
 
     @step(always)
@@ -629,13 +795,16 @@ class LineMachine(RuleBasedStateMachine):
     def one_after_the_other(self, chance: Random) -> None:
         self.one_by_one(chance, *pick(chance, self.holders))
 
-    def one_by_one(self, chance: Random, caller: Caller, actor: int) -> None:
+    def one_by_one(
+        self, chance: Random, caller: Caller, actor: int, given: tuple[int, ...] = ()
+    ) -> None:
         """What makes lines: calls, each over before the next."""
         for _ in range(3):
             self.all_is_read(chance)
             if caller not in self.callers or actor not in caller.handles:
                 return
-            self.call(caller, actor, False)
+            given = tuple(id for id in given if caller.peer.holds[id])
+            self.call(caller, actor, False, given=given)
             self.turn()
             self.all_is_read(chance)
             self.work(chance)
@@ -677,7 +846,15 @@ class LineMachine(RuleBasedStateMachine):
                 assert self.times[task] or unbegun, "may have begun, and never did"
         for caller in self.callers:
             assert not any(wire.unanswered for wire in caller.wires.values()), "never answered"
+        while self.copies:
+            self.make_copy()
+            self.all_is_read(chance)
+        catalog, lending = self.stage.session.state.catalog, self.stage.session.state.lending
+        assert all(catalog[id].state is READY for id in catalog.lent), "its room is never free"
+        assert all(line.lent for line in lending.values()), "it is never over"
+        assert not self.stage.session.state.moves, "it never moves"
         for process in self.processes.values():
+            self.look(process)
             worker = scheduler.by_client[process.peer.number]
             assert not process.reported | worker.reported, "asked for and not told"
             wires = [w for c in self.callers for w in c.wires.values()]
@@ -706,13 +883,14 @@ class LineMachine(RuleBasedStateMachine):
         assert not self.processes
         assert not session.state.catalog, list(session.state.catalog.values())
         assert not session.lines._lines
+        assert not session.state.lending
 
 
 TestLines = LineMachine.TestCase
 TestLines.settings = settings(max_examples=settings().max_examples // 2)
 
 
-def walk(seed: int, steps: int = 40) -> None:
+def walk(seed: int, steps: int = 40) -> int:
     """The same at random, without Hypothesis, which takes ten times as long."""
     chance, machine = Random(seed), LineMachine()
     machine.begin(chance)
@@ -720,18 +898,19 @@ def walk(seed: int, steps: int = 40) -> None:
         _, perform = pick(chance, [each for each in STEPS if each[0](machine)])
         perform(machine, chance)
     machine.teardown()
+    return machine.by_reference
 
 
 @pytest.mark.parametrize(
     "seeds", [range(n, n + 25) for n in range(0, 2000 if THOROUGH else 50, 25)]
 )
-def walks(number: int) -> None:
-    for seed in range(number):
-        walk(seed)
+def walks(number: int) -> int:
+    return sum(map(walk, range(number)))
 
 
 def test_walks() -> None:
-    walks(4000 if THOROUGH else 60)
+    number = 4000 if THOROUGH else 60
+    assert walks(number) > number, "hardly any call reads an object"
 
 
 @pytest.mark.parametrize("fault", FAULTS)
