@@ -91,7 +91,13 @@ def lend(session: Any, actor: Any, ref: Any) -> Any:
 
 
 def is_gone(session: Any, id: int) -> bool:
-    return eventually(lambda: all(o.id != id for o in session.snapshot().objects))
+    """With its room: no other object of that size is there."""
+
+    def gone() -> bool:
+        now = session.snapshot()
+        return now.live < N and all(record.id != id for record in now.objects)
+
+    return eventually(gone)
 
 
 def test_they_go_straight(session: Any, make: Any) -> None:
@@ -181,15 +187,23 @@ def test_its_worker_dies(session: Any) -> None:
     assert is_gone(session, id)
 
 
-def test_its_caller_is_killed(session: Any, script: Callable[..., Script], gate: Gate) -> None:
-    """The call goes on, and nothing that it reads goes before it is over."""
-    actor = reader(False).options(name="reader").remote()
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_its_caller_is_killed(
+    session: Any, script: Callable[..., Script], gate: Gate, is_shared: bool
+) -> None:
+    """The call goes on, and what it reads stays till it is over, whoever has the object besides."""
+    name = f"reader {is_shared}"
+    actor = reader(False).options(name=name).remote()
+    shared = wb.put(np.ones(N), name="shared") if is_shared else None
     victim = script(
         """
         import numpy as np
 
         engine = wb.init(session=sys.argv[1])
-        actor, ref = wb.get_actor("reader"), wb.put(np.ones(1_000_000))
+        actor = wb.get_actor(sys.argv[3])
+        ref = engine.find("shared")
+        if ref is None:
+            ref = wb.put(np.ones(1_000_000))
         while engine._base.lines.of(actor._ref.id, (ref.id,)) is None:
             wb.get(actor.size.remote(ref))
         engine._base.connection.defer = lambda message: None  # the server never hears of it
@@ -199,10 +213,14 @@ def test_its_caller_is_killed(session: Any, script: Callable[..., Script], gate:
         """,
         session.session,
         gate.path,
+        name,
     )
     visitor, id = gate.next(), int(victim.line())
     os.kill(victim.pid, signal.SIGKILL)
     victim.wait()
+    if is_shared:
+        wb.free("shared")
+    del shared
     for _ in range(5):
         wb.get(wb.put(np.zeros(N)))
     visitor.let_on("read")
