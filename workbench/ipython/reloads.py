@@ -1,4 +1,4 @@
-"""Notices that a person loads a module again, so that workers do. Loads nothing itself."""
+"""Notices that a person loads a module, so that workers do if it is again. Loads nothing itself."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ from types import ModuleType
 
 
 class ReloadWatch:
-    """A finder that finds nothing: it is asked first, and for which module, when one is loaded
-    again (`importlib.reload`).
+    """A finder that finds nothing: it is asked first, and for which module, when one is loaded.
 
-    ``reloads`` is called before it is, in whichever thread does it.
+    ``loads`` is called before it is, with its name and whether it is loaded again
+    (`importlib.reload`), in whichever thread does it.
     """
 
-    def __init__(self, reloads: Callable[[], None]) -> None:
-        self._reloads = reloads
+    def __init__(self, loads: Callable[[str, bool], None]) -> None:
+        self._loads = loads
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> None:
         """As of ``sys.meta_path``; ``target`` is what is there already."""
-        if target is not None:
-            self._reloads()
+        self._loads(name, target is not None)
 
     def attach(self) -> None:
         """From now on."""

@@ -48,6 +48,15 @@ def function_text(name: str) -> str:
     )
 
 
+def edited_text(module: str, where: str) -> str:
+    """A module is older in a process than its file; ``where``: what has imported it."""
+    return (
+        f"`{module}` was edited after {where} had imported it, and is used here as it was; a "
+        "process that imports it from now on has the edited one. "
+        f"`importlib.reload({module})` in the notebook loads it again in all of them."
+    )
+
+
 def held_text(came: str, since: float, verdict: str) -> str:
     """What stands behind a variable that is a stored object, in the answer to why that is here.
 
