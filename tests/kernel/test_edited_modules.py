@@ -1,4 +1,4 @@
-"""A notebook's modules that are edited: what workers have of them, and what is said of it."""
+"""A notebook's modules that are edited or changed: what workers have of them, and what is said."""
 
 from __future__ import annotations
 
@@ -104,4 +104,19 @@ def test_after_a_restart_the_workers_have_what_the_notebook_has(
     kernel.ok("%load_ext workbench\n%workbench stop\n%workbench start --session desk")
     cell = kernel.ok(IN_CELL)
     assert (cell.text(), cell.text("stderr")) == ("second\n", "")
+    kernel.ok("%workbench stop")
+
+
+def test_an_attribute_that_a_cell_sets_is_told_of_once(kernel: Kernel, edit: Edit) -> None:
+    kernel.ok("import edited_helpers as helpers, numpy\nwb.init(workers=1)")
+    kernel.ok("def asks(n):\n    helpers.here = n\n    return getattr(helpers, 'rate', None)")
+    ask = "print(wb.get(wb.remote(asks).remote(1)))"
+    assert not kernel.ok(ask).text("stderr")
+    assert not kernel.ok("helpers.rate = 2\nnumpy.rate = 3\nasks.rate = 4").text("stderr")
+    cell = kernel.ok(ask)
+    assert cell.text() == "None\n"
+    assert cell.text("stderr").startswith("`edited_helpers.rate` is set in this notebook alone")
+    assert cell.text("stderr").count("\n") == 1
+    assert not kernel.ok(f"helpers.rate += 1\n{ask}").text("stderr")
+    assert "helpers.other" in kernel.ok(f"helpers.other = 1\n{ask}").text("stderr")
     kernel.ok("%workbench stop")

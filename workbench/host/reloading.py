@@ -51,20 +51,30 @@ class ModuleTimes:
                 yield name
 
 
-def _time(name: str) -> float:
-    """When a module's file was last changed; 0 if it isn't a person's."""
+def is_persons(name: str) -> bool:
+    """Whether an imported module is a person's own, and no library's."""
     package = name.partition(".")[0]
     if package in sys.stdlib_module_names:
-        return 0
-    file = getattr(sys.modules.get(name), "__file__", None)
+        return False
     # Asked of the package alone: looking up where a path leads takes a while.
-    of_package = getattr(sys.modules.get(package), "__file__", None) or file
-    if not isinstance(file, str) or not isinstance(of_package, str) or not is_own(of_package):
+    file = _file(package) or _file(name)
+    return file is not None and is_own(file)
+
+
+def _time(name: str) -> float:
+    """When a module's file was last changed; 0 if it isn't a person's."""
+    file = _file(name)
+    if file is None or not is_persons(name):
         return 0
     try:
         return os.stat(file).st_mtime
     except OSError:
         return 0
+
+
+def _file(name: str) -> str | None:
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return file if isinstance(file, str) else None
 
 
 class Reloader:

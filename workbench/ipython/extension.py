@@ -25,9 +25,9 @@ from workbench.ipython.magics.remote import RemoteMagics
 from workbench.ipython.magics.sessions import SessionMagics
 from workbench.ipython.magics.store import BarePut, StoringMagics
 from workbench.ipython.missing_names import note_missing_name
+from workbench.ipython.modules import ReloadWatch, SetAttributes
 from workbench.ipython.notebook import Notebook
-from workbench.ipython.reloads import ReloadWatch
-from workbench.report.freshness import edited_text
+from workbench.report.freshness import edited_text, set_text
 from workbench.report.sessions import offers_text
 from workbench.report.text import started_line
 
@@ -52,13 +52,14 @@ class Extension:
         self._bare_put = BarePut()
         self._reloads = ReloadWatch(self._module_is_loaded)
         self._modules = ModuleTimes()
+        self._set_attributes = SetAttributes()
         self._submitted = 0  # number of the last cell that submitted something
         self._hooks = {"pre_run_cell": self._cell_begins, "post_run_cell": self._cell_ended}
 
     def attach(self) -> None:
         self._shell.register_magics(*self._magics)
         self._shell.Completer.custom_matchers.append(self._matcher)
-        self._shell.ast_transformers.append(self._bare_put)
+        self._shell.ast_transformers += [self._bare_put, self._set_attributes]
         self._shell.input_transformers_cleanup.append(help_alone)
         for event, hook in self._hooks.items():
             self._shell.events.register(event, hook)
@@ -88,6 +89,7 @@ class Extension:
             self._shell.events.unregister(event, hook)
         self._shell.input_transformers_cleanup.remove(help_alone)
         self._shell.ast_transformers.remove(self._bare_put)
+        self._shell.ast_transformers.remove(self._set_attributes)
         self._shell.Completer.custom_matchers.remove(self._matcher)
         manager = self._shell.magics_manager
         for magics in self._magics:
@@ -151,6 +153,8 @@ class Extension:
             for name in () if self._autoreloads() else edited:
                 text = edited_text(name, "this notebook")
                 self._router.note(origin, self._lacks_reload or text)
+            for module, name in self._set_attributes.news(self._notebook.variables):
+                self._router.note(origin, set_text(module, name))
         return origin
 
     def _fail(self, result: Any) -> None:

@@ -57,6 +57,14 @@ def edited_text(module: str, where: str) -> str:
     )
 
 
+def set_text(module: str, name: str) -> str:
+    """A notebook has set an attribute of a module."""
+    return (
+        f"`{module}.{name}` is set in this notebook alone: workers import `{module}` themselves, "
+        "and have what it says. Give tasks the value as an argument, or set it in the task."
+    )
+
+
 def held_text(came: str, since: float, verdict: str) -> str:
     """What stands behind a variable that is a stored object, in the answer to why that is here.
 
