@@ -140,8 +140,8 @@ class JobRecord(Record):
     """One background cell. ``state``: queued, running, done, failed or stopped.
 
     ``number`` counts the session's; ``id`` is its task. ``seconds``: how long it has run.
-    ``lines`` printed and ``displays`` are how much it has shown; ``binds`` the variables that its
-    results but the first are meant for. ``kept``: whoever saw its output went before its end, so
+    ``lines`` printed and ``displays`` are how much it has shown, if it's ``shown_in_part`` at
+    least; ``binds`` the variables that its results but the first are meant for. ``kept``: whoever saw its output went before its end, so
     that and its results wait for somebody to collect them. Of its ``size`` tasks so many have
     ``ended``, ``failed`` of them otherwise than done; ``worker`` is the last that was sent one, 0
     if none was. ``there`` are those of ``binds`` whose results are kept for it, because nobody has
@@ -163,6 +163,7 @@ class JobRecord(Record):
     failed: int = 0
     there: tuple[str, ...] = ()
     dropped: bool = False
+    shown_in_part: bool = False
 
     @property
     def is_over(self) -> bool:

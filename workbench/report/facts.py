@@ -274,9 +274,10 @@ def unfetched(job: JobRecord) -> str:
 
 
 def job_output(job: JobRecord) -> str:
-    """How much it has shown: ``3 lines and 1 display``."""
+    """How much it has shown: ``3 lines and 1 display``; of a flood ``at least 3 lines``."""
     shown = ((job.lines, "line"), (job.displays, "display"))
-    return " and ".join(count(n, noun) for n, noun in shown if n)
+    least = "at least " if job.shown_in_part else ""
+    return least + " and ".join(count(n, noun) for n, noun in shown if n)
 
 
 def job_text(job: JobRecord) -> str:
