@@ -34,7 +34,6 @@ def test_of_a_flood_the_list_says_that_it_was_at_least_so_much(session: Kernel) 
     assert listed.count("at least") == 1
 
 
-
 def test_a_result_that_can_t_be_stored_is_on_the_line(session: Kernel) -> None:
     cell = session.ok("%%remote\nimport sqlite3\ncon3 = sqlite3.connect(':memory:'); n = 1")
     session.until(lambda: "done" in cell.line)
