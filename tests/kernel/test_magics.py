@@ -415,6 +415,19 @@ def test_a_restarted_kernel_finds_its_session_again(runtime_dir: str, now: bool)
 # -- %objects, %why, %free, %pin, %unpin ----------------------------------------------------------
 
 
+def test_the_list_says_which_tasks_were_stopped_and_which_failed(session: Kernel) -> None:
+    session.ok("import time\nslow, fails = wb.remote(time.sleep), wb.remote(lambda: 1 / 0)")
+    session.ok("stopped, failed = slow.remote(1000), fails.remote()\nwb.cancel(stopped)")
+    session.ok("waited = wb.wait([stopped, failed], num_returns=2); del waited")
+    listed = session.ok("%objects").results()[0]
+    assert re.search(r"^stopped +a stopped task's result ", listed, re.M)
+    assert re.search(r"^failed +a task's error ", listed, re.M)
+    assert session.ok("%objects *stopped*").results()[0].count("a stopped task's result") == 1
+    assert (
+        "a stopped task's result, 30 B. Why it is here" in session.ok("%why stopped").results()[0]
+    )
+
+
 def test_the_store_is_listed_explained_and_freed(session: Kernel) -> None:
     session.ok("import numpy as np\ntrain = np.ones(10**6)\nsmall = {'a': 1}\n%put small")
     session.ok("ref = %put train\n%get train --as view\nparts = [view[3:]]")
