@@ -423,9 +423,7 @@ def test_the_list_says_which_tasks_were_stopped_and_which_failed(session: Kernel
     assert re.search(r"^stopped +a stopped task's result ", listed, re.M)
     assert re.search(r"^failed +a task's error ", listed, re.M)
     assert session.ok("%objects *stopped*").results()[0].count("a stopped task's result") == 1
-    assert (
-        "a stopped task's result, 30 B. Why it is here" in session.ok("%why stopped").results()[0]
-    )
+    assert "a stopped task's result, " in session.ok("%why stopped").results()[0]
 
 
 def test_the_store_is_listed_explained_and_freed(session: Kernel) -> None:
