@@ -428,6 +428,7 @@ class TaskGroup:
             seconds=self.seconds if began is None else now - began,
             lines=self.log.lines,
             displays=self.log.displays,
+            shown_in_part=self.log.is_part,
             binds=self.binds,
             kept=self.unseen,
             ended=self.outcomes.total(),

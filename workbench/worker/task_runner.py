@@ -140,7 +140,7 @@ class TaskRunner:
             interrupts.begin(task)
             try:
                 if self.is_serial:
-                    self._reloader.before_task()
+                    self._reloader.before_task(run.origin)
                 if run.spec is not None:
                     retry_on = _retry_on(run.spec)
                 function, args, kwargs = self._prepared(run)

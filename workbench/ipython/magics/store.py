@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import ast
 import keyword
+from collections.abc import Container, Iterable
 from dataclasses import replace as replaced
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ from workbench.ipython.job_outputs import is_made
 from workbench.ipython.missing_names import missing
 from workbench.ipython.notebook import NotebookMagics
 from workbench.ipython.progress import Waiting, progress, watch_put
-from workbench.ipython.put_replace import replace
+from workbench.ipython.put_replace import replace, unchanged
 from workbench.ref import ObjectRef
 from workbench.report.format import human_seconds, printable
 from workbench.report.text import put_line
@@ -90,14 +91,21 @@ class StoringMagics(NotebookMagics):
         """
         engine = acting_on(api.engine(), "pin") if args.pin else api.engine()
         stored: list[tuple[ObjectRef, About]] = []
+        kept: set[str] = set()  # those of which nothing had to be stored
         names = list(values)
         with watch_put(self._notebook.router, engine, values, stored) as end:
             try:
                 for name, value in values.items():
+                    if args.replace:
+                        same = unchanged(self._notebook, engine, name, variables[name], value)
+                        if same is not None:
+                            kept.add(name)
+                            stored.append(same)
+                            continue
                     stored.append(engine.put(value, name if len(values) == 1 else ""))
             except BaseException:
                 # What has no name yet goes with its ref, but the error's traceback may keep that.
-                engine.free([ref for ref, _ in stored])
+                engine.free(_refs_but(kept, names, stored))
                 raise
             if len(values) > 1:
                 for name, (ref, _) in zip(names, stored, strict=True):
@@ -105,7 +113,7 @@ class StoringMagics(NotebookMagics):
             del value
             lines = []
             for name, (ref, about) in zip(names, stored, strict=True):
-                remarks = [put_line(name, about)]
+                remarks = [f"{name}: as stored" if name in kept else put_line(name, about)]
                 if args.pin:
                     engine.pin(ref, True)
                     remarks.append("pinned")
@@ -347,6 +355,13 @@ def _in_brackets(expression: str) -> str:
     value = added.body.value if isinstance(added.body, ast.Attribute) else None
     is_one = value is not None and ast.dump(value) == ast.dump(whole.body)
     return expression if is_one else f"({expression})"
+
+
+def _refs_but(
+    kept: Container[str], names: Iterable[str], stored: Iterable[tuple[ObjectRef, About]]
+) -> list[ObjectRef]:
+    """Of what was stored under these names, what wasn't there before."""
+    return [ref for name, (ref, _) in zip(names, stored, strict=False) if name not in kept]
 
 
 def _is_variable(text: str) -> bool:
