@@ -90,22 +90,21 @@ class StoringMagics(NotebookMagics):
         """
         engine = acting_on(api.engine(), "pin") if args.pin else api.engine()
         stored: list[tuple[ObjectRef, About]] = []
+        new: list[ObjectRef] = []
         kept: set[str] = set()  # those of which nothing had to be stored
         names = list(values)
         with watch_put(self._notebook.router, engine, values, stored) as end:
             try:
                 for name, value in values.items():
-                    if args.replace:
-                        same = unchanged(self._notebook, engine, name, variables[name], value)
-                        if same is not None:
-                            kept.add(name)
-                            stored.append(same)
-                            continue
-                    stored.append(engine.put(value, name if len(values) == 1 else ""))
+                    variable = variables[name] if args.replace else ""
+                    same = unchanged(self._notebook, engine, name, variable, value)
+                    put = same or engine.put(value, name if len(values) == 1 else "")
+                    kept |= {name} if same else set()
+                    new += [] if same else [put[0]]
+                    stored.append(put)
             except BaseException:
                 # What has no name yet goes with its ref, but the error's traceback may keep that.
-                new = zip(names, stored, strict=False)
-                engine.free([ref for name, (ref, _) in new if name not in kept])
+                engine.free(new)
                 raise
             if len(values) > 1:
                 for name, (ref, _) in zip(names, stored, strict=True):
