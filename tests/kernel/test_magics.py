@@ -492,3 +492,31 @@ def test_a_comment_behind_a_magic(session: Kernel) -> None:
     session.ok("%put --name kept 'a # b' + y  # an expression\n%get x --as z  # a list")
     assert session.value("(z, wb.get('kept'))") == "([1], 'a # ba # b')"
     assert session.ok("%workbench status  # of all").text().startswith("Session ")
+
+
+def test_what_is_no_expression_is_told_apart_from_what_is_not_there(session: Kernel) -> None:
+    said = session.run("%why [1,2").failure
+    assert "MagicError: `[1,2` is no name or id, and no expression: '[' was never closed" in said
+    assert "This session has no object 'there_is_none'" in session.run("%why there_is_none").failure
+
+
+def test_errors_name_sessions_as_people_do(session: Kernel) -> None:
+    session.ok("double = wb.remote(lambda x: 2 * x)\nold = double.remote(1)\nwb.get(old)")
+    said = session.run("double(1)").failure
+    assert "double is remote: call `double.remote(...)`, or `double.__wrapped__(...)`" in said
+    said = session.run("%workbench start").failure
+    name = session.value("wb.api.engine().session.partition('~')[0]")
+    assert f"This process is in session {name} already" in said
+    session.ok("%workbench stop\n%workbench start --workers 1")
+    for line in ("wb.get(old)", "%why old", "wb.why(old)"):
+        said = session.run(line).failure
+        assert f"ForeignRefError: The ref belongs to session {name}, and this" in said
+        assert "~" not in said
+
+
+def test_a_long_name_leaves_the_other_columns_in_sight(session: Kernel) -> None:
+    name = "a_name_" + 20 * "that_goes_on_"
+    session.ok(f"{name} = [1]\n%put {name}")
+    listed = session.ok("%objects").results()[0].splitlines()
+    assert len(listed[1]) < 150
+    assert listed[1].startswith("a_name_that_goes_on_")

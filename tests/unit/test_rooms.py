@@ -117,7 +117,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     ),
     "interop": (
         {"api", "engines.base", "engines.lending_future", "engines.tally"}
-        | {"errors", "options", "ref"}
+        | {"call_site", "errors", "options", "ref"}
         | {"host.tracebacks"}  # what a chunk of calls tells of the one that failed
         | {"serialization.comparison"},  # the check of what was stored for an argument
         {"joblib", "numpy", "threadpoolctl", "xxhash"},

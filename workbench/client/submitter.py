@@ -218,8 +218,9 @@ class Submitter:
             self._base.wait_welcome()
             workers = self._base.workers
             if needed > workers:
+                session = self._base.session.partition(INCARNATION)[0]
                 raise ValueError(
-                    f"num_cpus={needed:g}, and session {self._base.session!r} has {workers}. Ask "
+                    f"num_cpus={needed:g}, and session {session!r} has {workers}. Ask "
                     "for less, or start it with `init(workers=...)`."
                 )
             limit = memory_limit()

@@ -38,7 +38,7 @@ WAITING, QUEUED, SENT, STOPPING, LOST, DONE = TaskState
 
 TRANSITIONS: dict[TaskState, frozenset[TaskState]] = {
     WAITING: frozenset({QUEUED, DONE}),
-    QUEUED: frozenset({SENT, DONE}),
+    QUEUED: frozenset({WAITING, SENT, DONE}),  # waiting: what went by a line comes first
     SENT: frozenset({QUEUED, STOPPING, LOST, DONE}),  # queued once more: given back, or retried
     STOPPING: frozenset({LOST, DONE}),
     LOST: frozenset({QUEUED, DONE}),
@@ -308,6 +308,17 @@ class Actor:
             self._enqueue(queue.popleft())
         if queue is not None and not queue:
             del self.waiting[owner]
+
+    def hold_back(self, owner: int) -> None:
+        """What this caller has queued comes behind what went by its line, which has ended."""
+        queue = self.ready[""]  # with groups nobody has a line
+        own = [task for task in queue if task.owner == owner]
+        if not (own and self.in_order):
+            return
+        self.ready[""] = deque(task for task in queue if task.owner != owner)
+        for task in own:
+            task.to(WAITING)
+        self.waiting[owner] = deque([*own, *self.waiting.get(owner, ())])
 
     def remove(self, task: Task) -> None:
         """A call that was queued or waited will not be sent."""

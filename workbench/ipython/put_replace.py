@@ -47,8 +47,11 @@ def unchanged(
     notebook: Notebook, engine: Engine, name: str, variable: str, value: Any
 ) -> tuple[ObjectRef, About] | None:
     """The object of that name, if the variable was put as it and is the same still: then there
-    need be no room for a second one. However long it takes to compare."""
-    found = notebook.bindings.find(variable, value)
+    need be no room for a second one. However long it takes to compare.
+
+    ``variable`` is the one to be replaced, "" for none.
+    """
+    found = notebook.bindings.find(variable, value) if variable else None
     if found is None or found[1].stored != name:
         return None
     ref = found[1].ref

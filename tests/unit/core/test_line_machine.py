@@ -123,7 +123,8 @@ class LineMachine(RuleBasedStateMachine):
                         peer.borrow((self.cls,))
                 case do.Connect(line, worker):
                     self.wires[line] = Wire(line)
-                    self.stage.peers[worker].inbox.append(do.Attach(line))
+                    if worker in self.stage.peers:  # it may have been killed before
+                        self.stage.peers[worker].inbox.append(do.Attach(line))
                 case do.Kill(worker) if worker in self.processes:
                     self.dies(worker)
                 case do.Hangup(client, reason):
@@ -672,6 +673,8 @@ class LineMachine(RuleBasedStateMachine):
             header, restarts = caller.ends[task].header, self.restarts[self.calls[task][0]]
             unbegun = b"had not begun" in header
             assert not (unbegun and self.times[task]), "said not to have begun, and did"
+            ended = b"had ended" in header
+            assert self.times[task] or not ended, "said to have ended, and never began"
             first = {0: b"!actor", 1: b"!unavailable"}.get(restarts, b"-")  # it came by the line
             if task in caller.records and header.startswith(first):
                 assert self.times[task] or unbegun, "may have begun, and never did"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import ast
 import keyword
-from collections.abc import Container, Iterable
 from dataclasses import replace as replaced
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -91,21 +90,21 @@ class StoringMagics(NotebookMagics):
         """
         engine = acting_on(api.engine(), "pin") if args.pin else api.engine()
         stored: list[tuple[ObjectRef, About]] = []
+        new: list[ObjectRef] = []
         kept: set[str] = set()  # those of which nothing had to be stored
         names = list(values)
         with watch_put(self._notebook.router, engine, values, stored) as end:
             try:
                 for name, value in values.items():
-                    if args.replace:
-                        same = unchanged(self._notebook, engine, name, variables[name], value)
-                        if same is not None:
-                            kept.add(name)
-                            stored.append(same)
-                            continue
-                    stored.append(engine.put(value, name if len(values) == 1 else ""))
+                    variable = variables[name] if args.replace else ""
+                    same = unchanged(self._notebook, engine, name, variable, value)
+                    put = same or engine.put(value, name if len(values) == 1 else "")
+                    kept |= {name} if same else set()
+                    new += [] if same else [put[0]]
+                    stored.append(put)
             except BaseException:
                 # What has no name yet goes with its ref, but the error's traceback may keep that.
-                engine.free(_refs_but(kept, names, stored))
+                engine.free(new)
                 raise
             if len(values) > 1:
                 for name, (ref, _) in zip(names, stored, strict=True):
@@ -355,13 +354,6 @@ def _in_brackets(expression: str) -> str:
     value = added.body.value if isinstance(added.body, ast.Attribute) else None
     is_one = value is not None and ast.dump(value) == ast.dump(whole.body)
     return expression if is_one else f"({expression})"
-
-
-def _refs_but(
-    kept: Container[str], names: Iterable[str], stored: Iterable[tuple[ObjectRef, About]]
-) -> list[ObjectRef]:
-    """Of what was stored under these names, what wasn't there before."""
-    return [ref for name, (ref, _) in zip(names, stored, strict=False) if name not in kept]
 
 
 def _is_variable(text: str) -> bool:
