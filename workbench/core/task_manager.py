@@ -17,7 +17,8 @@ from workbench.core.object_manager import ObjectManager
 from workbench.core.spilling import Spilling
 from workbench.core.state import ClientState, State
 from workbench.core.task_output import TaskOutput
-from workbench.core.tasks import DONE, SENT, STOPPING, Line, Task, Worker
+from workbench.core.task_states import DONE, SENT, STOPPING
+from workbench.core.tasks import Line, Task, Worker
 
 ADVICE = (
     " Give it less at a time, let fewer run beside it (`num_cpus=2` takes the room of two), or "
