@@ -56,6 +56,10 @@ from workbench.worker.generators import GeneratorSender
 HOLD_BACK = 0.0005
 """Seconds for which results of short tasks wait for each other while more tasks are queued."""
 
+LAST_QUESTION = 1.0
+"""Seconds in which the server asks an actor that ends for results that it has kept. It asks at
+once, unless the caller is stopped."""
+
 Refs = Sequence[ObjectRef]
 
 Outcome = tuple[tuple[ev.Value, ...], tuple[ev.About | None, ...], bool, Refs]
@@ -380,8 +384,14 @@ class TaskRunner:
         """The actor wants to end: its process does, in order, when the server knows why."""
         self._ends(run.task)
         actor.leave()
+        self._hand_over()
         self._connection.send(ev.Leave())
         self._connection.wait_for(self._connection.flush)
+
+    def _hand_over(self) -> None:
+        """What other calls have returned, before this process ends."""
+        self.lines.flush()  # first: what a line has no room for goes with the rest
+        self._connection.wait_for(lambda: not self.lines.has_kept, LAST_QUESTION)
 
     def _exit(self, run: do.Run, code: object) -> None:
         """`sys.exit` in a method, as in Ray: with 0 the actor leaves, else it is a crash."""
@@ -394,6 +404,7 @@ class TaskRunner:
         if not isinstance(code, int):  # as the interpreter does
             print(code, file=sys.stderr)
         self._ends(run.task)
+        self._hand_over()
         self._connection.wait_for(self._connection.flush)
         os._exit(code & 0xFF or 1 if isinstance(code, int) else 1)
 

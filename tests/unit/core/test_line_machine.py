@@ -113,6 +113,7 @@ class LineMachine(RuleBasedStateMachine):
         return -self.stage.session.state.budget._inline_left.get(process.peer.number, 0)
 
     def obey(self, out: list[do.Anything]) -> None:
+        killed: list[int] = []
         for instruction in out:
             match instruction:
                 case do.Fork(worker):
@@ -123,15 +124,16 @@ class LineMachine(RuleBasedStateMachine):
                         peer.borrow((self.cls,))
                 case do.Connect(line, worker):
                     self.wires[line] = Wire(line)
-                    if worker in self.stage.peers:  # it may have been killed before
-                        self.stage.peers[worker].inbox.append(do.Attach(line))
+                    self.stage.peers[worker].inbox.append(do.Attach(line))
                 case do.Kill(worker) if worker in self.processes:
-                    self.dies(worker)
+                    killed.append(worker)
                 case do.Hangup(client, reason):
                     gone = [n for n, p in self.processes.items() if p.peer.number == client]
                     assert reason == "its actor has ended", reason
-                    for worker in gone:
-                        self.dies(worker)
+                    killed += gone
+        for worker in killed:  # only now: it is told meanwhile what the same batch has for it
+            if worker in self.processes:
+                self.dies(worker)
 
     def dies(self, worker: int) -> None:
         process = self.processes.pop(worker)
