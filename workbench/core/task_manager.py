@@ -318,7 +318,7 @@ class TaskManager:
                     self._state.out.append(do.Kill(worker.number))
 
     def _stop_all(self, tasks: list[Task], force: bool, recursive: bool = True) -> None:
-        """From the last to the first: what waits behind another one mustn't begin when that ends."""
+        """From the last to the first: what waits behind another mustn't begin when that ends."""
         for task in reversed(tasks):
             self.stop(task, force, recursive)
 
