@@ -23,8 +23,8 @@ R = TypeVar("R")
 class RemoteFunction(Generic[P, R]):
     """A function that runs on the pool: ``f.remote(...)`` returns an `ObjectRef`.
 
-    Made by `remote`. The function is sent once, at the first call; what it refers to is
-    captured then.
+    Made by `remote`. The function is sent at the first call, and again when what it refers to has
+    changed.
 
     Parameters
     ----------

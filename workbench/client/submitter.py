@@ -253,9 +253,9 @@ class Submitter:
             "" if type(function.function) is FunctionType else f"{kind} {function.name}",
             by_ref,
         )
-        functions = encoded.serialized.functions
+        code = encoded.serialized.code
         reducers = lambda: self._marshal.reducers([], by_ref=[])  # noqa: E731
-        export = Export(ref, functions, reducers, by_ref, function.function)
+        export = Export(ref, code, reducers, by_ref, function.function)
         if handle is not None and handle[0] is self._references.engine:
             export.next_look = handle[1].next_look
         if function.comparing is Comparing.ONCE:

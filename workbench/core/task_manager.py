@@ -264,8 +264,7 @@ class TaskManager:
         maker = self._scheduler.maker(event.object)
         if not tasks and maker is not None:
             tasks = [maker]
-        for task in tasks:
-            self.stop(task, event.force, event.recursive)
+        self._stop_all(tasks, event.force, event.recursive)
 
     def answer(self, client: ClientState, event: ev.Ask) -> None:
         """Where a task is; one that wasn't sent is dropped, if it is to be withdrawn. Or whose."""
@@ -287,8 +286,7 @@ class TaskManager:
             and task.job is None and not task.is_creation
         ]  # fmt: skip
         self.interrupts.append((client.number, event.request, {t.submit.task for t in tasks}))
-        for task in tasks:
-            self.stop(task, event.force)
+        self._stop_all(tasks, event.force)
 
     def answer_interrupts(self) -> None:
         left = []
@@ -319,6 +317,11 @@ class TaskManager:
                 del self._scheduler.limits[task]
                 if worker.actor is None:  # an actor would lose all it has
                     self._state.out.append(do.Kill(worker.number))
+
+    def _stop_all(self, tasks: list[Task], force: bool, recursive: bool = True) -> None:
+        """From the last to the first: what waits behind another mustn't begin when that ends."""
+        for task in reversed(tasks):
+            self.stop(task, force, recursive)
 
     def stop(
         self, task: Task, force: bool = False, recursive: bool = True, why: ev.Value | None = None

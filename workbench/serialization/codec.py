@@ -83,7 +83,8 @@ class Serialized:
 
     ``array`` are the pickled dtype, shape and order of a plain array, which has no ``stream``;
     ``buffers`` have any strides; ``inband`` and ``outband`` are bytes of the pickle and of the
-    buffers; in ``chunks`` lies the stream; ``functions`` are those in it, pickled by value.
+    buffers; in ``chunks`` lies the stream; ``code`` are the functions and classes
+    in it that are pickled by value.
     """
 
     array: bytes = b""
@@ -92,7 +93,7 @@ class Serialized:
     seconds: float = 0.0
     inband: int = 0
     outband: int = 0
-    functions: list[FunctionType] = field(default_factory=list)
+    code: list[FunctionType | type] = field(default_factory=list)
     chunks: list[bytearray] = field(default_factory=list)
 
     @property
@@ -249,9 +250,7 @@ def serialize(
     stream = sink.pieces()
     inband = sum(map(len, stream))
     outband = sum(b.nbytes for b in buffers)
-    return Serialized(
-        b"", buffers, stream, seconds, inband, outband, pickler.functions, sink.chunks
-    )
+    return Serialized(b"", buffers, stream, seconds, inband, outband, pickler.code, sink.chunks)
 
 
 def _load(stream: memoryview, buffers: Sequence[Any], where: Where) -> Any:
