@@ -66,6 +66,17 @@ def test_what_the_check_cant_read_is_no_error(course: Kernel) -> None:
     assert "`plan` has another shape than asked for (TypeError: " in asked(course)[1]
 
 
+def test_a_number_typed_by_hand_isnt_said_to_be_a_workers(course: Kernel) -> None:
+    course.ok("import numpy as np\nfutures = np.ones((12, 1000))\n%put futures")
+    course.ok("%%remote --wait\nmean_worth = 1.0")
+    course.ok("mean_worth = 5000.0")
+    assert asked(course, "own_copy")[:2] == [
+        "own_copy: Right.",
+        "`mean_worth` is 5000, as with a first month halved once, and the store's first row is as "
+        "it was.",
+    ]
+
+
 def test_a_mistyped_exercise_is_named(course: Kernel) -> None:
     failure = course.run("check.put_agian()").failure
     assert "There is no exercise 'put_agian'. Did you mean 'put_again'?" in failure
