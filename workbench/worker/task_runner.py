@@ -52,6 +52,7 @@ from workbench.serialization.class_states import building
 from workbench.worker.actor_host import ActorHost
 from workbench.worker.direct_calls import IncomingCalls
 from workbench.worker.generators import GeneratorSender
+from workbench.worker.run_queue import RunQueue
 
 HOLD_BACK = 0.0005
 """Seconds for which results of short tasks wait for each other while more tasks are queued."""
@@ -79,7 +80,7 @@ _OPTIONS = codec.Where("retry_exceptions", "on the worker")
 class TaskRunner:
     """See the module.
 
-    ``next_run`` takes the first task out of the queue: for an actor that runs several at a time.
+    ``queue`` is for an actor that runs several at a time.
     ``begins`` and ``ends``: see `TaskExecutor`. ``actor`` is there in an actor's worker, once its
     creation has begun.
     """
@@ -91,7 +92,7 @@ class TaskRunner:
         generators: GeneratorSender,
         interrupts: Interrupts,
         reloader: Reloader,
-        next_run: Callable[[str | None], do.Run | None],
+        queue: RunQueue,
         begins: Callable[[int], None],
         ends: Callable[[int], None],
     ) -> None:
@@ -106,7 +107,7 @@ class TaskRunner:
         self._generators = generators
         self._interrupts = interrupts
         self._reloader = reloader
-        self._next_run = next_run
+        self._queue = queue
         self._begins = begins
         self._ends = ends
         self._functions: dict[int, Callable[..., Any]] = {}
@@ -221,7 +222,7 @@ class TaskRunner:
                 run.made > 0,
                 blueprint,
                 self._connection,
-                self._next_run,
+                self._queue,
                 self.run,
                 self.run_async,
             )
