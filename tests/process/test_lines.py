@@ -397,7 +397,7 @@ def test_what_was_returned_before_an_exit_is_there(
 ) -> None:
     """Though calls came behind, which it hadn't read; though the line was full; and though large
     results are only told when the server asks."""
-    for _ in range(10):
+    for _ in range(6):
         actor = line()
         for _ in range(50):
             wb.get(actor.all.remote())
