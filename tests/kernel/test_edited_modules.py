@@ -119,4 +119,8 @@ def test_an_attribute_that_a_cell_sets_is_told_of_once(kernel: Kernel, edit: Edi
     assert cell.text("stderr").count("\n") == 1
     assert not kernel.ok(f"helpers.rate += 1\n{ask}").text("stderr")
     assert "helpers.other" in kernel.ok(f"helpers.other = 1\n{ask}").text("stderr")
+    made = "helpers.Kind = type('Kind', (), {'__module__': 'edited_helpers'})"
+    assert "helpers.Kind`" in kernel.ok(f"{made}\n{ask}").text("stderr")
+    said = kernel.ok(f"helpers.Kind.rate = 1\n{ask}").text("stderr")
+    assert "`edited_helpers.Kind.rate` is set in this notebook alone" in said
     kernel.ok("%workbench stop")

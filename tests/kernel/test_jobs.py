@@ -46,6 +46,19 @@ def test_a_result_that_can_t_be_stored_is_on_the_line(session: Kernel) -> None:
     assert shown.line.splitlines()[1:] == cell.line.splitlines()[1:], "whoever asks, the same"
 
 
+@pytest.mark.parametrize("loses", ["answer = 'mine'", "del answer"])
+def test_a_result_that_no_variable_waited_for_is_on_the_line(
+    session: Kernel, gate: Gate, loses: str
+) -> None:
+    cell = session.ok(f"%%remote\n{gate.wait}\nanswer, other = 1, 2")
+    session.ok(loses)
+    gate.open()
+    session.until(lambda: "done" in cell.line)
+    first, *notes = cell.line.splitlines()
+    assert first.endswith(" · other")
+    assert notes == ["  answer: not kept: no variable referred to it when the cell ended"]
+
+
 def test_its_output_is_asked_for_as_often_as_one_likes(session: Kernel) -> None:
     name = finished(session, "print('one'); 1 / 0")
     for _ in range(2):

@@ -87,7 +87,7 @@ class Reloader:
         self._reloader: Any = None
         self._modules = ModuleTimes()
         self._modules.looked |= sys.modules.keys()
-        self._cell: int | None = None
+        self._cells: set[int] = set()  # that tasks came from
 
     def refresh(self) -> None:
         """Something may have changed."""
@@ -99,8 +99,8 @@ class Reloader:
         ``cell``: the number of the one that submitted the task.
         """
         if not self._due:
-            if cell != self._cell:
-                self._cell = cell
+            if cell not in self._cells:  # of several notebooks' their tasks may take turns
+                self._cells.add(cell)
                 for name in self._modules.edited():
                     print(edited_text(name, "this worker"), file=sys.stderr)
             return

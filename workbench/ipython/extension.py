@@ -150,8 +150,8 @@ class Extension:
             for name in () if self._autoreloads() else edited:
                 text = edited_text(name, "this notebook")
                 self._router.note(origin, self._lacks_reload or text)
-            for module, name in self._set_attributes.news(self._notebook.variables):
-                self._router.note(origin, set_text(module, name))
+            for module, what in self._set_attributes.news(self._notebook.variables):
+                self._router.note(origin, set_text(module, what))
         return origin
 
     def _fail(self, result: Any) -> None:

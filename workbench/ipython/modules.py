@@ -37,8 +37,9 @@ class ReloadWatch:
 
 
 class SetAttributes:
-    """Notes which attributes of modules cells set (`settings.rate = 2`): workers import the modules
-    themselves. It is one of the shell's ``ast_transformers``, and changes nothing.
+    """Notes which attributes of modules, and of their classes, cells set (`settings.rate = 2`):
+    workers import the modules themselves. It is one of the shell's ``ast_transformers``, and
+    changes nothing.
     """
 
     def __init__(self) -> None:
@@ -58,14 +59,19 @@ class SetAttributes:
         return tree
 
     def news(self, variables: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        """Those that are of a person's modules, and weren't named before: module and attribute."""
+        """Those of a person's modules that weren't named before: the module, and what is set."""
         noted, self._set = self._set, []
         for path, name in noted:
             value: Any = variables.get(path[0])
             for each in path[1:]:
-                value = vars(value).get(each) if isinstance(value, ModuleType) else None
-            if not isinstance(value, ModuleType) or not is_persons(value.__name__):
+                value = vars(value).get(each) if isinstance(value, ModuleType | type) else None
+            if isinstance(value, ModuleType):
+                module = owner = value.__name__
+            elif isinstance(value, type):
+                module, owner = value.__module__, f"{value.__module__}.{value.__qualname__}"
+            else:
                 continue
-            if (told := f"{value.__name__}.{name}") not in self._told:
+            told = f"{owner}.{name}"
+            if module != "__main__" and is_persons(module) and told not in self._told:
                 self._told.add(told)
-                yield value.__name__, name
+                yield module, told

@@ -57,10 +57,10 @@ def edited_text(module: str, where: str) -> str:
     )
 
 
-def set_text(module: str, name: str) -> str:
-    """A notebook has set an attribute of a module."""
+def set_text(module: str, what: str) -> str:
+    """A notebook has set an attribute of a module, or of one of its classes."""
     return (
-        f"`{module}.{name}` is set in this notebook alone: workers import `{module}` themselves, "
+        f"`{what}` is set in this notebook alone: workers import `{module}` themselves, "
         "and have what it says. Give tasks the value as an argument, or set it in the task."
     )
 
