@@ -86,6 +86,9 @@ WORDS: Words = {
     "There is no variable `{name}` now: run the exercise's cell, above this check.": (
         "现在没有变量 `{name}`：请运行上方本练习的单元格。"
     ),
+    "There is no variable `{name}` now: run the cell above that makes it.": (
+        "现在没有变量 `{name}`：请运行上方创建它的单元格。"
+    ),
     "Wait.": "请稍等。",
     "`{name}` has no value yet: its cell waits for you.": (
         "`{name}` 还没有值：对应的单元格等你来填写。"
