@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from tests import notebooks
 from tests.kernel.conftest import Kernel
 
 IMPORT = "from workbench.course import check"
@@ -136,3 +139,20 @@ def test_progress_outlives_the_kernel(runtime_dir: str) -> None:
         kernel.ok("%workbench stop")
     finally:
         kernel.stop()
+
+
+def test_a_kernel_that_wasnt_restarted_has_measured_no_restart(course: Kernel) -> None:
+    """Notebook 09 asks what is there after one, and what a background cell does meanwhile."""
+    path = Path(__file__).parents[2] / "notebooks/09-nothing-is-lost.ipynb"
+    cells = {cell.id: cell.source for cell in notebooks.read(path).cells}
+    course.ok("from workbench.course import measure\nguess_flood, land = 'goes on', 1\n%put land")
+    course.ok("import os\nguess_restart, top, feet = 3, 1, wb.put(1)")
+    course.ok(cells["restart-put"])
+    assert "has not been restarted" in course.ok(cells["restart-found"]).text()
+    (said,) = course.ok(cells["reveal-restart"]).results()
+    assert "Nothing was measured yet." in str(said)
+    course.ok(cells["flood-put"])
+    course.ok("%%remote --wait --name flood\nflood = [(1, 300, 0.1), (2, 800, 0.9)]")
+    assert "has not been restarted" in course.ok(cells["flood-found"]).text()
+    (said,) = course.ok(cells["reveal-flood"]).results()
+    assert "Nothing was measured yet." in str(said)
