@@ -67,7 +67,7 @@ class TaskManager:
             return None
         if event.returns > 1 and not state.owns(client, results[-1]):
             return None
-        if event.task in self._scheduler.tasks or any(map(self._catalog.get, results)):
+        if event.task in self._scheduler.tasks or not self._catalog.keys().isdisjoint(results):
             return state.hang_up(client.number, "a task submitted twice")
         if not state.budget.admits_inline(client.number, len(event.args)):
             return state.hang_up(client.number, "more arguments than it may send")
@@ -149,8 +149,7 @@ class TaskManager:
             return None
         if worker is None or task is None or len(event.values) != _owed(task):
             return state.hang_up(client.number, "done with a task it was not given")
-        abouts = event.abouts or (None,) * len(event.values)
-        if len(abouts) != len(event.values):
+        if event.abouts and len(event.abouts) != len(event.values):
             return state.hang_up(client.number, "results it says too little of")
         if not state.budget.admits(client.number, event.values):
             return state.hang_up(client.number, "an extent that is not its own")
@@ -170,11 +169,12 @@ class TaskManager:
             self._actors.born(worker.actor, event.values[0])
             return None
         # The first one, which tells the end, last: who hears of that knows the others.
-        made = list(zip(task.results, event.values, abouts, strict=True))
-        for id, value, about in reversed(made):
+        for number in range(len(event.values) - 1, -1, -1):
+            value = event.values[number]
             if task.final_value is not None and value.header.startswith(b"!cancelled"):
                 value = task.final_value  # it stopped because it was told to: this is why
-            self._objects.result(id, value, about)
+            about = event.abouts[number] if event.abouts else None
+            self._objects.result(event.task + number, value, about)
         if task.submit.line and self._catalog.get(event.task) is None:
             # Its caller has let go of the result, but counts its calls.
             gone = ev.error_value("unknown", "This session has no such object: nothing holds it.")
