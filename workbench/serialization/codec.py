@@ -36,11 +36,9 @@ from workbench.errors import SerializationError, StoreFullError, WorkbenchError
 from workbench.report.format import human_bytes
 from workbench.serialization import safe_load
 from workbench.serialization.arrays import Array, Reducers, out_of_band
-from workbench.serialization.inspection import cannot_pickle
 from workbench.serialization.pickler import Pickler
 from workbench.serialization.rebuilding import Name, cannot_rebuild
 from workbench.serialization.scratch import LARGE_PIECE, Scratch, Sink
-from workbench.serialization.tracing import DebugPickler
 
 BUFFER_ALIGN = 64
 """A cache line, and the widest vector register: what numpy's own allocator aims at."""
@@ -234,6 +232,8 @@ def serialize(
 
     try:
         if trace:
+            from workbench.serialization.tracing import DebugPickler  # late: few ask for it
+
             pickler: Any = DebugPickler(reducers, name, sink, keep)
             pickler.trace(value)
         else:
@@ -244,6 +244,9 @@ def serialize(
     except Exception as error:
         if isinstance(error, WorkbenchError) and not isinstance(error, SerializationError):
             raise  # says more already: a ref of another session
+        # Late: a session's start doesn't wait for what only words errors.
+        from workbench.serialization.inspection import cannot_pickle
+
         named = {name: value} if parts is None else parts()
         raise cannot_pickle(error, named, reducers) from error
     seconds = time.perf_counter() - started
