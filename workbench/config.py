@@ -11,7 +11,6 @@ import re
 import reprlib
 import stat
 import sys
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -292,6 +291,8 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         if len(text) > LARGEST_FILE:
             raise ValueError(f"it has more than {human_bytes(LARGEST_FILE)}")
+        import tomllib  # late: most have no such file, and a session's start waits for this
+
         return tomllib.loads(text.decode())
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is not valid TOML: {error}. Correct or remove it.") from None

@@ -32,6 +32,9 @@ FLAT = 0.2
 CYCLES = 100
 """Of one operation at a time; then it is the next session's turn."""
 
+ASK_EVERY = 10_000
+"""Events; far less than the leave that a process has for small objects."""
+
 DRIVER = 1
 STRIDE = 997
 """From one object that is asked for to the next: they don't lie together in memory."""
@@ -90,8 +93,14 @@ class World:
                 self.last = self.submit()
         self.longest = 0.0
 
+    def ask(self) -> None:
+        """Leave to send more small objects, as a process asks for it before it sends them."""
+        self.session.handle([(DRIVER, ev.Ask(0, "inline"))], 0.0)
+
     def tell(self, number: int, event: ev.Event) -> None:
         """One batch of one event; does what comes of it."""
+        if self.events % ASK_EVERY == 0 and DRIVER in self.session.state.clients:
+            self.ask()
         batch = [(number, event)]
         started = time.perf_counter()
         out = self.session.handle(batch, 0.0)
@@ -103,6 +112,8 @@ class World:
             if type(instruction) is do.Send:
                 if type(instruction.message) is do.Run:
                     self.runs.append((instruction.to, instruction.message.task))
+            elif type(instruction) is do.Hangup:
+                raise RuntimeError(instruction.reason)
             elif type(instruction) is do.Fork:
                 self.clients[instruction.worker] = client = next(self._numbers)
                 self.tell(client, ev.Hello(client, client, instruction.worker))

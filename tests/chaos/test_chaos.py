@@ -283,7 +283,8 @@ class Chaos:
                 self._hear(driver)
         driver = self.chance.choice(self._drivers)
         kind = self.chance.choice(["driver", "worker", "server", "forkserver"])
-        with suppress(psutil.NoSuchProcess, StopIteration, IndexError):
+        gone = psutil.NoSuchProcess, ProcessLookupError, FileNotFoundError
+        with suppress(*gone, StopIteration, IndexError):
             pids = {
                 "driver": lambda: driver.script.pid,
                 "worker": lambda: self.chance.choice(self._processes.workers()).pid,

@@ -46,7 +46,9 @@ ANSWERS = Answers(
             Wrong("mean_worth = 10_000 * futures.prod(axis=0).mean() / 2", "has failed"),
             Wrong(f"%%remote --wait\nmine = futures\n{WORTH}", "wasn't bad", "almost"),
             Wrong(f"%%remote --wait\nmine = futures / 3\n{WORTH}", "was to come out", "almost"),
-            Wrong(RUN * 2, "halved 2 times", "almost"),
+            Wrong(RUN * 2, "halved 2 times.*aren't those of the store", "almost"),
+            Wrong("%get futures", "of your notebook are those of the store", "almost"),
+            Wrong("futures = None", "halved 2 times.*aren't those of the store", "almost"),
         ],
         "put_again": [
             Wrong("plan = {**plan, 'months': 12}", "the old one"),

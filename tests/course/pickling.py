@@ -26,6 +26,8 @@ wb.register_serializer(
 %put signs
 """
 
+NOT_PUT = SIGNS.replace("%put signs\n", "")
+
 PARCEL = """
 class Parcel:
     def __init__(self, recorder):
@@ -107,14 +109,14 @@ ANSWERS = Answers(
             Wrong(LOGBOOK.format(lock=LOCK, made="Logbook, ()"), "has 0 notes", "almost"),
             Wrong(
                 LOGBOOK.format(lock=LOCK, made="Logbook, (self.notes,)").replace("%put", "# %put"),
-                "The stored one is an older one, with 0",
+                r"`logbook` would come back right now\. The stored one is an older one",
                 "almost",
             ),
             Wrong(LOGBOOK.format(lock="", made="Logbook, (self.notes,)"), "no lock", "almost"),
-            Wrong(LOGBOOK.format(lock=LOCK, made="Logbook, (1, 2, 3)"), "can't be built again"),
+            Wrong(LOGBOOK.format(lock=LOCK, made="Logbook, (1, 2, 3)"), "but not built again"),
             Wrong(
                 LOGBOOK.format(lock=LOCK, made="Logbook, (self.notes,)").replace("%put", "# %put"),
-                "older one, which can't",
+                "The stored one is an older one",
                 "almost",
             ),
         ],
@@ -130,6 +132,23 @@ ANSWERS = Answers(
                 "no such table",
                 "almost",
             ),
+            Wrong(
+                NOT_PUT.format(packed="str(database)", unpacked="sqlite3.connect(data)"),
+                r"`signs` would come back right now\. The stored one is an older one",
+                "almost",
+            ),
+            Wrong(
+                SIGNS.format(packed="str(database)", unpacked="sqlite3.connect(data)")
+                + NOT_PUT.format(packed="str(database)", unpacked="data"),
+                "no connection",
+            ),
+            Wrong("connection, signs = signs, str(database)\n%put signs", "`signs` is of type str"),
+            Wrong("signs = sqlite3.connect(database)\nsigns.close()", "can't be read .*closed"),
+            Wrong(
+                "signs = connection\n"
+                + SIGNS.format(packed="str(database)", unpacked="[sqlite3.connect(data)]"),
+                "no connection",
+            ),
         ],
         "in_its_place": [
             Wrong(
@@ -140,6 +159,17 @@ ANSWERS = Answers(
             Wrong(PARCEL.format(made="Recorder, ([],)") + "parcel = recorder",
                   r"`parcel\.lock` can't be pickled"),
             Wrong(PARCEL.format(made="Recorder, ([],)"), "other notes", "almost"),
+            Wrong(
+                PARCEL.format(made="Recorder, (self.recorder.notes,)").replace("%put", "# %put"),
+                "The stored one is an older one",
+                "almost",
+            ),
+            Wrong(
+                PARCEL.format(made="Recorder, (self.recorder.notes,)")
+                + PARCEL.format(made="Recorder, ([],)").replace("%put", "# %put"),
+                "other notes",
+                "almost",
+            ),
             Wrong(
                 "wb.register_serializer(Recorder, serializer=lambda one: one.notes,"
                 " deserializer=lambda notes: Recorder(notes))\nparcel = recorder\n%put parcel\n",

@@ -91,6 +91,7 @@ def test_each_exercise_has_its_cells_and_its_answers(edition: str) -> None:
     for name, source in zip(names, tagged(path, "reveal").values(), strict=True):
         assert re.search(rf'reveal\(\s*"{name}",', source), source
         assert source.startswith(begin.replace("check", "reveal")), "it is found after a restart"
+        assert len(ast.parse(source).body) == 2, f"{name}: measure above, where nothing is closed"
     assert set(answers.guesses) == set(guesses)
     assert set(answers.mistaken) == set(guesses), "each guess has a wrong one"
     for cell in code_cells(path):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from tests import notebooks
 from tests.kernel.conftest import Kernel
 
 IMPORT = "from workbench.course import check"
@@ -66,6 +69,17 @@ def test_what_the_check_cant_read_is_no_error(course: Kernel) -> None:
     assert "`plan` has another shape than asked for (TypeError: " in asked(course)[1]
 
 
+def test_a_number_typed_by_hand_isnt_said_to_be_a_workers(course: Kernel) -> None:
+    course.ok("import numpy as np\nfutures = np.ones((12, 1000))\n%put futures")
+    course.ok("%%remote --wait\nmean_worth = 1.0")
+    course.ok("mean_worth = 5000.0")
+    assert asked(course, "own_copy")[:2] == [
+        "own_copy: Right.",
+        "`mean_worth` is 5000, as with a first month halved once, and the store's first row is as "
+        "it was.",
+    ]
+
+
 def test_a_mistyped_exercise_is_named(course: Kernel) -> None:
     failure = course.run("check.put_agian()").failure
     assert "There is no exercise 'put_agian'. Did you mean 'put_again'?" in failure
@@ -125,3 +139,20 @@ def test_progress_outlives_the_kernel(runtime_dir: str) -> None:
         kernel.ok("%workbench stop")
     finally:
         kernel.stop()
+
+
+def test_a_kernel_that_wasnt_restarted_has_measured_no_restart(course: Kernel) -> None:
+    """Notebook 09 asks what is there after one, and what a background cell does meanwhile."""
+    path = Path(__file__).parents[2] / "notebooks/09-nothing-is-lost.ipynb"
+    cells = {cell.id: cell.source for cell in notebooks.read(path).cells}
+    course.ok("from workbench.course import measure\nguess_flood, land = 'goes on', 1\n%put land")
+    course.ok("import os\nguess_restart, top, feet = 3, 1, wb.put(1)")
+    course.ok(cells["restart-put"])
+    assert "has not been restarted" in course.ok(cells["restart-found"]).text()
+    (said,) = course.ok(cells["reveal-restart"]).results()
+    assert "Nothing was measured yet." in str(said)
+    course.ok(cells["flood-put"])
+    course.ok("%%remote --wait --name flood\nflood = [(1, 300, 0.1), (2, 800, 0.9)]")
+    assert "has not been restarted" in course.ok(cells["flood-found"]).text()
+    (said,) = course.ok(cells["reveal-flood"]).results()
+    assert "Nothing was measured yet." in str(said)

@@ -26,6 +26,14 @@ def test_what_a_living_notebook_lets_go_of_is_gone_at_once(session: Kernel) -> N
     assert session.value("sum(o.size > 10**6 for o in wb.snapshot().objects)") == "1"
 
 
+def test_of_a_flood_the_list_says_that_it_was_at_least_so_much(session: Kernel) -> None:
+    session.ok("%%remote --wait\nfor n in range(300_000):\n    print('a line of output', n)")
+    session.ok("%%remote --wait\nprint(1)")
+    listed = session.ok("%workbench jobs").results()[0]
+    assert re.search(r"at least \d[\d ]+ lines", listed)
+    assert listed.count("at least") == 1
+
+
 def test_a_result_that_can_t_be_stored_is_on_the_line(session: Kernel) -> None:
     cell = session.ok("%%remote\nimport sqlite3\ncon3 = sqlite3.connect(':memory:'); n = 1")
     session.until(lambda: "done" in cell.line)
@@ -36,6 +44,19 @@ def test_a_result_that_can_t_be_stored_is_on_the_line(session: Kernel) -> None:
     shown = session.ok(f"%workbench jobs {cell.number}")
     session.until(lambda: "done" in shown.line)
     assert shown.line.splitlines()[1:] == cell.line.splitlines()[1:], "whoever asks, the same"
+
+
+@pytest.mark.parametrize("loses", ["answer = 'mine'", "del answer"])
+def test_a_result_that_no_variable_waited_for_is_on_the_line(
+    session: Kernel, gate: Gate, loses: str
+) -> None:
+    cell = session.ok(f"%%remote\n{gate.wait}\nanswer, other = 1, 2")
+    session.ok(loses)
+    gate.open()
+    session.until(lambda: "done" in cell.line)
+    first, *notes = cell.line.splitlines()
+    assert first.endswith(" · other")
+    assert notes == ["  answer: not kept: no variable referred to it when the cell ended"]
 
 
 def test_its_output_is_asked_for_as_often_as_one_likes(session: Kernel) -> None:

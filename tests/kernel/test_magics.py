@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import os
 import re
 from pathlib import Path
 
@@ -413,50 +412,18 @@ def test_a_restarted_kernel_finds_its_session_again(runtime_dir: str, now: bool)
         kernel.stop()
 
 
-def test_with_autoreload_an_edited_module_reaches_the_workers(
-    kernel: Kernel, tmp_path: Path
-) -> None:
-    module = tmp_path / "kernel_helpers.py"
-
-    def edit(text: str, time: int) -> None:
-        module.write_text(text)
-        os.utime(module, (time, time))
-
-    edit("def answer(): return 'first'", 1_700_000_001)
-    kernel.ok(f"import sys; sys.path.insert(0, {str(tmp_path)!r})")
-    kernel.ok("%load_ext workbench\n%load_ext autoreload\n%autoreload 2\n%workbench start")
-    asks = "%%remote --wait\nimport kernel_helpers\nprint(kernel_helpers.answer())"
-    for _ in range(3):  # whichever worker it is, it has the module
-        assert kernel.ok(asks).text() == "first\n"
-    edit("def answer(): return 'second'", 1_700_000_002)
-    for _ in range(3):
-        assert kernel.ok(asks).text() == "second\n"
-
-
-def test_a_module_that_is_reloaded_is_reloaded_by_the_workers(
-    kernel: Kernel, tmp_path: Path
-) -> None:
-    module = tmp_path / "reloaded_helpers.py"
-
-    def edit(text: str, time: int) -> None:
-        module.write_text(text)
-        os.utime(module, (time, time))
-
-    edit("def answer(): return 'first'", 1_700_000_001)
-    kernel.ok(f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nimport reloaded_helpers")
-    kernel.ok("%load_ext workbench\n%workbench stop\nimport workbench as wb\nwb.init()")
-    kernel.ok("asks = wb.remote(lambda n: reloaded_helpers.answer())")
-    asks = "print(set(wb.get([asks.remote(n) for n in range(8)])))"
-    assert kernel.ok(asks).text() == "{'first'}\n"
-    edit("def answer(): return 'second'", 1_700_000_002)
-    again = f"import importlib; importlib.reload(reloaded_helpers)\n{asks}"
-    assert kernel.ok(again).text() == "{'second'}\n"  # in the same cell
-    kernel.ok("%unload_ext workbench")
-    assert "workbench.ipython" not in kernel.value("[type(f).__module__ for f in sys.meta_path]")
-    kernel.ok("%load_ext workbench\n%workbench stop\nsys.path.pop(0)")
-
-
 # -- %objects, %why, %free, %pin, %unpin ----------------------------------------------------------
+
+
+def test_the_list_says_which_tasks_were_stopped_and_which_failed(session: Kernel) -> None:
+    session.ok("import time\nslow, fails = wb.remote(time.sleep), wb.remote(lambda: 1 / 0)")
+    session.ok("stopped, failed = slow.remote(1000), fails.remote()\nwb.cancel(stopped)")
+    session.ok("waited = wb.wait([stopped, failed], num_returns=2); del waited")
+    listed = session.ok("%objects").results()[0]
+    assert re.search(r"^stopped +a stopped task's result ", listed, re.M)
+    assert re.search(r"^failed +a task's error ", listed, re.M)
+    assert session.ok("%objects *stopped*").results()[0].count("a stopped task's result") == 1
+    assert "a stopped task's result, " in session.ok("%why stopped").results()[0]
 
 
 def test_the_store_is_listed_explained_and_freed(session: Kernel) -> None:
@@ -525,3 +492,31 @@ def test_a_comment_behind_a_magic(session: Kernel) -> None:
     session.ok("%put --name kept 'a # b' + y  # an expression\n%get x --as z  # a list")
     assert session.value("(z, wb.get('kept'))") == "([1], 'a # ba # b')"
     assert session.ok("%workbench status  # of all").text().startswith("Session ")
+
+
+def test_what_is_no_expression_is_told_apart_from_what_is_not_there(session: Kernel) -> None:
+    said = session.run("%why [1,2").failure
+    assert "MagicError: `[1,2` is no name or id, and no expression: '[' was never closed" in said
+    assert "This session has no object 'there_is_none'" in session.run("%why there_is_none").failure
+
+
+def test_errors_name_sessions_as_people_do(session: Kernel) -> None:
+    session.ok("double = wb.remote(lambda x: 2 * x)\nold = double.remote(1)\nwb.get(old)")
+    said = session.run("double(1)").failure
+    assert "double is remote: call `double.remote(...)`, or `double.__wrapped__(...)`" in said
+    said = session.run("%workbench start").failure
+    name = session.value("wb.api.engine().session.partition('~')[0]")
+    assert f"This process is in session {name} already" in said
+    session.ok("%workbench stop\n%workbench start --workers 1")
+    for line in ("wb.get(old)", "%why old", "wb.why(old)"):
+        said = session.run(line).failure
+        assert f"ForeignRefError: The ref belongs to session {name}, and this" in said
+        assert "~" not in said
+
+
+def test_a_long_name_leaves_the_other_columns_in_sight(session: Kernel) -> None:
+    name = "a_name_" + 20 * "that_goes_on_"
+    session.ok(f"{name} = [1]\n%put {name}")
+    listed = session.ok("%objects").results()[0].splitlines()
+    assert len(listed[1]) < 150
+    assert listed[1].startswith("a_name_that_goes_on_")

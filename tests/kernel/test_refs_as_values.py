@@ -145,6 +145,12 @@ def test_other_errors_are_left_alone(made: tuple[Kernel, int]) -> None:
 # -- names that stayed ----------------------------------------------------------------------------
 
 
+def test_a_list_with_something_else_than_refs_gets_no_other_advice(session: Kernel) -> None:
+    session.ok("ref = wb.put(1)")
+    said = session.run("wb.get([ref, 5])").failure
+    assert said.strip().endswith("An ObjectRef, or a name, was expected, not int.")
+
+
 def test_names_that_a_remote_cell_doesnt_bring_back(session: Kernel) -> None:
     cell = session.ok(
         "%%remote -w\nimport json as js\nfrom math import tau\n_hidden = 1\nkept = 2\n"

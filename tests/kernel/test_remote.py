@@ -352,6 +352,20 @@ def test_an_interrupt_stops_the_tasks_that_the_cell_has_submitted(
     assert session.value("(wb.snapshot().running, wb.snapshot().queued)") == "(0, 0)"
 
 
+def test_what_waits_behind_a_call_that_is_stopped_does_not_begin(session: Kernel) -> None:
+    session.ok(
+        "@wb.remote\nclass Counter:\n    began = 0\n    def slow(self):\n        self.began += 1\n"
+        f"        print('there')\n        {FOREVER}\n    def count(self):\n"
+        "        return self.began"
+    )
+    session.ok("counter = Counter.remote()\nwb.get(counter.count.remote())")
+    cell = session.start("wb.get([counter.slow.remote() for _ in range(50)])")
+    session.until(cell.text)
+    session.interrupt()
+    session.until(lambda: cell.idle)
+    assert session.value("wb.get(counter.count.remote())") == "1"
+
+
 def test_an_interrupt_of_a_cell_that_awaits(session: Kernel) -> None:
     session.ok(f"@wb.remote\ndef long():\n    print('there')\n    {FOREVER}")
     cell = session.start("await long.remote()")

@@ -53,6 +53,21 @@ def close_and_open(kernel: Kernel) -> None:
     kernel.reopen()
 
 
+def test_workers_of_a_notebook_share_what_cells_need(notebook: Callable[..., Kernel]) -> None:
+    """It was there before they were forked, by a process that has one thread still."""
+    kernel = notebook("shared.ipynb")
+    kernel.ok("%load_ext workbench\nimport workbench as wb")
+    look = """
+@wb.remote
+def look():
+    import os, sys
+
+    return "workbench.host.shell" in sys.modules, len(os.listdir(f"/proc/{os.getppid()}/task"))
+wb.get(look.remote())
+"""
+    assert kernel.ok(look).results() == ["(True, 1)"]
+
+
 @pytest.mark.parametrize("ends", [crash, restart, close_and_open])
 def test_a_new_kernel_finds_what_the_old_one_left(
     notebook: Callable[..., Kernel], gates: Callable[[], Gate], ends: Callable[[Kernel], None]

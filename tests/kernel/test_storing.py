@@ -98,6 +98,19 @@ def test_replace_says_who_keeps_the_private_copy(session: Kernel) -> None:
     assert "`Out` holds the same arrays" in session.ok("%put --replace x").text()
 
 
+def test_replace_of_what_is_stored_needs_no_room_for_a_second_one(kernel: Kernel) -> None:
+    kernel.ok("%load_ext workbench\n%workbench stop\nimport workbench as wb, numpy as np")
+    kernel.ok("wb.init(workers=1, memory='64MB')")
+    kernel.ok("x, y = np.ones(5 * 10**6), np.ones(10**5)\n%put x\n%put y")
+    line = kernel.ok("%put --replace x").text()
+    assert line == "x: as stored; `x` is a read-only view of it now, 40 MB freed\n"
+    assert kernel.ok("%put --replace x").text().startswith("x: as stored; ")
+    kernel.ok("y[-1] = 2")
+    assert kernel.ok("%put --replace x y").text().startswith("x: as stored; ")
+    assert kernel.value("(float(y.sum()), y.flags.writeable)") == "(100001.0, False)"
+    kernel.ok("%workbench stop\n%reset -f")
+
+
 def test_replace_of_a_table_and_of_what_has_nothing_to_share(session: Kernel) -> None:
     session.ok(
         "import numpy as np\nd = {'a': np.ones(10**6), 'b': np.ones(10**6)}\nkept, t = d['b'], [1]"

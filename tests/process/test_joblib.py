@@ -439,3 +439,20 @@ def test_who_looks_for_joblib_before_it_is_imported(script: Callable[..., Script
             say(joblib.effective_n_jobs())
     """)
     assert script_.line() == "1"
+
+
+def test_without_workers_it_says_that_it_runs_here(script: Callable[..., Script]) -> None:
+    script_ = script("""
+        import os, warnings
+        from joblib import Parallel, delayed, parallel_config
+        wb.init(workers=0)
+        wb.register_joblib()
+        with parallel_config("workbench"), warnings.catch_warnings(record=True) as said:
+            Parallel(n_jobs=1)(delayed(os.getpid)() for _ in range(3))
+            pids = Parallel(n_jobs=4)(delayed(os.getpid)() for _ in range(3))
+        (warning,) = said
+        say(set(pids) == {os.getpid()}, warning.filename, warning.message)
+    """)
+    assert script_.line().startswith(
+        "True <string> The session has no workers, so joblib's calls run"
+    )

@@ -75,6 +75,12 @@ def log() -> Any:
         def exits(self) -> None:
             sys.exit(3)
 
+        def leaves(self) -> None:
+            wb.exit_actor()
+
+        def sized(self, size: int) -> bytes:
+            return bytes(size)
+
     return Log
 
 
@@ -384,16 +390,21 @@ def test_an_actor_dies(line: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert eventually(lambda: has_died(actor))
 
 
-def test_what_was_returned_before_an_exit_is_there(session: Any, line: Any) -> None:
-    """Though calls came behind, which it hadn't read."""
-    for _ in range(10):
+@pytest.mark.parametrize("way", ["exits", "leaves"])
+@pytest.mark.parametrize("size", [1, 30_000, 200_000])
+def test_what_was_returned_before_an_exit_is_there(
+    session: Any, line: Any, way: str, size: int
+) -> None:
+    """Though calls came behind, which it hadn't read; though the line was full; and though large
+    results are only told when the server asks."""
+    for _ in range(6):
         actor = line()
         for _ in range(50):
             wb.get(actor.all.remote())
-        results = [actor.note.remote(n) for n in range(200)]
-        actor.exits.remote()
+        results = [actor.sized.remote(size) for _ in range(100)]
+        getattr(actor, way).remote()
         behind = [actor.note.remote("behind") for _ in range(5)]
-        assert [wb.get(result) for result in results] == list(range(1, 201))
+        assert {len(wb.get(result)) for result in results} == {size}
         del behind
 
 

@@ -49,7 +49,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "host": (
         PURE
         | {"call_site", "context", "system", "core.events", "core.logs", "error_notes"}
-        | {"serialization"},  # what a cell captured by value, and what it changed of that
+        | {"serialization"}  # what a cell captured by value, and what it changed of that
+        | {"report.freshness"},  # a module that is older than its file
         {"IPython", "traitlets", "comm"},
     ),
     "worker": (
@@ -91,7 +92,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         | {"api", "engines.base", "engines.tally", "core.events", "core.logs", "core.snapshot"}
         | {"engines.choice"}  # what the process is connected to, which is offered
         | {"error_notes", "host.captured", "host.cells", "host.comms", "host.display"}
-        | {"host.environment", "host.seeding", "report", "serialization"}
+        | {"host.environment", "host.reloading", "host.seeding", "report", "serialization"}
         | {"interop.registration", "widgets.lines", "widgets.page_model"}
         | {"widgets.views"},
         {"IPython", "comm"},
@@ -116,7 +117,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     ),
     "interop": (
         {"api", "engines.base", "engines.lending_future", "engines.tally"}
-        | {"errors", "options", "ref"}
+        | {"call_site", "errors", "options", "ref"}
         | {"host.tracebacks"}  # what a chunk of calls tells of the one that failed
         | {"serialization.comparison"},  # the check of what was stored for an argument
         {"joblib", "numpy", "threadpoolctl", "xxhash"},

@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 from workbench import context
 from workbench.api.actors import ActorHandle, handle_of
 from workbench.api.lifecycle import engine
+from workbench.core.snapshot import INCARNATION
 from workbench.engines.base import engine_of
 from workbench.errors import ActorExit
 from workbench.options import SEPARATOR, ActorOptions, changed, full_name
@@ -38,7 +39,8 @@ def get_actor(name: str, namespace: str | None = None) -> ActorHandle:
     ref = target.find_actor(full) if full else None
     if ref is None:
         place = f"namespace {namespace!r} of session" if namespace else "session"
-        text = f"There is no actor named {name!r} in {place} {target.session!r}."
+        session = target.session.partition(INCARNATION)[0]
+        text = f"There is no actor named {name!r} in {place} {session!r}."
         raise ValueError(shortened(text))
     return handle_of(target, ref)
 

@@ -10,6 +10,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 from workbench import api, context
 from workbench.api.actors import ActorClass
 from workbench.api.signatures import Signature, signature_of
+from workbench.call_site import name_of
 from workbench.engines.base import Call, Exported
 from workbench.options import ALIASES, STREAMING, ActorOptions, TaskOptions, changed
 from workbench.ray_api.options import OF_TASKS
@@ -22,8 +23,8 @@ R = TypeVar("R")
 class RemoteFunction(Generic[P, R]):
     """A function that runs on the pool: ``f.remote(...)`` returns an `ObjectRef`.
 
-    Made by `remote`. The function is sent once, at the first call; what it refers to is
-    captured then.
+    Made by `remote`. The function is sent at the first call, and again when what it refers to has
+    changed.
 
     Parameters
     ----------
@@ -52,8 +53,10 @@ class RemoteFunction(Generic[P, R]):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         name = self._exported.name
+        if not name.isidentifier():  # a lambda, or an inner function
+            name = name_of(self)
         raise TypeError(
-            f"{name} is remote: call `{name}.remote(...)`, or `{name}._function(...)` to run it "
+            f"{name} is remote: call `{name}.remote(...)`, or `{name}.__wrapped__(...)` to run it "
             "in this process."
         )
 

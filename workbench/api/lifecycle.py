@@ -197,7 +197,7 @@ def _leave_if_empty(engine: Engine, given: dict[str, Any], chosen: Choice) -> No
             return shutdown()
     losing = f", and starting another would lose {lost}" if lost else ""
     raise SessionError(
-        f"This process is in session {engine.session!r} already{losing}. `shutdown()` (or "
+        f"This process is in session {_names(engine)[0]!r} already{losing}. `shutdown()` (or "
         "`%workbench stop`) leaves it; `ignore_reinit_error=True` keeps it."
     )
 

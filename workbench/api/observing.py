@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.api.lifecycle import engine
 from workbench.core.snapshot import Snapshot
-from workbench.engines.base import Observed, acting_on
-from workbench.errors import ObjectLostError
+from workbench.engines.base import Engine, Observed, acting_on
+from workbench.errors import ForeignRefError, ObjectLostError
 from workbench.ref import ObjectRef
 
 if TYPE_CHECKING:
@@ -98,14 +98,26 @@ def why(what: ObjectRef | str, *, deep: bool = False) -> Why:
     ------
     ObjectLostError
         If the session has no such object.
+    ForeignRefError
+        If the ref is another session's.
     """
     from workbench.report import why as report
 
-    account = acting_on(engine(), "why").why(what if isinstance(what, str) else what.id, deep)
+    target = acting_on(engine(), "why")
+    account = target.why(asked_by(target, what), deep)
     if account is None:
         call = what if isinstance(what, str) else what.hex()
         raise ObjectLostError(f"This session has no object {call!r}: nothing keeps it.")
     return report.why(account, what if isinstance(what, str) else "")
+
+
+def asked_by(target: Engine, what: ObjectRef | str) -> int | str:
+    """By what `Engine.why` knows it; ForeignRefError if the ref is another session's."""
+    if isinstance(what, str):
+        return what
+    if what.session != target.session:
+        raise ForeignRefError.between(what.session, target.session)
+    return what.id
 
 
 def observed(of: Any = None) -> Observed:

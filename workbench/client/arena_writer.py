@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from workbench.memory import spill
 from workbench.memory.arena import Arena, Extent
 from workbench.memory.copying import Bytes, Copier, fill, write_cold
 from workbench.memory.views import Views
-from workbench.report.facts import Held, full_text
 from workbench.report.format import human_bytes
 from workbench.serialization import codec
 from workbench.system import machine
@@ -32,6 +31,9 @@ from workbench.system.ki_protection import ki_protection
 from workbench.system.sizes import inline_allowance, round_up
 from workbench.system.spare_descriptors import NONE_LEFT, SpareDescriptors
 from workbench.wire.buffers import Parcel
+
+if TYPE_CHECKING:
+    from workbench.report.facts import Held
 
 GROW = (32 << 20, 2 << 20, 0)
 """Memory asked for at a time, at least: a round trip a chunk, not one an object. The smaller ones
@@ -290,6 +292,8 @@ class ArenaWriter:
             if not answer.text:
                 return
             snapshot, reason = answer.snapshot, answer.text
+        from workbench.report.facts import full_text  # late: only errors need it
+
         raise StoreFullError(full_text(length, snapshot, reason, self.held()))
 
     def huge_pages(self) -> str:

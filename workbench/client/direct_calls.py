@@ -41,6 +41,11 @@ MOST_UNHEARD = 1 << 16
 """Bytes of results that the server may count late as taken from the worker's leave."""
 
 
+FEW = 8
+"""Calls on their way, with more of which those that have stored arguments go through the server:
+its share of a burst is work that the caller and the actor are spared."""
+
+
 class DirectCalls:
     """``handlers`` get those of the messages that are about lines."""
 
@@ -83,7 +88,7 @@ class DirectCalls:
             return None
         if line.unanswered >= line.most or line.unanswered_bytes > MOST_BYTES:
             return None
-        if deps and not self._may_be_arguments(line, deps):
+        if deps and (line.unanswered > FEW or not self._may_be_arguments(line, deps)):
             return None
         last = self._last.get(actor)  # None: its handle was gone meanwhile
         return line if last and last[1] == self._connection.spoken else None

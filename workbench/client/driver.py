@@ -69,6 +69,8 @@ class Driver(SessionPresentation, Client):
         base.handlers |= {ev.Output: self._output, do.Began: self._began}
         base.handlers |= {do.JobComplete: self._completed}
         base.join()
+        if self.joined:  # its workers may have imported modules that were edited since
+            self.refresh()
 
     @property
     def address(self) -> str:

@@ -29,20 +29,23 @@ class Export:
     """The stored form of a function, good as long as what it took along is the same.
 
     A notebook's function refers to other functions, classes and data by their names, or closes over
-    them. When a cell defines one of those again, or changes an element of a list, the function has
-    to be sent again. ``reducers`` is asked for those that it was pickled with; ``by_ref`` are kept,
-    so that the arrays that went by reference go on to be what the store has. ``called`` is what was
-    sent: a method's object or a partial's arguments may change in place. If it ``has_more``, it
-    reads more data than is remembered here, and is compared as a whole from ``next_look`` on: see
-    `Submitter`.
+    them. When a cell defines one of those again, sets an attribute of a class, or changes an
+    element of a list, the function has to be sent again. ``code`` are the functions and classes
+    that it took along. ``reducers`` is asked for those that it was pickled with; ``by_ref`` are
+    kept, so that the arrays that went by reference go on to be what the store has. ``called`` is
+    what was sent: a method's object or a partial's arguments may change in place. If it
+    ``has_more``, it reads more data than is remembered here, and is compared as a whole from
+    ``next_look`` on: see `Submitter`.
     """
 
     __slots__ = (
         "_always_differs",
         "_by_ref",
         "_cells",
+        "_code",
         "_data",
         "_left",
+        "_plain",
         "_reducers",
         "_watched",
         "has_more",
@@ -54,7 +57,7 @@ class Export:
     def __init__(
         self,
         ref: ObjectRef,
-        functions: Sequence[FunctionType],
+        code: Sequence[FunctionType | type],
         reducers: Callable[[], Reducers] = dict,
         by_ref: Sequence[ObjectRef] = (),
         called: Any = None,
@@ -69,8 +72,21 @@ class Export:
         self._watched: list[tuple[dict[str, Any], str, Callable[[], Any]]] = []
         self._cells: list[tuple[Any, Callable[[], Any]]] = []
         self._data: list[tuple[Callable[[], Any], Parts | None, Contents]] = []
+        self._plain: list[tuple[weakref.ref[Any], CodeType, Any]] = []
+        self._code: list[tuple[weakref.ref[Any], Parts, list[Callable[[], Any]]]] = []
         seen: set[int] = set()
-        for function in functions:
+        for each in code:
+            if not isinstance(each, type) and is_immutable(each.__defaults__) and _is_plain(each):
+                self._plain.append((weakref.ref(each), each.__code__, each.__defaults__))
+                continue
+            watches = [_watch(value) for value in _values(each)]
+            self._code.append((weakref.ref(each), _names(each), watches))
+            for name, value in vars(each).items():
+                if not (name.startswith("__") or name == "_abc_impl" or _is_descriptor(value)):
+                    self._remember(value, _watch(value), seen)
+        for function in code:
+            if isinstance(function, type):
+                continue
             namespace = function.__globals__
             for name in _global_names(function.__code__):
                 value = namespace.get(name, _ABSENT)
@@ -99,6 +115,18 @@ class Export:
                 return False
         for cell, value in self._cells:
             if _content(cell) is not value():
+                return False
+        for alive, body, defaults in self._plain:
+            function = alive()
+            if function is not None and not (
+                function.__code__ is body
+                and function.__defaults__ is defaults
+                and _is_plain(function)
+            ):
+                return False
+        for alive, names, watches in self._code:
+            code = alive()
+            if code is not None and not _has_state(code, names, watches):
                 return False
         for value, parts, was in self._data:
             now = value()
@@ -146,8 +174,42 @@ def _parts(value: Any) -> Parts | None:
 
 
 def _has_parts(value: Any, parts: Parts) -> bool:
-    now = (*value, *value.values()) if type(value) is dict else (*value,)
+    return _has((*value, *value.values()) if type(value) is dict else (*value,), parts)
+
+
+def _has(now: Parts, parts: Parts) -> bool:
     return len(now) == len(parts) and all(map(is_, now, parts))
+
+
+def _is_plain(function: FunctionType) -> bool:
+    """Whether it has nothing of its own but code and positional defaults: soon looked up."""
+    return not (function.__kwdefaults__ or function.__dict__)
+
+
+def _has_state(code: FunctionType | type, names: Parts, watches: list[Callable[[], Any]]) -> bool:
+    if not _has(_names(code), names):
+        return False
+    return _has(_values(code), tuple([watch() for watch in watches]))
+
+
+def _names(code: FunctionType | type) -> Parts:
+    """What a function or class has of its own; a function's code, too."""
+    if isinstance(code, type):
+        return (*vars(code),)
+    return (code.__code__, *(code.__kwdefaults__ or ()), *vars(code))
+
+
+def _values(code: FunctionType | type) -> Parts:
+    """What those names mean, and a function's defaults."""
+    if isinstance(code, type):
+        return (*vars(code).values(),)
+    defaults = *(code.__defaults__ or ()), *(code.__kwdefaults__ or {}).values()
+    return (*defaults, *vars(code).values())
+
+
+def _is_descriptor(value: Any) -> bool:
+    """A method, a property: its functions are followed, and it can't change in place."""
+    return hasattr(type(value), "__get__")
 
 
 def _is_code(value: Any) -> bool:

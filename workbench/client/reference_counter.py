@@ -64,10 +64,7 @@ class ReferenceCounter:
         if ref._engine is self.engine:
             return
         if ref.session != self.engine.session:
-            raise ForeignRefError(
-                f"{ref.hex()} belongs to session {ref.session!r}, and this is "
-                f"{self.engine.session!r}. A ref is good only inside its own session."
-            )
+            raise ForeignRefError.between(ref.session, self.engine.session)
         again = getattr(ref, "_again", None)
         if again is None or again._engine is not self.engine:
             ref._again = self.engine.borrow(ref.id)

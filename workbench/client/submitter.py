@@ -216,8 +216,9 @@ class Submitter:
             self._base.wait_welcome()
             workers = self._base.workers
             if needed > workers:
+                session = self._base.session.partition(INCARNATION)[0]
                 raise ValueError(
-                    f"num_cpus={needed:g}, and session {self._base.session!r} has {workers}. Ask "
+                    f"num_cpus={needed:g}, and session {session!r} has {workers}. Ask "
                     "for less, or start it with `init(workers=...)`."
                 )
             limit = memory_limit()
@@ -250,9 +251,9 @@ class Submitter:
             "" if type(function.function) is FunctionType else f"{kind} {function.name}",
             by_ref,
         )
-        functions = encoded.serialized.functions
+        code = encoded.serialized.code
         reducers = lambda: self._marshal.reducers([], by_ref=[])  # noqa: E731
-        export = Export(ref, functions, reducers, by_ref, function.function)
+        export = Export(ref, code, reducers, by_ref, function.function)
         if handle is not None and handle[0] is self._references.engine:
             export.next_look = handle[1].next_look
         if function.comparing is Comparing.ONCE:

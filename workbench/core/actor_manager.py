@@ -122,6 +122,9 @@ class ActorManager:
                 others.append(task)
         if not ran and others and len(others) == len(tasks):
             ran = others[0].submit.name  # as far as anybody knows
+        for line in actor.lines.values():
+            if line.worker is worker and self._lines.is_in_use(line):
+                actor.hold_back(line.caller)
         self._lost(actor, others, ran, crash, event)
         self._lines.lost(worker, crash, last_words(event), event)
 
@@ -140,9 +143,10 @@ class ActorManager:
             if ran and actor.why == crashed(actor, crash, "", words):  # now we know that, too
                 actor.why = crashed(actor, crash, ran, words)
             assert actor.why is not None
-            for task in tasks:
+            place = place_of(running, tasks) if actor.at_a_time == 1 else 0
+            for number, task in enumerate(tasks):
                 why = not_begun(actor.why, task) if task in line.unbegun else actor.why
-                self._state.fail(task, why)
+                self._state.fail(task, ended(why, task) if number < place else why)
             return
         last = next((n for n, t in enumerate(tasks) if t.submit.task == running), len(tasks))
         self._restarted(actor, tasks, last, crash, words, line.unbegun)
@@ -263,10 +267,19 @@ def crashed(actor: Actor, crash: str, ran: str, words: str) -> ev.Value:
 
 def not_begun(why: ev.Value, task: Task) -> ev.Value:
     """What a call fails with that is known not to have begun when its actor died of that."""
-    if task.attempts or not why.header.startswith(b"!actor"):
-        return why  # it may have before, or the actor never was
+    return why if task.attempts else _with(why, task, b"had not begun")  # it may have before
+
+
+def ended(why: ev.Value, task: Task) -> ev.Value:
+    """What a call fails with that was over when its actor died of that, with its result."""
+    return _with(why, task, b"had ended, but what it returned was not handed over yet")
+
+
+def _with(why: ev.Value, task: Task, what: bytes) -> ev.Value:
+    if not why.header.startswith(b"!actor"):
+        return why  # the actor never was
     code, text, *rest = why.header.split(b"\n")
-    told = b"%b `%b` had not begun." % (text, task.submit.name.encode())
+    told = b"%b `%b` %b." % (text, task.submit.name.encode(), what)
     return ev.Value(b"\n".join([code, told, *rest]), failed=True)
 
 

@@ -237,7 +237,8 @@ class Catalog(dict[int, Entry]):
             entry = self[id]
             entry.tasks -= 1
             self.touch(entry)
-            self.settle(entry)
+            if not entry.tasks:
+                self.settle(entry)
 
     def escape(self, entry: Entry, site: str) -> None:
         """A ref to it is in bytes that nobody can follow: it stays until it is freed."""

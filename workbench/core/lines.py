@@ -349,6 +349,7 @@ class LineManager:
         if not event.is_over:
             return self._unlend(line, frozenset(event.kept))
         line.is_returned = True
+        worker.since = self._state.now  # until now it was busy: it may have results to be asked for
         self._all_unlent(line)
         if line.number in self._lines:
             self._state.send(line.caller, do.LineEnded(line.number))

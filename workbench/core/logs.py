@@ -13,6 +13,9 @@ from workbench.report.format import human_bytes
 TEXT = ("stdout", "stderr")
 """Kinds of output that are prints."""
 
+NOT_SHOWN = b" not shown]\n"
+"""With this, the notes end that stand in place of what a task's flood of output left out."""
+
 MOST_TEXT = 1_000_000
 """Bytes of a job's prints that are kept: the last ones."""
 
@@ -27,9 +30,12 @@ MOST_PIECES = 30_000
 
 
 class Log:
-    """The last of what one job has shown, in order. ``lines`` and ``displays`` count all of it."""
+    """The last of what one job has shown, in order. ``lines`` and ``displays`` count all of it.
 
-    __slots__ = ("_cut", "_pieces", "_sizes", "displays", "lines")
+    ``is_part``: its tasks left some out before it came here, so they showed at least as much.
+    """
+
+    __slots__ = ("_cut", "_pieces", "_sizes", "displays", "is_part", "lines")
 
     def __init__(self) -> None:
         self._pieces: deque[tuple[ev.Output, bytearray]] = deque()
@@ -41,6 +47,7 @@ class Log:
         self._cut = [0, 0]  # displays, and bytes of text, that were too many
         self.lines = 0
         self.displays = 0
+        self.is_part = False
 
     def add(self, output: ev.Output) -> None:
         pieces, kind, data = self._pieces, output.kind, output.data
@@ -48,6 +55,7 @@ class Log:
             self._reset()  # what was before is off the screen from now on
         is_text = kind in TEXT
         self.lines += data.count(b"\n") if is_text else 0
+        self.is_part |= is_text and NOT_SHOWN in data
         self.displays += kind == "display"
         last = pieces[-1] if pieces else None
         if is_text and last is not None and _goes_with(last[0], output) and len(last[1]) < PIECE:

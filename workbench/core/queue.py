@@ -12,7 +12,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
-from workbench.core.tasks import QUEUED, Task
+from workbench.core.task_states import QUEUED
+from workbench.core.tasks import Task
 
 
 class _Line:

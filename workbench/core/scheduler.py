@@ -17,19 +17,8 @@ from itertools import islice
 from workbench.core.durations import BATCH_SECONDS, Durations
 from workbench.core.executor_limits import ExecutorLimits
 from workbench.core.queue import TaskQueue
-from workbench.core.tasks import (
-    DONE,
-    LOST,
-    ONE,
-    QUEUED,
-    SENT,
-    WAITING,
-    Actor,
-    Line,
-    Task,
-    Wait,
-    Worker,
-)  # fmt: skip
+from workbench.core.task_states import DONE, LOST, QUEUED, SENT, WAITING
+from workbench.core.tasks import ONE, Actor, Line, Task, Wait, Worker
 from workbench.core.waits import Waits
 
 BATCH_TASKS = 128

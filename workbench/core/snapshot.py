@@ -15,7 +15,6 @@ from workbench.core.events import ID_BITS, About, Place
 A_RESULT = "a task's result"
 """The type of an object of which nobody has said it."""
 
-
 INCARNATION = "~"
 """In a session's unique name: between its name, and what tells it from others that had that."""
 
@@ -26,21 +25,25 @@ HISTORY_SECONDS = 120.0
 """Of a session's past that are kept, sent and drawn."""
 
 
+def result_of(state: str) -> str:
+    return {"failed": "a task's error", "stopped": "a stopped task's result"}.get(state, A_RESULT)
+
+
 class Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Base of the snapshot's parts."""
 
 
 class ObjectRecord(Record):
-    """One object. ``size`` in bytes; ``where``: inline, memory, disk or pending; pins by reason.
+    """One object. ``state``: pending, ready, freed, or failed or stopped as its task.
 
-    ``escapes`` are the places where refs to it were pickled outside the store, ``pinned`` the one
-    where a person asked for it to be kept; ``age`` is in seconds, since its put or submit;
-    ``load_seconds`` is what its first reading took, 0 until there was one. ``job`` is the
-    background cell that made it, or will, and that nobody has collected. Its bytes are at
-    ``offset`` in ``segment``, 0 if they are in none. ``in_use``: a worker was sent it for a task,
-    or keeps it as a function. What other engines tell instead of ``about``: its ``type`` (None if
-    they don't), the ``site``, and the ``key`` that they know it by. Where ``where`` is "", it isn't
-    known, nor is a size of 0.
+    ``size`` in bytes; ``where``: inline, memory, disk or pending; pins by reason. ``escapes`` are
+    the places where refs to it were pickled outside the store, ``pinned`` the one where a person
+    asked for it to be kept; ``age`` is in seconds, since its put or submit; ``load_seconds`` is
+    what its first reading took, 0 until there was one. ``job`` is the background cell that made it,
+    or will, and that nobody has collected. Its bytes are at ``offset`` in ``segment``, 0 if they
+    are in none. ``in_use``: a worker was sent it for a task, or keeps it as a function. What other
+    engines tell instead of ``about``: its ``type`` (None if they don't), the ``site``, and the
+    ``key`` that they know it by. Where ``where`` is "", it isn't known, nor is a size of 0.
     """
 
     id: int
@@ -139,13 +142,13 @@ class ActorRecord(Record):
 class JobRecord(Record):
     """One background cell. ``state``: queued, running, done, failed or stopped.
 
-    ``number`` counts the session's; ``id`` is its task. ``seconds``: how long it has run.
-    ``lines`` printed and ``displays`` are how much it has shown; ``binds`` the variables that its
-    results but the first are meant for. ``kept``: whoever saw its output went before its end, so
-    that and its results wait for somebody to collect them. Of its ``size`` tasks so many have
-    ``ended``, ``failed`` of them otherwise than done; ``worker`` is the last that was sent one, 0
-    if none was. ``there`` are those of ``binds`` whose results are kept for it, because nobody has
-    them; ``dropped``: such results were let go of when memory was needed.
+    ``number`` counts the session's; ``id`` is its task. ``seconds``: how long it has run. So many
+    ``lines`` and ``displays`` it has shown, if ``shown_in_part`` at least. ``binds`` are the
+    variables that its results but the first are meant for, ``there`` those of which results are
+    kept for it, because nobody has them; ``dropped``: such results were let go of when memory was
+    needed. ``kept``: whoever saw its output went before its end, so that and its results wait for
+    somebody to collect them. Of its ``size`` tasks so many have ``ended``, ``failed`` of them
+    otherwise than done; ``worker`` is the last that was sent one, 0 if none was.
     """
 
     id: int
@@ -163,6 +166,7 @@ class JobRecord(Record):
     failed: int = 0
     there: tuple[str, ...] = ()
     dropped: bool = False
+    shown_in_part: bool = False
 
     @property
     def is_over(self) -> bool:

@@ -9,10 +9,9 @@ from collections.abc import Callable, Container, Iterable
 from itertools import islice
 from typing import Any
 
-from workbench.core.entry import READY, Entry
+from workbench.core.entry import FREED, READY, Entry
 from workbench.core.events import Search
 from workbench.core.snapshot import (
-    A_RESULT,
     ActorRecord,
     ClientRecord,
     ObjectDescription,
@@ -22,6 +21,7 @@ from workbench.core.snapshot import (
     Snapshot,
     TaskRecord,
     WorkerRecord,
+    result_of,
 )
 from workbench.core.state import ClientState, State
 from workbench.core.tasks import ONE, Actor, Task, Worker
@@ -69,7 +69,14 @@ def first_of(entries: Iterable[Entry], search: Search) -> tuple[list[int], int, 
 
 
 def _type(entry: Entry) -> str:
-    return A_RESULT if entry.kind is None else entry.kind[0]
+    return result_of(_state(entry)) if entry.kind is None else entry.kind[0]
+
+
+def _state(entry: Entry) -> str:
+    """As in `ObjectRecord`."""
+    if entry.value is None or not entry.value.failed or entry.state is FREED:
+        return entry.state.value
+    return "stopped" if entry.value.header.startswith(b"!cancelled") else "failed"
 
 
 _ORDERS: dict[str, Callable[[Entry], Any]] = {
@@ -183,7 +190,7 @@ def object_record(state: State, entry: Entry, in_use: Container[int]) -> ObjectR
     )  # fmt: skip
     return ObjectRecord(
         id=entry.id,
-        state=entry.state.value,
+        state=_state(entry),
         names=state.catalog.names_of(entry),
         size=size_of(entry),
         where=where,

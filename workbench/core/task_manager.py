@@ -17,7 +17,8 @@ from workbench.core.object_manager import ObjectManager
 from workbench.core.spilling import Spilling
 from workbench.core.state import ClientState, State
 from workbench.core.task_output import TaskOutput
-from workbench.core.tasks import DONE, SENT, STOPPING, Line, Task, Worker
+from workbench.core.task_states import DONE, SENT, STOPPING
+from workbench.core.tasks import Line, Task, Worker
 
 ADVICE = (
     " Give it less at a time, let fewer run beside it (`num_cpus=2` takes the room of two), or "
@@ -66,7 +67,7 @@ class TaskManager:
             return None
         if event.returns > 1 and not state.owns(client, results[-1]):
             return None
-        if event.task in self._scheduler.tasks or any(map(self._catalog.get, results)):
+        if event.task in self._scheduler.tasks or not self._catalog.keys().isdisjoint(results):
             return state.hang_up(client.number, "a task submitted twice")
         if not state.budget.admits_inline(client.number, len(event.args)):
             return state.hang_up(client.number, "more arguments than it may send")
@@ -150,8 +151,7 @@ class TaskManager:
             return None
         if worker is None or task is None or len(event.values) != _owed(task):
             return state.hang_up(client.number, "done with a task it was not given")
-        abouts = event.abouts or (None,) * len(event.values)
-        if len(abouts) != len(event.values):
+        if event.abouts and len(event.abouts) != len(event.values):
             return state.hang_up(client.number, "results it says too little of")
         if not state.budget.admits(client.number, event.values):
             return state.hang_up(client.number, "an extent that is not its own")
@@ -171,11 +171,12 @@ class TaskManager:
             self._actors.born(worker.actor, event.values[0])
             return None
         # The first one, which tells the end, last: who hears of that knows the others.
-        made = list(zip(task.results, event.values, abouts, strict=True))
-        for id, value, about in reversed(made):
+        for number in range(len(event.values) - 1, -1, -1):
+            value = event.values[number]
             if task.final_value is not None and value.header.startswith(b"!cancelled"):
                 value = task.final_value  # it stopped because it was told to: this is why
-            self._objects.result(id, value, about)
+            about = event.abouts[number] if event.abouts else None
+            self._objects.result(event.task + number, value, about)
         if task.submit.line and self._catalog.get(event.task) is None:
             # Its caller has let go of the result, but counts its calls.
             gone = ev.error_value("unknown", "This session has no such object: nothing holds it.")
@@ -265,8 +266,7 @@ class TaskManager:
         maker = self._scheduler.maker(event.object)
         if not tasks and maker is not None:
             tasks = [maker]
-        for task in tasks:
-            self.stop(task, event.force, event.recursive)
+        self._stop_all(tasks, event.force, event.recursive)
 
     def answer(self, client: ClientState, event: ev.Ask) -> None:
         """Where a task is; one that wasn't sent is dropped, if it is to be withdrawn. Or whose."""
@@ -288,8 +288,7 @@ class TaskManager:
             and task.job is None and not task.is_creation
         ]  # fmt: skip
         self.interrupts.append((client.number, event.request, {t.submit.task for t in tasks}))
-        for task in tasks:
-            self.stop(task, event.force)
+        self._stop_all(tasks, event.force)
 
     def answer_interrupts(self) -> None:
         left = []
@@ -320,6 +319,11 @@ class TaskManager:
                 del self._scheduler.limits[task]
                 if worker.actor is None:  # an actor would lose all it has
                     self._state.out.append(do.Kill(worker.number))
+
+    def _stop_all(self, tasks: list[Task], force: bool, recursive: bool = True) -> None:
+        """From the last to the first: what waits behind another mustn't begin when that ends."""
+        for task in reversed(tasks):
+            self.stop(task, force, recursive)
 
     def stop(
         self, task: Task, force: bool = False, recursive: bool = True, why: ev.Value | None = None

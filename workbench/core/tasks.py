@@ -1,7 +1,4 @@
-"""Tasks, workers, actors and jobs: the records that refer to each other. They send no messages.
-
-A task is in one `TaskState` at a time; `TRANSITIONS` says which one can follow which.
-"""
+"""Tasks, workers, actors and jobs: the records that refer to each other. They send no messages."""
 
 from __future__ import annotations
 
@@ -9,41 +6,18 @@ from array import array
 from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from enum import Enum, IntEnum
+from enum import Enum
 
 from workbench.core.events import USUAL, Submit, TaskSpec, Value
 from workbench.core.logs import Log
 from workbench.core.snapshot import JobRecord
+from workbench.core.task_states import DONE, LOST, QUEUED, SENT, TRANSITIONS, WAITING, TaskState
 
 ONE = USUAL.cpus
 """One processor, in the unit of `TaskSpec.cpus`."""
 
 AHEAD = 64
 """Calls sent to an actor beyond those that can run, so that its worker never waits for the next."""
-
-
-class TaskState(IntEnum):
-    """Where a task is. An `IntEnum`, because its members hash fastest."""
-
-    WAITING = 0  # for its dependencies, for an actor's earlier calls, or for its executor's others
-    QUEUED = 1  # may be sent: in the scheduler's queue, or its actor's, or an actor's creation
-    SENT = 2  # to a worker, which runs it or will
-    STOPPING = 3  # the same, and the worker was told to stop it
-    LOST = 4  # its worker died; the same batch decides what becomes of it
-    DONE = 5  # finished, failed or dropped: no longer in the scheduler
-
-
-WAITING, QUEUED, SENT, STOPPING, LOST, DONE = TaskState
-"""Names of their own: to look up a member costs more than to compare it."""
-
-TRANSITIONS: dict[TaskState, frozenset[TaskState]] = {
-    WAITING: frozenset({QUEUED, DONE}),
-    QUEUED: frozenset({SENT, DONE}),
-    SENT: frozenset({QUEUED, STOPPING, LOST, DONE}),  # queued once more: given back, or retried
-    STOPPING: frozenset({LOST, DONE}),
-    LOST: frozenset({QUEUED, DONE}),
-    DONE: frozenset({QUEUED}),  # an actor's creation alone: the actor is restarted
-}
 
 
 class Task:
@@ -313,6 +287,17 @@ class Actor:
         if queue is not None and not queue:
             del self.waiting[owner]
 
+    def hold_back(self, owner: int) -> None:
+        """What this caller has queued comes behind what went by its line, which has ended."""
+        queue = self.ready[""]  # with groups nobody has a line
+        own = [task for task in queue if task.owner == owner]
+        if not (own and self.in_order):
+            return
+        self.ready[""] = deque(task for task in queue if task.owner != owner)
+        for task in own:
+            task.to(WAITING)
+        self.waiting[owner] = deque([*own, *self.waiting.get(owner, ())])
+
     def remove(self, task: Task) -> None:
         """A call that was queued or waited will not be sent."""
         if task in (queue := self._queue_of(task)):
@@ -432,6 +417,7 @@ class TaskGroup:
             seconds=self.seconds if began is None else now - began,
             lines=self.log.lines,
             displays=self.log.displays,
+            shown_in_part=self.log.is_part,
             binds=self.binds,
             kept=self.unseen,
             ended=self.outcomes.total(),

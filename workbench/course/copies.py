@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from workbench.course import measure
 from workbench.course.exercises import (
     Lesson,
@@ -71,17 +73,21 @@ def own_copy(live: Live) -> Outcome:
         return almost("`mean_worth` is {found:.0f}, as if the first month wasn't bad.", found=found)
     halvings = math.log2(whole / found) if found > 0 else 0.0
     if round(halvings) > 1 and math.isclose(halvings, round(halvings), abs_tol=1e-9):
+        if np.array_equal(live.fetched(live["futures"]), stored):
+            return almost("`mean_worth` is {found:.0f}: the first month was halved {times} times. "
+                          "The `futures` of your notebook are those of the store: run the cell "
+                          "above once more, and halve the first month once.",
+                          found=found, times=round(halvings))  # fmt: skip
         return almost("`mean_worth` is {found:.0f}: the first month was halved {times} times. The "
-                      "`futures` of your notebook are the halved ones, since a cell on a worker "
-                      "has assigned that name. `%get futures` brings the stored ones back; then "
-                      "run the cell above once more.",
+                      "`futures` of your notebook aren't those of the store. (A cell on a worker "
+                      "that assigns a name assigns it in your notebook, too.) `%get futures` "
+                      "brings the stored ones back; then run the cell above once more.",
                       found=found, times=round(halvings))  # fmt: skip
     if not math.isclose(found, whole / 2, rel_tol=1e-9):
         return almost("`mean_worth` is {found:.0f}; half of {whole:.0f} was to come out.",
                       found=found, whole=whole)  # fmt: skip
-    return right(
-        "The worker found {found:.0f} dollars, and the store's first row is as it was.", found=found
-    )
+    return right("`mean_worth` is {found:.0f}, as with a first month halved once, and the store's "
+                 "first row is as it was.", found=found)  # fmt: skip
 
 
 @exercise(

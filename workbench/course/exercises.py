@@ -239,6 +239,9 @@ class Exercise:
         except Exception as error:
             kind, subject = type(error).__name__, self.subject or "".join(self.needs[-1:])
             if isinstance(error, SHAPES) and not isinstance(error, WorkbenchError) and subject:
+                if subject not in live.variables:
+                    return untouched("There is no variable `{name}` now: run the cell above that "
+                                     "makes it.", name=subject)  # fmt: skip
                 return wrong("`{name}` has another shape than asked for ({kind}: {error}).",
                              name=subject, kind=kind, error=error)  # fmt: skip
             return wrong("This can't be checked: {kind}: {error}", kind=kind, error=error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from workbench.course.exercises import Lesson, Live, Outcome, Page, almost, exercise, right, wrong
@@ -22,13 +23,30 @@ def _refused(live: Live, value: Any) -> SerializationError | None:
     return None
 
 
-def _notes_of(live: Live, logbook: Any) -> list[Any] | None:
-    """The notes with which a logbook would come back; None if it wouldn't."""
+def _as_stored(live: Live, name: str, judged: Callable[[Any], Outcome]) -> Outcome:
+    """Judge what a variable comes back as now, and what is stored under its name: after a change
+    of its class or of a serializer the stored one is an older one."""
+    live.record(name)
+    ref, _ = live.engine.put(live[name])
+    now = _built(live, name, lambda: live.fetched(ref), judged)
+    if now.state != "right":
+        return now
+    stored = _built(live, name, lambda: live.value(name), judged)
+    if stored.state == "right":
+        return stored
+    return almost("Your `{name}` would come back right now. The stored one is an older one, which "
+                  "doesn't: `%put {name}` stores yours.", name=name)  # fmt: skip
+
+
+def _built(
+    live: Live, name: str, get: Callable[[], Any], judged: Callable[[Any], Outcome]
+) -> Outcome:
     try:
-        ref, _ = live.engine.put(logbook)
-        return list(live.fetched(ref).notes)
-    except (SerializationError, AttributeError, TypeError):
-        return None
+        back = get()
+    except SerializationError as error:
+        return wrong("`{name}` can be stored, but not built again: {error}",
+                     name=name, error=error)  # fmt: skip
+    return judged(back)
 
 
 def _in_it(path: str) -> str:
@@ -92,25 +110,19 @@ def lock_in_a_class(live: Live) -> Outcome:
         failure = error.failures[0]
         return wrong("`{path}` can't be pickled: {why}.",
                      path="logbook" + _in_it(failure.path), why=failure.why)  # fmt: skip
-    try:
-        copy = live.value("logbook")
-    except SerializationError as error:
-        if _notes_of(live, logbook) == list(logbook.notes):
-            return almost("Your `logbook` can be pickled and built again. The stored one is an "
-                          "older one, which can't: `%put logbook` stores yours.")  # fmt: skip
-        return wrong("`logbook` is in the store, but can't be built again: {error}", error=error)
-    notes = list(getattr(copy, "notes", ()))
-    if notes != list(logbook.notes) and _notes_of(live, logbook) == list(logbook.notes):
-        return almost("Your `logbook` would come back with all {all} notes. The stored one is an "
-                      "older one, with {count}: `%put logbook` stores yours.",
-                      count=len(notes), all=len(logbook.notes))  # fmt: skip
-    if notes != list(logbook.notes):
-        return almost("The logbook that comes back has {count} notes; yours has {all}.",
-                      count=len(notes), all=len(logbook.notes))  # fmt: skip
-    if not hasattr(getattr(copy, "lock", None), "acquire"):
-        return almost("The logbook that comes back has all notes, but no lock.")
-    return right("The logbook that comes back has all {count} notes, and a lock of its own.",
-                 count=len(notes))  # fmt: skip
+    notes = list(logbook.notes)
+
+    def judged(copy: Any) -> Outcome:
+        found = list(getattr(copy, "notes", ()))
+        if found != notes:
+            return almost("The logbook that comes back has {count} notes; yours has {all}.",
+                          count=len(found), all=len(notes))  # fmt: skip
+        if not hasattr(getattr(copy, "lock", None), "acquire"):
+            return almost("The logbook that comes back has all notes, but no lock.")
+        return right("The logbook that comes back has all {count} notes, and a lock of its own.",
+                     count=len(found))  # fmt: skip
+
+    return _as_stored(live, "logbook", judged)
 
 
 @exercise(
@@ -128,27 +140,37 @@ def connection(live: Live) -> Outcome:
     """Whether the stored connection comes back as one to the same database."""
     import sqlite3
 
-    here = live["signs"]
+    here, query = live["signs"], "SELECT count(*) FROM signs"
+    if not isinstance(here, sqlite3.Connection):
+        return wrong("`signs` is of type {type}, and no connection: run the notebook's second cell "
+                     "again.", type=type(here).__name__)  # fmt: skip
+    try:
+        (expected,) = here.execute(query).fetchone()
+    except sqlite3.Error as closed:
+        return wrong("Your `signs` can't be read ({error}): run the notebook's second cell again.",
+                     error=closed)  # fmt: skip
     if (error := _refused(live, here)) is not None:
         return wrong("`{path}` can't be pickled: {why}.",
                      path="signs", why=error.failures[0].why)  # fmt: skip
-    back = live.value("signs")
-    if not isinstance(back, sqlite3.Connection):
-        return wrong("What comes back is {value}, no connection.", value=repr(back)[:80])
-    if back is here:
-        return almost("What comes back is the notebook's own connection; a worker has none.")
-    query = "SELECT count(*) FROM signs"
-    (expected,) = here.execute(query).fetchone()
-    try:
-        (rows,) = back.execute(query).fetchone()
-    except sqlite3.OperationalError as error:
-        return almost("A connection comes back, but to another database: {error}.", error=error)
-    finally:
-        back.close()
-    if rows != expected:
-        return almost("A connection comes back, but to another database, with {rows} signs.",
-                      rows=rows)  # fmt: skip
-    return right("A new connection comes back, and finds all {rows} signs.", rows=rows)
+
+    def judged(back: Any) -> Outcome:
+        if not isinstance(back, sqlite3.Connection):
+            return wrong("What comes back is {value}, no connection.", value=repr(back)[:80])
+        if back is here:
+            return almost("What comes back is the notebook's own connection; a worker has none.")
+        try:
+            (rows,) = back.execute(query).fetchone()
+        except sqlite3.Error as error:
+            return almost("A connection comes back, but the signs can't be read from it: {error}.",
+                          error=error)  # fmt: skip
+        finally:
+            back.close()
+        if rows != expected:
+            return almost("A connection comes back, but to another database, with {rows} signs.",
+                          rows=rows)  # fmt: skip
+        return right("A new connection comes back, and finds all {rows} signs.", rows=rows)
+
+    return _as_stored(live, "signs", judged)
 
 
 @exercise(
@@ -175,17 +197,21 @@ def in_its_place(live: Live) -> Outcome:
         return wrong("`{path}` can't be pickled: {why}.",
                      path="parcel" + _in_it(error.failures[0].path),
                      why=error.failures[0].why)  # fmt: skip
-    if type(back).__name__ != kind:
-        return wrong("What comes back is of type {type}, and not a {kind}.",
-                     type=type(back).__name__, kind=kind)  # fmt: skip
-    if list(back.notes) != list(recorder.notes):
-        return almost("A {kind} comes back, but with other notes.", kind=kind)
-    if _refused(live, recorder) is None:
-        return almost("A {kind} comes back. But now every {kind} can be stored: you changed the "
-                      "class, or registered it (`wb.deregister_serializer({kind})` undoes that). "
-                      "This was about one object.", kind=kind)  # fmt: skip
-    return right("A {type} went in, a {kind} comes back, with its notes.",
-                 type=type(parcel).__name__, kind=kind)  # fmt: skip
+
+    def judged(back: Any) -> Outcome:
+        if type(back).__name__ != kind:
+            return wrong("What comes back is of type {type}, and not a {kind}.",
+                         type=type(back).__name__, kind=kind)  # fmt: skip
+        if list(back.notes) != list(recorder.notes):
+            return almost("A {kind} comes back, but with other notes.", kind=kind)
+        if _refused(live, recorder) is None:
+            return almost("A {kind} comes back. But now every {kind} can be stored: you changed "
+                          "the class, or registered it (`wb.deregister_serializer({kind})` undoes "
+                          "that). This was about one object.", kind=kind)  # fmt: skip
+        return right("`parcel` is of type {type}; what comes back is a {kind}, with its notes.",
+                     type=type(parcel).__name__, kind=kind)  # fmt: skip
+
+    return _as_stored(live, "parcel", judged)
 
 
 @exercise(

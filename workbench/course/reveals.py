@@ -112,19 +112,11 @@ def compare(question: str, found: Mapping[str, Any], why: str, words: Words) -> 
     """The same, of these variables."""
     name = f"guess_{question}"
     guess, measured = found.get(name, _MISSING), found.get(f"measured_{question}")
-    if guess is _MISSING:
-        todo = say(
-            "There is no variable `{name}` now: run the cell with your guess, and those below it.",
-            name=name,
-        )
-        return _unanswered(say("Make a guess first."), todo, words)
-    if guess is ...:
-        todo = say(
-            "Replace the three dots after `{name} =`, and run the cells from there again.",
-            name=name,
-        )
-        return _unanswered(say("Make a guess first."), todo, words)
-    if not isinstance(measured, Measurement) or measured.answer is None:
+    is_measured = isinstance(measured, Measurement) and measured.answer is not None
+    if guess is _MISSING or guess is ...:
+        headline = say("Make a guess first.")
+        return _unanswered(headline, _to_guess(name, guess is ..., is_measured), words)
+    if not isinstance(measured, Measurement) or not is_measured:
         todo = say("Run the cells between your guess and this one, and then this one again.")
         return _unanswered(say("Nothing was measured yet."), todo, words)
     if refusal := _refusal(guess, measured):
@@ -142,6 +134,22 @@ def compare(question: str, found: Mapping[str, Any], why: str, words: Words) -> 
 
 
 _MISSING = object()
+
+
+def _to_guess(name: str, is_made: bool, is_measured: bool) -> Said:
+    """What to do for a guess. What is measured already isn't asked for again: not every cell can
+    run twice."""
+    if is_made and is_measured:
+        return say("Replace the three dots after `{name} =`, run that cell, and then this one "
+                   "again.", name=name)  # fmt: skip
+    if is_made:
+        return say("Replace the three dots after `{name} =`, and run the cells from there again.",
+                   name=name)  # fmt: skip
+    if is_measured:
+        return say("There is no variable `{name}` now: run the cell with your guess, and then this "
+                   "one again.", name=name)  # fmt: skip
+    return say("There is no variable `{name}` now: run the cell with your guess, and those below "
+               "it.", name=name)  # fmt: skip
 
 
 def _unanswered(headline: Said, todo: Said, words: Words) -> Reveal:
@@ -170,8 +178,9 @@ def _refusal(guess: Any, measured: Measurement) -> Said | None:
     elif _is_number(measured.answer) and not _is_number(guess):
         if isinstance(guess, str) and _reads_as_number(guess):
             return say("The guess is a number: write it without quotes.")
-        whole = isinstance(measured.answer, Integral)
-        return say("The guess is a number, as {example} is.", example=3 if whole else 2.5)
+        if isinstance(guess, str) and _reads_as_number(guess.partition(" ")[0]):
+            return say("The guess is a number: write it without quotes, and without a unit.")
+        return say("The guess is a number, as {example} is.", example=3)
     elif isinstance(measured.answer, bool) and not isinstance(guess, bool):
         return say("The guess is True or False.")
     return None

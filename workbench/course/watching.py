@@ -6,13 +6,12 @@ Nothing here asks a session: what other libraries start is counted too.
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-from workbench.system.machine import proportional
 
 INTERVAL = 0.05
 """Seconds between two looks; one takes a few milliseconds."""
@@ -79,20 +78,61 @@ def watching() -> Iterator[MemoryWatch]:
 
 
 def memory() -> float:
-    """MB of this process and of all it started. What several have in common counts once (PSS)."""
-    return sum(proportional(pid) for pid in [os.getpid(), *below(os.getpid())]) / 1e6
+    """MB of this process and of all it started. What several have in common counts once.
+
+    That is the sum of their shares (PSS). These have no more of a memfd than somebody has mapped
+    and touched: what was only written counts besides.
+    """
+    for _ in range(TRIES):
+        pids = {os.getpid(), *below(os.getpid())}
+        files = _memfds(pids)
+        shares = {pid: share for pid in pids if (share := _shares(pid))[0]}
+        # A fork shares all that a process has with its child: with one of them alone it is half.
+        if pids == shares.keys() == {os.getpid(), *below(os.getpid())}:
+            break
+    every, mapped = map(sum, zip(*shares.values(), strict=True))
+    return (every + max(0, sum(files.values()) - mapped)) / 1e6
+
+
+TRIES = 3
+"""So often a look begins again, if processes come or go meanwhile."""
+
+
+def _shares(pid: int) -> tuple[int, int]:
+    """Bytes: a process's share of all memory, and of what is shared memory; 0 if it is gone."""
+    try:
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except OSError:
+        return 0, 0
+    found = dict(re.findall(r"^(Pss|Pss_Shmem): +(\d+) kB", text, re.MULTILINE))
+    return int(found.get("Pss", 0)) * 1024, int(found.get("Pss_Shmem", 0)) * 1024
+
+
+def _memfds(pids: Iterable[int]) -> dict[int, int]:
+    """The bytes of memory that each memfd has which one of the processes has open, by inode."""
+    found = {}
+    for pid in pids:
+        for fd in Path(f"/proc/{pid}/fd").glob("*"):
+            try:
+                if os.readlink(fd).startswith("/memfd:"):
+                    file = fd.stat()
+                    found[file.st_ino] = file.st_blocks * 512
+            except OSError:  # closed meanwhile
+                continue
+    return found
 
 
 def below(pid: int) -> list[int]:
-    """The processes that a process has started, and those that these have started."""
+    """The processes that a process has started, and those that these have started; no zombies."""
     children: dict[int, list[int]] = {}
     for file in Path("/proc").glob("[0-9]*/stat"):
         try:
             # The name stands in brackets and may have any character in it: the last ends it.
-            parent = int(file.read_text(errors="replace").rpartition(")")[2].split()[1])
-        except (OSError, IndexError):  # it has just ended
+            state, parent, *_ = file.read_text(errors="replace").rpartition(")")[2].split()
+        except (OSError, ValueError):  # it has just ended
             continue
-        children.setdefault(parent, []).append(int(file.parent.name))
+        if state not in "ZX":
+            children.setdefault(int(parent), []).append(int(file.parent.name))
     found = children.get(pid, [])[:]
     for each in found:  # it grows meanwhile
         found += children.get(each, ())

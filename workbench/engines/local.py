@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workbench.config import Config
+from workbench.config import Config, is_interactive
 from workbench.core.snapshot import INCARNATION
 from workbench.errors import SessionError
 from workbench.options import Variables
@@ -140,6 +140,7 @@ def _launch(
             idle=config.idle,
             path=tuple(p or os.getcwd() for p in sys.path),
             flags=_flags(),
+            cells=is_interactive(),
         )
         process = subprocess.Popen(
             # -P: what lies in the notebook's directory is not the server's business.

@@ -7,6 +7,7 @@ from traceback import walk_tb
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from workbench.call_site import OURS
 from workbench.error_notes.readonly import named_at
 from workbench.errors import ObjectFreedError
 from workbench.ref import ObjectRef
@@ -62,6 +63,8 @@ def _misused(error: BaseException) -> _Misused | None:
         return None
     elif frames[-1][0].f_code is ObjectRef._is_no_value.__code__:
         ref = frames[-1][0].f_locals["self"]
+    elif frames[-1][0].f_code.co_filename.startswith(OURS):
+        return None  # what we refuse says why, and took no ref for a value
     return _called(ref, frames)
 
 

@@ -127,6 +127,18 @@ class SpillError(WorkbenchError, OSError):
 class ForeignRefError(WorkbenchError, ValueError):
     """The ref belongs to another session."""
 
+    @classmethod
+    def between(cls, theirs: str, ours: str) -> ForeignRefError:
+        """By the sessions' unique names: see `core.snapshot.INCARNATION`."""
+        name, here = theirs.partition("~")[0], ours.partition("~")[0]
+        which = f"session {name!r}, and this process is in {here!r}"
+        if name == here:
+            which = f"an earlier session {name!r} than the one that this process is in"
+        return cls(
+            f"The ref belongs to {which}. A ref is good only inside its own session: what it "
+            "refers to has to be put, or made by its task, again."
+        )
+
 
 class GetTimeoutError(WorkbenchError, TimeoutError):
     """``get`` or ``wait`` ran out of time. The tasks go on; the refs stay good."""

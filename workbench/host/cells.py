@@ -222,7 +222,7 @@ def _run(
     take: Show | None = None,
 ) -> Ran:
     """Run it, and show its last value; or ``take`` that."""
-    # Here, because IPython takes 70 ms, and tasks don't need it.
+    # Here, because IPython takes 70 ms, and a script's tasks don't need it.
     from workbench.host.shell import cell_shell
 
     lines = [*[""] * (cell.first_line - 1), *cell.source.splitlines()]

@@ -184,7 +184,7 @@ class PandasOptions(SavedEntries):
 class ShellTables:
     """What the worker's IPython shell has tables of: how types are shown, hooks.
 
-    They are saved by the shell, when it is made: at the first cell.
+    They are saved by the shell, when it is made.
     """
 
     def look(self) -> list[Any]:

@@ -1,4 +1,4 @@
-"""A worker's IPython shell: formatters, magics, `get_ipython()`. Imported at the first cell.
+"""A worker's IPython shell: formatters, magics, `get_ipython()`. Not imported for tasks alone.
 
 It keeps no history, shows no errors and has no names of its own.
 """
@@ -36,7 +36,7 @@ from workbench.host.execution import run_text
 
 @cache
 def worker_shell() -> WorkerShell:
-    """This process's one, made at the first cell (some 70 ms).
+    """This process's one, made at the first cell (some 70 ms), or before it was forked.
 
     A real one, because ``IPython.display``, magics and everybody's ``_repr_*_`` hooks look for it.
     """

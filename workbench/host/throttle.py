@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 
-from workbench.core.logs import TEXT
+from workbench.core.logs import NOT_SHOWN, TEXT
 from workbench.host.text_cuts import line_end, line_start, overwritten
 from workbench.report.format import human_bytes
 
@@ -285,10 +285,10 @@ class Throttle:
             return b""
         self._lost[kind] = 0
         if kind == "display":
-            return f"[{lost} display{'s' * (lost > 1)} not shown]\n".encode()
+            return f"[{lost} display{'s' * (lost > 1)}".encode() + NOT_SHOWN
         begin = "\n" if self._mid_line[kind] else ""
         self._mid_line[kind] = False
-        return f"{begin}[{human_bytes(lost)} not shown]\n".encode()
+        return f"{begin}[{human_bytes(lost)}".encode() + NOT_SHOWN
 
     # -- what is left out -------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from joblib.externals.loky.process_executor import TerminatedWorkerError
 from joblib.parallel import FallbackToBackend, ParallelBackendBase, SequentialBackend
 
 from workbench import api
+from workbench.call_site import warn
 from workbench.engines.base import Engine
 from workbench.engines.lending_future import when_over
 from workbench.errors import SessionError
@@ -34,6 +35,12 @@ from workbench.interop.task_futures import stop
 
 if TYPE_CHECKING:
     from joblib.parallel import BatchedCalls, Parallel
+
+NO_WORKERS = (
+    "The session has no workers, so joblib's calls run in this process, one after the other. Leave "
+    "it (`%workbench stop`, `shutdown()`), and start one with workers (`%workbench start --workers "
+    "2`, `init(workers=2)`)."
+)
 
 BATCH_SECONDS = 0.02
 """What a batch of calls shall take: a tenth of other backends', because one costs a tenth here."""
@@ -119,8 +126,10 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
         return max(workers + 1 + n_jobs if n_jobs < 0 else min(n_jobs, workers), 1)
 
     def configure(self, n_jobs: int = 1, parallel: Parallel | None = None, **options: Any) -> int:
-        n_jobs = self.effective_n_jobs(n_jobs)
+        asked, n_jobs = n_jobs, self.effective_n_jobs(n_jobs)
         if n_jobs == 1:
+            if asked != 1 and not _engine().workers:
+                warn(NO_WORKERS)
             raise FallbackToBackend(SequentialBackend(nesting_level=self.nesting_level))
         running = self.__dict__.get("_batches")
         if running is not None and running.left:  # of another Parallel, which stops its own alone

@@ -12,6 +12,7 @@ from workbench.engines.base import Engine
 from workbench.errors import TaskError
 from workbench.host.display import figure_png
 from workbench.host.environment import Baseline
+from workbench.host.reloading import ModuleTimes
 from workbench.ipython import write_back
 from workbench.ipython.arguments import help_alone
 from workbench.ipython.completion import Completion
@@ -22,8 +23,9 @@ from workbench.ipython.magics.remote import RemoteMagics
 from workbench.ipython.magics.sessions import SessionMagics
 from workbench.ipython.magics.store import BarePut, StoringMagics
 from workbench.ipython.missing_names import note_missing_name
+from workbench.ipython.modules import ReloadWatch, SetAttributes
 from workbench.ipython.notebook import Notebook
-from workbench.ipython.reloads import ReloadWatch
+from workbench.report.freshness import edited_text, set_text
 from workbench.report.text import started_line
 
 MAGICS = SessionMagics, StoringMagics, RemoteMagics, KeepingMagics
@@ -45,13 +47,16 @@ class Extension:
         self._lacks_reload = ""  # what to say of `%autoreload`, if it can do nothing
         self._tells = False  # a session that begins is told of, whatever starts it
         self._bare_put = BarePut()
-        self._reloads = ReloadWatch(self._module_is_reloaded)
+        self._reloads = ReloadWatch(self._module_is_loaded)
+        self._modules = ModuleTimes()
+        self._set_attributes = SetAttributes()
+        self._submitted = 0  # number of the last cell that submitted something
         self._hooks = {"pre_run_cell": self._cell_begins, "post_run_cell": self._cell_ended}
 
     def attach(self) -> None:
         self._shell.register_magics(*self._magics)
         self._shell.Completer.custom_matchers.append(self._matcher)
-        self._shell.ast_transformers.append(self._bare_put)
+        self._shell.ast_transformers += [self._bare_put, self._set_attributes]
         self._shell.input_transformers_cleanup.append(help_alone)
         for event, hook in self._hooks.items():
             self._shell.events.register(event, hook)
@@ -81,6 +86,7 @@ class Extension:
             self._shell.events.unregister(event, hook)
         self._shell.input_transformers_cleanup.remove(help_alone)
         self._shell.ast_transformers.remove(self._bare_put)
+        self._shell.ast_transformers.remove(self._set_attributes)
         self._shell.Completer.custom_matchers.remove(self._matcher)
         manager = self._shell.magics_manager
         for magics in self._magics:
@@ -94,7 +100,7 @@ class Extension:
         self._notebook.baseline = Baseline(shared=engine.inherits)
         engine.output, self._router.logs = self._router.sink, engine.logs
         engine.began, engine.completed = self._notebook.began, self._notebook.completed
-        engine.origin = self._router.origin
+        engine.origin = self._submits
         self._lacks_reload = engine.can.edited
         engine.tally = self._notebook.calls.tally
         engine.roots = self._notebook.bindings.held
@@ -134,6 +140,20 @@ class Extension:
                 self._lacks_reload = ""
             engine.refresh()
 
+    def _submits(self) -> int:
+        """Something is submitted, by the cell of that number. In whichever thread does it."""
+        origin = self._router.origin()
+        if origin != self._submitted:  # the first of a cell
+            self._submitted = origin
+            self._modules.look()
+            edited = list(self._modules.edited())
+            for name in () if self._autoreloads() else edited:
+                text = edited_text(name, "this notebook")
+                self._router.note(origin, self._lacks_reload or text)
+            for module, what in self._set_attributes.news(self._notebook.variables):
+                self._router.note(origin, set_text(module, what))
+        return origin
+
     def _fail(self, result: Any) -> None:
         """A cell fails with what it began in the background, or the program that executes the
         notebook takes it for done."""
@@ -145,9 +165,10 @@ class Extension:
             )  # of `WorkbenchError`: shown already
             self._shell._last_traceback = render() if render else [str(error)]
 
-    def _module_is_reloaded(self) -> None:
+    def _module_is_loaded(self, name: str, again: bool) -> None:
+        self._modules.loaded(name)
         engine = context.get()
-        if engine is not None and engine.ended is None:
+        if again and engine is not None and engine.ended is None:
             engine.refresh()
 
     def _autoreloads(self) -> bool:
@@ -156,6 +177,7 @@ class Extension:
         return bool(getattr(getattr(magics, "_reloader", None), "enabled", False))
 
     def _cell_ended(self, result: Any = None) -> None:
+        self._modules.look()
         self._notebook.bindings.prune(self._shell.user_ns)
         write_back.forget_finished(list(self._notebook.jobs.values()))
         engine = context.get()

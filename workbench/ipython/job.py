@@ -24,7 +24,7 @@ from workbench.errors import (
 from workbench.ipython.job_outputs import Outputs, outputs_of
 from workbench.ipython.originals import Originals
 from workbench.ref import ObjectRef
-from workbench.report.job_status import DROPPED, JobStatus, why_lost
+from workbench.report.job_status import DROPPED, NOT_KEPT, JobStatus, why_lost
 from workbench.report.markup import Rich
 from workbench.serialization.mutations import Mutations
 
@@ -236,7 +236,11 @@ class Job(Rich):
         The session tells of a task's outputs before it tells of its end.
         """
         told = {str(error) for error in self.errors}  # what its tasks failed with
-        for name, refs in self.outputs.items():
+        there = self.outputs
+        if not self.errors:
+            gone = [n for n in self._outputs if n not in there and n not in self.unset]
+            self.lost |= dict.fromkeys(gone, NOT_KEPT)
+        for name, refs in there.items():
             several = isinstance(refs, list)
             known = refs if isinstance(refs, list) else [refs]
             bad = [ref for ref in known if self._engine.state(ref) == "failed"]

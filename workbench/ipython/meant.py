@@ -64,7 +64,9 @@ def _one(notebook: Notebook, word: str, shown: bool) -> Iterator[tuple[str, Mean
         yield from _shown(notebook, word, value, shown)
     elif (ref := api.engine().identify(word)) is not None:
         yield ref.hex(), ref.hex()
-    elif word.isidentifier() or not _is_expression(word):
+    elif (wrong := _mistake(word)) and not word.isalnum():
+        raise MagicError(f"`{word}` is no name or id, and no expression: {wrong}.")
+    elif word.isidentifier() or wrong:
         known = [*notebook.own_names(), *api.engine().names()]
         raise ObjectLostError(
             f"This session has no object {word!r}: no variable, name or id is that."
@@ -120,11 +122,18 @@ def _is_whole(text: str) -> bool:
 
 
 def _is_expression(text: str) -> bool:
+    return not _mistake(text)
+
+
+def _mistake(text: str) -> str:
+    """What is wrong with it as an expression; '' if it is one."""
     try:
         ast.parse(text, mode="eval")
-    except (SyntaxError, ValueError):
-        return False
-    return True
+    except SyntaxError as error:
+        return error.msg
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def job_meant(jobs: Sequence[JobRecord], wanted: str) -> JobRecord:

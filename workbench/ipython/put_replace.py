@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Iterator
 from typing import Any
 
+from workbench.core.events import About
 from workbench.engines.base import Engine
 from workbench.error_notes.readonly import arrays_in
 from workbench.ipython.notebook import Notebook
 from workbench.ref import ObjectRef
 from workbench.report.format import human_bytes
+from workbench.serialization.comparison import ChangeCheck, Verdict
 
 MOST_VARIABLES = 500  # looked through for who else has the memory
 MOST_NAMED = 3  # of those that do, how many are named
@@ -38,6 +41,32 @@ def replace(notebook: Notebook, engine: Engine, name: str, ref: ObjectRef) -> st
             f"{'hold' if ' and ' in holders else 'holds'} the same arrays"
         )
     return text
+
+
+def unchanged(
+    notebook: Notebook, engine: Engine, name: str, variable: str, value: Any
+) -> tuple[ObjectRef, About] | None:
+    """The object of that name, if the variable was put as it and is the same still: then there
+    need be no room for a second one. However long it takes to compare.
+
+    ``variable`` is the one to be replaced, "" for none.
+    """
+    found = notebook.bindings.find(variable, value) if variable else None
+    if found is None or found[1].stored != name:
+        return None
+    ref = found[1].ref
+    described = None if ref.session != engine.session else engine.describe(ref)
+    record = None if described is None else described.object
+    if record is None or record.about is None or name not in record.names:
+        return None
+    if engine.stored_as(value) != ref:
+        try:
+            compared = engine.compare(ref, value, ChangeCheck(False, math.inf), 0.0)
+        except LookupError:  # it is on disk
+            return None
+        if compared.verdict is not Verdict.SAME:
+            return None
+    return ref, record.about
 
 
 def _owners(value: Any) -> Iterator[Any]:

@@ -46,10 +46,8 @@ class Watch(weakref.ref[Any]):
         self.segment = 0
         return self
 
-    def __init__(
-        self, target: Any, callback: Callback, id: int, wake: Callback | None = None
-    ) -> None:
-        super().__init__(target, callback)  # type: ignore[call-arg]
+    def __init__(self, *_: object) -> None:
+        """A weak reference's only looks at its arguments, for as long as it takes to make it."""
 
 
 def bases(array: Any) -> Iterator[Any]:

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from workbench.core.snapshot import (
-    A_RESULT,
     ACTOR_PREFIX,
     INCARNATION,
     JobRecord,
     ObjectRecord,
     Snapshot,
     TaskRecord,
+    result_of,
 )
 from workbench.report import reasons
 from workbench.report.format import (
@@ -122,14 +122,14 @@ def type_of(record: ObjectRecord) -> str:
     """What kind of object it is, as far as the session knows: ``ndarray float64 (3,)``."""
     if record.about:
         return record.about.type
-    return UNKNOWN if record.type is None else record.type or A_RESULT
+    return UNKNOWN if record.type is None else record.type or result_of(record.state)
 
 
 def kind_of(record: ObjectRecord) -> str:
     """Its type's name alone, without dtype and shape; what is no type as it is."""
     if record.about or record.type:
         return type_of(record).partition(" ")[0]
-    return f"type {UNKNOWN}" if record.type is None else A_RESULT
+    return f"type {UNKNOWN}" if record.type is None else type_of(record)
 
 
 def site_of(record: ObjectRecord) -> str:
@@ -274,9 +274,10 @@ def unfetched(job: JobRecord) -> str:
 
 
 def job_output(job: JobRecord) -> str:
-    """How much it has shown: ``3 lines and 1 display``."""
+    """How much it has shown: ``3 lines and 1 display``; of a flood ``at least 3 lines``."""
     shown = ((job.lines, "line"), (job.displays, "display"))
-    return " and ".join(count(n, noun) for n, noun in shown if n)
+    least = "at least " if job.shown_in_part else ""
+    return least + " and ".join(count(n, noun) for n, noun in shown if n)
 
 
 def job_text(job: JobRecord) -> str:

@@ -48,6 +48,23 @@ def function_text(name: str) -> str:
     )
 
 
+def edited_text(module: str, where: str) -> str:
+    """A module is older in a process than its file; ``where``: what has imported it."""
+    return (
+        f"`{module}` was edited after {where} had imported it, and is used here as it was; a "
+        "process that imports it from now on has the edited one. "
+        f"`importlib.reload({module})` in the notebook loads it again in all of them."
+    )
+
+
+def set_text(module: str, what: str) -> str:
+    """A notebook has set an attribute of a module, or of one of its classes."""
+    return (
+        f"`{what}` is set in this notebook alone: workers import `{module}` themselves, "
+        "and have what it says. Give tasks the value as an argument, or set it in the task."
+    )
+
+
 def held_text(came: str, since: float, verdict: str) -> str:
     """What stands behind a variable that is a stored object, in the answer to why that is here.
 

@@ -164,6 +164,10 @@ def elsewhere(name: str) -> JobStatus:
     return JobStatus(name, "unknown", 0.0)
 
 
+NOT_KEPT = "not kept: no variable referred to it when the cell ended"
+"""Why a cell's result isn't there that a person has put something else in the place of."""
+
+
 def why_lost(error: BaseException) -> str:
     """Why a cell's result isn't there, in a clause: ``can't be stored (sqlite3.Connection)``."""
     failures = error.failures if isinstance(error, SerializationError) else ()

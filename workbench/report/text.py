@@ -25,13 +25,16 @@ from workbench.report.format import (
     listed,
     printable,
 )
-from workbench.report.markup import Rich, Table, page
+from workbench.report.markup import Rich, Table, clip, page
 from workbench.report.view_texts import LEAST_COPY
 
 Item = TypeVar("Item")
 
 MOST_ROWS = 60
 """Objects shown; the rest are counted."""
+
+MOST_LETTERS = 60
+"""Of a name: longer ones would push all else out of sight."""
 
 MOST_WORDS = 8
 """Of each kind of thing that is named in one line; the rest are counted."""
@@ -103,7 +106,7 @@ class ObjectTable(Listing[ObjectRecord]):
     def _row(self, record: ObjectRecord, ids: bool) -> tuple[str, ...]:
         title = facts.title_of if ids else facts.title_to_ask_by
         return (
-            title(record, self.held),
+            clip(title(record, self.held), MOST_LETTERS),
             facts.type_of(record),
             facts.figure(facts.size_of(record)),
             facts.where_text(record),

@@ -36,11 +36,9 @@ from workbench.errors import SerializationError, StoreFullError, WorkbenchError
 from workbench.report.format import human_bytes
 from workbench.serialization import safe_load
 from workbench.serialization.arrays import Array, Reducers, out_of_band
-from workbench.serialization.inspection import cannot_pickle
 from workbench.serialization.pickler import Pickler
 from workbench.serialization.rebuilding import Name, cannot_rebuild
 from workbench.serialization.scratch import LARGE_PIECE, Scratch, Sink
-from workbench.serialization.tracing import DebugPickler
 
 BUFFER_ALIGN = 64
 """A cache line, and the widest vector register: what numpy's own allocator aims at."""
@@ -83,7 +81,8 @@ class Serialized:
 
     ``array`` are the pickled dtype, shape and order of a plain array, which has no ``stream``;
     ``buffers`` have any strides; ``inband`` and ``outband`` are bytes of the pickle and of the
-    buffers; in ``chunks`` lies the stream; ``functions`` are those in it, pickled by value.
+    buffers; in ``chunks`` lies the stream; ``code`` are the functions and classes
+    in it that are pickled by value.
     """
 
     array: bytes = b""
@@ -92,7 +91,7 @@ class Serialized:
     seconds: float = 0.0
     inband: int = 0
     outband: int = 0
-    functions: list[FunctionType] = field(default_factory=list)
+    code: list[FunctionType | type] = field(default_factory=list)
     chunks: list[bytearray] = field(default_factory=list)
 
     @property
@@ -233,6 +232,8 @@ def serialize(
 
     try:
         if trace:
+            from workbench.serialization.tracing import DebugPickler  # late: few ask for it
+
             pickler: Any = DebugPickler(reducers, name, sink, keep)
             pickler.trace(value)
         else:
@@ -243,15 +244,16 @@ def serialize(
     except Exception as error:
         if isinstance(error, WorkbenchError) and not isinstance(error, SerializationError):
             raise  # says more already: a ref of another session
+        # Late: a session's start doesn't wait for what only words errors.
+        from workbench.serialization.inspection import cannot_pickle
+
         named = {name: value} if parts is None else parts()
         raise cannot_pickle(error, named, reducers) from error
     seconds = time.perf_counter() - started
     stream = sink.pieces()
     inband = sum(map(len, stream))
     outband = sum(b.nbytes for b in buffers)
-    return Serialized(
-        b"", buffers, stream, seconds, inband, outband, pickler.functions, sink.chunks
-    )
+    return Serialized(b"", buffers, stream, seconds, inband, outband, pickler.code, sink.chunks)
 
 
 def _load(stream: memoryview, buffers: Sequence[Any], where: Where) -> Any:

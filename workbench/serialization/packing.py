@@ -20,7 +20,6 @@ import numpy.typing as npt
 from workbench.errors import SerializationError, StoreFullError, WorkbenchError
 from workbench.serialization.arrays import Array, Reducers, address, out_of_band
 from workbench.serialization.codec import MANY_OBJECTS, Where
-from workbench.serialization.inspection import cannot_pickle
 from workbench.serialization.libraries import MAPPED, writable
 from workbench.serialization.pickler import BufferCallback, Pickler, Writable
 from workbench.serialization.rebuilding import cannot_rebuild
@@ -172,6 +171,8 @@ def pack(
     except Exception as error:
         if isinstance(error, WorkbenchError) and not isinstance(error, SerializationError):
             raise  # says more already: a ref of another session
+        from workbench.serialization.inspection import cannot_pickle  # late: as in `codec`
+
         raise cannot_pickle(error, parts(), reducers) from error
     pieces = sink.pieces()
     packed = PackedValues(bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces), buffers, refs)

@@ -60,7 +60,7 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
 
     def __init__(self, file: Writable, reducers: Reducers, buffer_callback: BufferCallback) -> None:
         super().__init__(file, protocol=5, buffer_callback=buffer_callback)
-        self.functions: list[FunctionType] = []  # pickled by value
+        self.code: list[FunctionType | type] = []  # pickled by value
         self._reducers: dict[type, Reducer | None] = {**arrays.REDUCERS, **reducers}
 
     def reducer_override(self, obj: Any) -> Any:
@@ -94,8 +94,9 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         if type(reduced) is not tuple:
             return reduced
         if type(obj) is FunctionType:
-            self.functions.append(obj)
+            self.code.append(obj)
         elif reduced[-1] is _class_setstate:
+            self.code.append(obj)
             note_own(obj)
             return (*_with_slots(obj, *reduced[:-1]), set_class_state)
         return reduced

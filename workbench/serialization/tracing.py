@@ -121,7 +121,7 @@ class TracingPickler(pickle._Pickler):
         super().__init__(file, 5, buffer_callback=buffer_callback)
         # Only asked for its reducers.
         self._cloud = Pickler(io.BytesIO(), reducers, buffer_callback)
-        self.functions = self._cloud.functions
+        self.code = self._cloud.code
         self.dispatch_table = self._cloud.dispatch_table
         self._reducers = reducers
         self._root = root

@@ -17,7 +17,8 @@ class Settings(msgspec.Struct, frozen=True):
     many bytes of the machine's memory shall stay free. ``spill_dir`` is where objects go that move
     to disk, '' if none do; ``huge_pages`` has workers ask for such. ``reload`` has workers look
     for edited source files before each task. ``idle`` is after how many seconds without use the
-    workers end; ``flags`` are those of the driver's Python that a worker's shall have.
+    workers end; ``flags`` are those of the driver's Python that a worker's shall have; ``cells``:
+    workers will run a person's cells, not tasks alone.
     """
 
     session: str
@@ -35,6 +36,7 @@ class Settings(msgspec.Struct, frozen=True):
     reload: bool = False
     idle: float = 0.0
     flags: tuple[str, ...] = ()
+    cells: bool = False
 
     def text(self) -> str:
         """As JSON: Python's, because paths may hold bytes that are no UTF-8."""

@@ -16,17 +16,17 @@ from workbench.core import instructions as do
 from workbench.host.actor_instance import made_on_loop, method_of, variables_of
 from workbench.host.cells import Namespace
 from workbench.worker.call_loop import CallLoop
+from workbench.worker.run_queue import RunQueue, group_of
 
 
 class ActorHost:
     """`make` runs as the actor's first task; then, unless it is plain, `serve`.
 
     ``connection`` is read and written by the loop itself, if there is one: another thread would
-    have to wake it. ``next_call`` takes the first call out of the queue, of a concurrency group or
-    (None) any; ``run`` and ``run_async`` run one, in this thread or on its loop. Each concurrency
-    group has threads of its own, or a loop in one; the default group then, too. ``is_plain``: one
-    call at a time, in the main thread; ``is_loop``: calls run on a loop in the main thread, which
-    reads the connection, too.
+    have to wake it. ``queue`` has the calls that haven't begun; ``run`` and ``run_async`` run one,
+    in this thread or on its loop. Each concurrency group has threads of its own, or a loop in one;
+    the default group then, too. ``is_plain``: one call at a time, in the main thread; ``is_loop``:
+    calls run on a loop in the main thread, which reads the connection, too.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class ActorHost:
         is_restarted: bool,
         blueprint: Blueprint,
         connection: Connection,
-        next_call: Callable[[str | None], do.Run | None],
+        queue: RunQueue,
         run: Callable[[do.Run], None],
         run_async: Callable[[do.Run], Coroutine[Any, Any, None]],
     ) -> None:
@@ -49,7 +49,7 @@ class ActorHost:
         self.is_plain = blueprint.concurrency == 1 and not (blueprint.is_async or blueprint.groups)
         self.is_loop = blueprint.is_async and not blueprint.groups
         self._connection = connection
-        self._next_call = next_call
+        self._queue = queue
         self._run = run
         self._run_async = run_async
         self._instance: Any = None
@@ -88,7 +88,7 @@ class ActorHost:
         self._instance = await made_on_loop(self._blueprint.cls, args, kwargs)
 
     def _next(self, group: str | None) -> do.Run | None:
-        return None if self.leaves else self._next_call(group)
+        return None if self.leaves else self._queue.next(group)
 
     @property
     def variables(self) -> dict[str, Any]:
@@ -143,9 +143,9 @@ class ActorHost:
 
     def at_end_of_round(self, flush: Callable[[], object]) -> bool:
         """Have it called once, when the loop has run what it can run now. False in other threads,
-        and if no other call runs: nothing would come of a round more."""
+        and if there is no other call: nothing would come of a round more."""
         loop = self._loops[""]
-        if not loop.is_here or loop.runs_one:
+        if not loop.is_here or (loop.runs_one and not self._queue):
             return False
         if not self._flushes:
             loop.loop.call_soon(self._flush)
@@ -161,8 +161,3 @@ class ActorHost:
         """Cancel a call, if it runs on a loop. The reading thread."""
         for loop in self._loops.values():
             loop.cancel(task)
-
-
-def group_of(run: do.Run) -> str:
-    """The concurrency group that it belongs to."""
-    return "" if run.spec is None else run.spec.concurrency_group

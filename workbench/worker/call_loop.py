@@ -8,12 +8,14 @@ import contextvars
 import selectors
 import threading
 from collections.abc import Callable, Coroutine
-from functools import partial
 from typing import Any
 
 from workbench.client.connection import Connection
 from workbench.core import instructions as do
 from workbench.system.spin_poll import SpinThenPoll, yield_with_gil
+
+IN_TURN = 64
+"""Calls that follow each other before all else on the loop has its turn."""
 
 
 class SpinningSelector(selectors.EpollSelector):
@@ -26,9 +28,11 @@ class SpinningSelector(selectors.EpollSelector):
 
 
 class CallLoop:
-    """Calls that ``next_call`` gives, each as a task of the loop, at most ``most`` at a time.
+    """Calls that ``next_call`` gives, at most ``most`` at a time.
 
-    `run` and `serve` are for its thread; the rest may be called in any.
+    Each runs in a task of the loop; those that wait for nothing follow each other in one, as long
+    as none has changed the context that it would leave to the next. `run` and `serve` are for its
+    thread; the rest may be called in any.
     """
 
     def __init__(
@@ -44,7 +48,11 @@ class CallLoop:
         selector = SpinningSelector if spins else selectors.EpollSelector
         self._runner = asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector()))
         self.loop = self._runner.get_loop()
-        self._calls: dict[int, asyncio.Task[None]] = {}  # those that run
+        self._calls: dict[int, asyncio.Task[None]] = {}  # those that run, and in which task
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_due = False  # `_begin` comes, behind a task that takes calls
+        self._begins = 0  # how often it has come
+        self._wait = False  # the calls, as the last one did: then all begin at once
         self._over = asyncio.Event()
         self._thread = 0  # the one that serves, as long as it does
 
@@ -88,26 +96,61 @@ class CallLoop:
 
     def notify(self) -> None:
         """There is a call, perhaps."""
+        if self._is_due:
+            return
         if self.is_here:
             self._begin()
         elif self._thread:
+            self._is_due = True
             self.loop.call_soon_threadsafe(self._begin)
 
     def cancel(self, task: int) -> None:
         """Cancel a call, if it runs here."""
+        if task in self._calls:
+            self.loop.call_soon_threadsafe(self._cancel, task)
+
+    def _cancel(self, task: int) -> None:
         call = self._calls.get(task)
-        if call is not None:
-            self.loop.call_soon_threadsafe(call.cancel)
+        if call is not None:  # else it is over, and another may run in its task
+            call.cancel()
 
     def _begin(self) -> None:
-        while len(self._calls) < self._most:
-            run = self._next_call()
-            if run is None:
+        self._is_due = False  # first: of a call that comes from here on we are told
+        self._begins += 1
+        while len(self._tasks) < self._most and (run := self._next_call()) is not None:
+            task = asyncio.create_task(self._run_calls(run))
+            self._tasks.add(task)
+            self._calls[run.task] = task
+            self.loop.call_soon(self._begin)  # behind it: if its call waits, the others go on
+            if not self._wait:
+                self._is_due = True
                 return
-            task = self._calls[run.task] = asyncio.create_task(self._run_call(run))
-            task.add_done_callback(partial(self._ended, run.task))
 
-    def _ended(self, id: int, call: asyncio.Task[None]) -> None:
-        if self._calls.get(id) is call:  # else it is being tried again
-            del self._calls[id]
-        self._begin()
+    async def _run_calls(self, first: do.Run) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        try:
+            await self._follow(first, task)
+        finally:
+            self._tasks.discard(task)
+            if not self._is_due:
+                self._begin()
+
+    async def _follow(self, first: do.Run, task: asyncio.Task[None]) -> None:
+        """Run it, and what may follow it in this task."""
+        context, begins, left = contextvars.copy_context(), self._begins, IN_TURN
+        run: do.Run | None = first
+        while run is not None:
+            self._calls[run.task] = task
+            try:
+                await self._run_call(run)
+            finally:
+                if self._calls.get(run.task) is task:  # else it is being tried again
+                    del self._calls[run.task]
+            self._wait = self._begins != begins
+            left -= 1
+            if not left or self._wait or task.cancelling():
+                return
+            if contextvars.copy_context() != context:
+                return
+            run = self._next_call()

@@ -296,6 +296,11 @@ class IncomingCalls:
         if is_over:
             self._connection.send(ev.Returned(call.line.number))
 
+    @property
+    def has_kept(self) -> bool:
+        """Whether the server has yet to ask for any result."""
+        return any(call.kept is not None for call in list(self._calls.values()))
+
     def _pack(self, line: IncomingLine, result: tuple[int, bytes, bool]) -> None:
         """A result goes, alone or with those that follow soon."""
         if self._connection.said != self._known:

@@ -9,7 +9,6 @@ import contextlib
 import os
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
@@ -25,11 +24,11 @@ from workbench.host.interrupts import Interrupts
 from workbench.host.process_state import ProcessState
 from workbench.host.reloading import Reloader
 from workbench.host.task_context import TaskContext
-from workbench.worker.actor_host import group_of
 from workbench.worker.direct_calls import IncomingCalls
 from workbench.worker.generators import GeneratorSender
 from workbench.worker.lending import SlotLending
 from workbench.worker.remains import Remains
+from workbench.worker.run_queue import RunQueue
 from workbench.worker.task_runner import HOLD_BACK, TaskRunner, cancelled
 
 PAUSE = 0.001
@@ -60,7 +59,7 @@ class TaskExecutor:
         self._base = base
         self._connection = base.connection
         self._work = work
-        self._queue: deque[do.Run] = deque()
+        self._queue = RunQueue()
         self._lending = SlotLending(
             self._connection, work, self._take_back_all, base.objects.values.__contains__
         )
@@ -68,7 +67,7 @@ class TaskExecutor:
         self._generators = GeneratorSender(base, self, self._interrupts)
         reloader = Reloader(reload)
         self._runner = TaskRunner(
-            base, work, self._generators, self._interrupts, reloader, self._next, remains.begins,
+            base, work, self._generators, self._interrupts, reloader, self._queue, remains.begins,
             self._over,
         )  # fmt: skip
         self._ends = ends
@@ -107,7 +106,7 @@ class TaskExecutor:
                 self._lines.flush()
                 connection.flush()
                 flushed = time.perf_counter()
-            run = self._next()
+            run = queue.next()
             if run is None:  # recalled meanwhile
                 continue
             if run.method:  # an actor's process is its own
@@ -122,20 +121,6 @@ class TaskExecutor:
                 runner.actor.serve()
             if runner.leaves:
                 return
-
-    def _next(self, group: str | None = None) -> do.Run | None:
-        """The first in the queue, of that concurrency group."""
-        if group is None:
-            try:
-                return self._queue.popleft()
-            except IndexError:
-                return None
-        for run in list(self._queue):
-            if group_of(run) == group:
-                with contextlib.suppress(ValueError):  # another thread has just taken it
-                    self._queue.remove(run)
-                    return run
-        return None
 
     def _ended(self, reason: str) -> None:
         """The reading thread."""

@@ -191,6 +191,11 @@ def main() -> None:
     # keeps the collector from touching (and so copying) those pages in each.
     import workbench.worker.preload  # noqa: F401
 
+    if settings.cells:
+        from workbench.host.shell import worker_shell
+
+        worker_shell()
+
     # The driver's order is for tasks. Before, a file beside the notebook that is called like a
     # module of the standard library would have kept us from starting.
     sys.path[:] = [*settings.path, *own]

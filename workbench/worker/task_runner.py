@@ -52,9 +52,14 @@ from workbench.serialization.class_states import building
 from workbench.worker.actor_host import ActorHost
 from workbench.worker.direct_calls import IncomingCalls
 from workbench.worker.generators import GeneratorSender
+from workbench.worker.run_queue import RunQueue
 
 HOLD_BACK = 0.0005
 """Seconds for which results of short tasks wait for each other while more tasks are queued."""
+
+LAST_QUESTION = 1.0
+"""Seconds in which the server asks an actor that ends for results that it has kept. It asks at
+once, unless the caller is stopped."""
 
 Refs = Sequence[ObjectRef]
 
@@ -75,7 +80,7 @@ _OPTIONS = codec.Where("retry_exceptions", "on the worker")
 class TaskRunner:
     """See the module.
 
-    ``next_run`` takes the first task out of the queue: for an actor that runs several at a time.
+    ``queue`` is for an actor that runs several at a time.
     ``begins`` and ``ends``: see `TaskExecutor`. ``actor`` is there in an actor's worker, once its
     creation has begun.
     """
@@ -87,7 +92,7 @@ class TaskRunner:
         generators: GeneratorSender,
         interrupts: Interrupts,
         reloader: Reloader,
-        next_run: Callable[[str | None], do.Run | None],
+        queue: RunQueue,
         begins: Callable[[int], None],
         ends: Callable[[int], None],
     ) -> None:
@@ -102,7 +107,7 @@ class TaskRunner:
         self._generators = generators
         self._interrupts = interrupts
         self._reloader = reloader
-        self._next_run = next_run
+        self._queue = queue
         self._begins = begins
         self._ends = ends
         self._functions: dict[int, Callable[..., Any]] = {}
@@ -140,7 +145,7 @@ class TaskRunner:
             interrupts.begin(task)
             try:
                 if self.is_serial:
-                    self._reloader.before_task()
+                    self._reloader.before_task(run.origin)
                 if run.spec is not None:
                     retry_on = _retry_on(run.spec)
                 function, args, kwargs = self._prepared(run)
@@ -217,7 +222,7 @@ class TaskRunner:
                 run.made > 0,
                 blueprint,
                 self._connection,
-                self._next_run,
+                self._queue,
                 self.run,
                 self.run_async,
             )
@@ -380,8 +385,14 @@ class TaskRunner:
         """The actor wants to end: its process does, in order, when the server knows why."""
         self._ends(run.task)
         actor.leave()
+        self._hand_over()
         self._connection.send(ev.Leave())
         self._connection.wait_for(self._connection.flush)
+
+    def _hand_over(self) -> None:
+        """What other calls have returned, before this process ends."""
+        self.lines.flush()  # first: what a line has no room for goes with the rest
+        self._connection.wait_for(lambda: not self.lines.has_kept, LAST_QUESTION)
 
     def _exit(self, run: do.Run, code: object) -> None:
         """`sys.exit` in a method, as in Ray: with 0 the actor leaves, else it is a crash."""
@@ -394,6 +405,7 @@ class TaskRunner:
         if not isinstance(code, int):  # as the interpreter does
             print(code, file=sys.stderr)
         self._ends(run.task)
+        self._hand_over()
         self._connection.wait_for(self._connection.flush)
         os._exit(code & 0xFF or 1 if isinstance(code, int) else 1)
 

@@ -21,7 +21,7 @@ from workbench.serialization.pickler import Pickler
 def export(function: Any) -> Export:
     pickler = Pickler(io.BytesIO(), {}, lambda buffer: None)
     pickler.dump(function)
-    return Export(None, pickler.functions)  # type: ignore[arg-type] # the ref isn't asked
+    return Export(None, pickler.code)  # type: ignore[arg-type] # the ref isn't asked
 
 
 CELL = """

@@ -11,18 +11,8 @@ from workbench.core.entry import FREED, PENDING, READY
 from workbench.core.pool import WorkerPool
 from workbench.core.scheduler import Scheduler
 from workbench.core.state import State
-from workbench.core.tasks import (
-    DONE,
-    LOST,
-    QUEUED,
-    SENT,
-    STOPPING,
-    WAITING,
-    Actor,
-    ActorState,
-    Task,
-    Wait,
-)
+from workbench.core.task_states import DONE, LOST, QUEUED, SENT, STOPPING, WAITING
+from workbench.core.tasks import Actor, ActorState, Task, Wait
 from workbench.report.format import OWN
 from workbench.system.sizes import round_up
 

@@ -130,6 +130,7 @@ class Caller:
             self.push(wire)
         ledger, self.ledger = self.ledger, []
         run: list[Record] = []
+        dropped: list[int] = []
         for record in ledger:
             if not isinstance(record, Record):
                 self.tell(run)
@@ -156,9 +157,10 @@ class Caller:
                     self.tell(run)
                 run.append(record)
             if record.is_dropped:
-                self.tell(run)
-                self.peer.drop(task)
+                dropped.append(task)
         self.tell(run)
+        for task in dropped:  # a drop comes late, behind what its result is in
+            self.peer.drop(task)
 
     def tell(self, run: list[Record]) -> None:
         """Of calls that are over, together."""

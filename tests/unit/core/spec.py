@@ -28,7 +28,7 @@ def plain(value: ev.Value | None) -> object:
 
 @dataclass
 class Object:
-    """One object. ``state`` in the snapshot's words."""
+    """One object."""
 
     state: str = "pending"
     value: ev.Value | None = None
@@ -37,6 +37,13 @@ class Object:
     escapes: tuple[str, ...] = ()
     pinned: str = ""
     seconds: float = 0.0
+
+    @property
+    def told_state(self) -> str:
+        """In the snapshot's words."""
+        if self.state != "ready" or self.value is None or not self.value.failed:
+            return self.state
+        return "stopped" if self.value.header.startswith(b"!cancelled") else "failed"
 
 
 @dataclass

@@ -116,6 +116,17 @@ def test_the_note_says_what_was_cut() -> None:
     assert log.lines == 200
 
 
+def test_what_a_task_left_out_is_no_part_of_the_count() -> None:
+    log = Log()
+    log.add(ev.Output(1, "stdout", b"1\n2\n"))
+    assert not log.is_part
+    log.add(ev.Output(1, "stdout", b"[3 MB" + logs.NOT_SHOWN + b"9\n"))
+    assert log.is_part
+    log.add(ev.Output(1, "clear", b"{}"))
+    log.add(ev.Output(1, "stdout", b"1\n"))
+    assert not log.is_part
+
+
 def test_of_very_many_small_pieces_the_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "MOST_PIECES", 4)
     log = Log()

@@ -12,6 +12,7 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.leases import STREAK
 from workbench.core.loop_events import Copied, Left, WorkerExited
+from workbench.core.pool import SPARE_SECONDS
 from workbench.core.spilling import PATIENCE
 from workbench.system.sizes import PAGE
 
@@ -124,6 +125,32 @@ def test_room_that_a_long_task_reads_is_not(stage: Make) -> None:
     (granted,) = heard(other, do.Granted)
     assert isinstance(granted, do.Granted)
     assert granted.text
+
+
+def test_a_worker_that_was_lent_is_not_surplus_at_once(stage: Make) -> None:
+    """It may have results that it is asked for only now."""
+    s, driver, worker, function, id = begin(stage)
+    other = s.driver()
+    other.borrow((function,))
+    other.submit(function, (), ())
+    s.all_read()
+    worker.block((), 1)
+    other.submit(function, (), ())
+    s.turn()
+    extra = s.worker()
+    s.all_read()
+    extra.finish((ev.Value(b"N"),), 0.0)
+    line = used(s, driver, extra, function, id)
+    worker.unblock()
+    s.turn(after=SPARE_SECONDS)
+    driver.drop(id)
+    s.all_read()
+    assert heard(extra, do.TakeBack) == [do.TakeBack(line)]
+    extra.post(ev.Returned(line))
+    assert not [each for each in s.turn() if isinstance(each, do.Hangup)]
+    out = s.turn(after=SPARE_SECONDS)
+    (hangup,) = [each for each in out if isinstance(each, do.Hangup)]
+    assert hangup.client == extra.number
 
 
 def read_by(s: Stage, *peers: Peer) -> list[do.Anything]:

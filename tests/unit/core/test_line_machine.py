@@ -124,6 +124,7 @@ class LineMachine(RuleBasedStateMachine):
         return -self.stage.session.state.budget._inline_left.get(process.peer.number, 0)
 
     def obey(self, out: list[do.Anything]) -> None:
+        killed: list[int] = []
         for instruction in out:
             match instruction:
                 case do.Fork(worker):
@@ -146,12 +147,14 @@ class LineMachine(RuleBasedStateMachine):
                 case do.Discard(segment):
                     self.memory = {k: v for k, v in self.memory.items() if k[0] != segment}
                 case do.Kill(worker) if worker in self.processes:
-                    self.dies(worker)
+                    killed.append(worker)
                 case do.Hangup(client, reason):
                     gone = [n for n, p in self.processes.items() if p.peer.number == client]
                     assert reason == "its actor has ended", reason
-                    for worker in gone:
-                        self.dies(worker)
+                    killed += gone
+        for worker in killed:  # only now: it is told meanwhile what the same batch has for it
+            if worker in self.processes:
+                self.dies(worker)
 
     def dies(self, worker: int) -> None:
         process = self.processes.pop(worker)
@@ -841,6 +844,8 @@ class LineMachine(RuleBasedStateMachine):
             header, restarts = caller.ends[task].header, self.restarts[self.calls[task][0]]
             unbegun = b"had not begun" in header
             assert not (unbegun and self.times[task]), "said not to have begun, and did"
+            ended = b"had ended" in header
+            assert self.times[task] or not ended, "said to have ended, and never began"
             first = {0: b"!actor", 1: b"!unavailable"}.get(restarts, b"-")  # it came by the line
             if task in caller.records and header.startswith(first):
                 assert self.times[task] or unbegun, "may have begun, and never did"

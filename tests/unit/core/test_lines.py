@@ -19,14 +19,14 @@ NONE = ev.Value(b"N")
 class Scene:
     """A driver, and an actor that it has a line to."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: Stage, restarts: int = 1) -> None:
         self.stage = stage
         self.driver = stage.driver()
         stage.worker()
         cls = self.driver.put(ev.Value(b"a class"))
         self.actor = self.driver.put(ev.Value(b"described"))
         creation = ev.Submit(self.actor, cls, b"", (), (), 0, "A", 0, 0, self.actor, "__init__")
-        self.driver.post(ev.Create(creation, restarts=1))
+        self.driver.post(ev.Create(creation, restarts=restarts))
         stage.turn()
         self.worker = self.made()
         first = self.call()
@@ -94,6 +94,21 @@ def test_the_driver_decides_what_became_of_its_calls(scene: Scene) -> None:
     assert scene.sent(worker) == [ran, behind, through, later]
 
 
+def test_what_was_not_sent_waits_for_what_went_by_the_line(scene: Scene) -> None:
+    """Though it was queued while the worker lived: it was about to be killed."""
+    ran, behind = (scene.call(scene.line, retries=1) for _ in range(2))
+    scene.driver.post(ev.KillActor(scene.actor, True))
+    through = scene.call()
+    scene.stage.turn()
+    assert scene.sent(scene.worker) == []
+    scene.dies(scene.worker, ran)
+    worker = scene.made()
+    assert scene.sent(worker) == []
+    scene.driver.post(ev.LineClosed(scene.line, behind))
+    scene.stage.turn()
+    assert scene.sent(worker) == [ran, behind, through]
+
+
 def test_what_may_have_begun_is_not_run_again(scene: Scene) -> None:
     ran, behind = scene.call(scene.line), scene.call(scene.line)
     scene.stage.turn()
@@ -117,6 +132,21 @@ def test_it_is_not_said_to_have_run_where_nobody_knows(scene: Scene) -> None:
         failed = scene.value(task)
         assert failed is not None
         assert b", perhaps while it ran `m`" in failed.header
+
+
+def test_each_call_is_told_how_far_it_came(stage: Callable[..., Stage]) -> None:
+    scene = Scene(stage(), restarts=0)
+    over, ran, behind = (scene.call(scene.line) for _ in range(3))
+    scene.stage.turn()
+    scene.dies(scene.worker, ran)
+    scene.driver.post(ev.LineClosed(scene.line, behind))
+    scene.stage.turn()
+    failed = [scene.value(task) for task in (over, ran, behind)]
+    ended, died, unbegun = (value.header for value in failed if value is not None)
+    assert b"`m` had ended, but what it returned was not handed over yet." in ended
+    assert b"while it ran `m`." in died
+    assert b"`m` had not begun." in unbegun
+    assert b"had" not in died.partition(b"while it ran")[2]
 
 
 def test_what_a_call_shows_right_before_the_worker_dies_is_shown(scene: Scene) -> None:

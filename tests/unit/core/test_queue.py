@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from tests.unit.core.turns import Turns
 from workbench.core.events import Submit
 from workbench.core.queue import TaskQueue
-from workbench.core.tasks import DONE, QUEUED, SENT, Task
+from workbench.core.task_states import DONE, QUEUED, SENT
+from workbench.core.tasks import Task
 
 Steps = list[tuple[str, int, int]]
 

@@ -280,7 +280,7 @@ class SessionMachine(RuleBasedStateMachine):
             for o in snapshot.objects
         } == {
             id: (
-                object.state,
+                object.told_state,
                 sorted(name for name, named in spec.names.items() if named == id),
                 {*object.holds},
                 {*object.views},

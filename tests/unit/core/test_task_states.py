@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from workbench.core.events import Submit
-from workbench.core.tasks import DONE, TRANSITIONS, WAITING, Task, TaskState
+from workbench.core.task_states import DONE, TRANSITIONS, WAITING, TaskState
+from workbench.core.tasks import Task
 
 STEPS = [(old, new) for old in TaskState for new in TaskState]
 

@@ -44,6 +44,20 @@ def test_a_cell_that_is_done_can_be_looked_at() -> None:
     assert alone({}).done(job, "x") is job
 
 
+def test_a_variable_that_the_look_misses_is_named() -> None:
+    """After a restart: ``flood`` is asked for by the look itself, since it may be anybody's."""
+
+    @exercise(HINTS, Page("views.md", "What you see"), subject="flood")
+    def look(live: Live) -> Outcome:
+        return right("{count}", count=len(live["flood"]))
+
+    found = look.ask(alone({}))
+    assert found.state == "untouched"
+    assert str(found.sentence) == (
+        "There is no variable `flood` now: run the cell above that makes it."
+    )
+
+
 @pytest.mark.parametrize(
     ("error", "says"),
     [

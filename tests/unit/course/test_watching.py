@@ -29,6 +29,62 @@ looks = own.seconds == sorted(own.seconds) and len(own.seconds) == len(own.megab
 print(json.dumps([own.most, own.megabytes[0], looks, others.most, is_below]))
 """
 """In a process of its own: no other test's processes end while it looks."""
+FILES = f"""
+import os, subprocess, sys
+from workbench.course.watching import watching
+
+large = b"1" * {MEGABYTES * 1_000_000}
+with watching() as file:
+    fd = os.memfd_create("data")
+    os.write(fd, large)
+    file.look()
+    written = file.megabytes[-1]
+    code = f"import mmap; print(sum(mmap.mmap({{fd}}, 0)[::4096]), flush=True); input()"
+    pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[fd])
+    with subprocess.Popen([sys.executable, "-c", code], **pipes) as process:
+        process.stdout.readline()
+        file.look()
+        mapped = file.megabytes[-1]
+        process.communicate(b"\\n")
+print(written, mapped)
+"""
+
+FORKING = f"""
+import os, sys
+
+large, child = b"1" * {MEGABYTES * 1_000_000}, 0
+while True:
+    print(1, flush=True)
+    if not sys.stdin.read(1):
+        break
+    if child:
+        os.close(tells)
+        os.waitpid(child, 0)
+        child = 0
+        continue
+    asks, tells = os.pipe()
+    if not (child := os.fork()):
+        os.close(tells)
+        os.read(asks, 1)
+        os._exit(0)
+    os.close(asks)
+"""
+
+FORKS = f"""
+import subprocess, sys
+from workbench.course.watching import MemoryWatch
+
+pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+with subprocess.Popen([sys.executable, "-c", {FORKING!r}], **pipes) as process:
+    process.stdout.readline()
+    found = MemoryWatch()
+    for _ in range(100):
+        process.stdin.write(b"x")
+        found.look()
+        process.stdout.readline()
+print(min(found.megabytes))
+"""
+"""Once in each look, something is forked or ends."""
 
 
 def test_what_a_block_takes_and_starts_is_seen_less_what_was_there_before() -> None:
@@ -39,3 +95,20 @@ def test_what_a_block_takes_and_starts_is_seen_less_what_was_there_before() -> N
     assert 0.9 * MEGABYTES < others < 3 * MEGABYTES
     assert looks
     assert is_below
+
+
+def test_what_is_written_to_shared_memory_counts_once_whoever_has_mapped_it() -> None:
+    written, mapped = _figures(FILES)
+    assert 0.9 * MEGABYTES < written < 1.5 * MEGABYTES
+    assert mapped < 1.9 * MEGABYTES
+
+
+def test_a_process_that_is_just_forked_takes_nothing_away() -> None:
+    (least,) = _figures(FORKS)
+    assert least > -0.25 * MEGABYTES
+
+
+def _figures(script: str) -> list[float]:
+    command = [sys.executable, "-W", "ignore", "-c", script]
+    done = subprocess.run(command, capture_output=True, check=True, text=True)
+    return [float(each) for each in done.stdout.split()]

@@ -53,17 +53,25 @@ WORDS: Words = {
         "`mean_worth` 是 {found:.0f}，看起来第一个月并没有变差。"
     ),
     "`mean_worth` is {found:.0f}: the first month was halved {times} times. The `futures` of your "
-    "notebook are the halved ones, since a cell on a worker has assigned that name. `%get futures` "
-    "brings the stored ones back; then run the cell above once more.": (
-        "`mean_worth` 是 {found:.0f}：第一个月被减半了 {times} 次。工作进程上的单元格给 `futures` "
-        "赋过值，所以你的笔记本里的 `futures` 已经是减半后的。`%get futures` 会取回存储里的那一份，"
-        "然后请把上面的单元格再运行一次。"
+    "notebook are those of the store: run the cell above once more, and halve the first month "
+    "once.": (
+        "`mean_worth` 是 {found:.0f}：第一个月被减半了 {times} 次。你的笔记本里的 `futures` "
+        "就是存储里的那一份：请把上面的单元格再运行一次，并且只把第一个月减半一次。"
+    ),
+    "`mean_worth` is {found:.0f}: the first month was halved {times} times. The `futures` of your "
+    "notebook aren't those of the store. (A cell on a worker that assigns a name assigns it in "
+    "your notebook, too.) `%get futures` brings the stored ones back; then run the cell above once "
+    "more.": (
+        "`mean_worth` 是 {found:.0f}：第一个月被减半了 {times} 次。你的笔记本里的 `futures` "
+        "不是存储里的那一份。（工作进程上的单元格给一个名字赋值，也就在你的笔记本里给它赋了值。）"
+        "`%get futures` 会取回存储里的那一份，然后请把上面的单元格再运行一次。"
     ),
     "`mean_worth` is {found:.0f}; half of {whole:.0f} was to come out.": (
         "`mean_worth` 是 {found:.0f}，而结果应当是 {whole:.0f} 的一半。"
     ),
-    "The worker found {found:.0f} dollars, and the store's first row is as it was.": (
-        "工作进程算出 {found:.0f} 美元，而存储里的第一行没有变。"
+    "`mean_worth` is {found:.0f}, as with a first month halved once, and the store's first row is "
+    "as it was.": (
+        "`mean_worth` 是 {found:.0f}，正是第一个月只减半一次的结果，而存储里的第一行没有变。"
     ),
     # put_again
     "`wb.get` only reads. What stored `plan` the first time?": (

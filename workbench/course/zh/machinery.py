@@ -10,6 +10,12 @@ WORDS: Words = {
     "Replace the three dots after `{name} =`, and run the cells from there again.": (
         "请把 `{name} =` 后面的三个点换成你的答案，然后从那里开始重新运行。"
     ),
+    "Replace the three dots after `{name} =`, run that cell, and then this one again.": (
+        "请把 `{name} =` 后面的三个点换成你的答案，运行那个单元格，然后再运行这一个。"
+    ),
+    "There is no variable `{name}` now: run the cell with your guess, and then this one again.": (
+        "现在没有变量 `{name}`：请运行写有你的答案的单元格，然后再运行这一个。"
+    ),
     "There is no variable `{name}` now: run the cell with your guess, and those below it.": (
         "现在没有变量 `{name}`：请运行写有你的猜测的单元格，以及它下面的单元格。"
     ),
@@ -26,6 +32,9 @@ WORDS: Words = {
     " Did you mean {word}?": "你是想写 {word} 吗？",
     "The guess is a number, as {example} is.": "请猜一个数，例如 {example}。",
     "The guess is a number: write it without quotes.": "请猜一个数，不要加引号。",
+    "The guess is a number: write it without quotes, and without a unit.": (
+        "请猜一个数，不要加引号，也不要写单位。"
+    ),
     "But this session runs on a cluster: each machine has a copy of its own, which its processes "
     "share; and on Dask each process has its own of what is below 1 MB.": (
         "但这个会话运行在集群上：每台机器各有一份副本，由那台机器上的进程共享；"
@@ -85,6 +94,9 @@ WORDS: Words = {
     ),
     "There is no variable `{name}` now: run the exercise's cell, above this check.": (
         "现在没有变量 `{name}`：请运行上方本练习的单元格。"
+    ),
+    "There is no variable `{name}` now: run the cell above that makes it.": (
+        "现在没有变量 `{name}`：请运行上方创建它的单元格。"
     ),
     "Wait.": "请稍等。",
     "`{name}` has no value yet: its cell waits for you.": (

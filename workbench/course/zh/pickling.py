@@ -80,18 +80,12 @@ WORDS: Words = {
         "现在 `logbook` 可以序列化了，但还没有存进去。"
     ),
     "`{path}` can't be pickled: {why}.": "`{path}` 无法序列化：{why}。",
-    "Your `logbook` would come back with all {all} notes. The stored one is an older one, with "
-    "{count}: `%put logbook` stores yours.": (
-        "你现在的 `logbook` 取回来会有全部 {all} 条记录。存储里的是旧的，只有 {count} 条：运行 "
-        "`%put logbook` 存入新的。"
+    "Your `{name}` would come back right now. The stored one is an older one, which doesn't: "
+    "`%put {name}` stores yours.": (
+        "你现在的 `{name}` 能正确地取回来。存储里的是旧的，还不行：运行 `%put {name}` 存入新的。"
     ),
-    "Your `logbook` can be pickled and built again. The stored one is an older one, which can't: "
-    "`%put logbook` stores yours.": (
-        "你现在的 `logbook` 可以序列化，也可以重新创建。存储里的是旧的，无法重新创建：运行 "
-        "`%put logbook` 存入新的。"
-    ),
-    "`logbook` is in the store, but can't be built again: {error}": (
-        "`logbook` 已经存进去了，但无法重新创建：{error}"
+    "`{name}` can be stored, but not built again: {error}": (
+        "`{name}` 能存进去，但无法重新创建：{error}"
     ),
     "The logbook that comes back has {count} notes; yours has {all}.": (
         "取回来的日志有 {count} 条记录，你的有 {all} 条。"
@@ -117,8 +111,14 @@ WORDS: Words = {
     "What comes back is the notebook's own connection; a worker has none.": (
         "取回来的是笔记本自己的连接，而工作进程并没有它。"
     ),
-    "A connection comes back, but to another database: {error}.": (
-        "取回来的是连接，但连到了另一个数据库：{error}。"
+    "A connection comes back, but the signs can't be read from it: {error}.": (
+        "取回来的是连接，但从中读不到那些符号：{error}。"
+    ),
+    "`signs` is of type {type}, and no connection: run the notebook's second cell again.": (
+        "`signs` 的类型是 {type}，不是数据库连接：请重新运行本笔记本的第二个代码单元格。"
+    ),
+    "Your `signs` can't be read ({error}): run the notebook's second cell again.": (
+        "你的 `signs` 无法读取（{error}）：请重新运行本笔记本的第二个代码单元格。"
     ),
     "A connection comes back, but to another database, with {rows} signs.": (
         "取回来的是连接，但连到了另一个数据库，里面有 {rows} 个符号。"
@@ -154,8 +154,8 @@ WORDS: Words = {
         "取回来的是 {kind}。不过现在每个 {kind} 都能放进存储了：你改了这个类，或者注册了它（"
         "`wb.deregister_serializer({kind})` 可以取消注册）。这里要求的只是一个对象。"
     ),
-    "A {type} went in, a {kind} comes back, with its notes.": (
-        "存进去的是 {type}，取回来的是 {kind}，记录都在。"
+    "`parcel` is of type {type}; what comes back is a {kind}, with its notes.": (
+        "`parcel` 的类型是 {type}，取回来的是 {kind}，记录都在。"
     ),
     # a_home
     "Where does `home` live now? Who else could call it?": (

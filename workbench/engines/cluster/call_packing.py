@@ -93,7 +93,7 @@ class CallPacker:
         stored, done = self._packer.packed(
             function.function, lambda: {function.name: function.function}, what
         )
-        export_of = partial(Export, functions=done.functions, called=function.function)
+        export_of = partial(Export, code=done.code, called=function.function)
         reducers: Any = lambda: self._packer.reducers([])  # noqa: E731
         if not stored.buffers and not stored.inside and len(stored.header) <= MOST_CODE:
             id = self._engine.next_id()

@@ -129,10 +129,7 @@ class Entries:
         if entry is None or engine_of(ref) is not self._engine:
             if ref.session == self._engine.session and entry is not None:
                 return entry
-            raise ForeignRefError(
-                f"This ref belongs to session {ref.session!r}, and this is session "
-                f"{self._engine.session!r}. A ref is good only inside its own session."
-            )
+            raise ForeignRefError.between(ref.session, self._engine.session)
         return entry
 
     def all(self) -> list[KnownObject]:

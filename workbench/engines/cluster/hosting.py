@@ -31,7 +31,6 @@ from workbench.host.environment import set_variables
 from workbench.host.interrupts import Interrupts
 from workbench.host.link import Failed
 from workbench.host.process_state import ProcessState
-from workbench.host.reloading import Reloader
 from workbench.host.results import (
     STOPPED,
     Types,
@@ -83,7 +82,6 @@ class Hosting:
         self.worker = worker
         self._begins = begins
         self._ends = ends
-        self._reloader = Reloader(False)
         self._state: ProcessState | None = _process_state()
         self._calls = CallOpener(opener)
         self._instance: Any = None
@@ -137,8 +135,6 @@ class Hosting:
                 retry_on: Types = ()
                 interrupts.begin(task)
                 try:
-                    if head.method == "":
-                        self._reloader.before_task()
                     retry_on = _retry_on(head)
                     function, args, kwargs = self._prepared(head, deps, inside, keep)
                     started = time.perf_counter()
@@ -157,8 +153,6 @@ class Hosting:
                         continue
                     outcome = self._failure(head, error)
                 break
-            if head.method == "":
-                self._reloader.after_task()
             return self._ended(head, outcome, started)
 
     async def run_async(

@@ -84,6 +84,7 @@ class _Job:
             first.task, self.number, first.name, state, max(seconds, 0.0), self.log.lines,
             self.log.displays, first.binds, self.kept, len(self.ends), first.size, self.worker,
             len(bad), first.binds if self.kept and self.is_over else (),
+            shown_in_part=self.log.is_part,
         )  # fmt: skip
 
 

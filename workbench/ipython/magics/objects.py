@@ -8,6 +8,7 @@ from IPython.core.magic import line_magic, magics_class
 from IPython.core.magic_arguments import argument
 
 from workbench import api
+from workbench.api.observing import asked_by
 from workbench.engines.base import acting_on
 from workbench.errors import ObjectLostError
 from workbench.ipython.arguments import as_written, magic_arguments, parse
@@ -94,8 +95,8 @@ class KeepingMagics(NotebookMagics):
 
 
 def _why(what: Meant, deep: bool, label: str) -> Why:
-    name, asked = (what, what) if isinstance(what, str) else ("", what.id)
-    engine = acting_on(api.engine(), "why")
+    engine, name = acting_on(api.engine(), "why"), what if isinstance(what, str) else ""
+    asked = asked_by(engine, what)
     account = engine.why(asked)
     if account is not None and deep and not (why := in_words(account, name, label)).complete:
         print(f"{why}\n\nLooking at all there is ...", flush=True)  # it may take a while

@@ -23,7 +23,7 @@ from workbench.ipython.job_outputs import is_made
 from workbench.ipython.missing_names import missing
 from workbench.ipython.notebook import NotebookMagics
 from workbench.ipython.progress import Waiting, progress, watch_put
-from workbench.ipython.put_replace import replace
+from workbench.ipython.put_replace import replace, unchanged
 from workbench.ref import ObjectRef
 from workbench.report.format import human_seconds, printable
 from workbench.report.text import put_line
@@ -90,14 +90,21 @@ class StoringMagics(NotebookMagics):
         """
         engine = acting_on(api.engine(), "pin") if args.pin else api.engine()
         stored: list[tuple[ObjectRef, About]] = []
+        new: list[ObjectRef] = []
+        kept: set[str] = set()  # those of which nothing had to be stored
         names = list(values)
         with watch_put(self._notebook.router, engine, values, stored) as end:
             try:
                 for name, value in values.items():
-                    stored.append(engine.put(value, name if len(values) == 1 else ""))
+                    variable = variables[name] if args.replace else ""
+                    same = unchanged(self._notebook, engine, name, variable, value)
+                    put = same or engine.put(value, name if len(values) == 1 else "")
+                    kept |= {name} if same else set()
+                    new += [] if same else [put[0]]
+                    stored.append(put)
             except BaseException:
                 # What has no name yet goes with its ref, but the error's traceback may keep that.
-                engine.free([ref for ref, _ in stored])
+                engine.free(new)
                 raise
             if len(values) > 1:
                 for name, (ref, _) in zip(names, stored, strict=True):
@@ -105,7 +112,7 @@ class StoringMagics(NotebookMagics):
             del value
             lines = []
             for name, (ref, about) in zip(names, stored, strict=True):
-                remarks = [put_line(name, about)]
+                remarks = [f"{name}: as stored" if name in kept else put_line(name, about)]
                 if args.pin:
                     engine.pin(ref, True)
                     remarks.append("pinned")

@@ -1,0 +1,126 @@
+"""A notebook's modules that are edited or changed: what workers have of them, and what is said."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from tests.kernel.conftest import Kernel
+
+Edit = Callable[[str], None]
+"""Gives the module another answer."""
+
+ASKS = "print(set(wb.get([asks.remote(n) for n in range(8)])))"
+IN_CELL = "%%remote --wait\nimport edited_helpers\nprint(edited_helpers.answer())"
+
+
+@pytest.fixture
+def edit(kernel: Kernel, tmp_path: Path) -> Edit:
+    """Each edit is a second newer than the last. The notebook has begun no session yet."""
+    module, times = tmp_path / "edited_helpers.py", count(1_700_000_000)
+
+    def edit(answer: str) -> None:
+        module.write_text(f"def answer(): return {answer!r}")
+        time = next(times)
+        os.utime(module, (time, time))
+
+    edit("first")
+    kernel.ok("%load_ext workbench\n%workbench stop\n%reset -f")
+    kernel.ok(f"import sys; sys.path.insert(0, {str(tmp_path)!r})")
+    kernel.ok("sys.modules.pop('edited_helpers', None); import workbench as wb")
+    return edit
+
+
+def test_with_autoreload_an_edited_module_reaches_the_workers(kernel: Kernel, edit: Edit) -> None:
+    kernel.ok("%load_ext autoreload\n%autoreload 2\n%workbench start")
+    try:
+        for _ in range(3):  # whichever worker it is, it has the module
+            assert kernel.ok(IN_CELL).text() == "first\n"
+        edit("second")
+        for _ in range(3):
+            cell = kernel.ok(IN_CELL)
+            assert (cell.text(), cell.text("stderr")) == ("second\n", "")
+    finally:
+        kernel.ok("%autoreload 0\n%workbench stop")
+
+
+def test_a_module_that_is_reloaded_is_reloaded_by_the_workers(kernel: Kernel, edit: Edit) -> None:
+    kernel.ok("import edited_helpers\nwb.init()")
+    kernel.ok("asks = wb.remote(lambda n: edited_helpers.answer())")
+    assert kernel.ok(ASKS).text() == "{'first'}\n"
+    edit("second")
+    cell = kernel.ok(f"import importlib; importlib.reload(edited_helpers)\n{ASKS}")
+    assert cell.text() == "{'second'}\n"  # in the same cell
+    assert not cell.text("stderr")
+    kernel.ok("%unload_ext workbench")
+    assert "workbench.ipython" not in kernel.value("[type(f).__module__ for f in sys.meta_path]")
+
+
+def test_a_notebook_with_an_older_module_is_told_so_once(kernel: Kernel, edit: Edit) -> None:
+    kernel.ok("import edited_helpers\nwb.init(workers=2)")
+    kernel.ok("asks = wb.remote(lambda n: edited_helpers.answer())")
+    edit("second")  # no worker has imported it by now
+    assert not kernel.ok("1 + 1").text("stderr")
+    cell = kernel.ok(ASKS)
+    assert cell.text() == "{'second'}\n"
+    assert "`edited_helpers` was edited after this notebook had imported it" in cell.text("stderr")
+    assert cell.text("stderr").count("importlib.reload(edited_helpers)") == 1
+    assert not kernel.ok(ASKS).text("stderr")
+    kernel.ok("del sys.modules['edited_helpers']; import edited_helpers")
+    assert not kernel.ok(ASKS).text("stderr")
+    edit("third")
+    assert "this notebook" in kernel.ok(ASKS).text("stderr")
+    kernel.ok("%workbench stop")
+
+
+def test_a_worker_with_an_older_module_says_so(kernel: Kernel, edit: Edit) -> None:
+    """Also of one that the notebook hasn't imported."""
+    kernel.ok("wb.init(workers=1)")
+    assert kernel.ok(IN_CELL).text() == "first\n"
+    edit("second")
+    cell = kernel.ok(IN_CELL)
+    assert cell.text() == "first\n"
+    assert "`edited_helpers` was edited after this worker had imported it" in cell.text("stderr")
+    assert not kernel.ok(IN_CELL).text("stderr")
+    kernel.ok("import importlib, edited_helpers\nimportlib.reload(edited_helpers)")
+    cell = kernel.ok(IN_CELL)
+    assert (cell.text(), cell.text("stderr")) == ("second\n", "")
+    kernel.ok("%workbench stop")
+
+
+def test_after_a_restart_the_workers_have_what_the_notebook_has(
+    kernel: Kernel, edit: Edit, tmp_path: Path
+) -> None:
+    start = "%load_ext workbench\n%workbench stop\n%workbench start --workers 1 --session desk"
+    kernel.ok(f"{start} --keep 1h")
+    assert kernel.ok(IN_CELL).text() == "first\n"
+    edit("second")
+    kernel.restart(now=True)
+    kernel.ok(f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nimport edited_helpers")
+    kernel.ok("%load_ext workbench\n%workbench stop\n%workbench start --session desk")
+    cell = kernel.ok(IN_CELL)
+    assert (cell.text(), cell.text("stderr")) == ("second\n", "")
+    kernel.ok("%workbench stop")
+
+
+def test_an_attribute_that_a_cell_sets_is_told_of_once(kernel: Kernel, edit: Edit) -> None:
+    kernel.ok("import edited_helpers as helpers, numpy\nwb.init(workers=1)")
+    kernel.ok("def asks(n):\n    helpers.here = n\n    return getattr(helpers, 'rate', None)")
+    ask = "print(wb.get(wb.remote(asks).remote(1)))"
+    assert not kernel.ok(ask).text("stderr")
+    assert not kernel.ok("helpers.rate = 2\nnumpy.rate = 3\nasks.rate = 4").text("stderr")
+    cell = kernel.ok(ask)
+    assert cell.text() == "None\n"
+    assert cell.text("stderr").startswith("`edited_helpers.rate` is set in this notebook alone")
+    assert cell.text("stderr").count("\n") == 1
+    assert not kernel.ok(f"helpers.rate += 1\n{ask}").text("stderr")
+    assert "helpers.other" in kernel.ok(f"helpers.other = 1\n{ask}").text("stderr")
+    made = "helpers.Kind = type('Kind', (), {'__module__': 'edited_helpers'})"
+    assert "helpers.Kind`" in kernel.ok(f"{made}\n{ask}").text("stderr")
+    said = kernel.ok(f"helpers.Kind.rate = 1\n{ask}").text("stderr")
+    assert "`edited_helpers.Kind.rate` is set in this notebook alone" in said
+    kernel.ok("%workbench stop")
