@@ -125,7 +125,11 @@ class ActorManager:
         for line in actor.lines.values():
             if line.worker is worker and self._lines.is_in_use(line):
                 actor.hold_back(line.caller)
-        self._lost(actor, others, ran, crash, event)
+        # By the lines of those that are gone; it ran another one's last, and began these before.
+        begun = {t for t in others if t.submit.task in worker.reported}
+        if any(t.submit.task == event.running for t in others):
+            begun.clear()  # none behind that one had begun
+        self._lost(actor, others, ran, crash, event, begun)
         self._lines.lost(worker, crash, last_words(event), event)
 
     def _decide(self, line: Line) -> None:
@@ -153,8 +157,9 @@ class ActorManager:
         self._scheduler.notify(actor)
 
     def _lost(
-        self, actor: Actor, tasks: list[Task], ran: str, crash: str, event: WorkerExited
-    ) -> None:
+        self, actor: Actor, tasks: list[Task], ran: str, crash: str, event: WorkerExited,
+        begun: Collection[Task] = (),
+    ) -> None:  # fmt: skip
         words, last = last_words(event), place_of(event.running, tasks)
         if actor.state is ActorState.DEAD:
             assert actor.why is not None
@@ -171,21 +176,23 @@ class ActorManager:
         actor.restarts -= actor.restarts > 0
         actor.creation_task.made += 1
         actor.state = ActorState.STARTING
-        self._restarted(actor, tasks, last, crash, words)
+        self._restarted(actor, tasks, last, crash, words, begun=begun)
         self._scheduler.restart(actor)
         self._needs_worker(actor)
 
     def _restarted(
         self, actor: Actor, tasks: list[Task], last: int, crash: str, words: str,
-        unbegun: Collection[Task] = (),
+        unbegun: Collection[Task] = (), begun: Collection[Task] = (),
     ) -> None:  # fmt: skip
         """Its calls that were lost with its worker are tried again, or fail. ``last`` is the place
-        of the one that began last; if nobody knows, any may have, but for the ``unbegun``."""
+        of the one that began last; if nobody knows, any may have, but for the ``unbegun``. Those
+        that have ``begun`` may stand behind it."""
         again: list[Task] = []
         over: list[Task] = []
         for number, task in enumerate(t for t in tasks if t is not actor.creation_task):
             # Of those behind the last one it is known that they had not begun.
             may_have = task not in unbegun and number < last + actor.at_a_time
+            may_have = may_have or task in begun
             task.attempts += may_have
             final = may_have and task.attempts > task.submit.retries
             (over if final else again).append(task)

@@ -197,6 +197,22 @@ def test_a_call_known_before_its_end_is_told_by_the_worker(scene: Scene) -> None
     assert not scene.stage.session.state.scheduler.tasks
 
 
+def test_a_dead_callers_call_is_not_run_again(scene: Scene) -> None:
+    """It went to the worker, which then began a call by a line that nobody here has heard of."""
+    other = scene.stage.driver()
+    other.borrow((scene.actor,))
+    through = other.id()
+    other.holds[through] += 1
+    other.post(ev.Submit(through, 0, b"", name="m", actor=scene.actor, method="m"))
+    scene.stage.turn()
+    ran = scene.call(scene.line)
+    scene.stage.turn()
+    scene.stage.leave(scene.driver)
+    assert do.Detach(scene.line) in scene.worker.inbox
+    scene.dies(scene.worker, other.id())
+    assert ran not in scene.sent(scene.made())
+
+
 def test_a_result_that_both_ends_tell_counts_once(scene: Scene) -> None:
     budget, number = scene.stage.session.state.budget, scene.worker.number
     for _ in range(3):
