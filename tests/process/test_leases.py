@@ -83,6 +83,22 @@ def test_tasks_one_after_the_other_go_straight(session: Any, do: Any) -> None:
     assert line.sent == before + 20
 
 
+def test_so_do_those_of_functions_that_take_turns(session: Any, do: Any) -> None:
+    """A lease is for all of them, once its worker knows them."""
+
+    @wb.remote
+    def other() -> None: ...
+
+    def go_straight() -> bool:
+        line = line_of(session)
+        before = line.sent
+        for function in (do, other) * 5:
+            wb.get(function.remote())
+        return line_of(session) is line and line.sent == before + 10
+
+    assert eventually(go_straight)
+
+
 def lend(session: Any, do: Any, ref: Any) -> Any:
     """Have a worker lent for the function with the object; returns the line."""
 

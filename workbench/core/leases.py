@@ -57,7 +57,7 @@ class Borrower:
 
     streak: int = 0
     needed: int = STREAK
-    functions: dict[int, None] = field(default_factory=dict)  # of those
+    functions: dict[int, None] = field(default_factory=dict)  # of such tasks, the last ones
     objects: dict[int, None] = field(default_factory=dict)  # that its tasks had as arguments last
     since: float = 0.0  # that it has its lease
 
@@ -166,7 +166,12 @@ class LeaseManager:
         if driver not in state.clients or worker.leaving or not self._lines.has_room(driver):
             return
         known = state.functions
-        functions = [f for f in borrower.functions if worker.client in known.get(f, ())]
+        functions = [
+            function
+            for function in borrower.functions
+            if worker.client in known.get(function, ())
+            and self._scheduler.durations.is_short(function)
+        ]
         places = {id: self._lendable(id) for id in borrower.objects}
         objects = {id: value for id, value in places.items() if value is not None}
         line = self._lines.connect(None, worker, driver, functions, objects)
@@ -188,9 +193,7 @@ class LeaseManager:
 
     def _take_back(self, line: Line) -> None:
         if line.actor is None:
-            borrower = self._borrowers[line.caller]
-            borrower.streak = 0
-            borrower.functions.clear()
+            self._borrowers[line.caller].streak = 0
         if line.asked_at is None and line.worker.client is not None:
             line.asked_at = self._state.now
             self._state.send(line.worker.client, do.TakeBack(line.number))
