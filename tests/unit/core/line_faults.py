@@ -240,10 +240,12 @@ def an_argument_that_is_gone_is_sent_again(patch: pytest.MonkeyPatch) -> None:
     """With a call that was lost with its worker, and was said when that had been freed."""
     restarted = ActorManager._restarted
 
-    def restarts(actors: ActorManager, actor: Actor, tasks: list[Task], *rest: Any) -> None:
+    def restarts(
+        actors: ActorManager, actor: Actor, tasks: list[Task], *rest: Any, **more: Any
+    ) -> None:
         for task in tasks:
             task.broken = None
-        restarted(actors, actor, tasks, *rest)
+        restarted(actors, actor, tasks, *rest, **more)
 
     patch.setattr(ActorManager, "_restarted", restarts)
 
