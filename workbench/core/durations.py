@@ -10,6 +10,14 @@ BATCH_SECONDS = 0.002
 RECENT = 0.2
 """Weight of the newest run in a function's expected seconds."""
 
+OUTLIER = 10
+"""A run counts for at most so many times what was expected: on a busy machine each function has one
+now and then that waited for a processor, and is still short. One that has become long is known for
+it after four runs."""
+
+LEAST = BATCH_SECONDS / 40
+"""Seconds of which that is reckoned, however short a function is."""
+
 
 class Durations:
     """By function, of those that ran."""
@@ -19,7 +27,8 @@ class Durations:
 
     def ran(self, function: int, seconds: float) -> None:
         known = self._seconds.get(function, seconds)
-        self._seconds[function] = known + RECENT * (seconds - known)
+        counted = min(seconds, OUTLIER * max(known, LEAST))
+        self._seconds[function] = known + RECENT * (counted - known)
 
     def forget(self, function: int) -> None:
         self._seconds.pop(function, None)

@@ -112,27 +112,36 @@ def _memfds(pids: Iterable[int]) -> dict[int, int]:
     """The bytes of memory that each memfd has which one of the processes has open, by inode."""
     found = {}
     for pid in pids:
-        for fd in Path(f"/proc/{pid}/fd").glob("*"):
+        for fd in _names(f"/proc/{pid}/fd"):
             try:
                 if os.readlink(fd).startswith("/memfd:"):
-                    file = fd.stat()
+                    file = os.stat(fd)
                     found[file.st_ino] = file.st_blocks * 512
             except OSError:  # closed meanwhile
                 continue
     return found
 
 
+def _names(folder: str) -> list[str]:
+    """What a folder has, with its path; nothing if it is gone: ``glob`` may raise then."""
+    try:
+        return [f"{folder}/{name}" for name in os.listdir(folder)]
+    except OSError:
+        return []
+
+
 def below(pid: int) -> list[int]:
     """The processes that a process has started, and those that these have started; no zombies."""
     children: dict[int, list[int]] = {}
-    for file in Path("/proc").glob("[0-9]*/stat"):
+    for name in filter(str.isdecimal, os.listdir("/proc")):
         try:
+            text = Path(f"/proc/{name}/stat").read_text(errors="replace")
             # The name stands in brackets and may have any character in it: the last ends it.
-            state, parent, *_ = file.read_text(errors="replace").rpartition(")")[2].split()
+            state, parent, *_ = text.rpartition(")")[2].split()
         except (OSError, ValueError):  # it has just ended
             continue
         if state not in "ZX":
-            children.setdefault(int(parent), []).append(int(file.parent.name))
+            children.setdefault(int(parent), []).append(int(name))
     found = children.get(pid, [])[:]
     for each in found:  # it grows meanwhile
         found += children.get(each, ())
