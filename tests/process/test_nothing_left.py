@@ -29,6 +29,7 @@ SUBSETS = [who for n in range(1, 5) for who in itertools.combinations(VICTIMS, n
 
 DRIVER = """
     import numpy as np
+    from tests.leaks import eventually
     from tests.process.gates import stopper
 
     wb.init(session="lab", workers=2, memory="64MB", linger=sys.argv[1])
@@ -46,13 +47,13 @@ DRIVER = """
     call = keeper.keep.remote(wb.put(np.zeros(1 << 20)))
     task = wb.remote(stop).remote()
     say("ready")
-    hear()
-    if wb.is_initialized():
+    if hear() == "go on":
         wb.cancel(task, force=True)
         assert wb.get(wb.remote(lambda: "works").remote()) == "works"
         say("works")
         hear()
     else:
+        assert eventually(lambda: not wb.is_initialized())
         del view, keeper, call, task
         assert wb.init(session="lab", workers=1).names() == []
         wb.shutdown()
@@ -117,7 +118,7 @@ def check_what_is_left(
 ) -> None:
     """After these were killed, of a session that doesn't linger."""
     if "driver" not in killed and "server" not in killed:
-        session.driver.tell()  # it goes on: with a new forkserver, or new workers
+        session.driver.tell("go on")  # with a new forkserver, or new workers
         assert session.driver.line() == "works"
         session.kill("driver")
     assert processes.end_within(SLACK)

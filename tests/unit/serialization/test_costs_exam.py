@@ -256,15 +256,13 @@ def test_items_of_a_sample_are_not_parts_of_their_own() -> None:
 
 @pytest.mark.parametrize("name", ["floats", "texts", "object column", "records"])
 def test_the_same_object_gets_the_same_answer(name: str) -> None:
-    """As far as the machine lets it: the better of a few tries, each of two answers."""
-    value = SIZED[name]()
-    ratios = []
-    for _ in range(30):
-        one, other = (explain(value, {}, "obj", spend=WHOLE).seconds or 0.0 for _ in range(2))
-        ratios.append(max(one, other) / min(one, other))
-        if ratios[-1] < 1.1:
+    """As far as the machine lets it, which only makes it slower: the two least of a few."""
+    value, answers = SIZED[name](), list[float]()
+    for _ in range(60):
+        answers = sorted([*answers, explain(value, {}, "obj", spend=WHOLE).seconds or 0.0])
+        if len(answers) > 1 and answers[1] < 1.1 * answers[0]:
             break
-    assert min(ratios) < 1.1
+    assert answers[1] < 1.1 * answers[0]
 
 
 class Endless:
