@@ -680,8 +680,10 @@ def test_every_put_and_first_get_records_what_it_cost(session: Engine) -> None:
     assert about.outband == LARGE.nbytes
     assert "result of" in about.site
     assert record(made).load_seconds == 0
-    wb.get(take.remote(made))
+    nothing = take.remote(made)
+    wb.get(nothing)
     assert eventually(lambda: record(made).load_seconds > 0)  # the worker's was the first
+    assert record(nothing).load_seconds == 0  # it is None: nothing was built
 
 
 # -- the verbose mode ------------------------------------------------------------------------------

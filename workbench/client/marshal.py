@@ -210,6 +210,8 @@ class Marshal:
         self, id: int, value: ev.Value, extent: Bytes | None, copy: Copying = False, name: Name = ""
     ) -> Any:
         """Build the value; ``extent`` are its bytes if they aren't in the header."""
+        if value.header == codec.NONE:
+            return None  # as most tasks return: there is nothing to build, and to measure
         started = time.perf_counter()
         where = codec.Where(name, self._side) if name else self._where
         maker = id >> ID_BITS

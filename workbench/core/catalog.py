@@ -190,7 +190,7 @@ class Catalog(dict[int, Entry]):
         self.argument_bytes += task.argument_bytes
         failed: Value | None = None
         lost = ""
-        for id in (*((submit.function,) if submit.function else ()), *submit.deps):
+        for id in (submit.function, *submit.deps) if submit.function else submit.deps:
             entry = self.get(id)
             if entry is None or entry.state is FREED:
                 lost = lost or ("unknown" if entry is None else "freed")
@@ -380,9 +380,9 @@ class Catalog(dict[int, Entry]):
             self.backlog.left -= 1
             entry = queue.pop()
             if entry.state is not FREED:
-                if entry.alive:
-                    continue
-                queue.extend(self._end(entry))
+                for child in self._end(entry):
+                    if not child.alive:
+                        queue.append(child)
             if entry.tasks:
                 continue
             if entry.id in self.lent:

@@ -27,8 +27,9 @@ class Durations:
 
     def ran(self, function: int, seconds: float) -> None:
         known = self._seconds.get(function, seconds)
-        counted = min(seconds, OUTLIER * max(known, LEAST))
-        self._seconds[function] = known + RECENT * (counted - known)
+        if seconds > OUTLIER * LEAST:
+            seconds = min(seconds, OUTLIER * max(known, LEAST))
+        self._seconds[function] = known + RECENT * (seconds - known)
 
     def forget(self, function: int) -> None:
         self._seconds.pop(function, None)

@@ -277,7 +277,9 @@ class LineManager:
         """A new task, part of the one in which it was submitted: a call that came by a line may
         not be known yet."""
         scheduler, number = self._scheduler, client.number
-        if not (submit.parent and client.worker):
+        if not client.worker:
+            return Task(submit, number)
+        if not submit.parent:
             return Task(submit, number, scheduler.running_in(number))
         parent = scheduler.tasks.get(submit.parent)
         if parent is not None and parent.worker is scheduler.by_client.get(number):

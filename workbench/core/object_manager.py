@@ -65,7 +65,8 @@ class ObjectManager:
     def _tell(self, number: int, entry: Entry) -> None:
         if entry.state is READY:
             assert entry.value is not None
-            self._state.share(number, entry.value)
+            if entry.value.segment:
+                self._state.share(number, entry.value)
             self._state.send(number, do.Ready(entry.id, entry.value))
         else:
             text = "The object was freed while this ref was still held. Put it again, or keep it."

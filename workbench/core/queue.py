@@ -103,7 +103,8 @@ class TaskQueue:
         if not self.size:
             self.is_shared = False
         task.to(QUEUED)
-        self._line_of(task).tasks.append(task)
+        line = self._usual
+        (line if line.driver == task.audience else self._line_of(task)).tasks.append(task)
         self.size += 1
         return None
 

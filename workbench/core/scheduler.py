@@ -303,7 +303,10 @@ class Scheduler:
         """It has more to do, or less, than before."""
         if worker.actor is not None:
             return
-        sent, free, client = len(worker.sent), not worker.blocked, worker.client
+        sent, free, client = len(worker.sent), not worker.blocked, worker.client or 0
+        if sent > 1 and free and client in self.ahead and not (worker.waits or worker.lease):
+            self._accepting[client] = worker
+            return  # as in a burst: all else is as it was
         if worker.lease is not None and worker.lease.is_returned and not sent:
             worker.lease = None
         lent = worker.lease is not None

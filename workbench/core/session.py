@@ -379,8 +379,8 @@ class Session:
         actor = self.state.scheduler.actors.get(entry.id)
         if actor is not None:
             self.actors.retire(actor)
-        self.spilling.gone(entry)
         if value.segment:
+            self.spilling.gone(entry)
             self.state.vacate(value.segment, value.offset)
 
     def _unused(self, entry: Entry) -> None:

@@ -122,8 +122,8 @@ class TaskManager:
             self._spilling.used(entry)
             values.append(entry.value)
         functions = self._state.functions
-        if submit.function and number not in functions.setdefault(submit.function, set()):
-            functions[submit.function].add(number)
+        if submit.function and number not in functions.get(submit.function, ()):
+            functions.setdefault(submit.function, set()).add(number)
             entry = self._catalog.get(submit.function)
             assert entry is not None
             assert entry.value is not None
@@ -155,8 +155,7 @@ class TaskManager:
             return state.hang_up(client.number, "results it says too little of")
         if not state.budget.admits(client.number, event.values):
             return state.hang_up(client.number, "an extent that is not its own")
-        may_retry = task.attempts < task.submit.retries and not task.is_creation
-        if event.again and task.final_value is None and may_retry:
+        if event.again and task.final_value is None and task.may_retry:
             task.attempts += 1
             self._give_back([task])
             return None

@@ -73,6 +73,11 @@ class Task:
         return self.actor is not None and self.actor.creation_task is self
 
     @property
+    def may_retry(self) -> bool:
+        """Whether it may run once more, if it failed."""
+        return self.attempts < self.submit.retries and not self.is_creation
+
+    @property
     def spec(self) -> TaskSpec:
         return self.submit.spec or USUAL
 

@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Iterable
 from contextlib import suppress
+from itertools import repeat
 
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -30,7 +31,7 @@ from workbench.server.segments import Segments
 from workbench.system.machine import MemoryGauge
 from workbench.system.spare_descriptors import NONE_LEFT, SpareDescriptors
 from workbench.system.spin_poll import SpinThenPoll
-from workbench.wire.buffers import Outbox, Parcel
+from workbench.wire.buffers import CARRIERS, Outbox, Parcel
 
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 
@@ -84,6 +85,7 @@ class Server:
         self._unsent: set[Peer] = set()  # to whom sending failed, for no fault of theirs
         self._held = HeldMemory()
         self._batch: list[tuple[int, ev.Event]] = []
+        self._opening: list[int] = []  # segments that are opened by events of the batch
         self._gauge = MemoryGauge()
         self._spill_dir = spill_dir
         self._mover = Mover()
@@ -141,19 +143,20 @@ class Server:
                         self._queue(peer, instruction.message)
                 else:
                     self._do(instruction)
-            for _, event in batch:
-                if type(event) is ev.Opened:  # refused perhaps, or its maker has left
-                    self._segments.refuse(self._session.state.budget.arenas, event.segment)
+            opened, self._opening = self._opening, []
+            for segment in opened:  # refused perhaps, or its maker has left
+                self._segments.refuse(self._session.state.budget.arenas, segment)
             dirty, self._dirty = self._dirty, set()
             for peer in dirty:
                 self._send(peer)
 
     def _queue(self, peer: Peer, message: do.Message) -> None:
         parcel: do.Message | Parcel | None = message
-        if type(message) is do.Shared:
-            parcel = self._segments.share(message)
-        elif type(message) is do.Offer or type(message) is do.Lend:
-            parcel = self._lines.offer(message)
+        if type(message) in CARRIERS:
+            if type(message) is do.Shared:
+                parcel = self._segments.share(message)
+            elif type(message) is do.Offer or type(message) is do.Lend:
+                parcel = self._lines.offer(message)
         if parcel is not None:
             peer.put(parcel)
             self._dirty.add(peer)
@@ -318,11 +321,15 @@ class Server:
     def _take(self, peer: Peer, gone: bool = False) -> None:
         """Hand over what it said, as far as it is its turn."""
         number = peer.number
-        for message in peer.take(gone):
-            if type(message) is Parcel:
-                self._opened(number, message)
-            else:
-                self._batch.append((number, message))
+        taken = peer.take(gone)
+        if Parcel in map(type, taken):
+            for message in taken:
+                if type(message) is Parcel:
+                    self._opened(number, message)
+                else:
+                    self._batch.append((number, message))
+        else:
+            self._batch.extend(zip(repeat(number), taken, strict=False))
         if peer.is_waiting:
             self._waiting.add(peer)
         else:
@@ -333,6 +340,7 @@ class Server:
         event = self._segments.opened(number, parcel)
         if event is not None:
             self._batch.append((number, event))
+            self._opening.append(event.segment)
         if len(self._segments.awaited) > awaited:
             self._ask_again()
 

@@ -37,6 +37,8 @@ _FIELDS: dict[type, str] = {
 }  # fmt: skip
 """Where messages may name any number of objects, and each is an affair of its own."""
 
+_COUNTED = frozenset((*QUESTIONS, *_FIELDS))
+
 
 @dataclass(slots=True, eq=False)
 class Peer:
@@ -73,8 +75,12 @@ class Peer:
 
         If it has ``gone``, nobody will hear the answers, and all that isn't a question follows.
         """
-        taken, left = [], MOST_OBJECTS
         messages = self.inbox.messages()
+        if _COUNTED.isdisjoint(map(type, messages)):  # as in a burst of tasks
+            taken = list(messages)
+            messages.clear()
+            return taken
+        taken, left = [], MOST_OBJECTS
         while messages and left > 0:
             message = messages.popleft()
             kind: type = type(message)

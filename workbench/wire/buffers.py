@@ -79,7 +79,9 @@ class _Sending:
     def encode(self, translate: Translate | None, largest: int) -> memoryview:
         """The frame's bytes. Pure but for the stores at the end, so it can be done again."""
         messages = self.messages
-        parcels = [i for i, m in enumerate(messages) if type(m) is Parcel]
+        parcels: list[int] = []
+        if Parcel in map(type, messages):
+            parcels = [i for i, m in enumerate(messages) if type(m) is Parcel]
         count = parcels[FRAME_PARCELS] if len(parcels) > FRAME_PARCELS else len(messages)
         while True:
             now = messages[:count]
@@ -87,13 +89,15 @@ class _Sending:
             if not told:
                 self.rest, self.data = messages[count:], memoryview(b"")
                 return self.data
-            payload = encode([m.message if type(m) is Parcel else m for m in told])
+            if parcels:
+                told = [m.message if type(m) is Parcel else m for m in told]
+            payload = encode(told)
             if len(payload) < LARGEST // 4 or count == 1:
                 break
             count //= 2  # large messages: fewer of them in a frame
         if len(payload) > largest:
             raise ValueError(f"A message of {len(payload)} bytes; it can have {largest}.")
-        self.fds = [fd for m in now if type(m) is Parcel for fd in m.fds]
+        self.fds = [fd for i in parcels if i < count for fd in messages[i].fds]
         self.rest = messages[count:]
         self.data = memoryview(frame(payload))
         return self.data
@@ -261,7 +265,11 @@ class Inbox:
             for number, payload in enumerate(payloads):
                 fds, lost = beside.get(number, _NOTHING) if beside else _NOTHING
                 taken = 0
-                for message in self._decode(payload):
+                decoded = self._decode(payload)
+                if not fds and CARRIERS.keys().isdisjoint(map(type, decoded)):
+                    messages.extend(decoded)  # as it is nearly always
+                    continue
+                for message in decoded:
                     count = CARRIERS.get(type(message))
                     if count is not None:
                         if len(fds) < taken + count and not lost:
