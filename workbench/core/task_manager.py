@@ -252,7 +252,7 @@ class TaskManager:
 
     def give_up_one(self) -> None:
         """Tasks wait for tasks, too deep. Whoever waits for this one hears of it, and goes on."""
-        task, count = self._scheduler.queue.first, len(self._scheduler.pool)
+        task, count = self._scheduler.queue.first_that_is_waited_for, len(self._scheduler.pool)
         text = (
             f"`{task.submit.name}` can't begin: {count} tasks have begun, and each waits for "
             "another one, so no worker is left. Let tasks return refs instead of waiting for "

@@ -24,68 +24,70 @@ STEPS = st.lists(
 )
 
 
-def by_driver(usual: dict[int, list[Task]]) -> dict[int, int]:
-    """By task, its driver."""
-    return {task.submit.task: driver for driver, line in usual.items() for task in line}
+Tasks = dict[int, list[Task]]
 
 
 def follow(steps: Steps) -> None:
-    """Take these steps with a queue, and with lists: by driver, and of those that are urgent."""
+    """Take these steps with a queue, and with lists: of each driver its usual and urgent tasks."""
     queue, turns = TaskQueue(), Turns()
-    usual: dict[int, list[Task]] = {1: [], 2: [], 3: []}
-    urgent, sent = list[Task](), list[Task]()
+    usual: Tasks = {1: [], 2: [], 3: []}
+    urgent: Tasks = {1: [], 2: [], 3: []}
+    sent = list[Task]()
+
+    def waiting() -> dict[int, int]:
+        """By task, its driver."""
+        return {t.submit.task: n for n in usual for t in (*urgent[n], *usual[n])}
+
+    def had_turn(task: Task) -> None:
+        turns.had(task.owner, waiting())
+        assert task is (urgent[task.owner] or usual[task.owner]).pop(0)
+
     for number, (step, where, driver) in enumerate(steps):
         task = Task(Submit(number, 0, b""), driver)
-        own = usual[driver]
         if step == "append":
             task.urgent = where % 3 == 0  # somebody waits for it already
             queue.append(task)
-            own.append(task) if not task.urgent else urgent.insert(0, task)
+            usual[driver].append(task) if not task.urgent else urgent[driver].insert(0, task)
         elif step == "appendleft":
             queue.appendleft(task)
-            own.insert(0, task)
+            usual[driver].insert(0, task)
         elif step == "hurry":
             some = [task for line in usual.values() for task in line][where % 5 :: 3]
             queue.hurry(some)
-            usual = {n: [task for task in line if task not in some] for n, line in usual.items()}
-            urgent = [*some, *urgent]
+            for n, line in usual.items():
+                urgent[n] = [*(task for task in line if task in some), *urgent[n]]
+                usual[n] = [task for task in line if task not in some]
         elif step == "again" and sent:
             task = sent.pop()
             queue.appendleft(task)
-            (urgent if task.urgent else usual[task.owner]).insert(0, task)
+            (urgent if task.urgent else usual)[task.owner].insert(0, task)
         elif step == "popleft" and queue:
             first = queue.first
             assert queue.popleft() is first
-            if urgent:
-                assert first is urgent.pop(0)
-            else:
-                turns.had(first.owner, by_driver(usual))
-                assert first is usual[first.owner].pop(0)
+            had_turn(first)
             first.to(SENT)
             sent.append(first)
         elif step == "remove" and queue:
             listed = list(queue)
             task = listed[where % len(listed)]
-            (urgent if task.urgent else usual[task.owner]).remove(task)
+            (urgent if task.urgent else usual)[task.owner].remove(task)
             task.to(DONE)
             queue.left(task)
         listed = list(queue)
-        assert listed[: len(urgent)] == urgent
-        for driver, line in usual.items():
-            assert [task for task in listed[len(urgent) :] if task.owner == driver] == line
-        assert len(queue) == len(listed) == len(urgent) + sum(map(len, usual.values()))
-        assert queue.has_urgent == bool(urgent)
+        for n in usual:
+            assert [task for task in listed if task.owner == n] == urgent[n] + usual[n]
+        assert len(queue) == len(listed) == len(waiting())
+        assert queue.has_urgent == any(urgent.values())
         assert bool(queue) == bool(listed)
         assert not listed or queue.first is listed[0]
+        if queue.has_urgent:
+            assert queue.first_that_is_waited_for.urgent
         assert all(task.state is QUEUED for task in listed)
-        kept = [queue._urgent, queue._usual, *queue._others.values()]
-        assert all(len(line.tasks) <= 2 * len(list(line)) + 1 for line in kept), "too many gaps"
-        assert queue._usual.tasks or not queue._others
-    listed = list(queue)
-    for task in listed:  # what is to come was said in its order
-        if not task.urgent:
-            turns.had(task.owner, by_driver(usual))
-            usual[task.owner].pop(0)
+        kept = [tasks for line in queue._lines() for tasks in (line.urgent, line.usual)]
+        assert all(len(t) <= 2 * len(list(filter(t.is_here, t))) + 1 for t in kept), "too many gaps"
+        assert queue._line.urgent or queue._line.usual or not queue._others
+    for task in list(queue):  # what is to come was said in its order
+        had_turn(task)
         assert queue.popleft() is task
         task.to(SENT)
     assert not queue
@@ -93,12 +95,12 @@ def follow(steps: Steps) -> None:
 
 @given(STEPS)
 def test_drivers_take_turns_and_any_task_can_leave(steps: Steps) -> None:
-    """What is urgent comes first, the newest group of it before the others."""
+    """Of each driver what is urgent comes first, the newest group of it before the others."""
     follow(steps)
 
 
 def test_a_queue_without_turns_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(TaskQueue, "_line_of", lambda queue, _: queue._usual)
+    monkeypatch.setattr(TaskQueue, "_line_of", lambda queue, _: queue._line)
     with pytest.raises(AssertionError):
         settings(max_examples=400, database=None, derandomize=True)(given(STEPS)(follow))()
 

@@ -148,9 +148,9 @@ class SessionMachine(RuleBasedStateMachine):
                 self.spec.dropped(id)
 
     def see_whose_turn(self, task: int) -> None:
-        """Drivers take turns, but for what somebody waits for."""
+        """Drivers take turns, also for what somebody waits for."""
         tasks = self.session.state.scheduler.tasks
-        waiting = {id: tasks[id].audience for id in self.spec.queued() if not tasks[id].urgent}
+        waiting = {id: tasks[id].audience for id in self.spec.queued()}
         if task in waiting:
             self.turns.had(waiting[task], waiting)
 
