@@ -79,8 +79,14 @@ def test_what_does_not_listen_is_killed_by_force_after_a_plain_stop(
 def test_what_is_queued_never_begins(book: Book, gate: Gate, tmp_path: Path) -> None:
     slots = book.system.workers
     book.ok(f"""
-        def wait(): {gate.wait}
-        busy = [wb.remote(wait).remote() for _ in range({slots})]
+        @wb.remote
+        def wait(n):
+            open(f"{tmp_path}/busy-{{n}}", "w").close()
+            {gate.wait}
+        busy = [wait.remote(n) for n in range({slots})]
+    """)
+    assert eventually(lambda: len(list(tmp_path.glob("busy-*"))) == slots)
+    book.ok(f"""
         queued = wb.remote(lambda: {began(tmp_path / "ran")}).remote()
         wb.cancel(queued)
     """)
