@@ -434,6 +434,8 @@ def test_the_store_is_listed_explained_and_freed(session: Kernel) -> None:
         r"^train +ndarray float64 \(1000000,\) +8 MB +in shared memory +named, ref", listed, re.M
     )
     assert "small" not in listed
+    session.ok("import workbench as wb; wb.put(1, name='with spaces');")
+    assert "with spaces" in session.ok("%objects 'with s*'").results()[0]
     assert "<td" in session.ok("%objects").results("text/html")[0]
     why = session.ok("%why train").results()[0]
     for line in ("named `train`", "`ref`", "`view`", "`parts[0]`", "%free train"):

@@ -11,7 +11,7 @@ from workbench import api
 from workbench.api.observing import asked_by
 from workbench.engines.base import acting_on
 from workbench.errors import ObjectLostError
-from workbench.ipython.arguments import as_written, magic_arguments, parse
+from workbench.ipython.arguments import as_written, magic_arguments, parse, unquoted
 from workbench.ipython.freshness import compared
 from workbench.ipython.meant import Meant, objects_meant
 from workbench.ipython.notebook import NotebookMagics
@@ -28,7 +28,10 @@ _WHAT = "names in the store, ids, variables that hold an ObjectRef or a list of 
 @magics_class
 class KeepingMagics(NotebookMagics):
     @magic_arguments()
-    @argument("pattern", nargs="?", default="", help="of names or types, like train* or ndarray*")
+    @argument(
+        "pattern", nargs="?", default="", type=unquoted,
+        help="of names or types, like train* or ndarray*",
+    )  # fmt: skip
     @argument("--sort", choices=ORDERS, default="size", help="what comes first")
     @line_magic
     def objects(self, line: str) -> ObjectTable:
