@@ -563,6 +563,19 @@ def calls_by_lines() -> int:
     return sum(line.sent + line.ahead - line.unanswered for line in lines._by_actor.values())
 
 
+def test_a_task_that_is_given_an_actor_calls_it_straight_from_the_start(line: Any) -> None:
+    """If one before it in the same process was given it, too: the handle is another."""
+
+    @wb.remote
+    def notes(actor: Any) -> int:
+        before = calls_by_lines()
+        wb.get([actor.note.remote(n) for n in range(20)])
+        return calls_by_lines() - before
+
+    actor = line()
+    assert eventually(lambda: wb.get(notes.remote(actor)) == 20)
+
+
 def test_an_actor_calls_an_actor(line: Any, capsys: pytest.CaptureFixture[str]) -> None:
     actor = line()
     between = caller().remote(actor)

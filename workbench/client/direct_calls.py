@@ -34,6 +34,9 @@ MOST_BYTES = 4 << 20
 MOST_DEPS = 16
 """Objects that are arguments of what goes by a line."""
 
+MOST_ACTORS = 1000
+"""Actors of which it is known what was called last through the server; others get no line."""
+
 MOST_UNKNOWN = 8192
 """Answered calls of which the server doesn't know yet; their results are kept by the worker."""
 
@@ -88,13 +91,13 @@ class DirectCalls:
             return None
         if deps and (line.ahead > FEW or not self._may_be_arguments(line, deps)):
             return None
-        last = self._last.get(actor)  # None: its handle was gone meanwhile
+        last = self._last.get(actor)
         return line if last and last[1] == self._connection.spoken else None
 
     @property
-    def awaits(self) -> bool:
-        """Whether any call isn't answered."""
-        return not all(line.is_idle for line in list(self._by_actor.values()))
+    def ahead(self) -> int:
+        """Calls that aren't answered."""
+        return sum([line.ahead for line in list(self._by_actor.values())])
 
     def lease(self, function: int, deps: tuple[int, ...] = ()) -> DirectLine | None:
         """The line by which the next task of the function may go, with these objects as
@@ -225,6 +228,8 @@ class DirectCalls:
         """A call of the actor is about to be sent there."""
         with ki_protection(), self._lock:
             self._last[actor] = task, self._connection.spoken
+            if len(self._last) > MOST_ACTORS:
+                del self._last[next(iter(self._last))]
             line = self._by_actor.get(actor)
             if line is not None:
                 line.is_granted = False
@@ -247,8 +252,8 @@ class DirectCalls:
         return ev.Unheard(number, found[0].unheard) if found and found[0].unheard else None
 
     def forget(self, actor: int) -> None:
-        """Its handle is gone."""
-        self._last.pop(actor, None)
+        """Its handle is gone. Another may come, with the next task that is given one; if it has a
+        line, that goes on."""
         self._ended_last.pop(actor, None)
 
     def abandon(self) -> None:

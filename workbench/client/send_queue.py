@@ -30,7 +30,7 @@ class Beside(NamedTuple):
     send: Callable[[], object]
 
 
-_QUIET = frozenset({CallRun, HandleWatch, Watch, ev.Settled, Beside})
+_QUIET = frozenset({CallRun, HandleWatch, Watch, ev.Settled, ev.Unblocked, Beside})
 """What isn't about the results of calls that the server doesn't know, but for their ends."""
 
 
@@ -173,7 +173,7 @@ class SendQueue:
             if type(run) is CallRun and not run.is_said:
                 found |= self._objects.unheld(list(run.answers)) - run.shown
         # After that look: what is about one of them was queued while there was a handle.
-        if found and not _QUIET.issuperset(map(type, chain(queued, self._rest()))):
+        if found and not all(map(_is_quiet, chain(queued, self._rest()))):
             return set()
         return found
 
@@ -227,6 +227,11 @@ class _Settled:
                 ev.SettledCalls(line, tuple(self._tasks), tuple(self._values), origin)
             )
             self._tasks, self._values = [], []
+
+
+def _is_quiet(message: Any) -> bool:
+    kind = type(message)
+    return kind in _QUIET or (kind is ev.Done and not any(v.contains for v in message.values))
 
 
 def _is_unsent(message: Any) -> bool:

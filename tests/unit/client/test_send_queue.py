@@ -111,6 +111,13 @@ def test_beside_anything_else_all_is_told_in_order() -> None:
     assert messages == [ran(1), other, ev.Drop((1,))]
 
 
+def test_nor_at_the_end_of_the_task_that_called_unless_it_returns_one_of_them() -> None:
+    done = ev.Done(5, (NONE,), 0.0)
+    assert told(call(1), gone(1), ev.Unblocked(3), done) == [ev.Unblocked(3), done]
+    returned = ev.Done(5, (ev.Value(b"ref", contains=(1,)),), 0.0)
+    assert told(call(1), gone(1), returned) == [ran(1), returned, ev.Drop((1,))]
+
+
 def test_what_was_said_once_is_said_to_its_end() -> None:
     """A frame that was interrupted is translated again, perhaps when the answer is there."""
     made, queued = call(1, answer=None), queue()
