@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from socket import socket
-from typing import NamedTuple
 
 from workbench.core import events as ev
 
@@ -29,8 +28,9 @@ EACH = 20
 """... and of each call."""
 
 
-class CallForm(NamedTuple):
-    """What calls of one run have in common; see `core.events.Submit`."""
+class CallForm(ev.Event, frozen=True):
+    """What calls of one run have in common; see `core.events.Submit`. No message, but made and
+    compared as fast."""
 
     function: int
     deps: tuple[int, ...]

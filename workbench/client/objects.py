@@ -162,6 +162,8 @@ class KnownObjects:
 
     def load(self, id: int, copy: Copying) -> Any:
         value, extent = self.values[id], None
+        if value.header == codec.NONE:
+            return None
         while value.segment and extent is None:
             try:
                 self._prepare(id, value)

@@ -52,7 +52,7 @@ MANY_OBJECTS = 64 << 10
 MOST_PEEKED = 64 << 10
 """Bytes of pickle that `peek` reads: about a millisecond's worth."""
 
-_NONE = b"N"
+NONE = b"N"
 _LENGTH = struct.Struct("<I")
 
 
@@ -107,7 +107,7 @@ class Serialized:
     def inline(self) -> bytes:
         """A header with the bytes in it, for an object without an extent."""
         if not self.buffers:
-            return b"".join([b"P", *self.stream]) if self.stream else _NONE
+            return b"".join([b"P", *self.stream]) if self.stream else NONE
         header = self.header()
         pieces = [header[:1].lower(), _LENGTH.pack(len(header) - 1), header[1:]]
         end = len(header) + _LENGTH.size
@@ -283,7 +283,7 @@ def deserialize_inline(
     Its arrays are read-only views of an `InlineCopy`, or with ``copy`` private and writable.
     """
     kind = header[:1]
-    if kind == _NONE:
+    if kind == NONE:
         return None
     if kind == b"P":
         return load(memoryview(header)[1:], (), where)

@@ -10,6 +10,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from msgspec import structs
 
 from workbench.client.direct_calls import MOST_UNHEARD, DirectCalls
 from workbench.client.direct_line import CallForm, CallRun, DirectLine
@@ -211,7 +212,7 @@ def test_calls_that_could_not_be_sent_go_through_the_server_in_order() -> None:
     line.end.send.side_effect = [None, None, BlockingIOError]  # type: ignore[attr-defined]
     queued.lines._last[9] = 5, 0
     queued.lines._connection.told = queued.lines._connection.spoken = 0  # type: ignore[misc]
-    form = FORM._replace(parent=3)
+    form = structs.replace(FORM, parent=3)
     for task in range(10, 14):
         assert queued.lines.call(line, task, b"", form)
     runs = [c.args[0] for c in queued.lines._connection.defer.call_args_list]  # type: ignore[attr-defined]
