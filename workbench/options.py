@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 from workbench.ray_api.options import asks_nothing
@@ -38,10 +38,13 @@ class TaskOptions:
     memory: int = 0
     runtime_env: Variables = ()
     max_calls: int = 0
+    is_usual: bool = field(init=False, repr=False, compare=False)
+    """Whether a task with these asks for nothing but a processor."""
 
-    @property
-    def is_usual(self) -> bool:
-        """Whether a task with these asks for nothing but a processor."""
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_usual", self._is_usual())
+
+    def _is_usual(self) -> bool:
         return (
             self.num_cpus == 1 and not self.timeout and not self.retry_exceptions
             and isinstance(self.num_returns, int) and not self.memory and not self.runtime_env
@@ -63,8 +66,7 @@ class CellOptions(TaskOptions):
     size: int = 1
     group: int = 0
 
-    @property
-    def is_usual(self) -> bool:
+    def _is_usual(self) -> bool:
         return False
 
 
@@ -76,8 +78,7 @@ class ExecutorOptions(TaskOptions):
     executor: int = 0
     max_workers: int = 0
 
-    @property
-    def is_usual(self) -> bool:
+    def _is_usual(self) -> bool:
         return False
 
 
@@ -87,9 +88,8 @@ class CallOptions(TaskOptions):
 
     concurrency_group: str = ""
 
-    @property
-    def is_usual(self) -> bool:
-        return not self.concurrency_group and TaskOptions.is_usual.__get__(self)
+    def _is_usual(self) -> bool:
+        return not self.concurrency_group and TaskOptions._is_usual(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,16 +122,21 @@ MOST = (1 << 31) - 1
 """Of tries, restarts and calls at a time. Who asks for more gets so many: it is as good as all."""
 
 
+def names_in(options: type[Options]) -> list[str]:
+    """What can be given."""
+    return [each.name for each in fields(options) if each.init]
+
+
 def changed(options: Options, given: Mapping[str, Any], what: str) -> Options:
     """The options with those given in their place; None leaves one as it is.
 
     ``what`` says whose they are, for errors: ``A task``. TypeError or ValueError if there is no
     such option, or it can't have that value.
     """
-    known = type(options).__dataclass_fields__
+    known = names_in(type(options))
     asked = {key: value for key, value in given.items() if not asks_nothing(key, value)}
     given = {ALIASES.get(k, k): v for k, v in asked.items() if not (k in ALIASES and v == -1)}
-    unknown = given.keys() - known.keys()
+    unknown = given.keys() - known
     if unknown:
         raise TypeError(
             f"{what} has no option {', '.join(sorted(unknown))}. There are: {', '.join(known)}."

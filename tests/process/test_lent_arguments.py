@@ -149,7 +149,7 @@ def test_what_is_dropped_gives_its_room_back_and_lines_go_on(session: Any, make:
         id = ref.id
         del ref
         assert is_gone(session, id)
-    assert not session._base.lines.awaits
+    assert not session._base.lines.ahead
 
 
 def test_an_array_that_the_actor_keeps(session: Any, make: Any) -> None:

@@ -150,8 +150,9 @@ def wait_for_line(session: Any, actor: Any) -> None:
 
 
 def by_line(session: Any) -> int:
-    """How many calls have gone by lines."""
-    return sum(line.sent for line in session._base.lines._by_actor.values())
+    """How many calls have gone by lines, with those that are packed."""
+    lines = session._base.lines._by_actor.values()
+    return sum(line.sent + line.ahead - line.unanswered for line in lines)
 
 
 def test_calls_one_after_the_other_go_straight(session: Any, line: Any) -> None:
@@ -290,6 +291,24 @@ def test_a_call_with_a_name_too_long_for_a_packet(line: Any) -> None:
     actor = line()
     assert wb.get(actor.note.options(name="n" * 70_000).remote(1)) == 1
     assert wb.get(actor.note.remote(2)) == 2
+
+
+def test_a_call_with_a_name_that_no_packet_can_have(line: Any) -> None:
+    """Such as that of a file that isn't UTF-8."""
+    actor = line()
+    assert wb.get(actor.note.options(name="\udcff").remote(1)) == 1
+    assert wb.get(actor.note.remote(2)) == 2
+
+
+def test_the_end_of_a_result_is_told_while_nobody_does_anything(session: Any, line: Any) -> None:
+    """The process sleeps by then, and nothing but that end wakes it."""
+    actor, connection = line(), session._base.connection
+    for n in range(2):
+        ref = actor.note.remote(n)
+        assert wb.get(ref) == n + 1
+        assert eventually(lambda: connection._asleep)
+        del ref
+        assert eventually(lambda: not connection.queued())
 
 
 def test_a_call_made_by_a_finalizer_inside_a_call(
@@ -541,7 +560,20 @@ def calls_by_lines() -> int:
 
     engine: Any = context.get()
     lines = engine._base.lines
-    return sum(line.sent for line in lines._by_actor.values())
+    return sum(line.sent + line.ahead - line.unanswered for line in lines._by_actor.values())
+
+
+def test_a_task_that_is_given_an_actor_calls_it_straight_from_the_start(line: Any) -> None:
+    """If one before it in the same process was given it, too: the handle is another."""
+
+    @wb.remote
+    def notes(actor: Any) -> int:
+        before = calls_by_lines()
+        wb.get([actor.note.remote(n) for n in range(20)])
+        return calls_by_lines() - before
+
+    actor = line()
+    assert eventually(lambda: wb.get(notes.remote(actor)) == 20)
 
 
 def test_an_actor_calls_an_actor(line: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import selectors
+import socket
 import threading
 import types
 from collections import deque
@@ -14,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.patience import TIMEOUT
-from workbench.worker.call_loop import IN_TURN, CallLoop
+from workbench.worker.call_loop import IN_TURN, CallLoop, SpinningSelector
 
 Call = Callable[[], Coroutine[Any, Any, object]]
 
@@ -200,3 +202,27 @@ def test_all_else_on_the_loop_has_its_turn() -> None:
     served.add(starts, *[looks] * (10 * IN_TURN))
     with serving(served):
         assert max(seen.count(tick) for tick in set(seen)) <= 2 * IN_TURN
+
+
+def test_a_busy_loop_looks_every_second_time_and_an_idle_one_each() -> None:
+    one, other = socket.socketpair()
+    with SpinningSelector() as selector, one, other:
+        key = selector.register(one, selectors.EVENT_READ, "data")
+        assert selector.select(0) == []
+        other.send(b"1")
+        found = [(key, selectors.EVENT_READ)]
+        assert [selector.select(0) for _ in range(4)] == [found, [], found, []]
+        assert [selector.select(TIMEOUT) for _ in range(2)] == [found] * 2
+        assert [selector.select(None) for _ in range(2)] == [found] * 2
+
+
+def test_who_waits_for_room_hears_of_the_end_too() -> None:
+    one, other = socket.socketpair()
+    with SpinningSelector() as selector, one:
+        key = selector.register(one, selectors.EVENT_READ | selectors.EVENT_WRITE)
+        assert selector.select() == [(key, selectors.EVENT_WRITE)]
+        other.close()
+        assert selector.select() == [(key, selectors.EVENT_READ | selectors.EVENT_WRITE)]
+        selector.modify(one, selectors.EVENT_READ)
+        ((_, events),) = selector.select()
+        assert events == selectors.EVENT_READ

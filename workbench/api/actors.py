@@ -112,9 +112,11 @@ class ActorMethod:
         """
         ref, description = self._handle._ref, self._handle._description
         signature = description.methods.get(self._name)
-        parameters = BUILT_IN.get(self._name, ())
-        if signature is not None:
-            signature.check(f"{description.cls}.{self._name}", args, kwargs)
+        if signature is None:
+            parameters = BUILT_IN.get(self._name, ())
+        else:
+            if not signature.takes(args, kwargs):
+                signature.check(f"{description.cls}.{self._name}", args, kwargs)
             parameters = signature.names
         if self._options.concurrency_group:
             _check_group(description.actor, self._options.concurrency_group)
@@ -161,13 +163,21 @@ class ActorHandle:
         What is stored there.
     """
 
-    __slots__ = ("__weakref__", "_description", "_ref")
+    __slots__ = ("__weakref__", "_description", "_options", "_ref")
 
     def __init__(self, ref: ObjectRef, description: Description) -> None:
         self._ref = ref
         self._description = description
+        self._options: dict[str, CallOptions] = {}  # by method: those that were looked up
 
     def __getattr__(self, name: str) -> ActorMethod:
+        options = self._options.get(name)
+        if options is None:
+            options = self._options[name] = self._options_of(name)
+        return ActorMethod(self, name, options)
+
+    def _options_of(self, name: str) -> CallOptions:
+        """Those of a method; AttributeError if there is none."""
         description = self._description
         if name not in description.methods and name not in BUILT_IN:
             text = (
@@ -178,7 +188,7 @@ class ActorHandle:
         options = _options_of(description.actor.max_task_retries, f"{description.cls}.{name}")
         if name in description.options:
             options = replace(options, **description.options[name])
-        return ActorMethod(self, name, options)
+        return options
 
     def __dir__(self) -> list[str]:
         return [*object.__dir__(self), *self._description.methods]

@@ -12,7 +12,7 @@ from workbench.api.actors import ActorClass
 from workbench.api.signatures import Signature, signature_of
 from workbench.call_site import name_of
 from workbench.engines.base import Call, Exported
-from workbench.options import ALIASES, STREAMING, ActorOptions, TaskOptions, changed
+from workbench.options import ALIASES, STREAMING, ActorOptions, TaskOptions, changed, names_in
 from workbench.ray_api.options import OF_TASKS
 from workbench.report.mistyped import did_you_mean
 
@@ -213,7 +213,7 @@ def remote(function: Any = None, /, **options: Any) -> Any:
     TypeError, ValueError
         If there is no such option, or it can't have that value.
     """
-    known = {*TaskOptions.__dataclass_fields__, *ActorOptions.__dataclass_fields__}
+    known = {*names_in(TaskOptions), *names_in(ActorOptions)}
     unknown = sorted(options.keys() - known - OF_TASKS.keys() - ALIASES.keys())
     if unknown:
         hint = did_you_mean(unknown[0], known)

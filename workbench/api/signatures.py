@@ -37,9 +37,13 @@ class Signature:
     takes_others: bool = True  # by name
     text: str = "(...)"
 
+    def takes(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+        """Whether it surely takes these; else `check` tells."""
+        return not kwargs and not self.needed and self.least <= len(args) <= self.most
+
     def check(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """TypeError if ``name`` can't be called with these."""
-        if kwargs or self.needed or not self.least <= len(args) <= self.most:
+        if not self.takes(args, kwargs):
             problem = self._problem(len(args), kwargs)
             if problem:
                 raise TypeError(shortened(f"{name}() {problem}. It is {name}{self.text}."))

@@ -168,8 +168,10 @@ class ClientBase:
 
     def check_refs(self, refs: Iterable[ObjectRef]) -> None:
         """Raise unless all are refs of this session, and it goes on."""
+        engine = self.references.engine
         for ref in refs:
-            self.references.check(ref)
+            if type(ref) is not ObjectRef or ref._engine is not engine:
+                self.references.check(ref)
         self.connection.check_open()
 
     def forget(self, message: do.Forget) -> None:

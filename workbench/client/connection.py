@@ -65,7 +65,7 @@ class Connection:
         self._progress = threading.Condition()
         self._followers = 0
         self._sent_at = 0.0
-        self._urgent = False  # there is more to send than what can wait for a tick
+        self._urgent = self._posted = False  # all goes with the next tick; what is due then does
         self.spoken = 0  # messages after which what others do may be different, see `SPOKEN`
         self.said = 0  # all but those in `UNSAID`
         self.heard = self.told = 0  # answers that came by lines; of which the server has been told
@@ -120,9 +120,8 @@ class Connection:
             self.wake()
 
     def _note(self, message: Any) -> None:
-        self._urgent = True
-        kind = type(message)
-        if kind not in UNSAID:
+        self._posted = True
+        if (kind := type(message)) not in UNSAID:
             self.said += 1
             if kind in SPOKEN:
                 self.spoken += 1
@@ -164,8 +163,9 @@ class Connection:
         now, heard = time.perf_counter(), self.heard
         if self._urgent or self._outbox.has_begun:
             self.flush()
-        elif now - max(self._sent_at, self.lateness.since) > TICK:
+        elif self._posted or now - max(self._sent_at, self.lateness.since) > TICK:
             count = self.lateness.count(self._outbox.queue, now)
+            self._posted &= count > 0
             if count and self.flush(count):
                 self.told = self.lateness.told(heard)
 
@@ -184,7 +184,7 @@ class Connection:
             locked.extend(map(self._writer.acquire, (False,)))
             if not locked[0]:
                 return False  # whoever holds it takes ours along, or the thread's tick does
-            self._urgent, heard = False, self.heard
+            self._urgent, self._posted, heard = False, False, self.heard
             done = self._outbox.send(self._sock.sendmsg, most)
             self._sent_at = time.perf_counter()
             self.lateness.began(self._sent_at)

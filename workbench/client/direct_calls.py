@@ -13,7 +13,14 @@ from functools import partial
 from typing import Any
 
 from workbench.client.connection import Connection
-from workbench.client.direct_line import NO_ACTOR, DirectCall, DirectLine
+from workbench.client.direct_line import (
+    EACH,
+    MOST_PACKED,
+    NO_ACTOR,
+    CallForm,
+    CallRun,
+    DirectLine,
+)
 from workbench.client.objects import KnownObjects
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -24,18 +31,14 @@ from workbench.wire.buffers import Parcel
 MOST_BYTES = 4 << 20
 """... and bytes of these."""
 
-MOST_PACKED = 64
-"""Calls in one packet: the worker can start on them while more are packed."""
-
 MOST_DEPS = 16
 """Objects that are arguments of what goes by a line."""
 
+MOST_ACTORS = 1000
+"""Actors of which it is known what was called last through the server; others get no line."""
+
 MOST_UNKNOWN = 8192
 """Answered calls of which the server doesn't know yet; their results are kept by the worker."""
-
-BESIDE = 100
-"""Bytes of a packet beside texts and arguments, at most."""
-
 
 MOST_UNHEARD = 1 << 16
 """Bytes of results that the server may count late as taken from the worker's leave."""
@@ -63,9 +66,7 @@ class DirectCalls:
         self._lock = threading.RLock()  # a `__del__` that runs inside may call, too
         self._by_actor: dict[int, DirectLine] = {}
         self._ended_last: dict[int, DirectLine] = {}  # by actor
-        self._calls: dict[
-            int, tuple[DirectLine, DirectCall]
-        ] = {}  # by task: until they are answered
+        self._calls: dict[int, CallRun] = {}  # by task: that were sent and aren't answered
         self.unsaid: set[int] = set()  # tasks of which nothing was said, whose results have handles
         # By actor: its last call through the server, and what had been spoken before that.
         self._last: dict[int, tuple[int, int]] = {}
@@ -86,23 +87,23 @@ class DirectCalls:
         line = self._by_actor.get(actor)
         if line is None or not line.is_granted:
             return None
-        if line.unanswered >= line.most or line.unanswered_bytes > MOST_BYTES:
+        if line.unanswered_bytes > MOST_BYTES:
             return None
-        if deps and (line.unanswered > FEW or not self._may_be_arguments(line, deps)):
+        if deps and (line.ahead > FEW or not self._may_be_arguments(line, deps)):
             return None
-        last = self._last.get(actor)  # None: its handle was gone meanwhile
+        last = self._last.get(actor)
         return line if last and last[1] == self._connection.spoken else None
 
     @property
-    def awaits(self) -> bool:
-        """Whether any call isn't answered."""
-        return bool(self._calls)
+    def ahead(self) -> int:
+        """Calls that aren't answered."""
+        return sum([line.ahead for line in list(self._by_actor.values())])
 
     def lease(self, function: int, deps: tuple[int, ...] = ()) -> DirectLine | None:
         """The line by which the next task of the function may go, with these objects as
         arguments."""
         line = self._by_actor.get(NO_ACTOR)
-        if line is None or line.unanswered or not line.is_granted:
+        if line is None or not (line.is_granted and line.is_idle):
             return None
         good = function in line.functions and self._spoken == self._connection.spoken
         return line if good and (not deps or self._may_be_arguments(line, deps)) else None
@@ -124,119 +125,121 @@ class DirectCalls:
                     line.is_granted = False
             self._latest = max(self._latest, task)
 
-    def call(self, line: DirectLine, submit: ev.Submit) -> bool:
+    def call(self, line: DirectLine, task: int, args: bytes, form: CallForm) -> bool:
         """Send a call, or pack it with others while there are enough of them on their way that
-        its worker isn't idle. False if it has to go through the server."""
-        size = BESIDE + len(submit.args) + 4 * (len(submit.method) + len(submit.name))
-        size += 9 * len(submit.deps)
-        with ki_protection(), self._lock:
-            calls, told, packed = line.calls, self._connection.told, line.packed
-            while calls and calls[0].answer is not None and calls[0].heard <= told:
-                line.known = calls.popleft().number
-            if size > packets.LARGEST_PACKET or len(calls) > MOST_UNKNOWN:
+        its worker isn't idle. False if it has to go through the server.
+
+        Ctrl-C may come anywhere: one store makes it a call of the run that is packed.
+        """
+        size = EACH + len(args)
+        with self._lock:
+            run = line.packed
+            if run is None or run.form != form or run.nbytes + size > packets.LARGEST_PACKET:
+                return self._begin(line, task, args, form)
+            run.nbytes += size  # first: too many don't matter
+            count = len(run.calls) + 1
+            if not line.is_granted or line.unanswered + count > line.most:
                 return False
-            if packed and not (_is_alike(packed[0].submit, submit) and self._has_room(line, size)):
+            if line.packed is not run:  # what a `__del__` called just now
+                return self._begin(line, task, args, form)
+            run.calls[task] = args
+            if line.unanswered <= count or count >= MOST_PACKED:
                 self._send(line)
-            number = line.sent + 1
-            call = DirectCall(submit, number, size)
-            self._calls[submit.task] = line, call  # first: the answer may be read at once
-            usable = line.is_granted and line.unanswered < line.most
-            if not usable or number != line.sent + 1:  # last: what a `__del__` did
-                del self._calls[submit.task]
-                return False
-            line.sent = number
-            line.unanswered += 1
-            line.unanswered_bytes += size
-            line.packed_bytes += size
-            calls.append(call)
-            packed.append(call)
-            self.unsaid.add(submit.task)
-            self._connection.defer(call)
-            self._send_if_due(line)
         return True
 
-    def _has_room(self, line: DirectLine, size: int) -> bool:
-        return line.packed_bytes + size <= packets.LARGEST_PACKET
-
-    def _send_if_due(self, line: DirectLine) -> None:
-        """When the worker has no more on its way than is packed. Holds the lock."""
-        count = len(line.packed)
-        if line.unanswered > MOST_PACKED:
-            self._connection.is_crowded = True
-        if count >= MOST_PACKED or line.unanswered <= 2 * count:
+    def _begin(self, line: DirectLine, task: int, args: bytes, form: CallForm) -> bool:
+        """With the first call of a run, behind all others. Holds the lock."""
+        if line.is_busy:  # in a `__del__` that runs inside
+            return False
+        with ki_protection():
             self._send(line)
+            line.is_busy = True
+            try:
+                run = CallRun(line, form, task, args)
+                line.forget(self._connection.told)
+                usable = line.is_granted and line.unanswered < line.most
+                if not usable or line.sent - line.known > MOST_UNKNOWN:
+                    return False
+                if run.nbytes > packets.LARGEST_PACKET:
+                    return False
+                self._connection.defer(run)
+                line.packed = run
+            finally:
+                line.is_busy = False
+            if line.is_due:
+                self._send(line)
+        return True
 
     def _send(self, line: DirectLine) -> None:
         """What is packed. Holds the lock."""
-        if line.is_sending:
-            return  # a `__del__` calls inside: it goes with these, or next
-        line.is_sending = True
+        if line.is_busy or line.packed is None:
+            return
+        with ki_protection():
+            line.is_busy = True
+            try:
+                run, line.packed = line.packed, None
+                if run is not None:
+                    self._send_run(line, run)
+            finally:
+                line.is_busy = False
+
+    def _send_run(self, line: DirectLine, run: CallRun) -> None:
+        form, count = run.form, len(run.calls)
+        run.number = line.sent + 1
+        packet = packets.CallPacket(
+            run.number, line.known, list(run.calls), form.method, list(run.calls.values()),
+            form.name, form.origin, form.function, form.root or form.parent, form.deps,
+        )  # fmt: skip
+        self.unsaid.update(run.calls)
+        self._calls.update(dict.fromkeys(run.calls, run))  # first: they may be answered at once
         try:
-            while run := line.packed[:]:
-                first = run[0].submit
-                packet = packets.CallPacket(
-                    run[0].number, line.known, [call.submit.task for call in run], first.method,
-                    [call.submit.args for call in run], first.name, first.origin, first.function,
-                    first.root or first.parent, first.deps,
-                )  # fmt: skip
-                try:
-                    line.end.send(packets.encode(packet))
-                except OSError:  # full, or the worker is gone: the server knows more
-                    self._withdraw(line)
-                    return
-                for call in run:
-                    call.is_sent = True
-                    line.packed_bytes -= call.size
-                del line.packed[: len(run)]
-        finally:
-            line.is_sending = False
+            line.end.send(packets.encode(packet))
+        except (OSError, ValueError):  # full, or the worker is gone, or no text for a packet
+            for task in run.calls:
+                del self._calls[task]
+            self._withdraw(line, run)
+            return
+        line.runs.append(run)
+        line.sent += count
+        line.unanswered += count
+        line.unanswered_bytes += run.nbytes
+        run.is_sent = True
+        if line.unanswered > MOST_PACKED:
+            self._connection.is_crowded = True
 
-    def _withdraw(self, line: DirectLine) -> None:
-        """What is packed goes through the server, behind all that was sent. Holds the lock."""
-        line.is_granted = False
-        withdrawn, line.packed[:], line.packed_bytes = line.packed[:], [], 0
-        for call in withdrawn:
-            self._calls.pop(call.submit.task, None)
-            line.calls.remove(call)
-            self._count_out(line, call)
-            call.submit = _without_line(call.submit)
-            last = self._last.get(line.actor)
-            if line.actor == NO_ACTOR:
-                self.task_goes_through_server(call.submit.task)
-            elif last is not None:  # said where the call is in the queue, so that it still holds
-                self._last[line.actor] = call.submit.task, last[1]
-        if withdrawn:
-            self._connection.hurry()
-
-    def _count_out(self, line: DirectLine, call: DirectCall) -> None:
-        line.unanswered -= 1
-        line.unanswered_bytes -= call.size
+    def _withdraw(self, line: DirectLine, run: CallRun) -> None:
+        """It goes through the server, behind all that was sent. Holds the lock."""
+        line.is_granted, run.is_withdrawn = False, True
+        latest, last = max(run.calls), self._last.get(line.actor)
+        if line.actor == NO_ACTOR:
+            self.task_goes_through_server(latest)
+        elif last is not None:  # said where the run is in the queue, so that it still holds
+            self._last[line.actor] = latest, last[1]
+        self._connection.hurry()
 
     def push(self) -> None:
         """Send all that is packed. Any thread."""
         for line in list(self._by_actor.values()):
-            if line.packed:
-                with ki_protection(), self._lock:
+            if line.packed is not None:
+                with self._lock:
                     self._send(line)
 
     def goes_through_server(self, actor: int, task: int) -> None:
         """A call of the actor is about to be sent there."""
         with ki_protection(), self._lock:
             self._last[actor] = task, self._connection.spoken
+            if len(self._last) > MOST_ACTORS:
+                del self._last[next(iter(self._last))]
             line = self._by_actor.get(actor)
             if line is not None:
                 line.is_granted = False
 
-    def unheard(self, call: DirectCall, nbytes: int) -> ev.Unheard | None:
-        """The server won't hear of a call whose result has so many bytes; what it is told. Holds
+    def unheard(self, run: CallRun, nbytes: int) -> ev.Unheard | None:
+        """The server won't hear of calls whose results have so many bytes; what it is told. Holds
         the writer's lock."""
-        line = self._by_actor.get(call.submit.actor)
-        if line is None or line.number != call.submit.line:
-            line = self._ended_last.get(call.submit.actor)
-        if line is None or line.number != call.submit.line:
-            return None
-        line.unheard += nbytes - call.unheard
-        call.unheard = nbytes
+        line = run.line
+        line.unheard += nbytes - run.unheard
+        run.unheard = nbytes
         if line.unheard < MOST_UNHEARD:
             return None
         told, line.unheard = ev.Unheard(line.number, line.unheard), 0
@@ -249,8 +252,8 @@ class DirectCalls:
         return ev.Unheard(number, found[0].unheard) if found and found[0].unheard else None
 
     def forget(self, actor: int) -> None:
-        """Its handle is gone."""
-        self._last.pop(actor, None)
+        """Its handle is gone. Another may come, with the next task that is given one; if it has a
+        line, that goes on."""
         self._ended_last.pop(actor, None)
 
     def abandon(self) -> None:
@@ -306,7 +309,10 @@ class DirectCalls:
     def _hung_up(self, line: DirectLine) -> None:
         line.has_ended, line.is_granted = True, False
         with self._lock:
-            self._withdraw(line)
+            run, line.packed = line.packed, None
+            if run is not None:
+                self.unsaid.update(run.calls)
+                self._withdraw(line, run)
         self._connection.unwatch(line.end.fileno())
 
     def _take(self, packet: bytes) -> None:
@@ -320,44 +326,44 @@ class DirectCalls:
             if self._is_worker:
                 self._connection.said += 1  # before our caller goes on, the server knows of it
                 if known is not None:
-                    known[1].has_shown = True
+                    known.shown.add(message.task)
             elif show is not None:
                 show(ev.Output(*(getattr(message, f) for f in ev.Output.__struct_fields__)))
 
     def _came(self, results: list[tuple[int, bytes, bool]]) -> None:
-        ready: list[do.Ready] = []
-        line = None
+        values: dict[int, ev.Value] = {}
+        run = None
         with self._lock:
             for task, header, failed in results:
-                known = self._calls.pop(task, None)
-                if known is not None:
-                    value = (
-                        _NONE if header == b"N" and not failed else ev.Value(header, failed=failed)
-                    )
-                    line, call = known
-                    call.answer = value  # before the look: `SendQueue` looks for it when it says it
-                    if call.is_said:
+                run = self._calls.pop(task, None)
+                if run is not None:
+                    plain = header == b"N" and not failed
+                    values[task] = value = _NONE if plain else ev.Value(header, failed=failed)
+                    run.answers[task] = value  # before the look: `SendQueue` looks when it says it
+                    if run.is_said:
                         self._connection.defer(ev.Settled(task, value))
-                    self._note(line, call, value)
-                    ready.append(do.Ready(task, value))
-            if line is not None and line.packed:
-                self._send_if_due(line)
-        self._objects.all_ready(ready)
+                    self._count_out(run)
+            if run is not None and run.line.is_due:
+                self._send(run.line)
+        self._objects.all_ready(values)
 
-    def _note(self, line: DirectLine, call: DirectCall, value: ev.Value) -> None:
-        """Its answer. Holds the lock."""
-        call.answer = value
-        self._connection.heard += 1
-        call.heard = self._connection.heard
-        self._count_out(line, call)
+    def _count_out(self, run: CallRun) -> None:
+        """One more of its calls is answered. Holds the lock."""
+        line = run.line
+        line.unanswered -= 1
+        if run.is_over:
+            line.unanswered_bytes -= run.nbytes
+            self._connection.heard += 1
+            run.heard = self._connection.heard
 
     def ready(self, message: do.Ready) -> None:
         """The server tells of an object."""
         if message.object in self._calls:
             with self._lock:
-                known = self._calls.pop(message.object, None)
-                if known is not None:
-                    self._note(*known, message.value)
+                run = self._calls.pop(message.object, None)
+                if run is not None:
+                    run.answers[message.object] = message.value
+                    self._count_out(run)
 
     def _relayed(self, message: ev.Relay) -> None:
         for line in self._by_actor.values():
@@ -379,24 +385,11 @@ class DirectCalls:
                 del self._by_actor[line.actor]
                 line.end.close()
                 unbegun = 0
-                for call in line.calls:
-                    self._calls.pop(call.submit.task, None)
-                    if call.answer is None and call.number > message.begun >= 0:
-                        unbegun = unbegun or call.submit.task
+                for number, task in line.open():
+                    self._calls.pop(task, None)
+                    if number > message.begun >= 0:
+                        unbegun = unbegun or task
                 self._connection.send(ev.LineClosed(line.number, unbegun))
 
 
 _NONE = ev.Value(b"N")
-
-
-def _without_line(submit: ev.Submit) -> ev.Submit:
-    fields = {name: getattr(submit, name) for name in submit.__struct_fields__}
-    return ev.Submit(**fields | {"line": 0})
-
-
-def _is_alike(one: ev.Submit, other: ev.Submit) -> bool:
-    """Whether they can be in one packet."""
-    same = one.method == other.method and one.function == other.function
-    same = same and one.deps == other.deps
-    same = same and one.name == other.name and one.origin == other.origin
-    return same and (one.root or one.parent) == (other.root or other.parent)

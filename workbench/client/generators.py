@@ -36,7 +36,7 @@ class GeneratorReaders:
     def new(self, end: ObjectRef, ahead: int) -> ObjectRefGenerator:
         reader = ObjectRefGenerator(end, engine_of(end), ahead)
         connection = self._connection
-        self._readers[end.id] = ReaderWatch(
+        self._readers[end.id] = ReaderWatch.of(
             reader, connection.put, end.id, connection.wake_from_finalizer
         )
         return reader

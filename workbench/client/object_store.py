@@ -37,6 +37,10 @@ MOST = 1_000
 SOON = 0.001
 """Seconds in which an actor mostly answers a worker that called it by a line."""
 
+EACH = 0.00005
+"""... and for each call that isn't answered: to tell the server of it takes all processes as long.
+It has to know all calls before it hears that their task waits."""
+
 
 class ObjectStore:
     """Until the server knows of an extent, only the list of claims does."""
@@ -224,7 +228,7 @@ class ObjectStore:
             if not done():
                 self._role.polled(missing)
             is_done = done()
-        elif self._base.worker and self._base.lines.awaits and self._is_soon(done, timeout):
+        elif self._base.worker and self._is_soon(done, timeout):
             is_done = True
         else:
             with self._role.blocking(missing, enough, item):
@@ -234,7 +238,9 @@ class ObjectStore:
 
     def _is_soon(self, done: Callable[[], bool], timeout: float | None) -> bool:
         """Whether answers by lines come before it is worth lending a slot."""
-        return self._connection.wait_for(done, SOON if timeout is None else min(SOON, timeout))
+        ahead = self._base.lines.ahead
+        soon = SOON + EACH * ahead if timeout is None else min(SOON + EACH * ahead, timeout)
+        return ahead > 0 and self._connection.wait_for(done, soon)
 
     # -- what keeps objects -------------------------------------------------------------------
 

@@ -162,6 +162,8 @@ class KnownObjects:
 
     def load(self, id: int, copy: Copying) -> Any:
         value, extent = self.values[id], None
+        if value.header == codec.NONE:
+            return None
         while value.segment and extent is None:
             try:
                 self._prepare(id, value)
@@ -297,24 +299,28 @@ class KnownObjects:
         if id in self._listeners:
             self._tell(id)
 
-    def is_held(self, id: int) -> bool:
-        """Whether there is a handle of it here."""
-        return self._references.alive(id)
+    def unheld(self, ids: Iterable[int]) -> set[int]:
+        """Those of which there is no handle here."""
+        alive = self._references.alive
+        return {id for id in ids if not alive(id)}
 
-    def all_ready(self, messages: list[do.Ready]) -> None:
+    def said(self, ids: list[int]) -> None:
+        """The server is about to hear of these: results of calls by lines."""
+        self._references.said(ids)
+
+    def all_ready(self, values: dict[int, ev.Value]) -> None:
         """The same for many of a kind."""
         with self.lock:
-            for message in messages:
-                id, value = message.object, message.value
-                self._expected.discard(id)
-                if self._references.alive(id):
+            self._expected.difference_update(values)
+            for id, value in values.items():
+                if self._references.is_counted(id):
                     self.values[id] = value
                     if value.failed:
                         self._fails(id)
         if self._listeners:
-            for message in messages:
-                if message.object in self._listeners:
-                    self._tell(message.object)
+            for id in values:
+                if id in self._listeners:
+                    self._tell(id)
 
     def forget(self, ids: Iterable[int]) -> None:
         text = "It was freed while this ref was still held. Put it again if need be."

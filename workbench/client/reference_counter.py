@@ -5,6 +5,8 @@ The server hears of the first and the end of the last; counting inside the proce
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from workbench.engines.base import Engine
 from workbench.errors import ForeignRefError
 from workbench.memory.views import Callback, Watch
@@ -35,8 +37,24 @@ class ReferenceCounter:
     def new(self, id: int) -> ObjectRef:
         """A handle for which the server counts one hold (or will, by a message on its way)."""
         ref = ObjectRef(id, self.engine)
-        self._watches[id] = HandleWatch(ref, self._on_finalized, id, self._wake)
+        self._watches[id] = HandleWatch.of(ref, self._on_finalized, id, self._wake)
         return ref
+
+    def new_unsaid(self, id: int) -> ObjectRef:
+        """The same, of an object that the server hears of later, and of its end then: nobody needs
+        to be woken for that before `said`."""
+        ref = ObjectRef(id, self.engine)
+        self._watches[id] = HandleWatch.of(ref, self._on_finalized, id)
+        return ref
+
+    def said(self, ids: Iterable[int]) -> None:
+        """The server is about to hear of these objects."""
+        for id in ids:
+            watch = self._watches.get(id)
+            ref = None if watch is None else watch()
+            if watch is not None and ref is not None:
+                watch.wakes(ref, self._wake)
+            del ref
 
     def find(self, id: int) -> ObjectRef | None:
         watch = self._watches.get(id)
@@ -52,6 +70,10 @@ class ReferenceCounter:
 
     def alive(self, id: int) -> bool:
         return self.find(id) is not None
+
+    def is_counted(self, id: int) -> bool:
+        """Whether it is alive, or `finalized` has yet to be told of its end."""
+        return id in self._watches
 
     def check(self, ref: ObjectRef) -> None:
         """TypeError if it is no ref, ForeignRefError if it is another session's.

@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from workbench.client.direct_calls import DirectCalls
-from workbench.client.direct_line import DirectCall
+from workbench.client.direct_line import CallRun
 from workbench.client.generators import GeneratorReaders, ReaderWatch
 from workbench.client.marshal import Marshal
 from workbench.client.objects import KnownObjects
@@ -30,7 +30,7 @@ class Beside(NamedTuple):
     send: Callable[[], object]
 
 
-_QUIET = frozenset({DirectCall, HandleWatch, Watch, ev.Settled, Beside})
+_QUIET = frozenset({CallRun, HandleWatch, Watch, ev.Settled, ev.Unblocked, Beside})
 """What isn't about the results of calls that the server doesn't know, but for their ends."""
 
 
@@ -65,24 +65,24 @@ class SendQueue:
         # may where `islice` is made, whose iterator is there by then.
         for number, message in enumerate(list(queued)[seen:], seen + 1):
             kind = type(message)
-            if kind is not DirectCall and (kind is not HandleWatch or message.id not in unsaid):
+            if kind is not CallRun and (kind is not HandleWatch or message.id not in unsaid):
                 others = number
         if others or not late:
             return others
         count = 0
         for message in list(queued):
-            if type(message) is DirectCall and message.answer is None and not message.is_late:
+            if type(message) is CallRun and not (message.is_over or message.is_late):
                 break
             count += 1
         for message in list(queued)[count:]:
-            if type(message) is DirectCall:
+            if type(message) is CallRun:
                 message.is_late = True
         return count
 
     def told(self, heard: int) -> int:
         """Of so many answers, how many have nothing queued of them; see `Connection.told`."""
-        calls = [m for m in self._rest() if type(m) is DirectCall and m.answer is not None]
-        return min([heard, *(call.heard - 1 for call in calls)])
+        runs = [m for m in self._rest() if type(m) is CallRun and m.heard]
+        return min([heard, *(run.heard - 1 for run in runs)])
 
     def translate(self, queued: list[Any]) -> list[Any]:
         """Watches of dead handles, views and readers become Drop, Unview and Cancel."""
@@ -96,7 +96,7 @@ class SendQueue:
         drops: list[int] = []
         unviews: list[tuple[int, int]] = []
 
-        runs = _Runs(messages)
+        runs = _Settled(messages)
 
         def on_finalized() -> None:
             if unviews:
@@ -117,29 +117,8 @@ class SendQueue:
                     unsaid.discard(message.id)
                 else:
                     drops.extend([message.id] * message.grants)
-            elif type(message) is DirectCall:
-                task, message.is_said = message.submit.task, True  # before the look for an answer
-                if task not in silent:
-                    unsaid.discard(task)
-                if not message.submit.line:
-                    runs.end()
-                    messages.append(message.submit)
-                elif task in silent:
-                    assert message.answer is not None
-                    unheard = self._lines.unheard(message, _taken(message.answer))
-                    if unheard is not None:
-                        messages.append(unheard)
-                else:
-                    if message.unheard:
-                        self._lines.unheard(message, 0)
-                    if message.answer is None or message.has_shown:
-                        answer = message.answer
-                        runs.end()
-                        messages.append(message.submit)
-                        if answer is not None:
-                            messages.append(ev.Settled(task, answer))
-                    else:
-                        runs.add(message.submit, message.answer)
+            elif type(message) is CallRun:
+                self._say(message, silent, runs)
             elif type(message) is Beside:
                 message.send()
             elif type(message) is ev.LineClosed:
@@ -166,19 +145,35 @@ class SendQueue:
         on_finalized()  # together, after the rest: a drop may come late
         return messages
 
+    def _say(self, run: CallRun, silent: set[int], settled: _Settled) -> None:
+        """What of a run of calls the server is to hear, in their order."""
+        run.is_said = True  # before the look for answers
+        said = [task for task in run.calls if task not in silent]
+        nbytes = sum([_taken(run.answers[task]) for task in run.calls.keys() & silent])
+        if nbytes or run.unheard:
+            unheard = self._lines.unheard(run, nbytes)
+            if unheard is not None:
+                settled.messages.append(unheard)
+        if said:
+            self._lines.unsaid.difference_update(said)
+            self._objects.said(said)
+        for task in said:
+            answer = None if run.is_withdrawn else run.answers.get(task)
+            if answer is None or task in run.shown:
+                settled.say(run.submit(task))
+                if answer is not None:
+                    settled.say(ev.Settled(task, answer))
+            else:
+                settled.add(run, task, answer)
+
     def _unheard_of(self, queued: list[Any]) -> set[int]:
         """Calls by lines that are answered, and whose results nobody can ask for any more."""
-        found = {
-            message.submit.task
-            for message in queued
-            if type(message) is DirectCall
-            and message.answer is not None
-            and not message.is_said
-            and not message.has_shown
-            and not self._objects.is_held(message.submit.task)
-        }
+        found: set[int] = set()
+        for run in queued:
+            if type(run) is CallRun and not run.is_said:
+                found |= self._objects.unheld(list(run.answers)) - run.shown
         # After that look: what is about one of them was queued while there was a handle.
-        if found and not _QUIET.issuperset(map(type, chain(queued, self._rest()))):
+        if found and not all(map(_is_quiet, chain(queued, self._rest()))):
             return set()
         return found
 
@@ -203,35 +198,44 @@ class SendQueue:
         return id in self._objects.values or id >> ID_BITS != self._prefix
 
 
-class _Runs:
+class _Settled:
     """Calls that are over: of those that are said one after the other, one `SettledCalls`."""
 
     def __init__(self, messages: list[Any]) -> None:
-        self._messages = messages
+        self.messages = messages
         self._tasks: list[int] = []
         self._values: list[ev.Value] = []
         self._of = 0, 0
 
-    def add(self, submit: ev.Submit, value: ev.Value) -> None:
-        of = submit.line, submit.origin
+    def add(self, run: CallRun, task: int, value: ev.Value) -> None:
+        of = run.line.number, run.form.origin
         if of != self._of:
             self.end()
             self._of = of
-        self._tasks.append(submit.task)
+        self._tasks.append(task)
         self._values.append(value)
+
+    def say(self, message: Any) -> None:
+        self.end()
+        self.messages.append(message)
 
     def end(self) -> None:
         """Before anything else is said."""
         if self._tasks:
             line, origin = self._of
-            self._messages.append(
+            self.messages.append(
                 ev.SettledCalls(line, tuple(self._tasks), tuple(self._values), origin)
             )
             self._tasks, self._values = [], []
 
 
+def _is_quiet(message: Any) -> bool:
+    kind = type(message)
+    return kind in _QUIET or (kind is ev.Done and not any(v.contains for v in message.values))
+
+
 def _is_unsent(message: Any) -> bool:
-    return type(message) is DirectCall and not message.is_sent and message.submit.line > 0
+    return type(message) is CallRun and not (message.is_sent or message.is_withdrawn)
 
 
 def _taken(value: ev.Value) -> int:

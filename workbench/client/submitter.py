@@ -19,6 +19,7 @@ from workbench.client.arguments import (
     parameters_of,
 )
 from workbench.client.base import ClientBase
+from workbench.client.direct_line import CallForm
 from workbench.client.function_cache import Export
 from workbench.client.object_store import ObjectStore
 from workbench.client.role import Role
@@ -152,8 +153,13 @@ class Submitter:
             self._pack(args, kwargs, parameters) if args or kwargs else _NOTHING
         )
         given = options.num_returns
-        returns = given if isinstance(given, int) else 1
         retries = UNLIMITED if options.max_retries < 0 else options.max_retries
+        name = options.name or name
+        if spec is None and given == 1 and not contains and len(payload) <= LONGEST:
+            ref = self._call_straight(function, payload, deps, name, retries, actor, method)
+            if ref is not None:
+                return ref
+        returns = given if isinstance(given, int) else 1
         ids = [self._next_id()] if returns == 1 else self._consecutive_ids(max(returns, 1))
         task = ids[0]
         if not returns:
@@ -166,36 +172,49 @@ class Submitter:
         stream = None
         if given == STREAMING:
             stream = self._base.generators.new(refs[0], options.max_ahead)
-        line = None
-        running = self._role.task  # an actor may run several, or some that came by a line
-        inside = running is not None or not self._base.worker
-        small = not contains and len(payload) <= LONGEST
-        if spec is None and given == 1 and small and inside:
-            lines = self._lines
-            line = lines.of(actor, deps) if actor else lines.lease(function, deps)
         what = (
-            task, function, payload, deps, contains, returns, options.name or name,
-            self._role.origin(), retries, actor, method, spec,
+            task, function, payload, deps, contains, returns, name, self._role.origin(), retries,
+            actor, method, spec,
         )  # fmt: skip
-        parent = root = 0
-        if running is not None and (running.method or running.line or line is not None):
+        running, parent, root = self._role.task, 0, 0
+        if running is not None and (running.method or running.line):
             parent, root = running.task, running.root
         try:
-            submit = ev.Submit(*what, line.number if line else 0, parent, root)
-            if line is not None:
-                if self._lines.call(line, submit):
-                    return refs[0]
-                submit = ev.Submit(*what, parent=parent, root=root)
             if actor:
                 self._lines.goes_through_server(actor, task)
             elif running is None:
                 self._lines.task_goes_through_server(task)
-            self._connection.send(submit)
+            self._connection.send(ev.Submit(*what, parent=parent, root=root))
         except BaseException:  # Ctrl-C: nobody will have its handles, so nobody could stop it
             self._connection.post(ev.Cancel(task))
             raise
         del packed  # the Submit that needs the arguments is before their Drop in the queue
         return stream or (refs[0] if given in (1, DYNAMIC) else refs or None)
+
+    def _call_straight(
+        self, function: int, args: bytes, deps: tuple[int, ...], name: str, retries: int,
+        actor: int, method: str,
+    ) -> ObjectRef | None:  # fmt: skip
+        """By a line, if there is one by which it may go."""
+        lines, running = self._lines, self._role.task
+        if running is None and self._base.worker:
+            return None  # an actor that runs several, or some that came by a line
+        line = lines.of(actor, deps) if actor else lines.lease(function, deps)
+        if line is None:
+            return None
+        if running is None:
+            origin, parent, root = self._role.origin(), 0, 0
+        else:
+            origin, parent, root = running.origin, running.task, running.root
+        form = CallForm(function, deps, name, origin, retries, actor, method, parent, root)
+        task = self._next_id()
+        self._objects.expect((task,))
+        ref = self._references.new_unsaid(task)
+        try:
+            return ref if lines.call(line, task, args, form) else None
+        except BaseException:  # Ctrl-C: nobody will have its handle, so nobody could stop it
+            self._connection.post(ev.Cancel(task))
+            raise
 
     def _check_workers(self, options: TaskOptions) -> None:
         """ConfigError if there are none for such a task."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -25,7 +25,7 @@ class Watch(weakref.ref[Any]):
     """A weak reference that knows whose it is. Its callback gets the watch itself.
 
     ``callback`` is a C function, like a deque's ``append``: Ctrl-C that comes inside a callback
-    written in Python ends it, and nobody hears of either. So is ``wake``, which is called after it.
+    written in Python ends it, and nobody hears of either. So is ``wake``.
     """
 
     __slots__ = ("_wake", "grants", "id", "segment")
@@ -35,19 +35,18 @@ class Watch(weakref.ref[Any]):
     segment: int
     _wake: weakref.ref[Any]
 
-    def __new__(
-        cls, target: Any, callback: Callback, id: int, wake: Callback | None = None
-    ) -> Watch:
-        first = weakref.ref(target, wake)  # the newest one's callback comes first
-        self = super().__new__(cls, target, callback)
-        self._wake = first
+    @classmethod
+    def of(cls, target: Any, callback: Callback, id: int, wake: Callback | None = None) -> Self:
+        self = cls(target, callback)
         self.id = id
         self.grants = 1
-        self.segment = 0
+        if wake is not None:
+            self.wakes(target, wake)
         return self
 
-    def __init__(self, *_: object) -> None:
-        """A weak reference's only looks at its arguments, for as long as it takes to make it."""
+    def wakes(self, target: Any, wake: Callback) -> None:
+        """From now on ``wake`` is called, too. No code of Python's runs between the two calls."""
+        self._wake = weakref.ref(target, wake)
 
 
 def bases(array: Any) -> Iterator[Any]:
@@ -125,7 +124,7 @@ class Views:
         # Made from the mmap itself, not sliced from an array of it: numpy gives a slice of a
         # slice the base of the first array in the chain, and that has to be this one.
         owner = np.frombuffer(self._segments[segment], np.uint8, length, offset)
-        watch = self._live[id] = Watch(owner, self._on_finalized, id, self._wake)
+        watch = self._live[id] = Watch.of(owner, self._on_finalized, id, self._wake)
         watch.segment = segment
         return owner, True
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import os
+import select
 import selectors
 import threading
 from collections.abc import Callable, Coroutine
@@ -19,12 +21,37 @@ IN_TURN = 64
 
 
 class SpinningSelector(selectors.EpollSelector):
+    """It looks at the descriptors again and again for a moment, and asks only then what they are.
+
+    Of a loop that has something to run, every second look is left out: behind one that found
+    something comes what is to be done about that.
+    """
+
     def __init__(self) -> None:
         super().__init__()
-        self._poll: Any = SpinThenPoll(super().select, yield_with_gil())  # type: ignore[arg-type]
+        self._descriptors = select.epoll.fromfd(os.dup(self.fileno()))
+        self._poll = SpinThenPoll(self._descriptors.poll, yield_with_gil())
+        self._has_found = False
 
-    def select(self, timeout: float | None = None) -> Any:
-        return self._poll(timeout)
+    def close(self) -> None:
+        self._descriptors.close()
+        super().close()
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        wait = None if timeout is None else max(timeout, 0.0)
+        if self._has_found and wait == 0:
+            self._has_found = False
+            return []
+        found, keys = self._poll(wait), self.get_map()
+        self._has_found = bool(found)
+        known = [(keys[fd], _events(mask)) for fd, mask in found if fd in keys]
+        return [(key, events & key.events) for key, events in known]
+
+
+def _events(mask: int) -> int:
+    """What an error or an end counts as, too: something to read, and room to write."""
+    reads = selectors.EVENT_READ if mask & ~select.EPOLLOUT else 0
+    return reads | (selectors.EVENT_WRITE if mask & ~select.EPOLLIN else 0)
 
 
 class CallLoop:
@@ -118,7 +145,7 @@ class CallLoop:
         self._is_due = False  # first: of a call that comes from here on we are told
         self._begins += 1
         while len(self._tasks) < self._most and (run := self._next_call()) is not None:
-            task = asyncio.create_task(self._run_calls(run))
+            task = self.loop.create_task(self._run_calls(run))
             self._tasks.add(task)
             self._calls[run.task] = task
             self.loop.call_soon(self._begin)  # behind it: if its call waits, the others go on

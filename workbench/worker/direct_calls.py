@@ -170,11 +170,11 @@ class IncomingCalls:
         if len(call.tasks) > 1:  # who runs them reads what else comes
             self._connection.is_crowded = True
         what = call.name, call.origin, call.method
+        values = tuple([line.objects[id] for id in call.deps])
         with self._lock:
             line.running += len(call.tasks)
         for number, (task, args) in enumerate(zip(call.tasks, call.args, strict=True), call.number):
             calls[task] = IncomingCall(line, number, call.origin, call.root > 0, call.deps)
-            values = tuple([line.objects[id] for id in call.deps])
             run = task, call.function, args, call.deps, values, 1
             self._add(do.Run(*run, *what, last=True, line=line.number, root=call.root))
 

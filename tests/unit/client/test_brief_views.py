@@ -33,7 +33,7 @@ class Queue:
 
     def view(self, segment: int = SEGMENT) -> Any:
         array = np.zeros(1)
-        watch = Watch(array, self.queued.append, OBJECT)
+        watch = Watch.of(array, self.queued.append, OBJECT)
         watch.segment = segment
         self.queued.append(ev.View(OBJECT, segment))
         self.watches.append(watch)  # as `Views` does

@@ -34,3 +34,26 @@ def test_who_waits_for_a_reader_sleeps() -> None:
     waiting.join()
     connection.abandon()
     theirs.close()
+
+
+def test_what_can_wait_longer_isnt_taken_along() -> None:
+    """By what was posted before it, and goes with the next tick."""
+    ours, theirs = socket.socketpair()
+    sent: list[str] = []
+
+    def translate(queued: list[str]) -> list[str]:
+        sent.extend(queued)
+        return []
+
+    connection = Connection(ours, lambda _: None, translate, lambda _: None)
+    connection.lateness.due = lambda queued, seen, late: 1 if "soon" in queued else 0
+    connection.post("soon")
+    connection.defer("late")
+    connection._tick()
+    assert sent == ["soon"]
+    connection._tick()
+    assert sent == ["soon"]
+    connection.push()
+    assert sent == ["soon", "late"]
+    connection.abandon()
+    theirs.close()
