@@ -9,6 +9,7 @@ TEST := $(VENV)/.installed-test
 SLOW := $(VENV)/.installed-slow
 CLUSTERS := .venv-cluster
 JOBS = auto
+ENGINES := tests/contract/engine tests/unit/engines
 NOTEBOOKS = $(wildcard notebooks/*.ipynb)
 PYTHONS = python3 python python3.14 python3.13 python3.12 python3.11
 
@@ -54,8 +55,9 @@ docs: $(TEST) ## Build the documentation; leaves it in build/docs. What is wrong
 slow: $(SLOW) ## Run the slow tests, and those at random at length; installs torch (5 GB) and Ray for them
 	@THOROUGH=1 $(RUN) pytest -m 'slow or thorough or hypothesis' --timeout 0 $(ARGS)
 
-clusters: $(CLUSTERS)/.installed ## Run the engines' tests over Ray and Dask, in an environment of their own
-	@$(CLUSTERS)/bin/python -m pytest tests/contract/engine tests/unit/engines --engine ray --engine dask $(ARGS)
+clusters: $(CLUSTERS)/.installed ## Run the engines' tests over Ray and Dask, in .venv-cluster; ARGS=tests/... says which
+	@$(CLUSTERS)/bin/python -m pytest $(if $(filter tests/%,$(ARGS)),,$(ENGINES)) \
+	    --engine ray --engine dask $(ARGS)
 
 bench: $(TEST) ## Measure Workbench beside its peers and the machine's limits
 	@$(VENV)/bin/python tests/benchmarks $(ARGS)

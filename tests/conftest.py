@@ -34,6 +34,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# Each that imports numpy has OpenBLAS start a thread a processor, which then spins for 0.1 s: for
+# 2 ** 28 cycles, unless this says less (4 is the least). That was a third of some tests' time.
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
+
 FIRST = (
     "tests/browser/test_views",
     "tests/browser",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,11 @@ def place_of(file: Path) -> tuple[str, ...]:
     return parts[:-1] if parts[-1] == "__init__" else parts
 
 
-NAMES = {place_of(file): defined(file.read_text()) for file in FILES}
+@cache
+def names() -> dict[tuple[str, ...], set[str]]:
+    """By place. Not above: whoever only collects the tests has no use for it."""
+    return {place_of(file): defined(file.read_text()) for file in FILES}
+
 
 DOTTED = re.compile(r"(?<!`)`([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)(?:\([^`]*\))?`(?!`)")
 FILE = re.compile(r"`((?:\w+/)+\w+(?:\.\w+)?)`")
@@ -57,18 +62,18 @@ def is_there(name: str) -> bool:
         return True
     parts = tuple(name.removeprefix("workbench.").split("."))
     homes = [
-        (names, parts[count:])
-        for place, names in NAMES.items()
+        (found, parts[count:])
+        for place, found in names().items()
         for count in range(1, len(parts) + 1)
         if place[-count:] == parts[:count]
     ]
     if parts[0][0].isupper():
-        homes += [(names, parts[1:]) for names in NAMES.values() if parts[0] in names]
-    return not homes or any(names.issuperset(rest) for names, rest in homes)
+        homes += [(found, parts[1:]) for found in names().values() if parts[0] in found]
+    return not homes or any(found.issuperset(rest) for found, rest in homes)
 
 
-def absent(names: Iterable[str]) -> list[str]:
-    return [name for name in names if not is_there(name)]
+def absent(dotted: Iterable[str]) -> list[str]:
+    return [name for name in dotted if not is_there(name)]
 
 
 def prose(source: str) -> str:
@@ -79,9 +84,9 @@ def prose(source: str) -> str:
 
 
 def test_a_name_that_is_gone_is_found() -> None:
-    names = ["core.session", "tasks.Actor", "Session.handle", "os.path", "numpy.memmap"]
+    there = ["core.session", "tasks.Actor", "Session.handle", "os.path", "numpy.memmap"]
     gone = ["core.sessions", "records.Actor", "Session.handles", "engines.base.Motor"]
-    assert absent(names + gone) == gone
+    assert absent(there + gone) == gone
 
 
 def test_what_the_page_names_is_there() -> None:
@@ -100,7 +105,7 @@ def test_what_a_file_names_is_there(file: Path) -> None:
 
 
 def test_the_page_has_a_row_for_each_room() -> None:
-    rooms = {place[0] for place in NAMES if place and (PACKAGE / place[0]).is_dir()}
+    rooms = {place[0] for place in names() if place and (PACKAGE / place[0]).is_dir()}
     rows = re.search(r"## Rooms\n\n.*?\n\n", PAGE, re.DOTALL)
     assert rows is not None
     assert set(re.findall(r"^\| `(\w+)` \|", rows.group(), re.MULTILINE)) == rooms

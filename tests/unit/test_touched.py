@@ -1,6 +1,12 @@
-"""What `make quick` runs: its table names tests that exist, and misses no room."""
+"""What `make` runs: the table of `make quick` names tests that exist, and misses no room; ARGS can
+say which file.
+"""
 
 from __future__ import annotations
+
+import subprocess
+
+import pytest
 
 from tests.touched import ROOT, WHOLE, touched_by
 
@@ -22,3 +28,19 @@ def test_a_change_is_followed_to_its_tests() -> None:
     assert touched_by("README.md") == ["tests/kernel/test_docs.py"]
     assert touched_by("CHANGELOG.md") == []
     assert touched_by("tests/course/copies.py") == ["tests/kernel/test_course.py"]
+
+
+@pytest.mark.parametrize(
+    ("args", "ran"),
+    [
+        ("tests/contract/engine/test_ray.py -x", ["tests/contract/engine/test_ray.py"]),
+        ("-x", ["tests/contract/engine", "tests/unit/engines"]),
+    ],
+)
+def test_clusters_runs_the_file_that_is_named_alone(args: str, ran: list[str]) -> None:
+    printed = subprocess.run(
+        ["make", "--dry-run", "clusters", f"ARGS={args}"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    words = printed.rpartition(" -m pytest ")[2].split()
+    assert [word for word in words if word.startswith("tests/")] == ran

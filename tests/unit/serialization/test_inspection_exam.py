@@ -83,7 +83,9 @@ def http_client() -> Any:
 
 
 def shell() -> Any:
-    return pytest.importorskip("IPython.core.interactiveshell").InteractiveShell()
+    made = pytest.importorskip("IPython.core.interactiveshell").InteractiveShell()
+    made.restore_sys_module_state()  # it puts a module of its own in the place of `__main__`
+    return made
 
 
 def future() -> Any:
@@ -158,7 +160,9 @@ PLACES: dict[str, tuple[Callable[[Any], Any], str]] = {
 def kept() -> Iterator[list[Any]]:
     """Closed at the end, as far as it can be."""
     things: list[Any] = []
+    main = sys.modules["__main__"]
     yield things
+    assert sys.modules["__main__"] is main  # that is where other tests have their variables
     for thing in things:
         for name in ("close", "shutdown", "wait"):
             if name in dir(thing) and not isinstance(thing, threading.Barrier | threading.Event):
