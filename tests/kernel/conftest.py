@@ -269,39 +269,10 @@ def kernel(runtime_dir: str) -> Iterator[Kernel]:
         kernel.stop()
 
 
-@pytest.fixture(scope="module")
-def last_session(kernel: Kernel) -> Iterator[None]:
-    """Ends it with the module."""
-    yield
-    kernel.ok("import workbench as wb; wb.shutdown()")
-
-
-CLEAR = """
-%reset -f
-import workbench as wb
-if wb.is_initialized():
-    now = wb.snapshot()
-    states = {{worker.state for worker in now.workers}}
-    is_used = now.objects or now.actors or now.queued or now.running or states != {{"idle"}}
-    if is_used or now.session != {kept!r}:
-        wb.shutdown()
-%reset -f
-"""
-"""Ends the session, unless it is the one to be kept, and nothing is left in it."""
-
-
 @pytest.fixture
-def session(request: pytest.FixtureRequest, kernel: Kernel, last_session: None) -> Iterator[Kernel]:
-    """The kernel, with the extension loaded and a session. Who leaves nothing in that leaves it to
-    the module's next test: to start and end one takes longer than most tests.
-    """
-    is_fresh = request.node.get_closest_marker("fresh_session") is not None
-    if is_fresh:
-        kernel.ok(CLEAR.format(kept=""))
+def session(kernel: Kernel) -> Iterator[Kernel]:
+    """The kernel, with the extension loaded and a session that ends with the test."""
     kernel.ok("%load_ext workbench")
     kernel.ok("import workbench as wb\nif not wb.is_initialized(): wb.init(workers=2)")
-    lent = kernel.ok("print(wb.snapshot().session)").text().strip()
-    failures = request.session.testsfailed
     yield kernel
-    is_kept = not is_fresh and request.session.testsfailed == failures
-    kernel.ok(CLEAR.format(kept=lent if is_kept else ""))
+    kernel.ok("%workbench stop\n%reset -f")
