@@ -105,12 +105,13 @@ class Catalog(dict[int, Entry]):
         entry.state = READY
         entry.value = value
         self.sealed += 1
-        self.touch(entry)
-        if value.segment:
-            self._economize(value)
+        if self.touched is not None:
+            self.touch(entry)
         if about is not None:
             self._describe(entry, about)
-        if not value.segment:
+        if value.segment:
+            self._economize(value)
+        else:
             self.inline_bytes += len(value.header)
         for child in value.contains:
             self._inside(child).parents += 1
@@ -150,7 +151,8 @@ class Catalog(dict[int, Entry]):
         """One hold fewer. A drop of what isn't held is ignored: the object was freed meanwhile."""
         count = entry.holds.get(client)
         if count is not None:
-            self.touch(entry)
+            if self.touched is not None:
+                self.touch(entry)
             entry.holds = fewer(entry.holds, client)
             if count == 1:
                 if client in self._of:
@@ -215,7 +217,8 @@ class Catalog(dict[int, Entry]):
     def need(self, entry: Entry, task: Task) -> None:
         entry.tasks += 1
         task.pins.append(entry.id)
-        self.touch(entry)
+        if self.touched is not None:
+            self.touch(entry)
 
     def lend(self, id: int) -> None:
         """A worker may read it for tasks that nobody has heard of; see `core.leases`."""
@@ -236,7 +239,8 @@ class Catalog(dict[int, Entry]):
         for id in pins:
             entry = self[id]
             entry.tasks -= 1
-            self.touch(entry)
+            if self.touched is not None:
+                self.touch(entry)
             if not entry.tasks:
                 self.settle(entry)
 
@@ -418,16 +422,20 @@ class Catalog(dict[int, Entry]):
         entry.waiting_clients, entry.waiting_tasks = (), None
         if self.loose and entry.id in self.loose:
             del self.names[self.loose.pop(entry.id)]
-        self.touch(entry)
-        if was is not READY or entry.value is None:
+        if self.touched is not None:
+            self.touch(entry)
+        value = entry.value
+        if was is not READY or value is None:
             return []
         self.ended += 1
-        if not entry.value.segment:
-            self.inline_bytes -= len(entry.value.header)
-        if len(entry.value.contains) > self.backlog.left:
-            self.backlog.add(self._let_go(entry.value.contains))
+        if not value.segment:
+            self.inline_bytes -= len(value.header)
+        if not value.contains:
+            return []  # as it is nearly always
+        if len(value.contains) > self.backlog.left:
+            self.backlog.add(self._let_go(value.contains))
             return []
-        children = [self[id] for id in entry.value.contains]
+        children = [self[id] for id in value.contains]
         for child in children:
             child.parents -= 1
             self.touch(child)

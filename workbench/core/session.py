@@ -150,17 +150,18 @@ class Session:
         state.catalog.backlog.begin()
         if not self.lifetime.has_begun:
             self.lifetime.begin()
+        clients, handlers, failing = state.clients, self._handlers, state.failing
         for number, event in batch:
-            client = state.clients.get(number)
+            client = clients.get(number)
             if client is not None:
-                handler = self._handlers.get(type(event))
+                handler = handlers.get(type(event))
                 if handler is not None:
                     handler(client, event)
                 else:
                     state.hang_up(number, f"unexpected {type(event).__name__}")
             else:
                 self._outside(number, event)
-            if state.failing:
+            if failing:
                 self.tasks.fail_all()
         self.idleness.note(batch)
         self._settle()
@@ -386,7 +387,8 @@ class Session:
     def _unused(self, entry: Entry) -> None:
         if entry.id in self.state.scheduler.tasks:
             self.generators.unread.append(entry.id)
-        self.tasks.unused(entry)
+        if entry.id in self.state.functions:
+            self.tasks.unused(entry)
 
     def _grow(self, client: ClientState, event: ev.Grow) -> None:
         request = GrowRequest(client.number, event.request, event.nbytes, event.spill)

@@ -413,16 +413,14 @@ class TaskManager:
         self._give_back([*again, *tasks[last + 1 :]])
 
     def unused(self, entry: Entry) -> None:
-        """No task reads this freed object: workers drop it as a function.
+        """No task reads this freed object, which workers have as a function: they drop it.
 
         What they made of it may hold views of its bytes, so they are asked before the release.
         """
-        cached = self._state.functions.pop(entry.id, None)
-        if cached is not None:
-            self._scheduler.durations.forget(entry.id)
-            for number in cached:
-                self._catalog.view(entry, number)  # until it has answered with Unview
-                self._state.send(number, do.Forget((entry.id,), unused=True))
+        self._scheduler.durations.forget(entry.id)
+        for number in self._state.functions.pop(entry.id):
+            self._catalog.view(entry, number)  # until it has answered with Unview
+            self._state.send(number, do.Forget((entry.id,), unused=True))
 
     def refresh(self, client: ClientState, event: ev.Refresh) -> None:
         """Workers hear of it before any task that is submitted after it; later ones first of all.
