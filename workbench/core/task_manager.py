@@ -19,6 +19,7 @@ from workbench.core.state import ClientState, State
 from workbench.core.task_output import TaskOutput
 from workbench.core.task_states import DONE, SENT, STOPPING
 from workbench.core.tasks import Line, Task, Worker
+from workbench.core.usual_tasks import add, is_usual
 
 ADVICE = (
     " Give it less at a time, let fewer run beside it (`num_cpus=2` takes the room of two), or "
@@ -58,6 +59,9 @@ class TaskManager:
 
     def submit(self, client: ClientState, event: ev.Submit) -> None:
         state = self._state
+        if is_usual(state, client, event):
+            self._leases.last[client.number] = event.task
+            return add(state, client, event)
         task = self._lines.task(client, event)
         results = task.results
         if not state.owns(client, event.task):

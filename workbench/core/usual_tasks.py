@@ -1,0 +1,40 @@
+"""Tasks as a burst has them: a driver's, with nothing to wait for and nothing to decide.
+
+`TaskManager.submit` does the same, and all that such a task doesn't need, in half as many steps
+again. Whatever is unusual is left to it, faults of the sender too.
+"""
+
+from __future__ import annotations
+
+from workbench.core import events as ev
+from workbench.core.entry import READY
+from workbench.core.state import ClientState, State
+from workbench.core.tasks import Task
+
+
+def is_usual(state: State, client: ClientState, event: ev.Submit) -> bool:
+    """Whether it is such a task, and may come."""
+    if (
+        event.spec is not None or event.deps or event.contains or event.actor or event.line
+        or event.returns != 1 or client.hello.worker
+    ):  # fmt: skip
+        return False
+    function, id = state.catalog.get(event.function), event.task
+    if function is None or function.state is not READY or state.pool.startup_failures:
+        return False
+    new = id not in state.catalog and id not in state.scheduler.tasks
+    whole = function.value is not None and not function.value.failed
+    return new and whole and id >> ev.ID_BITS == client.hello.prefix
+
+
+def add(state: State, client: ClientState, event: ev.Submit) -> None:
+    """Queue it."""
+    number, catalog, nbytes = client.number, state.catalog, len(event.args)
+    if not state.budget.admits_inline(number, nbytes):
+        return state.hang_up(number, "more arguments than it may send")
+    task = Task(event, number)
+    task.argument_bytes = nbytes
+    catalog.argument_bytes += nbytes
+    catalog.need(catalog[event.function], task)
+    catalog.create_pending(event.task, number)
+    return state.scheduler.add(task)
