@@ -21,7 +21,6 @@ nobody uses costs nothing, and whoever wants the worker has it within a message 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,7 +29,7 @@ from workbench.core import instructions as do
 from workbench.core.entry import READY
 from workbench.core.lines import LineManager
 from workbench.core.ordering import SPOKEN
-from workbench.core.state import ClientState, State
+from workbench.core.state import ClientState, Handler, State
 from workbench.core.tasks import Actor, Line, Task, Worker
 
 STREAK = 3
@@ -47,8 +46,6 @@ MOST_FUNCTIONS = 16
 
 MOST_OBJECTS = 16
 """Of one line, as arguments of what goes by it."""
-
-Handler = Callable[[ClientState, Any], None]
 
 
 @dataclass(slots=True)
@@ -214,9 +211,9 @@ class LeaseManager:
             self._take_back(line)
         return bool(self._lines.leases)
 
-    def hear(self, handlers: dict[type, Handler]) -> None:
-        """Of what tasks are not to overtake, before these handlers do."""
-        handlers |= {kind: self._behind(handlers[kind]) for kind in SPOKEN}
+    def hearing(self, handlers: dict[type, Handler]) -> dict[type, Handler]:
+        """These, but that a lease hears first of what tasks are not to overtake."""
+        return handlers | {kind: self._behind(handlers[kind]) for kind in SPOKEN}
 
     def _behind(self, handler: Handler) -> Handler:
         def handle(client: ClientState, event: Any) -> None:

@@ -5,8 +5,7 @@ What there is, is in its `state`. Time comes with each batch; `deadline` says wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -27,7 +26,7 @@ from workbench.core.referrers import Referrers
 from workbench.core.serializers import Serializers
 from workbench.core.snapshot_builder import describe, largest, names_with, some_named, take_snapshot
 from workbench.core.spilling import Spilling
-from workbench.core.state import ClientState, State
+from workbench.core.state import ClientState, Handler, State
 from workbench.core.subscriptions import Subscriptions
 from workbench.core.task_manager import TaskManager
 from workbench.core.task_output import TaskOutput
@@ -76,17 +75,27 @@ class Session:
         self.serializers = Serializers(state)
         self.referrers = Referrers(state)
         self.subscriptions = Subscriptions(state)
+        state.budget.measures = headroom > 0
+        self._connect()
+        self._handlers = self._routes(blocking)
+        self._answers = self._questions()
+
+    def _connect(self) -> None:
+        """What the state calls when it needs a component."""
+        state = self.state
         state.catalog.on_release = self._released
         state.catalog.on_unused = self._unused
         state.catalog.on_rest = self.spilling.rested
         state.catalog.on_forgotten = self._forgotten
         state.stale_copies.on_vacated = self.objects.vacated
         state.budget.make_room = self.spilling.make_room
-        state.budget.measures = headroom > 0
         state.budget.let_go = self.jobs.make_room
         state.budget.callers = self.lines.callers
         state.job_records = self.jobs.last_records
-        self._handlers: dict[type, Callable[[ClientState, Any], None]] = {
+
+    def _routes(self, blocking: Blocking) -> dict[type, Handler]:
+        """By event, who handles it."""
+        routes: dict[type, Handler] = {
             ev.Bye: self._bye,
             Left: self._left,
             ev.Keep: self.lifetime.keep,
@@ -135,7 +144,19 @@ class Session:
             ev.Explained: self.referrers.explained,
             ev.Subscribe: self.subscriptions.subscribe,
         }
-        self.leases.hear(self._handlers)
+        return self.leases.hearing(routes)
+
+    def _questions(self) -> dict[str, Handler]:
+        """By what is asked, who answers."""
+        return {
+            "why": self.referrers.ask,
+            "spill": self.spilling.spill,
+            "task": self.tasks.answer,
+            "withdraw": self.tasks.answer,
+            "actor": self.tasks.answer,
+            "log": self.jobs.log,
+            "jobs": self.jobs.records,
+        }
 
     def handle(self, batch: Sequence[tuple[int, ev.Event]], now: float) -> list[do.Anything]:
         """Take in what happened, decide once at the end, return what to do, in order.
@@ -398,16 +419,9 @@ class Session:
         self.state.budget.trimmed(client.number, event.nbytes, event.answer)
 
     def _ask(self, client: ClientState, event: ev.Ask) -> None:
-        if event.what == "why":
-            return self.referrers.ask(client, event)
-        if event.what == "spill":
-            return self.spilling.spill(client, event)
-        if event.what in ("task", "withdraw", "actor"):
-            return self.tasks.answer(client, event)
-        if event.what == "log":
-            return self.jobs.log(client, event)
-        if event.what == "jobs":
-            return self.jobs.records(client, event)
+        answers = self._answers.get(event.what)
+        if answers is not None:
+            return answers(client, event)
         state = self.state
         answer = do.Answer(event.request)
         if event.what == "overview":

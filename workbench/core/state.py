@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from workbench.core import instructions as do
 from workbench.core.budget import Budget
@@ -41,6 +42,10 @@ class ClientState:
     def role(self) -> str:
         """What it is: a worker, a driver, or an admin, on whose account nothing lives."""
         return "worker" if self.worker else "admin" if self.hello.admin else "driver"
+
+
+Handler = Callable[[ClientState, Any], None]
+"""What a component does when a client has sent an event."""
 
 
 class State:
