@@ -28,7 +28,7 @@ def test_a_row_that_is_wrong_fails() -> None:
 def test_every_option_has_a_row() -> None:
     """Ours and those that are refused; but for what Ray doesn't have."""
     own = {"timeout", "max_ahead"}
-    known = {*options.TaskOptions.__dataclass_fields__, *options.ActorOptions.__dataclass_fields__}
+    known = {*options.names_in(options.TaskOptions), *options.names_in(options.ActorOptions)}
     for names, sections in (
         (known - own | ray_options.OF_TASKS.keys(), (ray_rows.OF_TASKS, ray_rows.OF_ACTORS)),
         (ray_options.OF_INIT.keys(), (ray_rows.OF_INIT,)),

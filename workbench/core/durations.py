@@ -11,9 +11,11 @@ RECENT = 0.2
 """Weight of the newest run in a function's expected seconds."""
 
 OUTLIER = 10
-"""A run counts for at most so many times what was expected: on a busy machine each function has one
-now and then that waited for a processor, and is still short. One that has become long is known for
-it after four runs."""
+"""A run that takes more than so many times what was expected doesn't count, if none of the `APART`
+before it did: on a busy machine each function has one now and then that waited for a processor, and
+is still short. One that has become long is known for it after two."""
+
+APART = 10
 
 LEAST = BATCH_SECONDS / 40
 """Seconds of which that is reckoned, however short a function is."""
@@ -24,15 +26,22 @@ class Durations:
 
     def __init__(self) -> None:
         self._seconds: dict[int, float] = {}
+        self._since: dict[int, int] = {}  # runs since the last that took so long
 
     def ran(self, function: int, seconds: float) -> None:
         known = self._seconds.get(function, seconds)
-        if seconds > OUTLIER * LEAST:
-            seconds = min(seconds, OUTLIER * max(known, LEAST))
+        since = self._since.get(function, 0)
+        if seconds > OUTLIER * LEAST and seconds > OUTLIER * known:
+            self._since[function] = 0
+            if since >= APART:
+                return
+        else:
+            self._since[function] = since + 1
         self._seconds[function] = known + RECENT * (seconds - known)
 
     def forget(self, function: int) -> None:
         self._seconds.pop(function, None)
+        self._since.pop(function, None)
 
     def is_short(self, function: int) -> bool:
         return self._seconds.get(function, 2 * BATCH_SECONDS) <= BATCH_SECONDS

@@ -4,25 +4,36 @@ from __future__ import annotations
 
 import pytest
 
-from workbench.core.durations import BATCH_SECONDS, Durations
+from workbench.core.durations import APART, BATCH_SECONDS, Durations
 
 F = 1
 
 
 @pytest.mark.parametrize("usual", [0.0, 1e-6, 5e-5, 1e-4])
-def test_one_run_that_waited_for_a_processor_leaves_a_function_short(usual: float) -> None:
+def test_a_run_now_and_then_that_waited_for_a_processor_leaves_a_function_short(
+    usual: float,
+) -> None:
     durations = Durations()
-    durations.ran(F, usual)
-    durations.ran(F, 10.0)
-    assert durations.is_short(F)
+    for _ in range(10):
+        for _ in range(APART):
+            durations.ran(F, usual)
+        durations.ran(F, 10.0)
+        assert durations.is_short(F)
 
 
 @pytest.mark.parametrize("usual", [0.0, 1e-6, 5e-5, 1e-4, BATCH_SECONDS])
-def test_a_function_that_has_become_long_is_known_for_it_after_four_runs(usual: float) -> None:
+def test_a_function_that_has_become_long_is_known_for_it_after_two_runs(usual: float) -> None:
     durations = Durations()
     durations.ran(F, usual)
-    for _ in range(4):
+    for _ in range(2):
         durations.ran(F, 10.0)
+    assert not durations.is_short(F)
+
+
+def test_one_that_is_long_now_and_then_is_long() -> None:
+    durations = Durations()
+    for seconds in (1e-4, 1.0, 1e-4, 1.0):
+        durations.ran(F, seconds)
     assert not durations.is_short(F)
 
 
