@@ -176,7 +176,7 @@ class Live:
 
     def reasons(self, record: ObjectRecord) -> str:
         """All that keeps an object, in the words of `%why`."""
-        account = self.engine.why(record.id)
+        account = self.engine.why(record.id, deep=True)
         found = why(account, f"{record.id:016x}").reasons if account is not None else ()
         return "; ".join(sorted(reason.text for reason in found)) or ", ".join(chips(record))
 

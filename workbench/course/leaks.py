@@ -97,7 +97,7 @@ def traceback_let_go(live: Live) -> Outcome:
     record = live.let_go("moth_in_error")
     if record is None:
         return right("The film is gone: the traceback doesn't keep it any more.")
-    account = live.engine.why(record.id)
+    account = live.engine.why(record.id, deep=True)  # a busy machine looks at little in a second
     keepers = {place.keeper for pin in account.pins for place in pin.places} if account else set()
     if keepers == {"cycle"}:
         return almost(
