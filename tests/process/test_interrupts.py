@@ -174,6 +174,7 @@ def interrupt_every_call(session: Engine) -> None:
         ),
         "borrow": lambda: pickle.loads(pickled),
         "submit and get": lambda: wb.get(one.remote(held, [held])),
+        "burst": lambda: wb.get([one.remote() for _ in range(3)]),
         "submit large": lambda: wb.get(one.remote(ARRAY)),
         "wait": lambda: wb.wait([one.remote(), held], num_returns=2),
         "timeout": lambda: wb.wait([one.remote()], timeout=0),

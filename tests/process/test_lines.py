@@ -308,7 +308,7 @@ def test_the_end_of_a_result_is_told_while_nobody_does_anything(session: Any, li
         assert wb.get(ref) == n + 1
         assert eventually(lambda: connection._asleep)
         del ref
-        assert eventually(lambda: not connection.queued())
+        assert eventually(lambda: not connection.queue)
 
 
 def test_a_call_made_by_a_finalizer_inside_a_call(

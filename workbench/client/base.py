@@ -136,7 +136,12 @@ class ClientBase:
         self.lines = DirectCalls(connection, self.objects, self.handlers, worker > 0)
         connection.before_wait = self.lines.push
         self._send_queue = SendQueue(
-            self.objects, self.generators, self.marshal, self.lines, prefix, connection.queued
+            self.objects,
+            self.generators,
+            self.marshal,
+            self.lines,
+            prefix,
+            lambda: list(connection.queue),
         )
         lateness = connection.lateness
         lateness.due, lateness.told = self._send_queue.due, self._send_queue.told

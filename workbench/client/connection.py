@@ -80,6 +80,7 @@ class Connection:
         # For finalizers, which may run anywhere: C functions, in which no signal's handler runs.
         # After `put` comes `wake_from_finalizer`, which writes to -1 unless the thread is asleep.
         self.put = self._outbox.put
+        self.queue = self._outbox.queue  # what will be sent after what is being sent
         self._bell = ctypes.c_int(-1)
         self.wake_from_finalizer = partial(_write, self._bell)
         self._thread = threading.Thread(
@@ -133,6 +134,10 @@ class Connection:
         """
         self._note(message)
         self.put(message)
+        self.nudge()
+
+    def nudge(self) -> None:
+        """Send what is queued if the line has been quiet."""
         if time.perf_counter() - self._sent_at > PROMPT:
             self.flush()
         elif self._asleep:
@@ -168,10 +173,6 @@ class Connection:
             self._posted &= count > 0
             if count and self.flush(count):
                 self.told = self.lateness.told(heard)
-
-    def queued(self) -> list[Any]:
-        """What will be sent after what is being sent."""
-        return list(self._outbox.queue)
 
     def flush(self, most: int | None = None) -> bool:
         """Send what is queued, or the first so many; False if some of that had to stay.
@@ -354,8 +355,7 @@ class Connection:
             self._end(f"The connection's thread failed: {type(error).__name__}: {error}")
 
     def _loop(self) -> None:
-        leads = -1
-        ticks = 0
+        leads, ticks = -1, 0
         while not self._closing:
             crowded, self.is_crowded = self.is_crowded, False
             calm = self._leads == leads and not crowded

@@ -63,7 +63,7 @@ class DirectCalls:
         self._is_worker = is_worker
         self._objects = objects
         self._handlers = handlers
-        self._lock = threading.RLock()  # a `__del__` that runs inside may call, too
+        self.lock = threading.RLock()  # a `__del__` that runs inside may call, too
         self._by_actor: dict[int, DirectLine] = {}
         self._ended_last: dict[int, DirectLine] = {}  # by actor
         self._calls: dict[int, CallRun] = {}  # by task: that were sent and aren't answered
@@ -115,7 +115,7 @@ class DirectCalls:
 
     def task_goes_through_server(self, task: int) -> None:
         """It is about to be sent there."""
-        with ki_protection(), self._lock:
+        with ki_protection(), self.lock:
             spoken = self._connection.spoken
             if self._spoken != spoken:
                 # Those that other threads are about to send may have been numbered before.
@@ -132,7 +132,7 @@ class DirectCalls:
         Ctrl-C may come anywhere: one store makes it a call of the run that is packed.
         """
         size = EACH + len(args)
-        with self._lock:
+        with self.lock:
             run = line.packed
             if run is None or run.form != form or run.nbytes + size > packets.LARGEST_PACKET:
                 return self._begin(line, task, args, form)
@@ -221,18 +221,29 @@ class DirectCalls:
         """Send all that is packed. Any thread."""
         for line in list(self._by_actor.values()):
             if line.packed is not None:
-                with self._lock:
+                with self.lock:
                     self._send(line)
+
+    def goes_too(self, task: int) -> None:
+        """In the same message as one of which that was said. Holds the lock."""
+        self._latest = max(self._latest, task)
 
     def goes_through_server(self, actor: int, task: int) -> None:
         """A call of the actor is about to be sent there."""
-        with ki_protection(), self._lock:
+        with ki_protection(), self.lock:
             self._last[actor] = task, self._connection.spoken
             if len(self._last) > MOST_ACTORS:
                 del self._last[next(iter(self._last))]
             line = self._by_actor.get(actor)
             if line is not None:
                 line.is_granted = False
+
+    def told(self, actor: int, first: int, last: int) -> None:
+        """All calls in the message of the ``first``, of which that was said, are known now."""
+        with self.lock:
+            known = self._last.get(actor)
+            if known is not None and known[0] == first:
+                self._last[actor] = last, known[1]
 
     def unheard(self, run: CallRun, nbytes: int) -> ev.Unheard | None:
         """The server won't hear of calls whose results have so many bytes; what it is told. Holds
@@ -276,7 +287,7 @@ class DirectCalls:
         if end is not None:
             known = frozenset(message.functions), frozenset(message.objects)
             line = DirectLine(message.line, NO_ACTOR, end, *known)
-            with self._lock:
+            with self.lock:
                 line.is_granted = message.last >= self._fresh
             self._attach(line)
 
@@ -287,7 +298,7 @@ class DirectCalls:
     def _granted(self, message: do.Grant) -> None:
         for line in self._by_actor.values():
             if line.number == message.line and not line.has_ended:
-                with self._lock:
+                with self.lock:
                     last = self._last.get(line.actor)
                     line.objects = frozenset(message.objects)
                     line.is_granted = last is not None and last[0] == message.last
@@ -308,7 +319,7 @@ class DirectCalls:
 
     def _hung_up(self, line: DirectLine) -> None:
         line.has_ended, line.is_granted = True, False
-        with self._lock:
+        with self.lock:
             run, line.packed = line.packed, None
             if run is not None:
                 self.unsaid.update(run.calls)
@@ -333,7 +344,7 @@ class DirectCalls:
     def _came(self, results: list[tuple[int, bytes, bool]]) -> None:
         values: dict[int, ev.Value] = {}
         run = None
-        with self._lock:
+        with self.lock:
             for task, header, failed in results:
                 run = self._calls.pop(task, None)
                 if run is not None:
@@ -359,7 +370,7 @@ class DirectCalls:
     def ready(self, message: do.Ready) -> None:
         """The server tells of an object."""
         if message.object in self._calls:
-            with self._lock:
+            with self.lock:
                 run = self._calls.pop(message.object, None)
                 if run is not None:
                     run.answers[message.object] = message.value
@@ -376,7 +387,7 @@ class DirectCalls:
         """The worker is gone: what it has said is all there."""
         for line in list(self._by_actor.values()):
             if line.number == message.line:
-                with self._lock:
+                with self.lock:
                     line.is_granted = False
                 self._read(line)
                 if not line.has_ended:  # a process that it forked has its end, too

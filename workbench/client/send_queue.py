@@ -10,6 +10,7 @@ from collections.abc import Callable
 from itertools import chain
 from typing import Any, NamedTuple
 
+from workbench.client.call_batches import CallBatch
 from workbench.client.direct_calls import DirectCalls
 from workbench.client.direct_line import CallRun
 from workbench.client.generators import GeneratorReaders, ReaderWatch
@@ -119,6 +120,8 @@ class SendQueue:
                     drops.extend([message.id] * message.grants)
             elif type(message) is CallRun:
                 self._say(message, silent, runs)
+            elif type(message) is CallBatch:
+                runs.say(message.tell(self._lines))
             elif type(message) is Beside:
                 message.send()
             elif type(message) is ev.LineClosed:

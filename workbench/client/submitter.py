@@ -19,12 +19,14 @@ from workbench.client.arguments import (
     parameters_of,
 )
 from workbench.client.base import ClientBase
+from workbench.client.call_batches import CallBatches
 from workbench.client.direct_line import CallForm
 from workbench.client.function_cache import Export
 from workbench.client.object_store import ObjectStore
 from workbench.client.role import Role
 from workbench.client.task_specs import spec_of
 from workbench.core import events as ev
+from workbench.core import instructions as do
 from workbench.core.snapshot import ACTOR_PREFIX, INCARNATION
 from workbench.engines.base import Call, Comparing, Exported, Submitted
 from workbench.errors import ConfigError
@@ -67,6 +69,7 @@ class Submitter:
         self._objects = base.objects
         self._marshal = base.marshal
         self._lines = base.lines
+        self._batches = CallBatches(base.connection, base.lines)
         self._next_id = base.next_id
         self._specs = lru_cache(MOST_SPECS)(self._spec_of)
 
@@ -157,6 +160,8 @@ class Submitter:
         name = options.name or name
         if spec is None and given == 1 and not contains and len(payload) <= LONGEST:
             ref = self._call_straight(function, payload, deps, name, retries, actor, method)
+            if ref is None and not deps:
+                ref = self._call(function, payload, name, retries, actor, method)
             if ref is not None:
                 return ref
         returns = given if isinstance(given, int) else 1
@@ -176,9 +181,8 @@ class Submitter:
             task, function, payload, deps, contains, returns, name, self._role.origin(), retries,
             actor, method, spec,
         )  # fmt: skip
-        running, parent, root = self._role.task, 0, 0
-        if running is not None and (running.method or running.line):
-            parent, root = running.task, running.root
+        running = self._role.task
+        parent, root = _unknown_parent(running)
         try:
             if actor:
                 self._lines.goes_through_server(actor, task)
@@ -215,6 +219,24 @@ class Submitter:
         except BaseException:  # Ctrl-C: nobody will have its handle, so nobody could stop it
             self._connection.post(ev.Cancel(task))
             raise
+
+    def _call(
+        self, function: int, args: bytes, name: str, retries: int, actor: int, method: str
+    ) -> ObjectRef:
+        """Through the server, with nothing unusual."""
+        parent, root = _unknown_parent(self._role.task)
+        form = CallForm(
+            function, (), name, self._role.origin(), retries, actor, method, parent, root
+        )
+        task = self._next_id()
+        self._objects.expect((task,))
+        ref = self._references.new(task)
+        try:
+            self._batches.submit(task, args, form)
+        except BaseException:  # Ctrl-C: nobody will have its handle, so nobody could stop it
+            self._connection.post(ev.Cancel(task))
+            raise
+        return ref
 
     def _check_workers(self, options: TaskOptions) -> None:
         """ConfigError if there are none for such a task."""
@@ -341,3 +363,10 @@ class Submitter:
             ids = [self._next_id() for _ in range(count)]
             if ids[-1] - ids[0] == count - 1:
                 return ids
+
+
+def _unknown_parent(running: do.Run | None) -> tuple[int, int]:
+    """The task that submits, and of what that is part, if the server may not know."""
+    if running is None or not (running.method or running.line):
+        return 0, 0
+    return running.task, running.root

@@ -37,6 +37,7 @@ from workbench.core.task_events import Leave as Leave
 from workbench.core.task_events import Output as Output
 from workbench.core.task_events import Refresh as Refresh
 from workbench.core.task_events import Submit as Submit
+from workbench.core.task_events import SubmitCalls as SubmitCalls
 from workbench.core.task_events import Took as Took
 from workbench.core.task_events import Unblocked as Unblocked
 from workbench.core.task_events import Yielded as Yielded
@@ -278,7 +279,7 @@ class Subscribe(Event, tag=39):
 
 Message = (
     Hello | Bye | Opened | Sealed | Want | Hold | Drop | View | Unview | Free | Find | Bind
-    | Grow | Trimmed | Submit | Done | Output | GaveBack | Blocked | Unblocked | Ask
+    | Grow | Trimmed | Submit | SubmitCalls | Done | Output | GaveBack | Blocked | Unblocked | Ask
     | Register | Escape | Loaded | Create | KillActor | Leave | Cancel | Yielded | Took | Refresh
     | Pin | Explained | Noted | Keep | Collect | Interrupt | Subscribe | EndSession
     | Reshare | Attached | SettledCalls | Settled | Unheard | LineClosed | Returned | Relay

@@ -16,8 +16,8 @@ from workbench.core.memory_monitor import MemoryMonitor
 from workbench.core.state import State
 
 USES = frozenset((
-    ev.Submit, ev.Create, ev.Done, ev.Yielded, ev.Took, ev.Output, ev.Sealed, ev.Want, ev.View,
-    ev.Grow, ev.Refresh,
+    ev.Submit, ev.SubmitCalls, ev.Create, ev.Done, ev.Yielded, ev.Took, ev.Output, ev.Sealed,
+    ev.Want, ev.View, ev.Grow, ev.Refresh,
 ))  # fmt: skip
 """What somebody says who works. While a task isn't over, somebody does."""
 

@@ -12,6 +12,7 @@ from workbench.core import instructions as do
 from workbench.core.actor_manager import ActorManager
 from workbench.core.blocking import Blocking
 from workbench.core.budget import SERVER, GrowRequest
+from workbench.core.bursts import Bursts
 from workbench.core.entry import Entry
 from workbench.core.generators import GeneratorManager
 from workbench.core.idleness import Idleness
@@ -67,6 +68,7 @@ class Session:
             state, self.objects, self.spilling, self.jobs, self.actors, self.lines, self.leases,
             self.output,
         )  # fmt: skip
+        self.bursts = Bursts(state, self.tasks, self.leases)
         self.generators = GeneratorManager(state, self.objects, self.tasks)
         blocking = Blocking(state, self.lines)
         self.memory_monitor = MemoryMonitor(state, headroom)
@@ -119,6 +121,7 @@ class Session:
             ev.Pin: self.objects.pin,
             ev.Loaded: self.objects.loaded,
             ev.Submit: self.tasks.submit,
+            ev.SubmitCalls: self.bursts.submit_calls,
             ev.Done: self.tasks.done,
             ev.Output: self.output.output,
             ev.GaveBack: self.tasks.gave_back,

@@ -4,6 +4,7 @@ too, and everybody takes them from there.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated
 
 import msgspec
@@ -46,6 +47,36 @@ class Submit(Event, tag=15):
     line: Natural = 0
     parent: Id = 0
     root: Id = 0
+
+
+class SubmitCalls(Event, tag=57):
+    """Several Submits, one after the other, that differ in their tasks and arguments alone; none
+    has objects among these, several results or options."""
+
+    tasks: tuple[Id, ...]
+    args: tuple[bytes, ...]
+    function: Id
+    name: str = ""
+    origin: Number = 0
+    retries: Natural = 0
+    actor: Id = 0
+    method: str = ""
+    parent: Id = 0
+    root: Id = 0
+
+    def submits(self) -> Iterator[Submit]:
+        """Each by itself.
+
+        Returns
+        -------
+        Iterator[Submit]
+            In their order.
+        """
+        for task, args in zip(self.tasks, self.args, strict=True):
+            yield Submit(
+                task, self.function, args, (), (), 1, self.name, self.origin, self.retries,
+                self.actor, self.method, None, 0, self.parent, self.root,
+            )  # fmt: skip
 
 
 class Done(Event, tag=16):

@@ -7,7 +7,7 @@ again. Whatever is unusual is left to it, faults of the sender too.
 from __future__ import annotations
 
 from workbench.core import events as ev
-from workbench.core.entry import READY
+from workbench.core.entry import READY, Entry
 from workbench.core.state import ClientState, State
 from workbench.core.tasks import Task
 
@@ -19,12 +19,29 @@ def is_usual(state: State, client: ClientState, event: ev.Submit) -> bool:
         or event.returns != 1 or client.hello.worker
     ):  # fmt: skip
         return False
-    function, id = state.catalog.get(event.function), event.task
-    if function is None or function.state is not READY or state.pool.startup_failures:
-        return False
+    id = event.task
     new = id not in state.catalog and id not in state.scheduler.tasks
+    return new and id >> ev.ID_BITS == client.hello.prefix and _function(state, event) is not None
+
+
+def are_usual(state: State, client: ClientState, event: ev.SubmitCalls) -> bool:
+    """Whether all are."""
+    if event.actor or client.hello.worker or not event.tasks:
+        return False
+    ids = set(event.tasks)
+    known = state.catalog.keys(), state.scheduler.tasks.keys()
+    new = len(ids) == len(event.tasks) and all(map(ids.isdisjoint, known))
+    prefixes = {id >> ev.ID_BITS for id in (min(ids), max(ids))}
+    return new and prefixes == {client.hello.prefix} and _function(state, event) is not None
+
+
+def _function(state: State, event: ev.Submit | ev.SubmitCalls) -> Entry | None:
+    """What it calls, if that is there and workers can be started."""
+    function = state.catalog.get(event.function)
+    if function is None or function.state is not READY or state.pool.startup_failures:
+        return None
     whole = function.value is not None and not function.value.failed
-    return new and whole and id >> ev.ID_BITS == client.hello.prefix
+    return function if whole else None
 
 
 def add(state: State, client: ClientState, event: ev.Submit) -> None:

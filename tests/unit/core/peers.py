@@ -113,6 +113,13 @@ class Peer:
         self.post(ev.Submit(task, function, b"args", deps, contains, returns, **options))
         return results
 
+    def submit_calls(self, function: int, count: int, retries: int = 0) -> tuple[int, ...]:
+        """So many tasks in one message, as in a burst. Returns their ids."""
+        tasks = tuple([self.id() for _ in range(count)])
+        self.holds.update(tasks)
+        self.post(ev.SubmitCalls(tasks, (b"args",) * count, function, retries=retries))
+        return tasks
+
     def borrow(self, ids: tuple[int, ...]) -> None:
         """It read a container: handles appear for what is inside."""
         new = tuple(id for id in ids if not self.holds[id])

@@ -292,6 +292,9 @@ class Spec:
                 self.requests.append((client, event))
             case ev.Submit():
                 self.submit(client, event)
+            case ev.SubmitCalls():
+                for submit in event.submits():
+                    self.submit(client, submit)
             case ev.Done(task, values):
                 self.hand_of(client).sent.remove(task)
                 job = self.jobs.pop(task)

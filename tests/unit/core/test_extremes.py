@@ -40,6 +40,9 @@ USUAL: dict[type, Any] = {
     ev.Trimmed: ev.Trimmed(4096),
     ev.Reshare: ev.Reshare(1, own(DRIVER)),
     ev.Submit: TASK,
+    ev.SubmitCalls: ev.SubmitCalls(
+        (own(DRIVER, 9), own(DRIVER, 10)), (b"", b"x"), own(DRIVER, 1), "f"
+    ),
     ev.Done: ev.Done(own(DRIVER, 2), (VALUE,), 0.0, (ABOUT,)),
     ev.Output: ev.Output(own(DRIVER, 2), "stdout", b"x"),
     ev.Ask: ev.Ask(1),

@@ -482,6 +482,14 @@ class SessionMachine(RuleBasedStateMachine):
             group = group or results.start if size > 1 else 0
         self.turn(pace)
 
+    @precondition(lambda self: any(p.held for p in self.peers.values()))
+    @rule(n=PICK, function=PICK, count=st.integers(1, 5), retries=st.integers(0, 1), pace=PACE)
+    def submits_a_burst(self, n: int, function: int, count: int, retries: int, pace: str) -> None:
+        """In one message; of anything that somebody holds, there or not."""
+        peer = pick([p for p in self.peers.values() if p.held], n)
+        peer.submit_calls(pick(peer.held, function), count, retries)
+        self.turn(pace)
+
     def drivers(self) -> list[Peer]:
         return [peer for peer in self.peers.values() if not peer.worker]
 

@@ -68,3 +68,31 @@ def test_arguments_that_take_too_much_are_refused(stage: Make) -> None:
     s.all_read()
     driver.post(ev.Submit(driver.id(), function, bytes(64 << 20)))
     assert any(isinstance(each, do.Hangup) and "more arguments" in each.reason for each in s.turn())
+
+
+def burst(s: Stage, at_once: bool) -> list[do.Anything]:
+    """Five tasks of a function that is there, in one message or one each; what comes of it."""
+    driver, _ = s.driver(), s.worker()
+    function = s.function(driver, seconds=0.0001)
+    if at_once:
+        driver.submit_calls(function, 5)
+    else:
+        for _ in range(5):
+            driver.submit(function, (), ())
+    return s.turn()
+
+
+def test_many_in_one_message_are_as_many_alone(stage: Make) -> None:
+    alone, together = burst(stage(), False), burst(stage(), True)
+    assert alone == together
+    assert sum(isinstance(i, do.Send) and isinstance(i.message, do.Run) for i in alone) == 5
+
+
+def test_of_calls_in_one_message_each_fails_by_itself(stage: Make) -> None:
+    s = stage()
+    driver = s.driver()
+    function = s.function(driver)
+    driver.post(ev.Free((function,)))
+    tasks = driver.submit_calls(function, 3)
+    said = [each.message for each in s.turn() if isinstance(each, do.Send)]
+    assert {m.object for m in said if isinstance(m, do.Ready) and m.value.failed} >= {*tasks}
