@@ -13,6 +13,7 @@ import os
 import secrets
 import socket
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -119,7 +120,6 @@ class ClientBase:
             do.Shared: self._segments.shared,
             do.Welcome: self._welcome,
             do.Ended: connection.told_to_end,
-            do.Ready: self._ready,
             do.Item: self.generators.item,
             do.Forget: self.forget,
             do.Moved: self.objects.moved,
@@ -212,19 +212,25 @@ class ClientBase:
 
     # -- the reading thread -----------------------------------------------------------------------
 
-    def _handle(self, message: Any) -> None:
-        self.handlers[type(message)](message)
+    def _handle(self, messages: deque[Any]) -> None:
+        """The first one; of results all that come one after the other, as in a burst."""
+        message = messages.popleft()
+        if type(message) is not do.Ready:
+            self.handlers[type(message)](message)
+            return
+        values = {message.object: message.value}
+        while messages and type(messages[0]) is do.Ready:
+            message = messages.popleft()
+            values[message.object] = message.value
+        self.lines.ready(values)
+        self.objects.ready(values)
+        self.generators.ended(values)
 
     def _welcome(self, message: do.Welcome) -> None:
         self.session = message.session
         self.workers = message.workers
         self.arena.welcome(message.capacity, message.spill_dir)
         self.capacity = message.capacity
-
-    def _ready(self, message: do.Ready) -> None:
-        self.lines.ready(message)
-        self.objects.ready(message)
-        self.generators.notify(message.object)
 
     def _granted(self, message: do.Granted) -> None:
         self.arena.granted(message)

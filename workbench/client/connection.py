@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
@@ -37,15 +38,15 @@ _write.argtypes = (ctypes.c_int, ctypes.py_object)  # any number but 0 wakes: an
 class Connection:
     """Both directions of one connected unix socket.
 
-    ``handle`` is called for each message in order and once, by the leader or the connection's
-    thread, never by two at once, with Ctrl-C held back. ``translate`` turns what was queued into
-    messages: see `Outbox`; finalizers queue their weak references. ``on_end`` is called once.
+    ``handle`` takes the first of the messages that came, or several, with Ctrl-C held back: called
+    by the leader or the connection's thread, never by both at once. ``translate`` makes messages of
+    what was queued: see `Outbox`; finalizers queue weak references. ``on_end`` is called once.
     """
 
     def __init__(
         self,
         sock: socket.socket,
-        handle: Callable[[Any], None],
+        handle: Callable[[deque[Any]], None],
         translate: Callable[[list[Any]], list[Any]],
         on_end: Callable[[str], None],
     ) -> None:
@@ -303,7 +304,7 @@ class Connection:
             with ki_protection():
                 more = self._inbox.receive(self._sock.recvmsg)
                 while messages := self._inbox.messages():  # asked anew: a handler may read too
-                    self._handle(messages.popleft())
+                    self._handle(messages)
         except BlockingIOError:
             return
         except (ConnectionResetError, ProtocolError) as error:
@@ -330,10 +331,8 @@ class Connection:
         return self._gate.fileno()
 
     def readable(self) -> None:
-        """Read, if nobody else does. Called again and again, it keeps the thread from reading.
-
-        A loop that is busy with something else doesn't call: then the thread takes over.
-        """
+        """Read, if nobody else does. Called again and again, it keeps the thread from reading; a
+        loop that is busy with something else doesn't call: then the thread takes over."""
         if self._reader.acquire(blocking=False):
             try:
                 self._gate.disarm()

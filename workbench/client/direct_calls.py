@@ -356,7 +356,7 @@ class DirectCalls:
                     self._count_out(run)
             if run is not None and run.line.is_due:
                 self._send(run.line)
-        self._objects.all_ready(values)
+        self._objects.ready(values)
 
     def _count_out(self, run: CallRun) -> None:
         """One more of its calls is answered. Holds the lock."""
@@ -367,13 +367,15 @@ class DirectCalls:
             self._connection.heard += 1
             run.heard = self._connection.heard
 
-    def ready(self, message: do.Ready) -> None:
-        """The server tells of an object."""
-        if message.object in self._calls:
-            with self.lock:
-                run = self._calls.pop(message.object, None)
+    def ready(self, values: dict[int, ev.Value]) -> None:
+        """The server tells of objects."""
+        if not self._calls:
+            return
+        with self.lock:
+            for id, value in values.items():
+                run = self._calls.pop(id, None)
                 if run is not None:
-                    run.answers[message.object] = message.value
+                    run.answers[id] = value
                     self._count_out(run)
 
     def _relayed(self, message: ev.Relay) -> None:

@@ -1,11 +1,11 @@
 """Generators that are read in this process: items as they come, and who waits for the next.
 
-`item`, `notify` and `end` run in whichever thread reads the socket; the rest anywhere.
+`item`, `ended`, `notify` and `end` run in whichever thread reads the socket; the rest anywhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 
 from workbench.client.connection import Connection
@@ -79,6 +79,12 @@ class GeneratorReaders:
         if reader is not None:
             reader.came(ref)
             self.notify(message.task)
+
+    def ended(self, ids: Iterable[int]) -> None:
+        """Those of these that are streams are over."""
+        if self._waiting:
+            for id in ids:
+                self.notify(id)
 
     def notify(self, task: int) -> None:
         for future in self._waiting.pop(task, ()):

@@ -288,17 +288,6 @@ class KnownObjects:
 
     # -- what happens to them ---------------------------------------------------------------------
 
-    def ready(self, message: do.Ready) -> None:
-        id = message.object
-        self._expected.discard(id)
-        with self.lock:
-            if self._references.alive(id):
-                self.values[id] = message.value
-                if message.value.failed:
-                    self._fails(id)
-        if id in self._listeners:
-            self._tell(id)
-
     def unheld(self, ids: Iterable[int]) -> set[int]:
         """Those of which there is no handle here."""
         alive = self._references.alive
@@ -308,8 +297,8 @@ class KnownObjects:
         """The server is about to hear of these: results of calls by lines."""
         self._references.said(ids)
 
-    def all_ready(self, values: dict[int, ev.Value]) -> None:
-        """The same for many of a kind."""
+    def ready(self, values: dict[int, ev.Value]) -> None:
+        """These are known now."""
         with self.lock:
             self._expected.difference_update(values)
             for id, value in values.items():

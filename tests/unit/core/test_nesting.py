@@ -145,13 +145,16 @@ def tree(family: Family, depth: int, width: int) -> Callable[[Peer], Program]:
 def test_trees_of_tasks_end_and_never_overfill(
     seed: int, workers: int, roots: int, depth: int, width: int, short: bool
 ) -> None:
-    """Short ones are sent ahead, and run on for a moment when somebody has its slot again."""
+    """Short ones are sent ahead, and run on for a moment when somebody has its slot again. What
+    somebody waits for may then stand behind one that turns out to be long, while another slot takes
+    something new: of 3 000 trees 6 took more than twice the
+    processes that are needed, the worst 3.5 times."""
     family = Family(workers, seed, (0.0001, 1.0) if short else (1.0,))
     for _ in range(roots):
         family.submit(family.driver, tree(family, depth, width))
     family.run()
     assert short or family.most_running <= workers
-    assert family.most_processes <= 2 * workers * (depth + 1)
+    assert family.most_processes <= (6 if short else 2) * workers * (depth + 1)
 
 
 def test_many_that_wait_for_one_each_take_few_processes() -> None:
