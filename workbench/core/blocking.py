@@ -33,14 +33,14 @@ class Blocking:
         if entries:
             wait.is_over = left <= 0 or (wait.may_fail and any(map(_has_failed, entries.values())))
         if event.item and missing:
-            generator = scheduler.maker(event.objects[0])
+            generator = scheduler.tasks.maker(event.objects[0])
             wait.is_over = generator is not None and generator.made >= event.item
         needed = [id for id in event.objects if id in missing]
         scheduler.block(event.wait, wait)
         if not wait.is_over:
             scheduler.need(needed)
             if left > len(needed) or not entries:  # not all that it waits for was named
-                scheduler.need(child.submit.task for child in scheduler.children(event.task))
+                scheduler.need(child.submit.task for child in scheduler.tasks.children(event.task))
 
     def _may_run(self, worker: Worker, task: int) -> bool:
         """Whether it runs there. What came by a line may not be known yet."""

@@ -116,6 +116,13 @@ class Catalog(dict[int, Entry]):
         for child in value.contains:
             self._inside(child).parents += 1
 
+    def seal_inline(self, entry: Entry, value: Value) -> None:
+        """The same of one that is PENDING, has no extent and contains none; nobody subscribes."""
+        entry.state = READY
+        entry.value = value
+        self.sealed += 1
+        self.inline_bytes += len(value.header)
+
     def _economize(self, value: Value) -> None:
         """What it has in common with the one before is kept once: many are often of one kind."""
         for field in ("segment", "length", "header"):

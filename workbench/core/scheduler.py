@@ -16,6 +16,7 @@ from itertools import islice
 
 from workbench.core.durations import BATCH_SECONDS, Durations
 from workbench.core.executor_limits import ExecutorLimits
+from workbench.core.open_tasks import OpenTasks
 from workbench.core.queue import TaskQueue
 from workbench.core.task_states import DONE, LOST, QUEUED, SENT, WAITING
 from workbench.core.tasks import ONE, Actor, Line, Task, Wait, Worker
@@ -35,7 +36,7 @@ class Scheduler:
         self.cpus = processors * ONE
         self.used = 0  # of those, by the pool's workers that are busy and don't wait, and by actors
         self.held = 0  # of those, by actors
-        self.tasks: dict[int, Task] = {}
+        self.tasks = OpenTasks()
         self.workers: dict[int, Worker] = {}  # by number
         self.by_client: dict[int, Worker] = {}
         self.pool: dict[int, Worker] = {}  # by client, without those of actors
@@ -51,18 +52,10 @@ class Scheduler:
         self.queue = TaskQueue()  # all dependencies ready
         self.executors = ExecutorLimits()
         self._waits = Waits()
-        self.owners: dict[int, int] = {}  # client → how many tasks of its aren't done
-        self._several: dict[int, Task] = {}  # by each result but the first
-        self._children: dict[int, dict[int, Task]] = {}  # by who submitted them
+        self.awaited = self._waits.by_object  # for what running tasks wait
         self.durations = Durations()
 
     # -- tasks --------------------------------------------------------------------------------
-
-    def maker(self, object: int) -> Task | None:
-        return self.tasks.get(object) or self._several.get(object)
-
-    def children(self, task: int) -> list[Task]:
-        return list(self._children.get(task, {}).values())
 
     def running_in(self, client: int) -> Task | None:
         """The task that runs in this client, if it is a worker and has one."""
@@ -71,12 +64,7 @@ class Scheduler:
 
     def add(self, task: Task) -> None:
         """A new task, or an actor's creation that is needed once more; queued unless it waits."""
-        self.tasks[task.submit.task] = task
-        self.owners[task.owner] = self.owners.get(task.owner, 0) + 1
-        if task.submit.returns > 1:
-            self._several.update(dict.fromkeys(task.results[1:], task))
-        if task.parent_id:
-            self._children.setdefault(task.parent_id, {})[task.submit.task] = task
+        self.tasks.add(task)
         task.cpus = min(task.cpus, self.cpus)
         actor = task.actor
         if task.line is not None:  # its worker has it
@@ -126,18 +114,7 @@ class Scheduler:
         """It is over: done after ``seconds``, or given up."""
         was = task.state
         task.to(DONE)
-        del self.tasks[task.submit.task]
-        self.owners[task.owner] -= 1
-        if not self.owners[task.owner]:
-            del self.owners[task.owner]
-        if task.submit.returns > 1:
-            for id in task.results[1:]:
-                del self._several[id]
-        if task.parent_id:
-            siblings = self._children[task.parent_id]
-            del siblings[task.submit.task]
-            if not siblings:
-                del self._children[task.parent_id]
+        self.tasks.remove(task)
         actor = task.actor
         if actor is not None and not task.is_creation and actor.forget(task):
             self.clear.append((actor, task.owner))
@@ -157,6 +134,17 @@ class Scheduler:
             self.notify(actor)
         elif seconds is not None:
             self.durations.ran(task.submit.function, seconds)
+
+    def finish_usual(self, task: Task, worker: Worker, seconds: float) -> None:
+        """The same of one that `core.usual_tasks` says is usual, and that a worker of the pool had
+        been sent."""
+        task.to(DONE)
+        task.worker = None
+        self.tasks.remove(task)
+        del worker.sent[task.submit.task]
+        worker.load = worker.load - task.seconds if worker.sent else 0.0
+        self.durations.ran(task.submit.function, seconds)
+        self._note(worker)
 
     def give_back(self, tasks: list[Task]) -> None:
         """Sent, but not done: first in the queue again."""
@@ -276,7 +264,7 @@ class Scheduler:
         left = list(objects)
         left.reverse()
         while left:
-            task = self.maker(left.pop())
+            task = self.tasks.maker(left.pop())
             if task is None or task.urgent:
                 continue
             if task.state is QUEUED and task.actor is None:
@@ -346,7 +334,7 @@ class Scheduler:
             # First, one for each who has nothing: the warmest first.
             while queue.size and self.idle and self.has_room:
                 worker = next(reversed(self.idle.values()))
-                yield worker, self._send(worker, now)
+                yield worker, self._send(worker, now, self.durations.expected(queue.first))
             if not queue.size:
                 return
             sent = False
@@ -361,26 +349,30 @@ class Scheduler:
         for shall not begin something else when that one has its slot again.
         """
         queue, lent = self.queue, self.pooled > self.working
-        while queue.size and self.durations.expected(queue.first) <= BATCH_SECONDS:
-            if lent and not queue.first.urgent:
-                return
-            room = self._with_room()
-            if not room:
+        while queue.size:
+            seconds = self.durations.expected(queue.first)
+            if seconds > BATCH_SECONDS or not (room := self._with_room(seconds)):
                 return
             share = min(max(queue.size // len(room), 1), 16)
             for worker in room:
                 for _ in range(share):
-                    if not self._fits(worker) or (lent and not queue.first.urgent):
+                    if lent and not queue.first.urgent:
+                        return
+                    if not self._fits(worker, seconds):
                         break
-                    yield worker, self._send(worker, now)
+                    yield worker, self._send(worker, now, seconds)
+                    if not queue.size:
+                        return
+                    seconds = self.durations.expected(queue.first)
 
-    def _with_room(self) -> list[Worker]:
-        """Who may be sent the next task ahead. Whoever is full isn't asked again until it has
-        less to do: it is never long until then, or too long for anything behind it."""
-        full = [client for client, worker in self._accepting.items() if not self._fits(worker)]
+    def _with_room(self, seconds: float) -> list[Worker]:
+        """Who may be sent a task of so many seconds ahead. Whoever is full isn't asked again until
+        it has less to do: it is never long until then, or too long for anything behind it."""
+        accepting = self._accepting
+        full = [client for client, w in accepting.items() if not self._fits(w, seconds)]
         for client in full:
-            del self._accepting[client]
-        return list(self._accepting.values())
+            del accepting[client]
+        return list(accepting.values())
 
     @property
     def has_room(self) -> bool:
@@ -405,12 +397,12 @@ class Scheduler:
                 self._note_sent(worker, task, now)
                 yield worker, task
 
-    def _fits(self, worker: Worker) -> bool:
+    def _fits(self, worker: Worker, seconds: float) -> bool:
         """Whether the next task in the queue is known to be short enough to wait there."""
         most = SHARED_BATCH_TASKS if self.queue.is_shared else BATCH_TASKS
-        if not self.queue.size or not 0 < len(worker.sent) < most or worker.cpus != ONE:
+        if not 0 < len(worker.sent) < most or worker.cpus != ONE:
             return False
-        return worker.load + self.durations.expected(self.queue.first) <= BATCH_SECONDS
+        return worker.load + seconds <= BATCH_SECONDS
 
     def recall(self) -> Iterator[tuple[Worker, int]]:
         """Whom to ask for how many tasks back, because somebody has nothing to do."""
@@ -421,9 +413,10 @@ class Scheduler:
             victim.recalled = True
             yield victim, len(victim.sent) // 2
 
-    def _send(self, worker: Worker, now: float) -> Task:
+    def _send(self, worker: Worker, now: float, seconds: float) -> Task:
+        """The next one, which is expected to take so long."""
         task = self.queue.popleft()
-        task.seconds = self.durations.expected(task)
+        task.seconds = seconds
         worker.cpus = task.cpus
         self._note_sent(worker, task, now)
         return task

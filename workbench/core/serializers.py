@@ -33,7 +33,7 @@ class Serializers:
 
     def settle(self) -> None:
         """Drop those that nobody's tasks need any more."""
-        for number in [n for n in self.orphaned if n not in self._state.scheduler.owners]:
+        for number in [n for n in self.orphaned if n not in self._state.scheduler.tasks.owners]:
             for serializer in self._made_by(self.orphaned.pop(number)):
                 del self._payloads[serializer]
                 self._tell(serializer, b"")

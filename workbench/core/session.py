@@ -31,6 +31,7 @@ from workbench.core.state import ClientState, Handler, State
 from workbench.core.subscriptions import Subscriptions
 from workbench.core.task_manager import TaskManager
 from workbench.core.task_output import TaskOutput
+from workbench.core.time_limits import TimeLimits
 from workbench.report.format import human_bytes
 
 STARTER = 1
@@ -68,6 +69,7 @@ class Session:
             state, self.objects, self.spilling, self.jobs, self.actors, self.lines, self.leases,
             self.output,
         )  # fmt: skip
+        self.time_limits = TimeLimits(state, self.tasks)
         self.bursts = Bursts(state, self.tasks, self.leases)
         self.generators = GeneratorManager(state, self.objects, self.tasks)
         blocking = Blocking(state, self.lines)
@@ -204,7 +206,7 @@ class Session:
             state.pool.deadline(),
             self.memory_monitor.due,
             self.idleness.due,
-            self.tasks.deadline() if state.scheduler.limits else None,
+            self.time_limits.due if state.scheduler.limits else None,
             self.referrers.deadline() if self.referrers.inquiries else None,
             state.budget.deadline(),
             self.spilling.deadline() if state.budget.requests or self.spilling.is_busy else None,
@@ -222,7 +224,7 @@ class Session:
         if self.generators.unread:
             self.generators.stop_unread()
         if scheduler.limits:
-            self.tasks.stop_overdue()
+            self.time_limits.settle()
         if scheduler.queue.size and state.pool.hopeless:
             self.tasks.give_up()
         if scheduler.queue.size and not scheduler.working and state.pool.is_stuck:
@@ -396,7 +398,7 @@ class Session:
     def _forgotten(self, number: int) -> None:
         """What it was to have is let go of: nobody may want what its tasks make."""
         state = self.state
-        if not state.scheduler.owners.keys() <= state.clients.keys():
+        if not state.scheduler.tasks.owners.keys() <= state.clients.keys():
             self.tasks.abandon(list(state.scheduler.tasks.values()))
             self.generators.abandon(number)
 

@@ -131,7 +131,7 @@ def describe(state: State, id: int) -> ObjectDescription | None:
     entry = state.catalog.get(id)
     if entry is None:
         return None
-    maker, actor = state.scheduler.maker(id), state.scheduler.actors.get(id)
+    maker, actor = state.scheduler.tasks.maker(id), state.scheduler.actors.get(id)
     there = {*entry.holds, *entry.viewers} & state.clients.keys()
     makes = None if maker is None else maker.worker
     workers = [w for w in state.scheduler.workers.values() if w.client in there or w is makes]

@@ -19,16 +19,13 @@ from workbench.core.state import ClientState, State
 from workbench.core.task_output import TaskOutput
 from workbench.core.task_states import DONE, SENT, STOPPING
 from workbench.core.tasks import Line, Task, Worker
-from workbench.core.usual_tasks import add, is_usual
+from workbench.core.usual_tasks import add, end, ends_as_usual, is_usual
 
 ADVICE = (
     " Give it less at a time, let fewer run beside it (`num_cpus=2` takes the room of two), or "
     "shut down notebooks that you don't need."
 )
 """For a task that took too much memory."""
-
-PATIENCE = 1.0
-"""Seconds for which a task that has overrun its time may go on once it was told to stop."""
 
 
 class TaskManager:
@@ -153,6 +150,13 @@ class TaskManager:
         task = worker.sent.get(event.task) if worker is not None else None
         if worker is not None and worker.reported and self._lines.is_late(worker, event):
             return None
+        if worker is not None and task is not None and ends_as_usual(state, worker, task, event):
+            if not state.budget.admits_inline(client.number, len(event.values[0].header)):
+                return state.hang_up(client.number, "larger results than it may send")
+            end(state, worker, task, event)
+            if self._leases.last.get(task.owner) == event.task:
+                self._leases.finished(task, worker)
+            return None
         if worker is None or task is None or len(event.values) != _owed(task):
             return state.hang_up(client.number, "done with a task it was not given")
         if event.abouts and len(event.abouts) != len(event.values):
@@ -266,14 +270,14 @@ class TaskManager:
 
     def cancel(self, client: ClientState, event: ev.Cancel) -> None:
         tasks = self._jobs.cancelled(event.object)
-        maker = self._scheduler.maker(event.object)
+        maker = self._scheduler.tasks.maker(event.object)
         if not tasks and maker is not None:
             tasks = [maker]
         self._stop_all(tasks, event.force, event.recursive)
 
     def answer(self, client: ClientState, event: ev.Ask) -> None:
         """Where a task is; one that wasn't sent is dropped, if it is to be withdrawn. Or whose."""
-        task = self._scheduler.maker(event.object)
+        task = self._scheduler.tasks.maker(event.object)
         if event.what == "actor":
             actor = "" if task is None or task.actor is None else task.actor.name
             return self._state.send(client.number, do.Answer(event.request, text=actor))
@@ -303,26 +307,6 @@ class TaskManager:
                 self._state.send(number, do.Answer(request))
         self.interrupts = left
 
-    def deadline(self) -> float | None:
-        """When `stop_overdue` may have something to stop."""
-        return min(self._scheduler.limits.values(), default=None)
-
-    def stop_overdue(self) -> None:
-        """Tasks that have run for too long are told to stop; who doesn't hear that is killed."""
-        now = self._state.now
-        for task in [task for task, end in self._scheduler.limits.items() if end <= now]:
-            worker = task.worker
-            assert worker is not None
-            if task.final_value is None:
-                limit = f"{task.spec.timeout:g} s"
-                text = f"`{task.submit.name}` ran longer than its timeout, {limit}."
-                self.stop(task, why=ev.error_value("timeout", text))
-                self._scheduler.limits[task] = now + PATIENCE
-            else:
-                del self._scheduler.limits[task]
-                if worker.actor is None:  # an actor would lose all it has
-                    self._state.out.append(do.Kill(worker.number))
-
     def _stop_all(self, tasks: list[Task], force: bool, recursive: bool = True) -> None:
         """From the last to the first: what waits behind another mustn't begin when that ends."""
         for task in reversed(tasks):
@@ -334,7 +318,7 @@ class TaskManager:
         """Nobody wants its results: drop it, or have it interrupted. Its getters hear of it."""
         if task.is_over:
             return
-        children = self._scheduler.children(task.submit.task) if recursive else []
+        children = self._scheduler.tasks.children(task.submit.task) if recursive else []
         task.stops_children = recursive
         worker = task.worker
         why = why or cancelled(task)

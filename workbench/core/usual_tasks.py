@@ -1,15 +1,16 @@
 """Tasks as a burst has them: a driver's, with nothing to wait for and nothing to decide.
 
-`TaskManager.submit` does the same, and all that such a task doesn't need, in half as many steps
-again. Whatever is unusual is left to it, faults of the sender too.
+`TaskManager.submit` and `done` do the same, and all that such a task doesn't need, in half as many
+steps again. Whatever is unusual is left to them, faults of the sender too.
 """
 
 from __future__ import annotations
 
 from workbench.core import events as ev
-from workbench.core.entry import READY, Entry
+from workbench.core import instructions as do
+from workbench.core.entry import PENDING, READY, Entry
 from workbench.core.state import ClientState, State
-from workbench.core.tasks import Task
+from workbench.core.tasks import Task, Worker
 
 
 def is_usual(state: State, client: ClientState, event: ev.Submit) -> bool:
@@ -55,3 +56,36 @@ def add(state: State, client: ClientState, event: ev.Submit) -> None:
     catalog.need(catalog[event.function], task)
     catalog.create_pending(event.task, number)
     return state.scheduler.add(task)
+
+
+def ends_as_usual(state: State, worker: Worker, task: Task, event: ev.Done) -> bool:
+    """Whether such a task is over, only clients have waited for its result, which is inline, and
+    nobody is told of changes."""
+    if (
+        event.abouts or event.again or event.threads or len(event.values) != 1
+        or worker.actor is not None or worker.lease is not None or worker.waits
+        or task.submit.spec is not None or task.submit.returns != 1 or task.line is not None
+        or task.parent_id or task.job is not None or task.final_value is not None
+        or len(task.pins) != 1 or task.actor is not None or event.task in state.scheduler.awaited
+        or state.catalog.touched is not None
+    ):  # fmt: skip
+        return False
+    (value,) = event.values
+    entry = state.catalog.get(event.task)
+    if entry is None or entry.state is not PENDING or entry.waiting_tasks is not None:
+        return False
+    return not (value.segment or value.failed or value.contains)
+
+
+def end(state: State, worker: Worker, task: Task, event: ev.Done) -> None:
+    """It is over: whoever waits hears of it."""
+    (value,), catalog = event.values, state.catalog
+    entry = catalog[event.task]
+    state.scheduler.finish_usual(task, worker, event.seconds)
+    if not worker.sent:
+        worker.since = state.now
+    catalog.seal_inline(entry, value)
+    clients, entry.waiting_clients = entry.waiting_clients, ()
+    for client in clients:
+        state.send(client, do.Ready(event.task, value))
+    catalog.unneed_all(task)

@@ -206,10 +206,10 @@ def _check_scheduler(scheduler: Scheduler) -> None:
         assert actor.id == id
         _check_actor(actor)
     assert len(list(scheduler.queue)) == len(scheduler.queue)
-    assert scheduler.owners == Counter(task.owner for task in scheduler.tasks.values())
+    assert scheduler.tasks.owners == Counter(task.owner for task in scheduler.tasks.values())
     several = {id: t for t in scheduler.tasks.values() for id in t.results[1:]}
-    assert scheduler._several == several
-    children = [id for siblings in scheduler._children.values() for id in siblings]
+    assert scheduler.tasks.further == several
+    children = [id for siblings in scheduler.tasks._children.values() for id in siblings]
     assert sorted(children) == sorted(i for i, t in scheduler.tasks.items() if t.parent_id)
     assert not scheduler.clear
     assert scheduler.limits.keys() <= {t for t in sent if t.spec.timeout}

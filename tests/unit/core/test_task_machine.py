@@ -23,8 +23,8 @@ from workbench.core.loop_events import Left, Measured, Tick, WorkerExited
 from workbench.core.pool import LIGHT, SPARE_SECONDS
 from workbench.core.session import Session
 from workbench.core.snapshot_builder import take_snapshot
-from workbench.core.task_manager import PATIENCE
 from workbench.core.tasks import ONE
+from workbench.core.time_limits import PATIENCE
 
 T = TypeVar("T")
 

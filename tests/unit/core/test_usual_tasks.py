@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 
+import pytest
+
 from tests.unit.core.conftest import Stage
-from tests.unit.core.peers import Peer
+from tests.unit.core.peers import ABOUT, Peer
+from workbench.core import bursts, task_manager
 from workbench.core import events as ev
 from workbench.core import instructions as do
 
@@ -96,3 +100,57 @@ def test_of_calls_in_one_message_each_fails_by_itself(stage: Make) -> None:
     tasks = driver.submit_calls(function, 3)
     said = [each.message for each in s.turn() if isinstance(each, do.Send)]
     assert {m.object for m in said if isinstance(m, do.Ready) and m.value.failed} >= {*tasks}
+
+
+def days(s: Stage, seed: int) -> list[do.Anything]:
+    """Two drivers and two workers do what bursts have, and some of what they haven't."""
+    chance, said = random.Random(seed), list[do.Anything]()
+    drivers, workers = (s.driver(), s.driver()), (s.worker(), s.worker())
+    functions = {driver: s.function(driver, seconds=0.0001) for driver in drivers}
+    for _ in range(300):
+        driver, worker = chance.choice(drivers), chance.choice(workers)
+        match chance.randrange(9):
+            case 0:
+                driver.submit_calls(functions[driver], chance.randrange(1, 40))
+            case 1:
+                deps = tuple(chance.sample(driver.held, min(len(driver.held), 1)))
+                driver.submit(functions[driver], deps, (), retries=1)
+            case 2 if driver.held:
+                ids = [id for id in driver.held if id != functions[driver]]
+                for id in chance.sample(ids, min(len(ids), 20)):
+                    driver.drop(id)
+            case 3 if worker.runs:
+                worker.submit(worker.runs[0].function, (), ())
+            case 4 if worker.runs:
+                worker.finish((BOOM,), 0.00001)
+            case 5 if worker.runs:
+                id = worker.runs.popleft().task
+                worker.post(ev.Done(id, (ev.Value(b"P" * 100),), 0.0001, (ABOUT,)))
+            case _:
+                for _ in range(min(len(worker.runs), chance.randrange(20))):
+                    worker.finish((NONE,), 0.1 if chance.random() < 0.02 else 0.00001)
+        said += s.turn(0.001)
+        for peer in s.peers.values():
+            while peer.inbox and chance.random() < 0.95:
+                peer.read()
+    return said
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_comes_of_them_is_what_comes_of_any(
+    stage: Make, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """The same events once more, with all taken as if it were unusual."""
+    asked = list[bool]()
+
+    def counted(is_usual: Callable[..., bool]) -> Callable[..., bool]:
+        return lambda *args: asked.append(usual := is_usual(*args)) or usual
+
+    places = (task_manager, "is_usual"), (task_manager, "ends_as_usual"), (bursts, "are_usual")
+    for module, name in places:
+        monkeypatch.setattr(module, name, counted(getattr(module, name)))
+    usual = days(stage(workers=2), seed)
+    assert sum(asked) > 200
+    for module, name in places:
+        monkeypatch.setattr(module, name, lambda *_: False)
+    assert days(stage(workers=2), seed) == usual

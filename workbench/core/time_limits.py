@@ -1,0 +1,39 @@
+"""Component: tasks that have run for longer than they may are stopped, or killed."""
+
+from __future__ import annotations
+
+from workbench.core import events as ev
+from workbench.core import instructions as do
+from workbench.core.state import State
+from workbench.core.task_manager import TaskManager
+
+PATIENCE = 1.0
+"""Seconds for which a task that has overrun its time may go on once it was told to stop."""
+
+
+class TimeLimits:
+    def __init__(self, state: State, tasks: TaskManager) -> None:
+        self._state = state
+        self._tasks = tasks
+        self._ends = state.scheduler.limits
+
+    @property
+    def due(self) -> float | None:
+        """When `settle` may have something to stop."""
+        return min(self._ends.values(), default=None)
+
+    def settle(self) -> None:
+        """Tell those whose time is over to stop; who doesn't hear that is killed."""
+        now = self._state.now
+        for task in [task for task, end in self._ends.items() if end <= now]:
+            worker = task.worker
+            assert worker is not None
+            if task.final_value is None:
+                limit = f"{task.spec.timeout:g} s"
+                text = f"`{task.submit.name}` ran longer than its timeout, {limit}."
+                self._tasks.stop(task, why=ev.error_value("timeout", text))
+                self._ends[task] = now + PATIENCE
+            else:
+                del self._ends[task]
+                if worker.actor is None:  # an actor would lose all it has
+                    self._state.out.append(do.Kill(worker.number))
