@@ -6,16 +6,19 @@ import gc
 import importlib
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 import workbench as wb
 from tests.leaks import eventually
+from tests.patience import TIMEOUT
 from tests.process.endings import (
     LARGE,
     WAYS,
@@ -26,6 +29,7 @@ from tests.process.endings import (
     OnUnpickling,
 )
 from tests.process.gates import Gate
+from tests.process.processes import Processes
 from workbench.engines.base import Engine
 from workbench.errors import ActorDiedError, SerializationError, TaskError, WorkerCrashedError
 
@@ -401,3 +405,43 @@ def test_a_call_that_goes_wrong(doom: Doom, session: Engine, step: str) -> None:
                     wb.get(ref)
         del patient, call, ref
         assert_in_order(session)
+
+
+class Failing:
+    """Its first calls go through the server: it has no line yet."""
+
+    def fail(self) -> None:
+        """With what nobody has to have leave for."""
+        raise ValueError(5000 * "x")
+
+    def end(self) -> None:
+        """When all of that is said."""
+        connection = importlib.import_module("workbench.api").engine()._base.connection
+        assert eventually(lambda: not connection._outbox)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def stop(self, stop: Callable[[], str]) -> None:
+        stop()
+
+
+def test_all_that_a_worker_had_said_counts_though_its_end_is_heard_at_the_same_time(
+    session: Engine, gate: Gate, processes: Processes
+) -> None:
+    """More than the server reads at once; it wakes when the worker is gone already."""
+    actor = wb.remote(Failing).remote()
+    stopped = actor.stop.remote(gate.stop)
+    failed, end = [actor.fail.remote() for _ in range(13)], actor.end.remote()
+    visitor, server = gate.next(), processes.server()
+    session.snapshot()  # so all of them have been sent
+    server.suspend()
+    try:
+        visitor.let_on()
+        assert eventually(lambda: not psutil.pid_exists(visitor.pid))
+    finally:
+        server.resume()
+    assert wb.get(stopped, timeout=TIMEOUT) is None
+    for ref in failed:
+        with pytest.raises(ValueError, match="xxx"):
+            wb.get(ref, timeout=TIMEOUT)
+    with pytest.raises(ActorDiedError):
+        wb.get(end, timeout=TIMEOUT)

@@ -20,7 +20,7 @@ from itertools import repeat
 
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core.loop_events import Copied, Left, Measured, Tick
+from workbench.core.loop_events import Copied, Left, Measured, Tick, WorkerExited
 from workbench.core.session import Session
 from workbench.errors import ProtocolError
 from workbench.server.forkserver_client import ForkserverClient
@@ -214,7 +214,10 @@ class Server:
         elif fd == self._mover.fileno():
             self._batch.extend((0, event) for event in self._mover.read())
         elif fd == self._forkserver.sock.fileno():
-            self._batch.extend((0, event) for event in self._forkserver.read())
+            for event in self._forkserver.read():
+                if type(event) is WorkerExited:
+                    self._read_to_end(event.worker)
+                self._batch.append((0, event))
         else:
             peer = self._by_fd.get(fd)
             if peer is not None and mask & ~select.EPOLLOUT:
@@ -298,25 +301,35 @@ class Server:
                 self._send(peer)
         self._retry_at = time.monotonic() + RETRY
 
-    def _read(self, peer: Peer, gone: bool) -> None:
-        """Read once; so a flood from one client doesn't keep the others waiting."""
+    def _read_to_end(self, number: int) -> None:
+        """A worker's process is gone: what it has said comes before that."""
+        worker = self._session.state.scheduler.workers.get(number)
+        peer = None if worker is None else self._peers.get(worker.client or 0)
+        while peer is not None and self._peers.get(peer.number) is peer:
+            if not self._read(peer, True):
+                return
+
+    def _read(self, peer: Peer, gone: bool) -> bool:
+        """Read once; so a flood from one client doesn't keep the others waiting. Whether there was
+        anything."""
         if gone:  # what it said before isn't all read, perhaps
             self._take(peer, gone)
         elif peer in self._waiting:
-            return  # it has said more already than was its turn
+            return False  # it has said more already than was its turn
         try:
             more = peer.inbox.receive(peer.sock.recvmsg)
             peer.inbox.messages()
         except BlockingIOError:
-            return
+            return False
         except (OSError, ProtocolError):
             self._drop(peer)
-            return
+            return True
         self._take(peer, gone or not more)
         if not more:
             self._drop(peer)
         elif peer.is_held or peer.inbox.unfinished:
             self._hold(peer)
+        return True
 
     def _take(self, peer: Peer, gone: bool = False) -> None:
         """Hand over what it said, as far as it is its turn."""
