@@ -9,6 +9,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +154,17 @@ class Kernel:
     def value(self, expression: str) -> str:
         """The repr of an expression."""
         return str(self.ok(f"print(repr({expression}), end='')").text())
+
+    @contextmanager
+    def patient(self, module: str, name: str = "PATIENCE") -> Iterator[None]:
+        """Meanwhile nothing takes long: what a module of ours would do after ``name`` seconds."""
+        of = f"__import__('sys').modules[{module!r}]"
+        usual = self.value(f"{of}.{name}")
+        self.ok(f"{of}.{name} = {TIMEOUT}")
+        try:
+            yield
+        finally:
+            self.ok(f"{of}.{name} = {usual}")
 
     def until(self, condition: Callable[[], Any]) -> None:
         """Take in messages until the condition holds."""
