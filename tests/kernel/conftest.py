@@ -274,7 +274,8 @@ def runtime_dir() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def kernel(runtime_dir: str) -> Iterator[Kernel]:
     """One kernel for the module's tests."""
-    kernel = Kernel({"WORKBENCH_RUNTIME_DIR": runtime_dir, "WORKBENCH_HEADROOM": "0"})
+    started = {"WORKBENCH_HEADROOM": "0", "WORKBENCH_WORKERS": "2"}
+    kernel = Kernel({"WORKBENCH_RUNTIME_DIR": runtime_dir, **started})
     try:
         yield kernel
     finally:
