@@ -1,8 +1,13 @@
-"""A clock in place of the machine's, for what looks at the time. No objects: those are samples."""
+"""A clock in place of the machine's, and limits that never come. No objects: those are samples."""
 
 from __future__ import annotations
 
 import itertools
+import math
+
+from workbench.serialization.costs import Spend
+
+AMPLE = Spend(*[math.inf] * 5)
 
 
 class Looks:

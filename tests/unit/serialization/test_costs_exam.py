@@ -19,7 +19,7 @@ import pytest
 from numpy.dtypes import StringDType
 
 from tests.patience import THOROUGH
-from tests.unit.serialization.clocks import Looks
+from tests.unit.serialization.clocks import AMPLE, Looks
 from tests.unit.serialization.samples import Holder, Pair, Point, Slotted, points, texts
 from workbench.serialization import advice, codec, costs
 from workbench.serialization import measure as measuring
@@ -130,9 +130,6 @@ def by_size(value: Any, reducers: Any, known: Any, seconds: float) -> Figures:
     return figures._replace(seconds=figures.inband / 1e6)
 
 
-AMPLE = Spend(9.0, 9.0, 9.0, 9.0, 9.0)
-
-
 @pytest.mark.parametrize("around", AROUND)
 @pytest.mark.parametrize("name", ADVISED)
 def test_the_advice_pasted_lowers_what_is_pickled(name: str, around: str) -> None:
@@ -207,6 +204,10 @@ def never_whole(value: Any, reducers: Any, known: Any, seconds: float) -> Figure
     return measure(value, reducers, known, 9.0)
 
 
+PATIENT = AMPLE._replace(total=FIRST.total, advice=-1.0)
+"""A first answer, on a machine however busy."""
+
+
 def walked(cost: Cost) -> list[Cost]:
     return [cost, *(inner for child in cost.children for inner in walked(child))]
 
@@ -215,15 +216,14 @@ def walked(cost: Cost) -> list[Cost]:
 def test_an_estimate_is_within_a_tenth_and_always_the_same(name: str) -> None:
     value = SIZED[name]()
     stored = codec.serialize(value, {})
-    patient = Spend(FIRST.total, 60.0, 9.0, 9.0, -1.0)
-    cost = explain(value, {}, "obj", measure=never_whole, spend=patient)
+    cost = explain(value, {}, "obj", measure=never_whole, spend=PATIENT)
     assert cost.is_estimate
     assert "Estimated from a" in str(cost)
     assert "Estimated from a" in cost._repr_html_()
     if name != "a tree":
         assert cost.inband == pytest.approx(stored.inband, rel=0.1)
         assert cost.outband == pytest.approx(stored.outband, rel=0.1)
-    again = explain(value, {}, "obj", measure=never_whole, spend=patient)
+    again = explain(value, {}, "obj", measure=never_whole, spend=PATIENT)
     assert (again.inband, again.outband) == (cost.inband, cost.outband)
     whole = explain(value, {}, "obj", spend=WHOLE)
     assert (whole.inband, whole.outband) == (stored.inband, stored.outband)
@@ -244,9 +244,9 @@ def test_no_part_costs_more_than_what_it_is_in(name: str) -> None:
 
 
 def test_what_is_large_among_many_is_named() -> None:
-    cost = explain(SIZED["one large"](), {}, "obj")
-    assert f"obj[{10_000 * SIZE}]" in {part.path for part in walked(cost)}
-    assert "obj[-1]" in {p.path for p in walked(explain(SIZED["one large text"](), {}, "obj"))}
+    for name, path in (("one large", f"obj[{10_000 * SIZE}]"), ("one large text", "obj[-1]")):
+        cost = explain(SIZED[name](), {}, "obj", spend=PATIENT)
+        assert path in {part.path for part in walked(cost)}
 
 
 def test_items_of_a_sample_are_not_parts_of_their_own() -> None:
