@@ -14,7 +14,7 @@ from tests.contract.engine.conftest import PREAMBLE, Book
 from tests.kernel.gates import Gate
 
 GONE = """
-for _ in range(2000):
+for _ in range(20_000):
     if int(id, 16) not in [record.id for record in wb.objects()]: break
     pause(0.005)
 else: raise AssertionError(wb.objects())
@@ -120,7 +120,7 @@ def test_the_record_of_a_session(book: Book, gate: Gate) -> None:
         kept = wb.put(np.ones(200_000), name="recorded")
     """)
     book.ok("""
-        for _ in range(1000):
+        for _ in range(10_000):
             now = wb.snapshot()
             if now.running is None or now.running: break
             pause(0.01)
