@@ -20,6 +20,12 @@ from jupyter_client.manager import KernelManager
 from tests.kernel.gates import Gate
 from tests.patience import TIMEOUT
 
+PATIENT = "\n".join(
+    f"__import__('workbench.client.{module}', fromlist=['GLANCE']).GLANCE = {TIMEOUT}"
+    for module in ("requests", "object_store")
+)
+"""What is shown of an object waits for the server, which may be busy, for longer than usual."""
+
 
 class Cell:
     """One executed cell: its outputs so far, as a front end keeps them."""
@@ -286,6 +292,6 @@ def kernel(runtime_dir: str) -> Iterator[Kernel]:
 def session(kernel: Kernel) -> Iterator[Kernel]:
     """The kernel, with the extension loaded and a session that ends with the test."""
     kernel.ok("%load_ext workbench")
-    kernel.ok("import workbench as wb\nif not wb.is_initialized(): wb.init(workers=2)")
+    kernel.ok(f"import workbench as wb\nif not wb.is_initialized(): wb.init(workers=2)\n{PATIENT}")
     yield kernel
     kernel.ok("%workbench stop\n%reset -f")
