@@ -89,8 +89,12 @@ def gone_or_collected(left: Callable[[], Sequence[T]]) -> Sequence[T]:
     """
     if eventually(lambda: not left(), 0.2):
         return ()
-    gc.collect()
-    return () if eventually(lambda: not left()) else left()
+
+    def is_gone() -> bool:
+        gc.collect()  # each time: what ends late is garbage only then
+        return not left()
+
+    return () if eventually(is_gone) else left()
 
 
 def _descriptors() -> dict[int, str]:
