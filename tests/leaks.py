@@ -24,7 +24,7 @@ def eventually(condition: Callable[[], object], timeout: float = TIMEOUT) -> boo
     pause = threading.Event()
     while not condition():
         if time.monotonic() > deadline:
-            return False
+            return bool(condition())  # who was held up all that time looks once more
         pause.wait(0.005)
     return True
 
@@ -89,8 +89,12 @@ def gone_or_collected(left: Callable[[], Sequence[T]]) -> Sequence[T]:
     """
     if eventually(lambda: not left(), 0.2):
         return ()
-    gc.collect()
-    return () if eventually(lambda: not left()) else left()
+
+    def is_gone() -> bool:
+        gc.collect()  # each time: what ends late is garbage only then
+        return not left()
+
+    return () if eventually(is_gone) else left()
 
 
 def _descriptors() -> dict[int, str]:

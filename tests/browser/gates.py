@@ -46,7 +46,7 @@ class Gate:
 
     def let_on(self) -> None:
         """Wait for who comes to the gate, and let them on. One at a time may be there."""
-        assert eventually(self._open, 60), "nobody came to the gate"
+        assert eventually(self._open), "nobody came to the gate"
 
     def _open(self) -> bool:
         try:

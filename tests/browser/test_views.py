@@ -362,7 +362,7 @@ def test_without_a_kernel_it_is_as_last_seen(lab: Lab) -> None:
             return Node()
         return saved.cells[2].outputs[0].data if saved.cells[2].outputs else Node()
 
-    assert eventually(lambda: "train" in kept().get("text/plain", ""), 60)
+    assert eventually(lambda: "train" in kept().get("text/plain", ""))
     data = kept()
     assert "image/png" in data
     assert "application/vnd.jupyter.widget-view+json" not in data

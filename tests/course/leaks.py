@@ -31,7 +31,7 @@ del film
 
 # What a person pastes: the code that `%why` shows.
 PASTED = """
-for reason in wb.why(moth).reasons:
+for reason in wb.why(moth, deep=True).reasons:
     get_ipython().run_cell(reason.code)
 """
 

@@ -9,6 +9,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,12 @@ from jupyter_client.manager import KernelManager
 
 from tests.kernel.gates import Gate
 from tests.patience import TIMEOUT
+
+PATIENT = "\n".join(
+    f"__import__('workbench.client.{module}', fromlist=['GLANCE']).GLANCE = {TIMEOUT}"
+    for module in ("requests", "object_store")
+)
+"""What is shown of an object waits for the server, which may be busy, for longer than usual."""
 
 
 class Cell:
@@ -154,6 +161,17 @@ class Kernel:
         """The repr of an expression."""
         return str(self.ok(f"print(repr({expression}), end='')").text())
 
+    @contextmanager
+    def patient(self, module: str, name: str = "PATIENCE") -> Iterator[None]:
+        """Meanwhile nothing takes long: what a module of ours would do after ``name`` seconds."""
+        of = f"__import__('sys').modules[{module!r}]"
+        usual = self.value(f"{of}.{name}")
+        self.ok(f"{of}.{name} = {TIMEOUT}")
+        try:
+            yield
+        finally:
+            self.ok(f"{of}.{name} = {usual}")
+
     def until(self, condition: Callable[[], Any]) -> None:
         """Take in messages until the condition holds."""
         deadline = time.monotonic() + TIMEOUT
@@ -262,7 +280,8 @@ def runtime_dir() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def kernel(runtime_dir: str) -> Iterator[Kernel]:
     """One kernel for the module's tests."""
-    kernel = Kernel({"WORKBENCH_RUNTIME_DIR": runtime_dir, "WORKBENCH_HEADROOM": "0"})
+    started = {"WORKBENCH_HEADROOM": "0", "WORKBENCH_WORKERS": "2"}
+    kernel = Kernel({"WORKBENCH_RUNTIME_DIR": runtime_dir, **started})
     try:
         yield kernel
     finally:
@@ -273,6 +292,6 @@ def kernel(runtime_dir: str) -> Iterator[Kernel]:
 def session(kernel: Kernel) -> Iterator[Kernel]:
     """The kernel, with the extension loaded and a session that ends with the test."""
     kernel.ok("%load_ext workbench")
-    kernel.ok("import workbench as wb\nif not wb.is_initialized(): wb.init(workers=2)")
+    kernel.ok(f"import workbench as wb\nif not wb.is_initialized(): wb.init(workers=2)\n{PATIENT}")
     yield kernel
     kernel.ok("%workbench stop\n%reset -f")

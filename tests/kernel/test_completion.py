@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from tests.kernel.conftest import Kernel
@@ -21,14 +23,15 @@ def offered(kernel: Kernel, code: str, at: int | None = None) -> list[str]:
 
 
 @pytest.fixture(params=["jedi", "no jedi"])
-def desk(session: Kernel, request: pytest.FixtureRequest) -> Kernel:
+def desk(session: Kernel, request: pytest.FixtureRequest) -> Iterator[Kernel]:
     """A session with two variables, two names in the store, a ref and a job."""
     session.ok(f"get_ipython().Completer.use_jedi = {request.param == 'jedi'}")
     session.ok(
         "table, other, _hidden = [1], 2, 3\n%put table\n%put --name stored 4\nref = wb.put(5)"
     )
     session.ok("%%remote -w\n1")
-    return session
+    with session.patient("workbench.ipython.completion"):
+        yield session
 
 
 def test_options_and_names_of_each_magic(desk: Kernel) -> None:

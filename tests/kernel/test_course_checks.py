@@ -8,6 +8,7 @@ import pytest
 
 from tests import notebooks
 from tests.kernel.conftest import Kernel
+from tests.patience import TIMEOUT
 
 IMPORT = "from workbench.course import check"
 
@@ -86,7 +87,7 @@ def test_a_mistyped_exercise_is_named(course: Kernel) -> None:
     names = course.value("dir(check)")
     assert "'in_background'" in names
     assert "'put_again'" in names
-    reply = course.client.complete("check.one_c", reply=True, timeout=60)
+    reply = course.client.complete("check.one_c", reply=True, timeout=TIMEOUT)
     assert "one_copy" in str(reply["content"]["matches"])
 
 

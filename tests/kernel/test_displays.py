@@ -46,7 +46,7 @@ def test_a_pending_ref_is_not_waited_for(session: Kernel) -> None:
     [
         ("wb.init(ignore_reinit_error=True)", "2 workers"),
         ("wb.objects()", "ndarray"),
-        ("wb.why('x')", "del kept"),
+        ("wb.why('x', deep=True)", "del kept"),
         ("wb.inspect_serializability(lambda: wb)", "can be stored."),
         ("wb.explain_cost([1] * 5000)", "copied directly"),
     ],

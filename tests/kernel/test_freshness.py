@@ -302,13 +302,13 @@ def test_a_dry_run_says_it_and_stores_nothing(session: Kernel) -> None:
 def test_why_tells_a_variable_that_differs(session: Kernel) -> None:
     session.ok(SETUP)
     session.ok("%put lst")
-    assert "`lst`, the stored object itself" in session.ok("%why lst").results()[0]
+    assert "`lst`, the stored object itself" in session.ok("%why --deep lst").results()[0]
     session.ok("lst.append(3)")
     assert (
         "`lst`, changed since %put: the store has what it was"
-        in (session.ok("%why lst").results()[0])
+        in (session.ok("%why --deep lst").results()[0])
     )
-    assert "`lst`, as it was " in session.ok("wb.why('lst')").results()[0]
+    assert "`lst`, as it was " in session.ok("wb.why('lst', deep=True)").results()[0]
 
 
 def test_all_items_and_a_namespace_read_it_as_it_is(session: Kernel) -> None:

@@ -437,7 +437,7 @@ def test_the_store_is_listed_explained_and_freed(session: Kernel) -> None:
     session.ok("import workbench as wb; wb.put(1, name='with spaces');")
     assert "with spaces" in session.ok("%objects 'with s*'").results()[0]
     assert "<td" in session.ok("%objects").results("text/html")[0]
-    why = session.ok("%why train").results()[0]
+    why = session.ok("%why --deep train").results()[0]
     for line in ("named `train`", "`ref`", "`view`", "`parts[0]`", "%free train"):
         assert line in why
     assert "`train`, the stored object itself" in why
@@ -455,9 +455,9 @@ def test_the_store_is_listed_explained_and_freed(session: Kernel) -> None:
 def test_an_output_is_a_reason_too(session: Kernel) -> None:
     session.ok("import numpy as np\nimport workbench as wb\nref = wb.put(np.ones(10**6), name='x')")
     cell = session.ok("wb.get(ref)")
-    why = session.ok("%why x").results()[0]
+    why = session.ok("%why --deep x").results()[0]
     assert f"`Out[{cell.number}]`" in why
-    session.ok("outputs = [r.code for r in wb.why('x').reasons if 'Out[' in r.text]")
+    session.ok("outputs = [r.code for r in wb.why('x', deep=True).reasons if 'Out[' in r.text]")
     (remedy,) = ast.literal_eval(session.value("outputs"))
     assert "flush" in remedy  # `%reset -f out` leaves one of IPython's
     session.ok(remedy)

@@ -236,9 +236,8 @@ def test_cost_estimates_first_and_then_measures(session: Kernel) -> None:
     assert "Estimated from a sample." in first or first == ""  # it makes way for the last
     assert "The total was measured; its parts are estimated from a sample." in last
     assert "1 200 000 × dict" in last
-    session.ok("import workbench as wb, time\nstart = time.process_time()")
-    session.ok("known = wb.explain_cost(big, 'big')\ntook = time.process_time() - start")
-    assert session.value("took < 4 and known.is_estimate") == "True"
+    session.ok("import workbench as wb")
+    assert session.value("wb.explain_cost(big, 'big').is_estimate") == "True"
 
 
 # -- classes and functions of cells ----------------------------------------------------------------

@@ -19,6 +19,7 @@ from tests.process.gates import Gate
 from tests.process.processes import Processes
 from tests.process.scripts import Script
 from workbench import context
+from workbench.client import object_store, requests
 from workbench.core.snapshot import ObjectRecord
 from workbench.engines.base import Engine
 
@@ -127,6 +128,13 @@ def runtime(
             wb.shutdown()  # of a test that failed before its own
     finally:
         shutil.rmtree(directory)
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is shown of an object waits half a second for the server, which may be busy."""
+    for module in (requests, object_store):
+        monkeypatch.setattr(module, "GLANCE", TIMEOUT)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import workbench as wb
@@ -39,8 +40,14 @@ class Page:
             self.world = {**self.world, **rest, "objects": objects, "timeline": timeline}
 
     def until(self, condition: Callable[[], Any]) -> None:
+        """Wait until it holds; what it asks for may not have been told yet."""
+
+        def holds() -> Any:
+            with suppress(KeyError):
+                return condition()
+
         with self._came:
-            assert self._came.wait_for(condition, TIMEOUT), self.world
+            assert self._came.wait_for(holds, TIMEOUT), self.world
 
     def rows(self, **facts: object) -> list[Row]:
         """The objects of which all this is true."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import select
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 
 import psutil
 
 from tests.leaks import eventually
+from tests.patience import TIMEOUT
 from workbench.system.sizes import inline_allowance
 
 
@@ -36,15 +36,6 @@ class Processes:
     def all(self) -> list[psutil.Process]:
         """Every one of them."""
         return self._of("workbench.server") + self._of("workbench.worker.forkserver")
-
-    def end_within(self, seconds: float) -> bool:
-        """Whether all of them end in that time, those too that are started meanwhile."""
-        deadline = time.monotonic() + seconds
-        while left := self.all():
-            for process in left:
-                if not ends_within(process.pid, deadline - time.monotonic()):
-                    return False
-        return True
 
     def gone(self) -> bool:
         """Whether all of them end."""
@@ -98,14 +89,14 @@ def data_in(fd: int) -> Iterator[tuple[int, int]]:
             yield start, stop
 
 
-def ends_within(pid: int, seconds: float) -> bool:
-    """Whether a process ends in that time."""
+def ends(pid: int) -> bool:
+    """Whether a process ends."""
     try:
         fd = os.pidfd_open(pid)
     except ProcessLookupError:
         return True
     try:
-        return bool(select.select([fd], [], [], max(seconds, 0))[0])
+        return bool(select.select([fd], [], [], TIMEOUT)[0])
     finally:
         os.close(fd)
 

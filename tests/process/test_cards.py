@@ -15,6 +15,7 @@ import workbench as wb
 from tests.leaks import eventually
 from tests.process.gates import Gate
 from tests.process.processes import Processes
+from workbench.client import object_store, requests
 from workbench.engines.base import Engine
 from workbench.serialization.codec import MOST_PEEKED
 
@@ -270,8 +271,12 @@ def test_a_session_says_what_it_has(session: Any, gate: Gate) -> None:
 
 
 @pytest.mark.fresh_session  # the class stays as long as the module, and its session
-def test_who_does_not_answer_is_not_waited_for(session: Any, processes: Processes) -> None:
+def test_who_does_not_answer_is_not_waited_for(
+    session: Any, processes: Processes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nothing would come: with a wait, this test would end by its timeout."""
+    for module in (requests, object_store):
+        monkeypatch.setattr(module, "GLANCE", 0.5)
     ref, counter = wb.put(1), Counter.remote()
     wb.get(counter.add.remote(1))
     server = processes.server()

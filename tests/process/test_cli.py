@@ -245,13 +245,13 @@ def test_why_says_which_variable_of_which_process_it_is(
         wb.init(session="lab", workers=1)
         frames = {"of": [wb.get(wb.put(np.arange(1 << 17), name="data"))]}
         unnamed = wb.put([1])
-        say(wb.why("data"))
+        say(wb.why("data", deep=True))
         say(unnamed.hex())
         hear()
     """)
     theirs = [driver.line() for _ in range(5)]
     unnamed = driver.line()
-    ours = shell("why", "lab", "data").stdout.splitlines()
+    ours = shell("why", "--deep", "lab", "data").stdout.splitlines()
     assert ours[:3] == theirs[:3] == [
         "ndarray int64 (131072,) 'data', 1.05 MB. Why it is here:",
         "  named `data`",

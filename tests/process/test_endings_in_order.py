@@ -13,7 +13,7 @@ import pytest
 
 import workbench as wb
 from tests.leaks import eventually
-from tests.process.processes import ends_within
+from tests.process.processes import ends
 from workbench.engines.base import Engine
 from workbench.errors import ActorDiedError
 
@@ -107,7 +107,7 @@ def test_what_a_task_started_ends_with_its_worker(session: Engine, detached: boo
     worker, pid = wb.get(starter.start.remote())
     assert psutil.pid_exists(pid)
     psutil.Process(worker).kill()
-    assert ends_within(pid, 5)
+    assert ends(pid)
 
 
 def test_what_tasks_started_ends_with_the_session(runtime: str) -> None:
@@ -115,7 +115,7 @@ def test_what_tasks_started_ends_with_the_session(runtime: str) -> None:
     pids = wb.get([wb.remote(sleeper).remote(detached) for detached in (False, True)])
     assert all(map(psutil.pid_exists, pids))
     wb.shutdown()
-    assert all(ends_within(pid, 5) for pid in pids)
+    assert all(ends(pid) for pid in pids)
 
 
 def test_who_does_not_end_in_order_is_killed(runtime: str) -> None:
@@ -132,5 +132,5 @@ def test_who_does_not_end_in_order_is_killed(runtime: str) -> None:
     stubborn = wb.remote(Stubborn).remote()
     pid = wb.get(stubborn.pid.remote())
     del stubborn
-    assert ends_within(pid, 5)
+    assert ends(pid)
     wb.shutdown()

@@ -16,6 +16,7 @@ import pytest
 
 import workbench as wb
 from tests.leaks import eventually
+from tests.patience import TIMEOUT
 from tests.process.processes import Processes
 from tests.process.strangers import Stranger
 from workbench.core import events as ev
@@ -48,9 +49,10 @@ class Bystander:
         assert eventually(lambda: self.server.num_fds() <= more), "descriptors are kept"
 
 
-def push(stranger: Stranger, data: bytes) -> int:
-    """Send as much as the server takes; how much that was."""
-    stranger.sock.settimeout(0.2)
+def push(stranger: Stranger, data: bytes, patience: float = 0.2) -> int:
+    """Send as much as the server takes; how much that was. If it takes nothing for so many seconds,
+    that is all."""
+    stranger.sock.settimeout(patience)
     sent = 0
     with suppress(TimeoutError, ConnectionError):
         while sent < len(data):
@@ -91,7 +93,7 @@ def test_frames_that_are_never_whole(session: Engine, runtime: str, processes: P
         strangers = [stack.enter_context(Stranger(runtime)) for _ in range(8)]
         for stranger in strangers:
             stranger.say([stranger.hello])
-            push(stranger, beginning)
+            push(stranger, beginning, TIMEOUT)  # all of it, if it isn't hung up on meanwhile
         assert strangers[0].hung_up_on(), "the first that has kept it waiting"
         bystander.is_served(MOST_HELD + 100 * MB, 8)
     bystander.is_served(MOST_HELD + 100 * MB, 0)

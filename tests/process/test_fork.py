@@ -20,7 +20,7 @@ import workbench as wb
 from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from tests.process.gates import Gate
-from tests.process.processes import Processes, ends_within
+from tests.process.processes import Processes, ends
 from workbench.engines.base import Engine
 from workbench.errors import SessionError
 
@@ -278,7 +278,7 @@ def forks() -> tuple[bool, int]:
     child = os.fork()
     if not child:
         return True, 0
-    ended = ends_within(child, TIMEOUT / 10)
+    ended = ends(child)
     if not ended:
         os.kill(child, signal.SIGKILL)
     return ended, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -338,7 +338,7 @@ def test_a_fork_ends_with_its_worker(session: Engine, gate: Gate) -> None:
 
     assert eventually(replaced)
     assert wb.get(wb.remote(len).remote("abc")) == 3
-    assert ends_within(child.pid, TIMEOUT)
+    assert ends(child.pid)
 
 
 def test_a_session_ends_with_what_tasks_forked(
@@ -359,7 +359,7 @@ def test_a_session_ends_with_what_tasks_forked(
     child = gate.next()
     wb.shutdown()
     assert processes.gone()
-    assert ends_within(child.pid, TIMEOUT)
+    assert ends(child.pid)
 
 
 def test_refs_of_the_parent_work_in_a_child_that_joins(session: Engine) -> None:

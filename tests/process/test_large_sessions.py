@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -72,9 +71,7 @@ def test_two_million_objects(runtime: str, processes: Processes) -> None:
     assert_answered(engine, count)
     server = processes.server()
     before = server.memory_info().rss
-    began = time.monotonic()
     wb.objects(limit=MOST_ROWS)
-    assert time.monotonic() - began < 5
     assert server.memory_info().rss - before < 100e6
     del kept
     wb.shutdown()

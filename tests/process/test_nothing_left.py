@@ -17,11 +17,8 @@ import pytest
 
 import workbench as wb
 from tests.process.gates import Gate
-from tests.process.processes import Processes, ends_within
+from tests.process.processes import Processes, ends
 from tests.process.scripts import Script
-
-SLACK = 2.0
-"""Seconds beyond the linger within which all is gone."""
 
 VICTIMS = ("driver", "server", "forkserver", "workers")
 
@@ -85,7 +82,7 @@ class Busy:
                 process.kill()
             except psutil.NoSuchProcess:
                 continue
-            assert ends_within(process.pid, SLACK)
+            assert ends(process.pid)
 
     def _found(self, who: str) -> list[psutil.Process]:
         if who == "driver":
@@ -121,7 +118,7 @@ def check_what_is_left(
         session.driver.tell("go on")  # with a new forkserver, or new workers
         assert session.driver.line() == "works"
         session.kill("driver")
-    assert processes.end_within(SLACK)
+    assert processes.gone()
     if "driver" not in killed and "server" in killed:
         session.driver.tell()
         assert session.driver.line() == "all gone"
@@ -171,7 +168,7 @@ def test_a_session_that_lingers_is_found_and_then_ends(
     assert second.line() == f"large {1 << 20}"
     second.signal(signal.SIGKILL)
     second.wait()
-    assert processes.end_within(1 + SLACK)
+    assert processes.gone()
     begins_in_a_clean_directory(runtime)
 
 
@@ -183,7 +180,7 @@ def test_while_it_lingers(
     session.kill("driver")
     for who in killed:
         session.kill(who)
-    assert processes.end_within(SLACK)
+    assert processes.gone()
     begins_in_a_clean_directory(runtime)
 
 
@@ -209,7 +206,7 @@ def test_a_driver_that_is_killed_while_it_starts_a_session(
         place,
     )
     assert driver.wait() == -signal.SIGKILL
-    assert processes.end_within(SLACK)
+    assert processes.gone()
     begins_in_a_clean_directory(runtime)
 
 

@@ -456,6 +456,39 @@ def test_a_handler_may_print_while_a_print_is_on_its_way(screen: Screen) -> None
     assert wb.get(prints.remote()) > 10
 
 
+def test_a_line_of_which_a_part_was_just_to_be_sent_is_whole_when_the_process_dies(
+    screen: Screen,
+) -> None:
+    """A thread has taken that part, and has waited for a processor ever since."""
+
+    @wb.remote(max_retries=0)
+    def dies() -> None:
+        import os
+        import signal
+        import sys
+        import threading
+        import time
+
+        output: Any = sys.stdout._put.__self__  # type: ignore[union-attr]
+        taken = threading.Event()
+
+        def waits(*_: Any, **__: Any) -> None:
+            taken.set()
+            threading.Event().wait()
+
+        output._sent_at = time.perf_counter()
+        output._fill = waits
+        print("begun", end="")
+        taken.wait()
+        output._sent_at = time.perf_counter() + 1000.0  # nothing is sent at the line's end
+        print(" and ended")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with pytest.raises(WorkerCrashedError):
+        wb.get(dies.remote())
+    assert screen.text() == "begun and ended\n"
+
+
 def test_what_is_on_its_way_when_the_task_ends_comes_before_its_result(screen: Screen) -> None:
     """Another thread has taken it, and hasn't put it anywhere yet."""
 

@@ -233,7 +233,7 @@ def test_a_forked_child_prints_its_own_and_nothing_twice() -> None:
             children.append(context.Process(target=child, args=(number,)))
             children[-1].start()
         for each in children:
-            each.join(30)
+            each.join()
             assert each.exitcode == 0
         wb.get(refs)
     """)

@@ -35,7 +35,8 @@ LARGE = 1 << 17  # float64s, so that they lie in a segment
 
 
 @pytest.fixture
-def feed(session: Engine) -> Iterator[Feed]:
+def feed(session: Engine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Feed]:
+    monkeypatch.setattr(feeds, "LOOKED", TIMEOUT)
     feed = context.companion(Feed)
     yield feed
     feed.close()
@@ -286,7 +287,6 @@ def view(feed: Feed) -> Iterator[Jobs]:
 def test_a_view_waits_for_a_session_that_is_slow_to_answer(
     session: Engine, feed: Feed, view: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feeds, "LOOKED", TIMEOUT)
     monkeypatch.setattr(feeds, "FIRST", 0.0)
     monkeypatch.setattr(feeds, "PACE", 0.01)
     monkeypatch.setattr(feed, "_changes", SlowChanges(feed._changes, 6))

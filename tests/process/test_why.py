@@ -14,6 +14,7 @@ import workbench as wb
 from tests.leaks import eventually
 from tests.process.gates import Gate
 from tests.process.scripts import Script
+from workbench.client import requests
 from workbench.engines.base import Engine
 from workbench.errors import ObjectFreedError, ObjectLostError
 
@@ -201,6 +202,15 @@ def test_an_id_is_enough_also_a_part_of_it(session: Engine) -> None:
     wb.free(other.hex())
     with pytest.raises(ObjectFreedError):
         wb.get(other)
+
+
+def test_an_id_is_found_by_a_server_that_takes_its_time(
+    session: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only what is shown by the way waits for half a second."""
+    monkeypatch.setattr(requests, "GLANCE", 0.0)
+    ref = wb.put([1])
+    assert session.identify(ref.hex()) == ref
 
 
 def test_what_a_function_took_along_is_inside_that(session: Engine) -> None:

@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import TEST_TIMEOUT
+
 EXAM = Path(__file__).with_name("why_exam.py")
 
 
 @pytest.mark.thorough
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(5 * TEST_TIMEOUT)
 def test_the_exam_is_passed() -> None:
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]

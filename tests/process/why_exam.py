@@ -90,7 +90,7 @@ def hidden(session: Engine, puzzle: Puzzle, kind: str, namespace: dict[str, Any]
 
 
 def asked(session: Engine, id: int) -> Why:
-    account = session.why(id)
+    account = session.why(id, deep=True)  # however long a busy machine takes
     assert account is not None
     return in_words(account, "")
 

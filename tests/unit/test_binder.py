@@ -16,6 +16,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.patience import TEST_TIMEOUT
+
 ROOT = Path(__file__).parents[2]
 BINDER = ROOT / "binder"
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -86,6 +88,7 @@ def test_pins_are_what_the_project_asks_for(wanted: str) -> None:
 # -- the last step ---------------------------------------------------------------------------------
 
 
+@pytest.mark.timeout(5 * TEST_TIMEOUT)
 def test_the_last_step_makes_every_server_open_a_notebook_that_is_there(tmp_path: Path) -> None:
     prefix = tmp_path / "prefix"  # an environment to write into, with all that this one has
     venv.create(prefix, symlinks=True)

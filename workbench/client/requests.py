@@ -106,7 +106,8 @@ class Requests:
             return None
         digits = found[1]
         if len(digits) == 16:
-            return int(digits, 16) if self.describe(int(digits, 16)) else None
+            number = int(digits, 16)
+            return number if self._ask("describe", number).description else None
         known = {f"{record.id:016x}": record.id for record in self.snapshot().objects}
         ids = [id for id in known if id.startswith(digits) or id.endswith(digits)]
         if len(ids) > 1:

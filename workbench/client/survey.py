@@ -28,7 +28,8 @@ from workbench.engines.base import ROOT_NOTE
 MOST_SECONDS = 0.02
 MOST_NODES = 10_000
 MOST_INSIDE = 500
-"""How far a survey goes, which is made again and again; into a list, that many of its things."""
+"""How far a survey goes, which is made again and again; into a list, that many of its things. The
+seconds are of its thread's work: on a busy machine, too, it finds what it does on a quiet one."""
 
 _LEAVES = (
     int, float, complex, str, bytes, bytearray, bool, type(None), type, ModuleType, range,
@@ -66,9 +67,9 @@ def survey(
         if key not in _SAME
         for name, _, where in [key.partition(ROOT_NOTE)]
     )
-    until = time.monotonic() + MOST_SECONDS
+    until = time.thread_time() + MOST_SECONDS
     for nodes in range(MOST_NODES):
-        if not queue or (nodes % 100 == 99 and time.monotonic() > until):
+        if not queue or (nodes % 100 == 99 and time.thread_time() > until):
             break
         path, thing, plain, where = queue.popleft()
         try:  # even to ask for its class may fail: of a weak proxy whose object is gone

@@ -53,11 +53,12 @@ class OutStream(io.TextIOBase):
     errors = "backslashreplace"
 
     def __init__(self, kind: str, fd: int, queue: OutputQueue) -> None:
-        self._kind = kind
+        self.kind = kind
         self._work = queue.work
         self._put = queue.put
         self._keep = queue.keep
         self._sendings = queue.sendings
+        queue.streams.append(self)
         # Pieces of the line that isn't over, each with how many sendings there had been.
         self._line: list[tuple[int, str]] = []
         self._forked: io.TextIOWrapper | None = None
@@ -87,10 +88,14 @@ class OutStream(io.TextIOBase):
                 line, self._line = self._line, []
                 sent = self._sendings()  # what came before the last of them is out
                 rest = "".join([piece for number, piece in line if number == sent])
-                self._keep(run.task, self._kind, rest)
+                self._keep(run.task, self.kind, rest)
             for start in range(0, len(text), PIECE):
-                self._put(run.task, self._kind, text[start : start + PIECE])
+                self._put(run.task, self.kind, text[start : start + PIECE])
         return len(text)
+
+    def begun(self, sendings: int) -> str:
+        """Of the line that isn't over, what was written after so many sendings."""
+        return "".join([piece for number, piece in list(self._line) if number == sendings])
 
     def flush(self) -> None:
         if self._forked is not None:
@@ -120,6 +125,7 @@ class OutputQueue:
         unsent: Unsent | None,
     ) -> None:
         self.work = link.work
+        self.streams: list[OutStream] = []
         self._link = link
         self._captures = captures
         self._mark = mark
@@ -258,7 +264,15 @@ class OutputQueue:
     def _begin_sending(self) -> Mark | None:
         """To be called before the queue is emptied: what is shown from here on isn't in it."""
         self._sendings += 1
-        return None if self._unsent is None else self._unsent.mark()
+        if self._unsent is None:
+            return None
+        run = self.work.latest
+        if run is not None:
+            for stream in self.streams:
+                # When its line ends it passes for sent, and we may end before it is.
+                if begun := stream.begun(self._sendings - 1):
+                    self.keep(run.task, stream.kind, begun)
+        return self._unsent.mark()
 
     def _sends(self, mark: Mark | None) -> None:
         """What was kept until then goes out; what a throttle holds back, and lines begun, don't."""

@@ -47,7 +47,7 @@ MOST_LISTED = 20
 """The same for an inspection."""
 
 PATIENCE = 1.0
-"""Seconds of trying batches that turned out to be large."""
+"""Seconds of work at trying batches that turned out to be large."""
 
 FLATTEN = (
     "Flatten it: a list of rows instead of a list in a list in a list, a list of nodes with "
@@ -324,14 +324,14 @@ class _Inspector(TracingPickler):
         """The batch, or none of it if the C pickler takes all of it: that is so much faster."""
         if len(batch) < BATCH or self._patience < 0:
             return batch
-        started = time.perf_counter()
+        started = time.thread_time()
         try:
             try_pickling(batch, self._reducers)
         except Exception:
             return batch
         finally:  # what leads back to the whole would be pickled with each of its parts
-            if time.perf_counter() - started > 0.1:
-                self._patience -= time.perf_counter() - started
+            if (spent := time.thread_time() - started) > 0.1:
+                self._patience -= spent
         self.path[-1].skip(batch)
         return []
 

@@ -115,7 +115,7 @@ def test_an_actor_is_made_again(book: Book) -> None:
         counter = Counter.options(max_restarts=1).remote(5)
         assert wb.get(counter.add.remote()) == 6
         counter.die.remote()
-        for _ in range(1000):
+        for _ in range(10_000):
             try:
                 found = wb.get(counter.add.remote())
                 break

@@ -121,7 +121,7 @@ def test_running_is_what_is_at_work_and_ours(book: Book, cluster: Cluster, gate:
         parts = context.get().backend.parts
         other = Client({cluster.address!r}, set_as_default=False)
         foreign = [other.submit(lambda n: n, n, pure=False) for n in range(20)]
-        for _ in range(2000):
+        for _ in range(10_000):
             seen = parts()
             if (seen.running, seen.queued) == ({slots}, 3): break
             pause(0.01)

@@ -14,7 +14,7 @@ from tests.contract.engine.conftest import PREAMBLE, Book
 from tests.kernel.gates import Gate
 
 GONE = """
-for _ in range(2000):
+for _ in range(20_000):
     if int(id, 16) not in [record.id for record in wb.objects()]: break
     pause(0.005)
 else: raise AssertionError(wb.objects())
@@ -35,14 +35,14 @@ def test_objects_are_listed(book: Book) -> None:
 @pytest.mark.needs("why", "wb.why(wb.put('x'))")
 def test_why_names_variables_and_names(book: Book) -> None:
     book.ok("block = wb.put(np.ones(200_000))\nkeeps = {'deep': block}")
-    said = book.ok("%why block").results()[0]
+    said = book.ok("%why --deep block").results()[0]
     assert "`block`" in said
     assert "keeps['deep']" in said
     book.ok("view = wb.get(block)")
-    assert "`view`" in book.ok("%why block").results()[0]
+    assert "`view`" in book.ok("%why --deep block").results()[0]
 
 
-WHY = "' '.join(str(wb.why(block)).split())"
+WHY = "' '.join(str(wb.why(block, deep=True)).split())"
 """What `%why` says of ``block``, in one line."""
 
 
@@ -120,7 +120,7 @@ def test_the_record_of_a_session(book: Book, gate: Gate) -> None:
         kept = wb.put(np.ones(200_000), name="recorded")
     """)
     book.ok("""
-        for _ in range(1000):
+        for _ in range(10_000):
             now = wb.snapshot()
             if now.running is None or now.running: break
             pause(0.01)
@@ -184,7 +184,7 @@ def test_a_pinned_object_outlives_its_kernel(alone: Callable[..., Book]) -> None
 def test_arrays_keep_what_they_show(book: Book) -> None:
     book.ok("ref = wb.put(np.ones(200_000))\nid = ref.hex()\nrow = wb.get(ref)[5:9]\ndel ref")
     book.ok("(kept,) = [r for r in wb.objects() if r.id == int(id, 16)]\nassert kept.viewers")
-    assert "`row`" in str(book.ok("%why row").results())
+    assert "`row`" in str(book.ok("%why --deep row").results())
     book.ok("del row, kept\nOut.clear()")
     book.ok(GONE)
 

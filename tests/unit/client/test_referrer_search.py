@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.patience import TIMEOUT
 from workbench.client import references, referrer_search
 from workbench.client.collector import but_tuples
 from workbench.core.events import Place
@@ -39,6 +40,12 @@ def search(target: Any, **roots: Any) -> tuple[list[Place], bool, int]:
     return list(places), complete, seen
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow machine, or a process in which many tests were, is no failure."""
+    monkeypatch.setattr(referrer_search, "SECONDS", TIMEOUT)
+
+
 @pytest.fixture
 def main(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Sets a person's variables."""
@@ -50,8 +57,7 @@ def main(monkeypatch: pytest.MonkeyPatch) -> Any:
     return define
 
 
-def test_long_lists_of_numbers_do_not_end_it(main: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(referrer_search, "SECONDS", 20.0)  # a busy machine is no failure
+def test_long_lists_of_numbers_do_not_end_it(main: Any) -> None:
     target = Target()
     main(numbers=list(range(3_000_000)), after={"all": [target]})
     watch = weakref.ref(target)
@@ -130,7 +136,6 @@ def test_a_search_that_is_cut_short_says_so_and_tells_what_it_found(
     places, complete, _ = search(watch())
     assert [each.path for each in places] == ["plain"]
     assert not complete
-    monkeypatch.undo()
     target = Target()
     watch = weakref.ref(target)
     monkeypatch.setattr(referrer_search, "SECONDS", -1.0)

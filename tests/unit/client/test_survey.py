@@ -8,6 +8,8 @@ import threading
 import weakref
 from collections import deque
 from functools import partial
+from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -53,6 +55,15 @@ def closing_over() -> Any:
         return target
 
     return inner
+
+
+def test_what_is_found_does_not_hang_on_who_else_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others had the processor for a second between any two looks at the clock."""
+    clock = SimpleNamespace(monotonic=map(float, count()).__next__, thread_time=lambda: 0.0)
+    monkeypatch.setattr(walk, "time", clock)
+    assert paths(many=[[n] for n in range(walk.MOST_INSIDE - 1)] + [[TARGET]]) == [
+        f"many[{walk.MOST_INSIDE - 1}][0]"
+    ]
 
 
 CYCLE: list[Any] = [TARGET]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any, cast
 
+from tests.patience import TIMEOUT
 from workbench.ipython import progress as progress_module
 from workbench.ipython.output import Router
 from workbench.ipython.progress import progress
@@ -37,12 +38,12 @@ def test_a_look_that_is_late_shows_nothing(monkeypatch: Any) -> None:
     def tell(seconds: float) -> str:
         threads.append(threading.current_thread())
         asks.set()
-        may_answer.wait(10)
+        may_answer.wait(TIMEOUT)
         return "busy"
 
     page = Page()
     with progress(cast(Router, page), tell):
-        assert asks.wait(10)
+        assert asks.wait(TIMEOUT)
     may_answer.set()
-    threads[0].join(10)
+    threads[0].join(TIMEOUT)
     assert page.texts == []

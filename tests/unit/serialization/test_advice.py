@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 import workbench as wb
+from tests.unit.serialization.clocks import AMPLE
 from tests.unit.serialization.samples import (
     Holder,
     Point,
@@ -296,20 +297,20 @@ def test_it_is_said_where_a_person_can_write_it(path: str, written: str | None) 
 
 def test_what_a_remote_function_takes_along_is_said_as_of_the_function() -> None:
     rows = np.zeros(100_000)
-    cost = explain(wb.remote(lambda: rows), {}, "search", measure=by_size)
+    cost = explain(wb.remote(lambda: rows), {}, "search", measure=by_size, spend=AMPLE)
     assert any(text.startswith("search closes over `rows`") for text in cost.all_advice())
 
 
 def test_a_variable_of_a_function_is_written_as_there() -> None:
     rows = [i / 7 for i in range(9000)]
-    cost = explain({"f": lambda: rows}, {}, "model", measure=by_size)
+    cost = explain({"f": lambda: rows}, {}, "model", measure=by_size, spend=AMPLE)
     assert "closure of model['f'] → rows" in str(cost.children)
     assert any("`np.array(rows)`" in text for text in cost.all_advice())
 
 
 def test_a_key_may_look_like_a_path() -> None:
     rows = [i / 7 for i in range(9000)]
-    (text,) = explain({"a → b": rows}, {}, "obj", measure=by_size).all_advice()
+    (text,) = explain({"a → b": rows}, {}, "obj", measure=by_size, spend=AMPLE).all_advice()
     assert "`np.array(obj['a → b'])`" in text
 
 
@@ -330,7 +331,7 @@ def test_columns_of_one_name_are_written_by_number() -> None:
 
 def test_it_stands_at_the_part_that_it_is_about() -> None:
     value = Holder(a=Holder(rows=[i / 7 for i in range(9000)]), b=[str, *texts(9000)])
-    cost = explain(value, {}, "model", measure=by_size)
+    cost = explain(value, {}, "model", measure=by_size, spend=AMPLE)
     assert cost.advice == ()
     (text,) = cost.all_advice()
     assert "`np.array(model.a.rows)`" in text

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.serialization.clocks import AMPLE
 from tests.unit.serialization.samples import (
     LOCK,
     Holder,
@@ -52,8 +53,7 @@ def by_bytes(value: Any, reducers: Any, known: Any, seconds: float) -> Figures:
 
 
 def cost_of(value: Any, **options: Any) -> Cost:
-    ample = Spend(9.0, 9.0, 9.0, 9.0, 9.0)
-    return explain(value, {}, "obj", **{"measure": by_bytes, "spend": ample, **options})
+    return explain(value, {}, "obj", **{"measure": by_bytes, "spend": AMPLE, **options})
 
 
 def pickled(value: Any) -> tuple[bytes, int, int]:

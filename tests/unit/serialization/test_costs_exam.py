@@ -10,8 +10,7 @@ import collections
 import datetime
 import decimal
 import re
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -20,8 +19,10 @@ import pytest
 from numpy.dtypes import StringDType
 
 from tests.patience import THOROUGH
+from tests.unit.serialization.clocks import AMPLE, Looks
 from tests.unit.serialization.samples import Holder, Pair, Point, Slotted, points, texts
-from workbench.serialization import codec, costs
+from workbench.serialization import advice, codec, costs
+from workbench.serialization import measure as measuring
 from workbench.serialization.costs import FIRST, WHOLE, Cost, Spend, explain
 from workbench.serialization.measure import Figures, OutOfTimeError, measure
 
@@ -129,9 +130,6 @@ def by_size(value: Any, reducers: Any, known: Any, seconds: float) -> Figures:
     return figures._replace(seconds=figures.inband / 1e6)
 
 
-AMPLE = Spend(9.0, 9.0, 9.0, 9.0, 9.0)
-
-
 @pytest.mark.parametrize("around", AROUND)
 @pytest.mark.parametrize("name", ADVISED)
 def test_the_advice_pasted_lowers_what_is_pickled(name: str, around: str) -> None:
@@ -206,6 +204,10 @@ def never_whole(value: Any, reducers: Any, known: Any, seconds: float) -> Figure
     return measure(value, reducers, known, 9.0)
 
 
+PATIENT = AMPLE._replace(total=FIRST.total, advice=-1.0)
+"""A first answer, on a machine however busy."""
+
+
 def walked(cost: Cost) -> list[Cost]:
     return [cost, *(inner for child in cost.children for inner in walked(child))]
 
@@ -214,15 +216,14 @@ def walked(cost: Cost) -> list[Cost]:
 def test_an_estimate_is_within_a_tenth_and_always_the_same(name: str) -> None:
     value = SIZED[name]()
     stored = codec.serialize(value, {})
-    patient = Spend(FIRST.total, 60.0, 9.0, 9.0, -1.0)
-    cost = explain(value, {}, "obj", measure=never_whole, spend=patient)
+    cost = explain(value, {}, "obj", measure=never_whole, spend=PATIENT)
     assert cost.is_estimate
     assert "Estimated from a" in str(cost)
     assert "Estimated from a" in cost._repr_html_()
     if name != "a tree":
         assert cost.inband == pytest.approx(stored.inband, rel=0.1)
         assert cost.outband == pytest.approx(stored.outband, rel=0.1)
-    again = explain(value, {}, "obj", measure=never_whole, spend=patient)
+    again = explain(value, {}, "obj", measure=never_whole, spend=PATIENT)
     assert (again.inband, again.outband) == (cost.inband, cost.outband)
     whole = explain(value, {}, "obj", spend=WHOLE)
     assert (whole.inband, whole.outband) == (stored.inband, stored.outband)
@@ -243,9 +244,9 @@ def test_no_part_costs_more_than_what_it_is_in(name: str) -> None:
 
 
 def test_what_is_large_among_many_is_named() -> None:
-    cost = explain(SIZED["one large"](), {}, "obj")
-    assert f"obj[{10_000 * SIZE}]" in {part.path for part in walked(cost)}
-    assert "obj[-1]" in {p.path for p in walked(explain(SIZED["one large text"](), {}, "obj"))}
+    for name, path in (("one large", f"obj[{10_000 * SIZE}]"), ("one large text", "obj[-1]")):
+        cost = explain(SIZED[name](), {}, "obj", spend=PATIENT)
+        assert path in {part.path for part in walked(cost)}
 
 
 def test_items_of_a_sample_are_not_parts_of_their_own() -> None:
@@ -254,30 +255,49 @@ def test_items_of_a_sample_are_not_parts_of_their_own() -> None:
     assert f"{10 * SIZE} 000 × dict" in {part.type for part in walked(cost)}
 
 
+def explained(value: Any, clock: Looks, spend: Spend = FIRST) -> Cost:
+    """By another clock than the machine's."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (advice, costs, measuring):
+            patch.setattr(module, "time", clock)
+        return explain(value, {}, "obj", spend=spend)
+
+
 @pytest.mark.parametrize("name", ["floats", "texts", "object column", "records"])
 def test_the_same_object_gets_the_same_answer(name: str) -> None:
-    """As far as the machine lets it, which only makes it slower: the two least of a few."""
-    value, answers = SIZED[name](), list[float]()
-    for _ in range(60):
-        answers = sorted([*answers, explain(value, {}, "obj", spend=WHOLE).seconds or 0.0])
-        if len(answers) > 1 and answers[1] < 1.1 * answers[0]:
-            break
-    assert answers[1] < 1.1 * answers[0]
+    """All of it, with seconds, parts and advice, though others had the processor in between."""
+    value = SIZED[name]()
+    cost = explained(value, Looks(2**-20), WHOLE)
+    assert cost.seconds
+    assert cost.children
+    for hiccups in (range(0), range(1, 100, 7)):
+        clock = Looks(2**-20, hiccups)
+        assert explained(value, clock, WHOLE) == cost
+        assert clock.looks > 100
 
 
 class Endless:
     """Is pickled for a long time, in many small steps."""
 
+    def __init__(self) -> None:
+        self.taken = 0
+
+    def items(self) -> Iterator[float]:
+        for self.taken in range(10**9):
+            yield float(self.taken)
+
     def __reduce__(self) -> Any:
-        return list, (), None, (float(i) for i in range(10**9))
+        return list, (), None, self.items()
 
 
 def test_the_first_answer_is_soon_there_whatever_the_object() -> None:
-    for value in (Endless(), [Endless(), 1], {"a": Holder(x=Endless())}):
-        started = time.process_time()
-        cost = explain(value, {}, "obj")
-        assert time.process_time() - started < 3.0  # two, and what a busy machine adds
+    """Soon by its own clock; and in between two looks it does little."""
+    for around in (lambda it: it, lambda it: [it, 1], lambda it: {"a": Holder(x=it)}):
+        value, clock = Endless(), Looks(2**-10)
+        cost = explained(around(value), clock)
         assert cost.is_estimate
+        assert clock.now < 2.0
+        assert value.taken < 10_000 * clock.looks
 
 
 def test_it_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,12 +41,21 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.patience import TIMEOUT
 from tests.unit.serialization.samples import LOCK, Holder, Pair, Slotted, by_value, closing_over
 from workbench.errors import SerializationError
+from workbench.serialization import roundtrip
 from workbench.serialization.costs import explain
 from workbench.serialization.expressions import LONGEST
 from workbench.serialization.inspection import MOST_LISTED, inspect
 from workbench.serialization.registry import Custom
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other process imports what it needs, on a machine that may be busy."""
+    monkeypatch.setattr(roundtrip, "MOST_SECONDS", TIMEOUT)
+
 
 # -- what belongs to one process ------------------------------------------------------------------
 
@@ -507,7 +516,7 @@ def test_a_name_of_the_main_module_alone_is_not_there_elsewhere(
 
 
 def test_what_is_too_large_to_be_built_again_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workbench.serialization.roundtrip.MOST_BYTES", 1000)
+    monkeypatch.setattr(roundtrip, "MOST_BYTES", 1000)
     found = inspect(Holder(x=np.ones(1000)), {}, "obj")
     assert found.ok
     assert "Whether it can be built again was not tried: it is too large for that." in str(found)
