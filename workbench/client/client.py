@@ -20,7 +20,8 @@ from workbench.client.subscriptions import Subscription, measured
 from workbench.client.survey import Places, main_variables, survey
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core.snapshot import A_RESULT, ACTOR_PREFIX, Change, ObjectDescription, Snapshot
+from workbench.core.descriptions import ObjectDescription
+from workbench.core.snapshot import A_RESULT, ACTOR_PREFIX, Change, Snapshot
 from workbench.engines.base import Abilities, CollectedJob, Engine, Running, Shown
 from workbench.engines.lending_future import Lending
 from workbench.engines.tally import CallTally

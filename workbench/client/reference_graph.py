@@ -35,7 +35,7 @@ class Name(NamedTuple):
     its attributes; ``private``: those that begin with an underscore are a library's."""
 
     path: str
-    keeper: str = "variable"  # see `core.snapshot.Place`
+    keeper: str = "variable"  # see `core.events.Place`
     where: str = ""
     before: str = ""  # code that makes the path mean something
     mode: str = ""

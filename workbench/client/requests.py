@@ -14,14 +14,8 @@ from typing import Any
 from workbench.client.connection import Connection
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core.snapshot import (
-    Account,
-    Change,
-    JobRecord,
-    ObjectDescription,
-    ObjectRecord,
-    Snapshot,
-)
+from workbench.core.descriptions import Account, ObjectDescription
+from workbench.core.snapshot import Change, JobRecord, ObjectRecord, Snapshot
 from workbench.errors import ObjectLostError, SessionError
 
 GLANCE = 0.5

@@ -186,50 +186,56 @@ class Budget:
         return left >= self._least_left
 
     def admits(self, client: int, values: Sequence[Value]) -> bool:
-        """Whether ``client`` may seal these: in its own arena, where nothing is, within its grant.
+        """Whether ``client`` may seal these: inline, in files it wrote, or in its own arena.
 
-        Or inline, as far as it has leave for that. A failed value is inline always: it becomes the
-        value of every task that depends on it, and an extent belongs to one object.
+        A failed value is inline always, and free: it becomes the value of every task that depends
+        on it, and an extent belongs to one object.
         """
-        small, placed = 0, []
+        small, stored = 0, []
         for value in values:
             if value.segment:
-                placed.append(value)
+                stored.append(value)
             elif len(value.header) > 1 and not value.failed:
                 small += len(value.header)
         if small and not self.admits_inline(client, small):
             return False
-        if not placed:
-            return True
-        files = [v for v in placed if v.segment in self._files]
-        if files:
-            placed = [v for v in placed if v.segment not in self._files]
-            if len({v.segment for v in files}) < len(files) or not all(
-                self._files[v.segment] == client
-                and not v.offset
-                and 0 < v.length == self.arenas[v.segment].size
-                and v.digest
-                and not v.failed
-                for v in files
-            ):
-                return False
-        if not placed:
-            return True
-        arena = self.arenas.get(placed[0].segment)
-        if arena is None or arena.owner != client:
+        return not stored or self._admits_stored(client, stored)
+
+    def _admits_stored(self, client: int, values: Sequence[Value]) -> bool:
+        files = [v for v in values if v.segment in self._files]
+        placed = [v for v in values if v.segment not in self._files]
+        return self._admits_files(client, files) and (
+            not placed or self._admits_placed(client, placed)
+        )
+
+    def _admits_files(self, client: int, values: Sequence[Value]) -> bool:
+        """Each is all of a file that ``client`` wrote, and no two are the same."""
+        return len({v.segment for v in values}) == len(values) and all(
+            self._files[v.segment] == client
+            and not v.offset
+            and 0 < v.length == self.arenas[v.segment].size
+            and v.digest
+            and not v.failed
+            for v in values
+        )
+
+    def _admits_placed(self, client: int, values: Sequence[Value]) -> bool:
+        """They are in the arena of ``client``, where nothing is, and within its grant."""
+        arena = self.of(client)
+        if arena is None:
             return False
-        offsets = {v.offset for v in placed}
+        offsets = {v.offset for v in values}
         return (
-            len(offsets) == len(placed)
-            and not any(offset in arena.extents for offset in offsets)
-            and sum(round_up(v.length) for v in placed) <= arena.granted - arena.live
+            len(offsets) == len(values)
+            and arena.extents.keys().isdisjoint(offsets)
+            and sum(round_up(v.length) for v in values) <= arena.granted - arena.live
             and all(
                 v.segment == arena.segment
                 and not v.failed
                 and not v.digest
                 and v.offset % PAGE == 0
                 and 0 < v.length <= arena.size - v.offset
-                for v in placed
+                for v in values
             )
         )
 

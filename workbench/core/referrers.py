@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.core.descriptions import Account, PinRecord
 from workbench.core.entry import Entry
-from workbench.core.snapshot import Account, PinRecord
 from workbench.core.snapshot_builder import (
     actor_record,
     clients_of,

@@ -9,17 +9,15 @@ from collections.abc import Callable, Container, Iterable
 from itertools import islice
 from typing import Any
 
+from workbench.core.descriptions import ObjectDescription, PinRecord, TaskRecord
 from workbench.core.entry import FREED, READY, Entry
 from workbench.core.events import Search
 from workbench.core.snapshot import (
     ActorRecord,
     ClientRecord,
-    ObjectDescription,
     ObjectRecord,
-    PinRecord,
     SegmentRecord,
     Snapshot,
-    TaskRecord,
     WorkerRecord,
     result_of,
 )

@@ -11,8 +11,9 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 
+from workbench.core.descriptions import Account, ObjectDescription
 from workbench.core.events import About, Output
-from workbench.core.snapshot import Account, Change, JobRecord, ObjectDescription, Snapshot
+from workbench.core.snapshot import Change, JobRecord, Snapshot
 from workbench.engines.following import Arrivals as Arrivals
 from workbench.engines.following import Changes as Changes
 from workbench.engines.lending_future import Lending
