@@ -163,6 +163,7 @@ class ClientBase:
         self.connection.check_open()
 
     def forget(self, message: do.Forget) -> None:
+        """The server has freed these objects; who takes part in that adds to it."""
         self.objects.forget(message.objects)
 
     def abandon(self) -> None:

@@ -34,7 +34,8 @@ from workbench.system.ki_protection import ki_protection
 class Client:
     """A session, seen from one of its processes: an `Engine`, but for what a notebook sets on it.
 
-    Most of its methods are those of its parts, named in ``__init__``.
+    What each method does is said in `engines.base`. Most are those of its parts, named in
+    ``__init__``.
     """
 
     can = Abilities()

@@ -54,6 +54,9 @@ def _stored(ref: ObjectRef) -> Any:
 
 
 class Encoded(NamedTuple):
+    """A value whose bytes are in place: where, what it was made of, and what that cost in
+    seconds."""
+
     stored: ev.Value
     serialized: codec.Serialized
     copy_seconds: float
@@ -189,6 +192,7 @@ class Marshal:
         return pack(value, reducers, refs, parts, self._capacity(), numbers)
 
     def inline(self, value: Any, parts: Parts | None = None) -> bytes:
+        """The value as one piece of bytes, however large. For what isn't an object of the store."""
         return self._serialize(value, [], parts).inline()
 
     def _serialize(

@@ -43,7 +43,10 @@ It has to know all calls before it hears that their task waits."""
 
 
 class ObjectStore:
-    """Until the server knows of an extent, only the list of claims does."""
+    """The part of an engine about objects: what each method does is said in `engines.base.Store`.
+
+    Until the server knows of an extent, only the list of claims does.
+    """
 
     def __init__(self, base: ClientBase, role: Role) -> None:
         self._base = base

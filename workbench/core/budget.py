@@ -132,6 +132,7 @@ class Budget:
         return self._live + self._messages.inline_bytes
 
     def of(self, client: int) -> ArenaUsage | None:
+        """The client's own arena, if it has made one."""
         return self._by_owner.get(client)
 
     def open(self, client: int, segment: int, size: int) -> bool:
@@ -240,6 +241,7 @@ class Budget:
         )
 
     def seal(self, segment: int, offset: int, length: int) -> None:
+        """An object lies there now; all three in bytes, the length rounded up to pages."""
         arena = self.arenas[segment]
         self._files.pop(segment, None)
         length = round_up(length)
@@ -297,6 +299,7 @@ class Budget:
             self.room -= nbytes
 
     def ask(self, request: GrowRequest) -> None:
+        """Queue a request; `settle` serves it when its turn comes."""
         self.requests.append(request)
         if self.measures:
             self.room = None
@@ -318,6 +321,7 @@ class Budget:
                 yield arena.owner, nbytes
 
     def trimmed(self, client: int, nbytes: int, answer: bool) -> None:
+        """A client has given back ``nbytes``, because it was asked (``answer``) or by itself."""
         arena = self.of(client)
         if arena is not None:
             self._grant(arena, max(arena.live - arena.granted, -nbytes))

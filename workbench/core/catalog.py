@@ -89,6 +89,7 @@ class Catalog(dict[int, Entry]):
             self.touched.setdefault(entry.id, False)
 
     def create_pending(self, id: int, client: int) -> None:
+        """The result of a task of this client's, which holds it and is told when it is ready."""
         entry = self.make(id)
         if client in self._of:
             self._of[client].add(id)
@@ -222,6 +223,7 @@ class Catalog(dict[int, Entry]):
         return failed
 
     def need(self, entry: Entry, task: Task) -> None:
+        """The task has this object as an argument: it pins it."""
         entry.tasks += 1
         task.pins.append(entry.id)
         if self.touched is not None:
@@ -240,6 +242,7 @@ class Catalog(dict[int, Entry]):
             self.rest(entry)
 
     def unneed_all(self, task: Task) -> None:
+        """The task is over: it pins nothing any more."""
         pins, task.pins = task.pins, []
         self.argument_bytes -= task.argument_bytes
         task.argument_bytes = 0

@@ -26,6 +26,7 @@ HISTORY_SECONDS = 120.0
 
 
 def result_of(state: str) -> str:
+    """The type by which lists call a task's result that has not been described."""
     return {"failed": "a task's error", "stopped": "a stopped task's result"}.get(state, A_RESULT)
 
 

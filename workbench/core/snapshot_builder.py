@@ -35,6 +35,7 @@ MOST_NAMES = 10_000
 
 
 def size_of(entry: Entry) -> int:
+    """Bytes: of its extent, or of its header if it is inline; 0 while it is pending."""
     value = entry.value
     return 0 if value is None else value.length if value.segment else len(value.header)
 
