@@ -53,8 +53,7 @@ class Connection:
         sock.setblocking(False)
         self._sock = sock
         self._handle = handle
-        self._send_packed: Callable[[], object] = bool
-        self.lateness = Lateness()
+        self.send_by(bool, Lateness())
         self.is_crowded = False  # many answers come, and more is asked: read at ticks
         self._on_end = on_end
         self._outbox = Outbox(translate)
