@@ -223,7 +223,6 @@ class Catalog(dict[int, Entry]):
         return failed
 
     def need(self, entry: Entry, task: Task) -> None:
-        """The task has this object as an argument: it pins it."""
         entry.tasks += 1
         task.pins.append(entry.id)
         if self.touched is not None:
@@ -242,7 +241,6 @@ class Catalog(dict[int, Entry]):
             self.rest(entry)
 
     def unneed_all(self, task: Task) -> None:
-        """The task is over: it pins nothing any more."""
         pins, task.pins = task.pins, []
         self.argument_bytes -= task.argument_bytes
         task.argument_bytes = 0
