@@ -37,6 +37,25 @@ if TYPE_CHECKING:
     from workbench.serialization.packing import PackedValues
 
 Waitable = ObjectRef | ObjectRefGenerator
+
+
+def first_ready(
+    refs: Sequence[Waitable], ready: Iterable[bool], count: int
+) -> tuple[list[Waitable], list[Waitable]]:
+    """The first ``count`` that are ready, or as many as are; and all others. In order both."""
+    chosen: list[Waitable] = []
+    others: list[Waitable] = []
+    for place, (ref, is_ready) in enumerate(zip(refs, ready, strict=False)):
+        if not is_ready:
+            others.append(ref)
+            continue
+        chosen.append(ref)
+        if len(chosen) == count:
+            others += refs[place + 1 :]
+            break
+    return chosen, others
+
+
 """What one can wait for; of a stream, the next item."""
 
 Submitted = ObjectRef | list[ObjectRef] | ObjectRefGenerator | None
