@@ -83,7 +83,7 @@ distclean: clean ## Remove the environments too: .venv, .venv-cluster and .bench
 
 # Debian's Chromium, where we may install it. (Ubuntu's package only fetches a snap, which needs more
 # than a container has.) Where there is none, the tests that need it say so: skipped, or, in CI, failed.
-browser:
+browser: ## Install Chromium for the tests in a browser, where Debian's can be had
 	@for name in chromium chromium-browser google-chrome; do \
 	    command -v $$name > /dev/null && exit; \
 	done; \

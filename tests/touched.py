@@ -28,7 +28,11 @@ WHOLE = {
     "plots": ["process/test_plots.py"],
     "ray_api": ["process/test_ray_options.py", "process/test_ray_table.py"],
     "report": ["process/test_cards.py", "process/test_why.py", "kernel/test_displays.py"],
-    "serialization": ["process/test_serialization.py", "process/test_identity.py"],
+    "serialization": [
+        "process/test_serialization.py",
+        "process/test_custom_serializers.py",
+        "process/test_identity.py",
+    ],
     "server": ["process/test_sessions.py", "process/test_faults.py"],
     "system": ["unit/test_sizes.py", "unit/test_machine.py", "process/test_descriptors.py"],
     "util": ["process/test_ray_util.py"],

@@ -75,7 +75,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     ),
     "engines": (
         NEUTRAL
-        | {"core.events", "core.logs", "core.snapshot", "client", "server.settings"}
+        | {"core.descriptions", "core.events", "core.logs", "core.snapshot"}
+        | {"client", "server.settings"}
         | {"serialization"}  # values as they travel to a cluster, and what the protocol's
         # `compare` and `pack` take and give
         | {
@@ -98,7 +99,9 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         {"IPython", "comm"},
     ),
     "report": (
-        PURE | {"core.events", "core.snapshot", "engines.base", "ref", "serialization.expressions"},
+        PURE
+        | {"core.descriptions", "core.events", "core.snapshot", "engines.base", "ref"}
+        | {"serialization.expressions"},
         {"msgspec", "numpy"},
     ),
     "plots": ({"context", "core.snapshot", "errors", "report"}, {"matplotlib", "PIL"}),
@@ -110,7 +113,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "util": ({"api", "errors", "ray_api.names", "ref"}, set()),
     "cli": (
         NEUTRAL
-        | {"api", "core.snapshot", "engines", "memory.segment"}
+        | {"api", "core.descriptions", "core.snapshot", "engines", "memory.segment"}
         | {"wire", "server.settings", "core.events", "core.instructions", "core.referrers"}
         | {"report"},
         {"numpy", "msgspec"},

@@ -22,7 +22,8 @@ import msgspec
 
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core.snapshot import Account, ObjectRecord, Snapshot
+from workbench.core.descriptions import Account
+from workbench.core.snapshot import ObjectRecord, Snapshot
 from workbench.engines.local import (
     SOCKET,
     address_of,

@@ -63,8 +63,12 @@ def run(as_json: bool) -> int:
         ]
         show.document({"healthy": not problems, "checks": checks})
     else:
-        rows = tuple((f.check, f.state, f.found, f.advice) for f in findings)
-        show.table(Table(("check", "state", "found", "what to do"), rows))
+        rows: list[tuple[str, str, str]] = []
+        for f in findings:
+            rows.append((f.check, f.state, f.found))
+            if f.advice:
+                rows.append(("", "", f.advice))
+        show.table(Table(("check", "state", "found, and what to do"), tuple(rows)), is_prose=True)
         many = f"{problems} problems" if problems > 1 else "One problem"
         print(f"{many}: see above." if problems else "Workbench works on this machine.")
     return int(bool(problems))

@@ -13,16 +13,20 @@ from workbench.report.markup import Table
 COLORS = {"ok": 32, "note": 33, "problem": 31, "not answering": 31}
 """Of the words in a column ``state``, as terminals number them."""
 
+COLUMNS = 100
+"""Letters in a line of prose where there is no terminal, unless the environment says otherwise."""
 
-def table(shown: Table) -> None:
-    """Print a table; in a terminal within its width. Elsewhere nothing is wrapped or cut that
-    somebody may search for."""
-    if not sys.stdout.isatty():
+
+def table(shown: Table, is_prose: bool = False) -> None:
+    """Print a table; in a terminal within its width. Elsewhere nothing is wrapped that somebody may
+    search for: only prose is, to `COLUMNS` letters."""
+    is_terminal = sys.stdout.isatty()
+    if not is_terminal and not is_prose:
         print(shown.text())
         return
     flexible = tuple(title for title in shown.head if title not in shown.right)
-    room = shutil.get_terminal_size().columns
-    print(shown._replace(flexible=flexible).text(room, None, _painted))
+    room = shutil.get_terminal_size((COLUMNS, 24)).columns
+    print(shown._replace(flexible=flexible).text(room, None, _painted if is_terminal else None))
 
 
 def line(text: str) -> None:

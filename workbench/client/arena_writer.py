@@ -297,6 +297,7 @@ class ArenaWriter:
         raise StoreFullError(full_text(length, snapshot, reason, self.held()))
 
     def huge_pages(self) -> str:
+        """What has become of the wish for huge pages, in words; '' if nobody asked for them."""
         if not self._huge:
             return ""
         mapped = machine.huge_pages_mapped()
@@ -345,6 +346,7 @@ class ArenaWriter:
             self._send(Parcel(ev.Opened(self._segment, descriptors.size), fds))
 
     def give_back(self, extents: Iterable[tuple[int, int]]) -> None:
+        """These extents, as (offset, length), hold nothing that anybody knows of: free them."""
         if self._memory is None:
             return
         with self._lock, ki_protection():

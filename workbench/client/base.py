@@ -17,28 +17,23 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from workbench.client.arena_writer import ArenaWriter, Claims
+from workbench.client.arena_writer import Claims
 from workbench.client.connection import Connection
 from workbench.client.direct_calls import DirectCalls
 from workbench.client.generators import GeneratorReaders
+from workbench.client.lateness import Lateness
 from workbench.client.marshal import Marshal
 from workbench.client.objects import KnownObjects
+from workbench.client.process_memory import ProcessMemory
 from workbench.client.reference_counter import ReferenceCounter
 from workbench.client.requests import Requests
 from workbench.client.send_queue import SendQueue
-from workbench.client.shared_segments import SharedSegments
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.events import ID_BITS
-from workbench.memory.views import Views
 from workbench.ref import ObjectRef
 from workbench.system.ki_protection import ki_protection
-from workbench.system.spare_descriptors import SpareDescriptors
 from workbench.wire.buffers import Parcel
-
-SPARES = 8
-"""Descriptors kept for when there are no others: this process's own segment takes five, and one of
-another's two."""
 
 
 class ClientBase:
@@ -85,57 +80,31 @@ class ClientBase:
         self.capacity = 0
         prefix = secrets.randbits(31) | 1 << 30
         self.next_id = itertools.count((prefix << ID_BITS) + 1).__next__
-        self.connection = connection = Connection(
-            sock, self._handle, lambda queued: self._send_queue.translate(queued), self._ended
-        )
-        finalized = connection.put, connection.wake_from_finalizer
+        self._hello = ev.Hello(os.getpid(), prefix, worker, linger, label)
+        self.handlers: dict[type, Callable[[Any], object]] = {}
+        self.connection = connection = Connection(sock, self._handle, self._translate, self._ended)
         self.requests = Requests(connection)
-        self.references = ReferenceCounter(*finalized)
-        self.views = Views(*finalized)
-        self._spares = SpareDescriptors(SPARES)
-        self._segments = SharedSegments(
-            self.views, self.requests.ask, connection.wait_for, self._spares
+        self.references = ReferenceCounter(connection.put, connection.wake_from_finalizer)
+        self._memory = memory = ProcessMemory(
+            connection, self.requests, self.next_id, threads, huge
         )
-        self.arena = ArenaWriter(
-            connection.send,
-            self.requests.ask,
-            self.views,
-            self.next_id,
-            self._spares,
-            threads,
-            huge,
-        )
+        self.arena = memory.arena
         side = "on the worker" if worker else "in this process"
         self.marshal = Marshal(
-            self.arena, prefix, self.wait_welcome, self.references.check, side, debug
+            self.arena,
+            prefix,
+            self.wait_welcome,
+            self.references.check,
+            self._stored_as,
+            side,
+            debug,
         )
         self.objects = KnownObjects(
-            connection, self.references, self.views, self._segments.need, self.marshal
+            connection, self.references, memory.views, memory.segments.need, self.marshal
         )
         self.generators = GeneratorReaders(connection, self.references, self.objects)
-        self.marshal.stored_as = self.objects.stored_as
-        self.at_end: list[Callable[[str], object]] = [self.objects.end, self.generators.end]
-        self.handlers: dict[type, Callable[[Any], object]] = {
-            Parcel: lambda parcel: self.handlers[type(parcel.message)](parcel),
-            do.Shared: self._segments.shared,
-            do.Welcome: self._welcome,
-            do.Ended: connection.told_to_end,
-            do.Item: self.generators.item,
-            do.Forget: self.forget,
-            do.Moved: self.objects.moved,
-            do.Unshare: lambda m: self.views.unmap(m.segment),
-            do.Release: self.arena.released,
-            do.Trim: self.arena.trim,
-            do.Reopen: self.arena.reopen,
-            do.Granted: self._granted,
-            do.Found: self._found,
-            do.Answer: lambda m: self.requests.answer(m.request, m),
-            do.CollectGarbage: lambda _: collect_garbage(),
-            do.Registered: lambda m: self.marshal.registry.tell(m.serializer, m.payload),
-        }
         self.lines = DirectCalls(connection, self.objects, self.handlers, worker > 0)
-        connection.before_wait = self.lines.push
-        self._send_queue = SendQueue(
+        self._send_queue = queue = SendQueue(
             self.objects,
             self.generators,
             self.marshal,
@@ -143,9 +112,23 @@ class ClientBase:
             prefix,
             lambda: list(connection.queue),
         )
-        lateness = connection.lateness
-        lateness.due, lateness.told = self._send_queue.due, self._send_queue.told
-        self._hello = ev.Hello(os.getpid(), prefix, worker, linger, label)
+        connection.send_by(self.lines.push, Lateness(queue.due, queue.told))
+        self.handlers |= memory.handlers() | self._own_handlers()
+        self.at_end: list[Callable[[str], object]] = [self.objects.end, self.generators.end]
+
+    def _own_handlers(self) -> dict[type, Callable[[Any], object]]:
+        return {
+            Parcel: lambda parcel: self.handlers[type(parcel.message)](parcel),
+            do.Welcome: self._welcome,
+            do.Ended: self.connection.told_to_end,
+            do.Item: self.generators.item,
+            do.Forget: self.forget,
+            do.Moved: self.objects.moved,
+            do.Found: self._found,
+            do.Answer: lambda m: self.requests.answer(m.request, m),
+            do.CollectGarbage: lambda _: collect_garbage(),
+            do.Registered: lambda m: self.marshal.registry.tell(m.serializer, m.payload),
+        }
 
     def join(self) -> None:
         """Say hello. From now on messages come, so whoever handles them must be in place."""
@@ -180,14 +163,14 @@ class ClientBase:
         self.connection.check_open()
 
     def forget(self, message: do.Forget) -> None:
+        """The server has freed these objects; who takes part in that adds to it."""
         self.objects.forget(message.objects)
 
     def abandon(self) -> None:
         """In a forked child: the session is the parent's. Arrays that show objects stay valid."""
         self.lines.abandon()
         self.connection.abandon()
-        self.arena.abandon()
-        self._spares.close()
+        self._memory.abandon()
 
     def say_final(self) -> None:
         """When we are gone, the session is to be kept for a moment only. Any thread."""
@@ -197,18 +180,23 @@ class ClientBase:
     def close(self, goodbye: bool, final: bool = False) -> None:
         """Leave the session. Idempotent. Without goodbye it lingers, as if we had crashed;
         ``final``: for a moment only, because a person shut our kernel down."""
-        shows = self.views.shows()
+        shows = self._memory.views.shows()
         if (goodbye or final or shows) and self.connection.ended is None:
             self.connection.post(ev.Bye(lingers=not goodbye, shows=shows, final=final))
         line = self.connection.close(keep=shows)
         self.lines.abandon()
-        self.arena.close()
-        self._spares.close()
-        # What arrays show is theirs until they die: the server sees that by the socket's end.
-        self.views.close(line)
+        self._memory.close(line)
         self._ended("The session was shut down.")
         self.references.close()
         self.objects.close()
+
+    # -- for parts that are made before the one that answers; any thread --------------------------
+
+    def _translate(self, queued: list[Any]) -> list[Any]:
+        return self._send_queue.translate(queued)
+
+    def _stored_as(self, value: Any) -> ObjectRef | None:
+        return self.objects.stored_as(value)
 
     # -- the reading thread -----------------------------------------------------------------------
 
@@ -231,10 +219,6 @@ class ClientBase:
         self.workers = message.workers
         self.arena.welcome(message.capacity, message.spill_dir)
         self.capacity = message.capacity
-
-    def _granted(self, message: do.Granted) -> None:
-        self.arena.granted(message)
-        self.requests.answer(message.request, message)
 
     def _found(self, message: do.Found) -> None:
         # It carries a hold, so there is a handle for it even if nobody waits any more.

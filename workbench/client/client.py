@@ -20,7 +20,8 @@ from workbench.client.subscriptions import Subscription, measured
 from workbench.client.survey import Places, main_variables, survey
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core.snapshot import A_RESULT, ACTOR_PREFIX, Change, ObjectDescription, Snapshot
+from workbench.core.descriptions import ObjectDescription
+from workbench.core.snapshot import A_RESULT, ACTOR_PREFIX, Change, Snapshot
 from workbench.engines.base import Abilities, CollectedJob, Engine, Running, Shown
 from workbench.engines.lending_future import Lending
 from workbench.engines.tally import CallTally
@@ -33,7 +34,8 @@ from workbench.system.ki_protection import ki_protection
 class Client:
     """A session, seen from one of its processes: an `Engine`, but for what a notebook sets on it.
 
-    Most of its methods are those of its parts, named in ``__init__``.
+    What each method does is said in `engines.base`. Most are those of its parts, named in
+    ``__init__``.
     """
 
     can = Abilities()

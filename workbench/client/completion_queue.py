@@ -46,6 +46,7 @@ class CompletionQueue:
         self._sleeps = False  # its reader is in `next`
 
     def add(self, refs: Iterable[ObjectRef]) -> None:
+        """Have these handed over, too, each once. Raises if one isn't of this session."""
         new = [ref for ref in refs if ref.id not in self._pending]
         self._check(new)
         self._pending.update((ref.id, ref) for ref in new)
@@ -56,9 +57,11 @@ class CompletionQueue:
                 self._objects.ask_again(self._came[0].id)
 
     def take(self) -> ObjectRef | None:
+        """The next ref that is ready; None if none is now."""
         return self._came.popleft() if self._came else None
 
     def next(self, timeout: float | None = None) -> ObjectRef | None:
+        """The same, waited for; None after ``timeout`` seconds."""
         if not self._came:
             self._check(())
             self._sleeps = True
@@ -77,6 +80,7 @@ class CompletionQueue:
                 continue
 
     def soon(self) -> Future[None] | None:
+        """A future that is done when `take` has something; None if it has now."""
         future = self._new_future(self._next_ones)
         self._waiting.append(future)
         if self._came:

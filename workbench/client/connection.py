@@ -53,8 +53,7 @@ class Connection:
         sock.setblocking(False)
         self._sock = sock
         self._handle = handle
-        self.before_wait: Callable[[], object] = bool  # sends calls that are packed; at ticks, too
-        self.lateness = Lateness()
+        self.send_by(bool, Lateness())
         self.is_crowded = False  # many answers come, and more is asked: read at ticks
         self._on_end = on_end
         self._outbox = Outbox(translate)
@@ -87,6 +86,10 @@ class Connection:
         self._thread = threading.Thread(
             target=self._serve, name="workbench-connection", daemon=True
         )
+
+    def send_by(self, send_packed: Callable[[], object], lateness: Lateness) -> None:
+        """Call ``send_packed`` before each wait and tick; ``lateness`` says what a tick sends."""
+        self._send_packed, self.lateness = send_packed, lateness
 
     def start(self) -> None:
         """From now on messages are handled, and an end is told."""
@@ -158,14 +161,12 @@ class Connection:
         """Make the thread look at what there is."""
         if self._asleep:
             self._asleep = False
-            try:
+            with contextlib.suppress(OSError):
                 os.eventfd_write(self._wake, 1)
-            except (BlockingIOError, OSError):
-                pass
 
     def _tick(self) -> None:
         """Send what has waited long enough."""
-        self.before_wait()
+        self._send_packed()
         now, heard = time.perf_counter(), self.heard
         if self._urgent or self._outbox.has_begun:
             self.flush()
@@ -236,7 +237,7 @@ class Connection:
                     self._reader.release()
                     self._notify()
             if not locked[0]:
-                self.before_wait()
+                self._send_packed()
                 self._follow(done, left)
             if done():
                 return True

@@ -268,6 +268,7 @@ class DirectCalls:
         self._ended_last.pop(actor, None)
 
     def abandon(self) -> None:
+        """Close the lines without a word: the session is over, or the parent's."""
         for line in self._by_actor.values():
             line.end.close()
 

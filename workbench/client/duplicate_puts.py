@@ -33,6 +33,7 @@ class DuplicatePuts:
         self._seen: OrderedDict[tuple[int, int], tuple[weakref.ref[Any], int, int]] = OrderedDict()
 
     def count(self, buffers: Iterable[Any]) -> int:
+        """How often the same bytes of the same owner were put before, by the largest buffer."""
         largest = max(buffers, key=lambda buffer: buffer.nbytes, default=None)
         if largest is None or largest.nbytes < LARGE:
             return 0

@@ -69,6 +69,7 @@ class Gate:
         return [] if self._is_armed else self._polled.poll(0)
 
     def watch(self, fd: int, reader: Callable[[], object]) -> None:
+        """Call ``reader()``, in whichever thread reads, when there is something at ``fd``."""
         self._readers[fd] = reader
         self._polled.register(fd, select.POLLIN)
         if self._for_loop is not None:
@@ -88,11 +89,13 @@ class Gate:
                     self._for_loop.unregister(fd)
 
     def arm(self) -> None:
+        """From now on the thread is woken by what comes."""
         if not self._is_armed:
             self._is_armed = True
             self._set(select.EPOLLIN)
 
     def disarm(self) -> None:
+        """From now on somebody else reads what comes: the thread sleeps on."""
         if self._is_armed:
             self._is_armed = False
             self._set(0)

@@ -20,6 +20,8 @@ from workbench.ref_generator import ObjectRefGenerator
 
 
 class ReaderWatch(Watch):
+    """Queued when a generator's reader dies."""
+
     __slots__ = ()
 
 
@@ -34,6 +36,8 @@ class GeneratorReaders:
         self._waiting: dict[int, list[Future[None]]] = {}
 
     def new(self, end: ObjectRef, ahead: int) -> ObjectRefGenerator:
+        """The reader of the generator that ends with ``end``; at most ``ahead`` items are made
+        unread."""
         reader = ObjectRefGenerator(end, engine_of(end), ahead)
         connection = self._connection
         self._readers[end.id] = ReaderWatch.of(
@@ -48,6 +52,7 @@ class GeneratorReaders:
         return self._references.alive(watch.id) and watch.id not in self._objects.values
 
     def ready(self, reader: ObjectRefGenerator) -> Callable[[], bool]:
+        """A function that tells whether there is an item, or the generator is over."""
         items, values, id = reader.items, self._objects.values, reader.id
         return lambda: bool(items) or id in values
 
@@ -87,6 +92,7 @@ class GeneratorReaders:
                 self.notify(id)
 
     def notify(self, task: int) -> None:
+        """Whoever waits for something of this generator looks again."""
         for future in self._waiting.pop(task, ()):
             if future.set_running_or_notify_cancel():
                 future.set_result(None)

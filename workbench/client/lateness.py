@@ -28,12 +28,23 @@ UNSAID = frozenset({ev.Done, ev.Relay, ev.Attached, ev.Settled, ev.LineClosed, e
 
 
 class Lateness:
-    """``due(queued, seen, late)``: how many of the first go, ``seen`` of them looked at before;
-    ``told(heard)``: of so many answers by lines, how many have nothing in the queue."""
+    """See the module.
 
-    def __init__(self) -> None:
-        self.due: Callable[[deque[Any], int, bool], int] = lambda queued, _seen, _late: len(queued)
-        self.told: Callable[[int], int] = lambda heard: heard
+    Parameters
+    ----------
+    due : callable(queued, seen, late) → int, optional
+        How many of the first messages go, of which ``seen`` were looked at before. Else all go.
+    told : callable(heard) → int, optional
+        Of so many answers by lines, how many have nothing in the queue. Else all of them.
+    """
+
+    def __init__(
+        self,
+        due: Callable[[deque[Any], int, bool], int] = lambda queued, _seen, _late: len(queued),
+        told: Callable[[int], int] = lambda heard: heard,
+    ) -> None:
+        self.due = due
+        self.told = told
         self._seen = 0
         self.since = 0.0  # when the first of what is queued came
 

@@ -54,6 +54,9 @@ def _stored(ref: ObjectRef) -> Any:
 
 
 class Encoded(NamedTuple):
+    """A value whose bytes are in place: where, what it was made of, and what that cost in
+    seconds."""
+
     stored: ev.Value
     serialized: codec.Serialized
     copy_seconds: float
@@ -76,9 +79,20 @@ class Encoded(NamedTuple):
 class Marshal:
     """See the module.
 
-    ``prefix`` is that of our own ids. ``capacity`` waits until it is known how many bytes the
-    whole store may hold. ``check`` raises if a ref isn't of this session. ``side`` says where this
-    is, for errors. With ``debug`` it pickles slowly, and shows where it was when something breaks.
+    Parameters
+    ----------
+    prefix : int
+        That of our own ids.
+    capacity : callable() → int
+        Bytes that the whole store may hold; waits until that is known.
+    check : callable(ref)
+        Raises if the ref isn't of this session.
+    stored_as : callable(array) → ObjectRef or None
+        See `KnownObjects`.
+    side : str
+        Where this is, for errors.
+    debug : bool
+        Pickle slowly, and show where it was when something breaks.
     """
 
     def __init__(
@@ -87,6 +101,7 @@ class Marshal:
         prefix: int,
         capacity: Callable[[], int],
         check: Callable[[ObjectRef], None],
+        stored_as: Callable[[Any], ObjectRef | None],
         side: str,
         debug: bool,
     ) -> None:
@@ -94,10 +109,10 @@ class Marshal:
         self._prefix = prefix
         self._capacity = capacity
         self._check = check
+        self._stored_as = stored_as
         self._side = side
         self._where = codec.Where("object", side)
         self._debug = debug
-        self.stored_as: Callable[[Any], ObjectRef | None] = lambda array: None  # see `KnownObjects`
         self.registry = Registry(lambda payload: Custom(*codec.deserialize_inline(payload)))
         self._scratch = Scratch()
         self._repeats = DuplicatePuts()
@@ -122,7 +137,7 @@ class Marshal:
         if by_ref is not None:
 
             def reduce_stored(array: Any) -> Any:
-                ref = self.stored_as(array) if array.nbytes > INLINE else None
+                ref = self._stored_as(array) if array.nbytes > INLINE else None
                 if ref is None:
                     return reduce_array(array)
                 by_ref.append(ref)
@@ -177,6 +192,7 @@ class Marshal:
         return pack(value, reducers, refs, parts, self._capacity(), numbers)
 
     def inline(self, value: Any, parts: Parts | None = None) -> bytes:
+        """The value as one piece of bytes, however large. For what isn't an object of the store."""
         return self._serialize(value, [], parts).inline()
 
     def _serialize(

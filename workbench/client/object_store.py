@@ -19,7 +19,7 @@ from workbench.client.objects import chunks
 from workbench.client.requests import GLANCE
 from workbench.client.role import Role
 from workbench.core import events as ev
-from workbench.engines.base import Copying, Waitable
+from workbench.engines.base import Copying, Waitable, first_ready
 from workbench.engines.lending_future import Missing
 from workbench.errors import GetTimeoutError, SerializationError, SessionError
 from workbench.ref import ObjectRef
@@ -43,7 +43,10 @@ It has to know all calls before it hears that their task waits."""
 
 
 class ObjectStore:
-    """Until the server knows of an extent, only the list of claims does."""
+    """The part of an engine about objects: what each method does is said in `engines.base.Store`.
+
+    Until the server knows of an extent, only the list of claims does.
+    """
 
     def __init__(self, base: ClientBase, role: Role) -> None:
         self._base = base
@@ -152,13 +155,15 @@ class ObjectStore:
         def is_ready(id: int) -> bool:
             return id in values or (id in has_item and has_item[id]())
 
-        chosen = _first(refs, is_ready if has_item else values.__contains__, num_returns)
+        ids = [ref.id for ref in refs]
+        known = is_ready if has_item else values.__contains__
+        chosen = first_ready(refs, map(known, ids), num_returns)
         if len(chosen[0]) == num_returns:
             self._role.show_prints()
             return chosen
         for reader in readers:
             reader.tell()  # its task may wait for this
-        pending = [ref.id for ref in refs]
+        pending = ids
         self._objects.request(pending)
         enough = len(refs) - num_returns
 
@@ -173,7 +178,7 @@ class ObjectStore:
         # Items of generators aren't what the server counts: then it waits until it says otherwise.
         left = len(refs) + 1 if readers else len(missing()) - enough
         self._wait(done, timeout, missing, left)
-        return _first(refs, is_ready, num_returns)
+        return first_ready(refs, map(is_ready, ids), num_returns)
 
     def wait_for_item(self, stream: ObjectRefGenerator) -> None:
         self._check_refs([stream.completed()])
@@ -286,20 +291,3 @@ class ObjectStore:
     def unname(self, name: str) -> None:
         self._connection.send(ev.Bind(name, 0))
         self._confirm()
-
-
-def _first(
-    refs: Sequence[Waitable], is_ready: Callable[[int], bool], count: int
-) -> tuple[list[Waitable], list[Waitable]]:
-    """The first ``count`` that are ready, or as many as are; and all others. In order both."""
-    ready: list[Waitable] = []
-    others: list[Waitable] = []
-    for place, ref in enumerate(refs):
-        if not is_ready(ref.id):
-            others.append(ref)
-            continue
-        ready.append(ref)
-        if len(ready) == count:
-            others += refs[place + 1 :]
-            break
-    return ready, others

@@ -84,6 +84,7 @@ class KnownObjects:
     # -- asking ---------------------------------------------------------------------------------
 
     def expect(self, ids: Iterable[int]) -> None:
+        """The server will say Ready of these without being asked."""
         self._expected.update(ids)
 
     def request(self, ids: Iterable[int]) -> None:
@@ -138,6 +139,7 @@ class KnownObjects:
         self.request(ids)
 
     def withdraw(self, ids: list[int], listener: Listener) -> None:
+        """Tell this listener nothing more of these."""
         with self.lock, ki_protection():
             for id in ids:
                 others = [each for each in self._listeners.pop(id, ()) if each is not listener]
@@ -161,6 +163,8 @@ class KnownObjects:
     # -- reading --------------------------------------------------------------------------------
 
     def load(self, id: int, copy: Copying) -> Any:
+        """The value of an object that is known. Raises what it failed with, or why it can't be
+        read."""
         value, extent = self.values[id], None
         if value.header == codec.NONE:
             return None
@@ -312,6 +316,7 @@ class KnownObjects:
                     self._tell(id)
 
     def forget(self, ids: Iterable[int]) -> None:
+        """They were freed by somebody else: whoever has a ref is told so when it is used."""
         text = "It was freed while this ref was still held. Put it again if need be."
         freed = ev.error_value("freed", text)
         with self.lock:
@@ -330,6 +335,7 @@ class KnownObjects:
             self._connection.post(ev.Noted(message.object))
 
     def freed(self, ids: Iterable[int]) -> None:
+        """They were freed by a person in this process."""
         freed = ev.error_value("freed", "You freed it. Put it again if you need it.")
         for id in ids:
             self.values[id] = freed
@@ -340,6 +346,7 @@ class KnownObjects:
         self._failures += 1
 
     def finalized(self, watch: Watch) -> None:
+        """A handle or view is dead: what was known for its sake goes."""
         with self.lock:
             if type(watch) is not HandleWatch:
                 self._views.finalized(watch)
@@ -376,6 +383,7 @@ class _Resolver:
 
 
 def chunks(ids: list[int]) -> Iterator[tuple[int, ...]]:
+    """The same ids, `CHUNK` at a time, so that no message is too long."""
     return (tuple(ids[i : i + CHUNK]) for i in range(0, len(ids), CHUNK))
 
 

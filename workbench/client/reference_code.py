@@ -11,6 +11,7 @@ MOST_RUNS = 40
 
 
 def typed(step: str, path: str) -> str:
+    """What a person types for a step from ``path``: ``step`` may have that several times."""
     return step.format(*[path] * step.count("{}"))
 
 
@@ -26,6 +27,7 @@ def runs(places: list[int]) -> list[tuple[int, int]]:
 
 
 def span(path: str, first: int, behind: int) -> str:
+    """The items from ``first`` up to ``behind`` of what is at ``path``."""
     return f"{path}[{first}]" if behind == first + 1 else f"{path}[{first}:{behind}]"
 
 

@@ -57,6 +57,7 @@ class ReferenceCounter:
             del ref
 
     def find(self, id: int) -> ObjectRef | None:
+        """This process's handle of the object, if one lives."""
         watch = self._watches.get(id)
         return watch() if watch is not None else None
 

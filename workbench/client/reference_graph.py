@@ -35,7 +35,7 @@ class Name(NamedTuple):
     its attributes; ``private``: those that begin with an underscore are a library's."""
 
     path: str
-    keeper: str = "variable"  # see `core.snapshot.Place`
+    keeper: str = "variable"  # see `core.events.Place`
     where: str = ""
     before: str = ""  # code that makes the path mean something
     mode: str = ""
@@ -67,6 +67,7 @@ class ReferenceGraph:
         self.ours: set[int] = set()  # what the session itself has
 
     def add(self, holder: Any, reference: Reference) -> None:
+        """``holder`` has this reference to one that is searched for, or that holds it."""
         self.nodes[id(holder)] = holder
         self.holders[reference.child][id(holder), reference] = None
         self.children[id(holder)][reference] = None
@@ -154,6 +155,8 @@ class ReferenceGraph:
     # -- the answer -------------------------------------------------------------------------------
 
     def places(self, complete: bool) -> tuple[Place, ...]:
+        """Where the objects are held, those with a name first looked for strictly, then leniently.
+        What has no name is told only if the search is ``complete``."""
         found: list[Place] = []
         for kind, target in self.targets.items():
             found += (

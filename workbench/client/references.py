@@ -235,6 +235,7 @@ def _attribute(value: Any, name: str, kind: type, forced: bool) -> Reference:
 
 
 def attributes_of(holder: Any) -> dict[str, Any] | None:
+    """Its own ``__dict__``, without asking code of its class; None if it has none."""
     try:
         found = object.__getattribute__(holder, "__dict__")
     except AttributeError:

@@ -14,14 +14,8 @@ from typing import Any
 from workbench.client.connection import Connection
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core.snapshot import (
-    Account,
-    Change,
-    JobRecord,
-    ObjectDescription,
-    ObjectRecord,
-    Snapshot,
-)
+from workbench.core.descriptions import Account, ObjectDescription
+from workbench.core.snapshot import Change, JobRecord, ObjectRecord, Snapshot
 from workbench.errors import ObjectLostError, SessionError
 
 GLANCE = 0.5
@@ -32,6 +26,8 @@ _AWAITED = object()
 
 
 class Requests:
+    """Questions to the server, and what they are answered with. Any thread may ask."""
+
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._answers: dict[int, Any] = {}
@@ -56,6 +52,7 @@ class Requests:
             answers.pop(request, None)
 
     def answer(self, request: int, answer: Any) -> None:
+        """The reading thread hands over what came for this request."""
         if request in self._answers:  # else whoever asked was interrupted
             self._answers[request] = answer
 
@@ -77,12 +74,14 @@ class Requests:
                 self._connection.post(ev.Subscribe(number, on=False))
 
     def snapshot(self) -> Snapshot:
+        """The whole session, read in parts; see `look`."""
         objects: list[ObjectRecord] = []
         for change in self.look():
             objects += change.objects
         return change.session.replace(objects=tuple(objects))
 
     def search(self, search: ev.Search) -> Change:
+        """The objects that match, those that come first of each part, and how many others do."""
         objects: list[ObjectRecord] = []
         others = size = 0
         for change in self.look(search):
@@ -121,12 +120,14 @@ class Requests:
         return self._ask("names", name=beginning).names
 
     def settle(self) -> None:
+        """Return when all that came to the server before this has been handled, and told."""
         # Messages of one connection arrive in order; what has changed is told behind the answers to
         # those that came together. So of no object, twice.
         self._ask("describe")
         self._ask("describe")
 
     def summary(self) -> Snapshot:
+        """The session without its objects."""
         snapshot = self._ask("overview").snapshot
         assert snapshot is not None
         return snapshot
@@ -148,6 +149,7 @@ class Requests:
         return None if answer is None else answer.description
 
     def overview(self) -> Snapshot | None:
+        """The session with a few of its objects; None if nobody answers soon."""
         answer = self._glance("overview")
         return None if answer is None else answer.snapshot
 

@@ -41,6 +41,8 @@ class Subscription:
         self._came.put(change)
 
     def next(self, timeout: float | None = None) -> Change | None:
+        """What has changed since the last time, when something has. None after ``timeout`` seconds,
+        at the end, and if somebody interrupts."""
         with self._lock:
             if not self._asked and not self._closed:
                 self._asked = True
@@ -63,6 +65,7 @@ class Subscription:
         return self._closed
 
     def interrupt(self) -> None:
+        """Have `next` return now. Any thread."""
         self._came.put(_INTERRUPTED)
 
     def hurry(self) -> None:

@@ -59,6 +59,7 @@ class ActorManager:
         return None
 
     def start_workers(self) -> None:
+        """Fork a worker for each actor that has none and for which there is room."""
         pool, actors = self._state.pool, self.without_worker
         if pool.waits(self._state.now) and not pool.broken:
             return
@@ -101,6 +102,7 @@ class ActorManager:
         return actor.why
 
     def born(self, actor: Actor, value: ev.Value) -> None:
+        """The first call is over: the actor lives, or its making has failed with ``value``."""
         if value.failed:
             self.dies(actor, value)
             self.release(actor)
@@ -226,6 +228,7 @@ class ActorManager:
             self._state.out.append(do.Kill(worker.number))
 
     def leave(self, client: ClientState, event: ev.Leave) -> None:
+        """The actor's own code has called ``exit_actor()``."""
         worker = self._scheduler.by_client.get(client.number)
         if worker is not None and worker.actor is not None:
             text = f"{worker.actor.name} left by exit_actor()."
@@ -259,6 +262,7 @@ class ActorManager:
         actor.creation_task.actor = None  # no cycle: the server has no garbage collector
 
     def release(self, actor: Actor) -> None:
+        """End the actor's worker, in order if it is connected."""
         worker = actor.worker
         if worker is not None and worker.client is not None:
             self._state.dismiss(worker.client, "its actor has ended")

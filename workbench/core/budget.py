@@ -132,6 +132,7 @@ class Budget:
         return self._live + self._messages.inline_bytes
 
     def of(self, client: int) -> ArenaUsage | None:
+        """The client's own arena, if it has made one."""
         return self._by_owner.get(client)
 
     def open(self, client: int, segment: int, size: int) -> bool:
@@ -186,54 +187,61 @@ class Budget:
         return left >= self._least_left
 
     def admits(self, client: int, values: Sequence[Value]) -> bool:
-        """Whether ``client`` may seal these: in its own arena, where nothing is, within its grant.
+        """Whether ``client`` may seal these: inline, in files it wrote, or in its own arena.
 
-        Or inline, as far as it has leave for that. A failed value is inline always: it becomes the
-        value of every task that depends on it, and an extent belongs to one object.
+        A failed value is inline always, and free: it becomes the value of every task that depends
+        on it, and an extent belongs to one object.
         """
-        small, placed = 0, []
+        small, stored = 0, []
         for value in values:
             if value.segment:
-                placed.append(value)
+                stored.append(value)
             elif len(value.header) > 1 and not value.failed:
                 small += len(value.header)
         if small and not self.admits_inline(client, small):
             return False
-        if not placed:
-            return True
-        files = [v for v in placed if v.segment in self._files]
-        if files:
-            placed = [v for v in placed if v.segment not in self._files]
-            if len({v.segment for v in files}) < len(files) or not all(
-                self._files[v.segment] == client
-                and not v.offset
-                and 0 < v.length == self.arenas[v.segment].size
-                and v.digest
-                and not v.failed
-                for v in files
-            ):
-                return False
-        if not placed:
-            return True
-        arena = self.arenas.get(placed[0].segment)
-        if arena is None or arena.owner != client:
+        return not stored or self._admits_stored(client, stored)
+
+    def _admits_stored(self, client: int, values: Sequence[Value]) -> bool:
+        files = [v for v in values if v.segment in self._files]
+        placed = [v for v in values if v.segment not in self._files]
+        return self._admits_files(client, files) and (
+            not placed or self._admits_placed(client, placed)
+        )
+
+    def _admits_files(self, client: int, values: Sequence[Value]) -> bool:
+        """Each is all of a file that ``client`` wrote, and no two are the same."""
+        return len({v.segment for v in values}) == len(values) and all(
+            self._files[v.segment] == client
+            and not v.offset
+            and 0 < v.length == self.arenas[v.segment].size
+            and v.digest
+            and not v.failed
+            for v in values
+        )
+
+    def _admits_placed(self, client: int, values: Sequence[Value]) -> bool:
+        """They are in the arena of ``client``, where nothing is, and within its grant."""
+        arena = self.of(client)
+        if arena is None:
             return False
-        offsets = {v.offset for v in placed}
+        offsets = {v.offset for v in values}
         return (
-            len(offsets) == len(placed)
-            and not any(offset in arena.extents for offset in offsets)
-            and sum(round_up(v.length) for v in placed) <= arena.granted - arena.live
+            len(offsets) == len(values)
+            and arena.extents.keys().isdisjoint(offsets)
+            and sum(round_up(v.length) for v in values) <= arena.granted - arena.live
             and all(
                 v.segment == arena.segment
                 and not v.failed
                 and not v.digest
                 and v.offset % PAGE == 0
                 and 0 < v.length <= arena.size - v.offset
-                for v in placed
+                for v in values
             )
         )
 
     def seal(self, segment: int, offset: int, length: int) -> None:
+        """An object lies there now; all three in bytes, the length rounded up to pages."""
         arena = self.arenas[segment]
         self._files.pop(segment, None)
         length = round_up(length)
@@ -291,6 +299,7 @@ class Budget:
             self.room -= nbytes
 
     def ask(self, request: GrowRequest) -> None:
+        """Queue a request; `settle` serves it when its turn comes."""
         self.requests.append(request)
         if self.measures:
             self.room = None
@@ -312,6 +321,7 @@ class Budget:
                 yield arena.owner, nbytes
 
     def trimmed(self, client: int, nbytes: int, answer: bool) -> None:
+        """A client has given back ``nbytes``, because it was asked (``answer``) or by itself."""
         arena = self.of(client)
         if arena is not None:
             self._grant(arena, max(arena.live - arena.granted, -nbytes))

@@ -89,6 +89,7 @@ class Catalog(dict[int, Entry]):
             self.touched.setdefault(entry.id, False)
 
     def create_pending(self, id: int, client: int) -> None:
+        """The result of a task of this client's, which holds it and is told when it is ready."""
         entry = self.make(id)
         if client in self._of:
             self._of[client].add(id)

@@ -30,6 +30,8 @@ class Durations:
         self._since: dict[int, int] = {}  # runs since the last that took so long
 
     def ran(self, function: int, seconds: float) -> None:
+        """One run took so long. A single one that is far too long among short ones doesn't
+        count."""
         known = self._seconds.get(function, seconds)
         since = self._since.get(function, 0)
         if seconds > OUTLIER * LEAST and seconds > OUTLIER * known:
@@ -45,6 +47,8 @@ class Durations:
         self._since.pop(function, None)
 
     def is_short(self, function: int) -> bool:
+        """Whether a run is expected to be over within `BATCH_SECONDS`; not before one was
+        measured."""
         return self._seconds.get(function, 2 * BATCH_SECONDS) <= BATCH_SECONDS
 
     def expected(self, task: Task) -> float:

@@ -66,6 +66,7 @@ class Entry(LruNode):
         self.waiting_tasks: list[Task] | None = None  # that depend on it, until it is ready
 
     def describe(self, about: About, kind: Kind) -> None:
+        """Keep what its maker said of it, packed: two million entries have this."""
         self.kind = kind
         self.cost = _COST.pack(
             about.inband, about.outband, about.buffers, min(about.repeats, MOST_REPEATS),
@@ -74,6 +75,7 @@ class Entry(LruNode):
 
     @property
     def about(self) -> About | None:
+        """What `describe` was told; None before."""
         if self.kind is None:
             return None
         inband, outband, buffers, repeats, pickled, copied, cold = _COST.unpack(self.cost)
@@ -82,6 +84,7 @@ class Entry(LruNode):
 
     @property
     def alive(self) -> bool:
+        """Whether anything pins it. Views don't."""
         return bool(
             self.holds or self.names or self.tasks or self.parents or self.escapes or self.pinned
             or self.job
@@ -97,6 +100,7 @@ class Entry(LruNode):
 
 
 def more(counts: Counts, client: int) -> Counts:
+    """The same with one more of this client's."""
     return {**counts, client: counts.get(client, 0) + 1}
 
 
@@ -109,6 +113,7 @@ def fewer(counts: Counts, client: int) -> Counts:
 
 
 def without(counts: Counts, client: int) -> Counts:
+    """The same without this client's."""
     if client not in counts:
         return counts
     return {c: n for c, n in counts.items() if c != client} if len(counts) > 1 else NONE

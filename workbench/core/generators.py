@@ -20,6 +20,7 @@ class GeneratorManager:
         self.unread: list[int] = []  # tasks whose reader has dropped them
 
     def yielded(self, client: ClientState, event: ev.Yielded) -> None:
+        """An item: the task's owner holds it from now on. If that is gone, nobody does."""
         state, catalog = self._state, self._state.catalog
         worker = state.scheduler.by_client.get(client.number)
         task = worker.sent.get(event.task) if worker is not None else None

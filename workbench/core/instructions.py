@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import msgspec
 
+from workbench.core.descriptions import Account, ObjectDescription
 from workbench.core.events import Event, Output, Refresh, Relay, TaskSpec, Took, Value
-from workbench.core.snapshot import Account, Change, JobRecord, ObjectDescription, Snapshot
+from workbench.core.snapshot import Change, JobRecord, Snapshot
 
 
 class Instruction(Event):

@@ -75,6 +75,7 @@ class JobManager:
         return True
 
     def began(self, task: Task) -> None:
+        """A task of a job has been sent: the audience hears of the first one."""
         job = task.job
         if job is None or task not in self or task.worker is None:
             return
@@ -85,6 +86,8 @@ class JobManager:
                 self._state.send(number, do.Began(job.id, job.worker))
 
     def output(self, job: TaskGroup, event: ev.Output) -> None:
+        """Keep what a job shows, and pass it to its audience, under the cell that each asked
+        from."""
         if job.id in self._jobs and event.kind != ev.PROGRESS:
             job.log.add(event)
             if job.id in self._over:
@@ -172,6 +175,8 @@ class JobManager:
     # -- what it showed, and made -----------------------------------------------------------------
 
     def collect(self, client: ClientState, event: ev.Collect) -> None:
+        """The client joins the audience: it gets what was shown, and a hold on each result. With a
+        name, it gets only that result."""
         state, job = self._state, self._jobs.get(event.job)
         if job is None or (event.name and event.name not in job.binds):
             return state.send(client.number, do.Collected(event.request, None))
@@ -211,6 +216,7 @@ class JobManager:
         return there
 
     def log(self, client: ClientState, event: ev.Ask) -> None:
+        """Answer with what the job has shown, or the last of it."""
         job = self._jobs.get(event.object)
         shown = None if job is None else tuple(self._shown(job))
         self._state.send(client.number, do.Answer(event.request, outputs=shown))

@@ -46,9 +46,11 @@ class Lifetime:
         self.due = self._state.now
 
     def keep(self, client: ClientState, event: ev.Keep) -> None:
+        """A driver says how many seconds the session outlives its last one."""
         self._state.linger = event.linger
 
     def end(self, client: ClientState, event: ev.EndSession) -> None:
+        """An admin ends the session: drivers are told why, then the server exits."""
         for number, other in self._state.clients.items():
             if other.role == "driver":
                 self._state.send(number, do.Ended(event.reason))

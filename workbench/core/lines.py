@@ -96,6 +96,7 @@ class LineManager:
             actor.lines[caller] = self.connect(actor, worker, caller)
 
     def has_room(self, caller: int) -> bool:
+        """Whether the caller may have one more line."""
         return len(self._of.get(caller, ())) < MOST_LINES
 
     def connect(
@@ -106,6 +107,8 @@ class LineManager:
         functions: Iterable[int] = (),
         objects: Mapping[int, ev.Value] | None = None,
     ) -> Line:
+        """A line from the caller to this worker: its actor's, or for these functions' tasks. The
+        worker is told of ``objects``, which are lent with it, before any call."""
         assert worker.client is not None
         self._numbers += 1
         line = Line(self._numbers, actor, worker, caller, frozenset(functions))
@@ -269,6 +272,7 @@ class LineManager:
         return True
 
     def relay(self, client: ClientState, event: ev.Relay) -> None:
+        """What a worker says to a caller behind all else that it has said."""
         line = self._lines.get(event.line)
         if line is not None and line.worker.client == client.number:
             self._state.send(line.caller, event)
@@ -330,9 +334,11 @@ class LineManager:
             # heard), or has been told that the line is returned, and says what it has heard.
 
     def is_in_use(self, line: Line) -> bool:
+        """Whether calls may come by it: open, and its caller connected."""
         return line.is_open and line.caller in self._state.clients
 
     def closed(self, client: ClientState, event: ev.LineClosed) -> None:
+        """A caller has read an ended or returned line to its end. What it names hadn't begun."""
         line = self._lines.get(event.line)
         if line is None or line.caller != client.number or not (line.has_ended or line.is_returned):
             self._state.hang_up(client.number, "a line closed that hasn't ended")

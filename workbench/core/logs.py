@@ -50,6 +50,7 @@ class Log:
         self.is_part = False
 
     def add(self, output: ev.Output) -> None:
+        """Keep it. The first pieces go when there is too much; a "clear" begins anew."""
         pieces, kind, data = self._pieces, output.kind, output.data
         if pieces and pieces[-1][0].kind == "clear":
             self._reset()  # what was before is off the screen from now on

@@ -58,6 +58,8 @@ class MemoryMonitor:
         self._state.out.append(do.Measure())
 
     def measured(self, event: Measured) -> None:
+        """Bytes that the machine has left: decides whether a worker is ended, and when to look
+        again."""
         self._asked = False
         spare = event.available - self.headroom
         self._state.budget.room = spare if self.headroom else math.inf

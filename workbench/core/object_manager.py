@@ -37,6 +37,7 @@ class ObjectManager:
         return None
 
     def seal(self, entry: Entry, value: ev.Value, about: ev.About | None = None) -> None:
+        """The object is ready: whoever waits for it is told, and tasks go on, or fail with it."""
         if value.segment:
             self._state.budget.seal(value.segment, value.offset, value.length)
         self._catalog.seal(entry, value, about)
@@ -73,6 +74,7 @@ class ObjectManager:
             self._state.send(number, do.Ready(entry.id, ev.error_value("freed", text)))
 
     def want(self, client: ClientState, event: ev.Want) -> None:
+        """Answer with Ready: now for what is ready or unknown, else when it is."""
         for id in event.objects:
             entry = self._catalog.get(id)
             if entry is None:
@@ -101,6 +103,7 @@ class ObjectManager:
             self._state.stale_copies.unviewed(id, segment, client.number)
 
     def noted(self, client: ClientState, event: ev.Noted) -> None:
+        """The client knows the object's new place; see `core.relocation`."""
         self._state.stale_copies.noted(event.object, client.number)
 
     def free(self, client: ClientState, event: ev.Free) -> None:
@@ -124,6 +127,7 @@ class ObjectManager:
             self._state.send(holder, do.Forget(tuple(ids)))
 
     def escape(self, client: ClientState, event: ev.Escape) -> None:
+        """A ref was pickled outside the store: the object stays until it is freed."""
         entry = self._catalog.get(event.object)
         if entry is not None:
             self._catalog.escape(entry, event.site)
@@ -157,6 +161,7 @@ class ObjectManager:
             self._catalog.bind(event.name, entry)
 
     def opened(self, client: ClientState, event: ev.Opened) -> None:
+        """A client made a segment: its one arena, or a file for one object."""
         if not self._state.owns(client, event.segment):
             return
         if event.segment in self._state.budget.arenas:
@@ -170,6 +175,7 @@ class ObjectManager:
             self._state.hang_up(client.number, "a second arena")
 
     def reshare(self, client: ClientState, event: ev.Reshare) -> None:
+        """A client lost a segment's descriptor: send it again, if it had it."""
         arena, text = self._state.budget.arenas.get(event.segment), ""
         if arena is not None and event.segment in client.segments:
             self._state.send(client.number, do.Shared(arena.segment, arena.size))

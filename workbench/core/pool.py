@@ -101,6 +101,7 @@ class WorkerPool:
 
     @property
     def hopeless(self) -> bool:
+        """No worker can be started, and none is left that works."""
         return self.broken and not self._scheduler.working
 
     @property

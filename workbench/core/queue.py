@@ -140,6 +140,7 @@ class TaskQueue:
 
     @property
     def has_urgent(self) -> bool:
+        """Whether there is a task that a running one waits for."""
         return any(line.urgent.first() is not None for line in self._lines())
 
     @property

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.core.descriptions import Account, PinRecord
 from workbench.core.entry import Entry
-from workbench.core.snapshot import Account, PinRecord
 from workbench.core.snapshot_builder import (
     actor_record,
     clients_of,
@@ -45,6 +45,7 @@ class Referrers:
         self._numbers = 0
 
     def ask(self, client: ClientState, event: ev.Ask) -> None:
+        """Have all processes that hold or show the object look for what refers to it."""
         catalog = self._state.catalog
         entry = catalog.named(event.name) if event.name else catalog.get(event.object)
         if entry is None:
@@ -59,12 +60,14 @@ class Referrers:
         return None
 
     def explained(self, client: ClientState, event: ev.Explained) -> None:
+        """What one of them found."""
         inquiry = self.inquiries.get(event.inquiry)
         if inquiry is not None and client.number in inquiry.waiting:
             inquiry.waiting.discard(client.number)
             inquiry.answers[client.number] = event
 
     def left(self, number: int) -> None:
+        """A client is gone: nobody waits for its answer, nor answers it."""
         for key, inquiry in list(self.inquiries.items()):
             inquiry.waiting.discard(number)
             if inquiry.asker == number:
@@ -75,6 +78,7 @@ class Referrers:
         return min((inquiry.until for inquiry in self.inquiries.values()), default=None)
 
     def settle(self) -> None:
+        """Answer the questions that all have answered, or whose time is up."""
         for key, inquiry in list(self.inquiries.items()):
             if not inquiry.waiting or self._state.now >= inquiry.until:
                 del self.inquiries[key]

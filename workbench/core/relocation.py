@@ -98,6 +98,7 @@ class StaleCopies(dict[int, StaleCopy]):
             self._catalog.unview(entry, client)
 
     def forget_client(self, client: int, views: bool) -> None:
+        """The client is gone, and knows no place any more; ``views``: nor does it show any."""
         for id, stale in list(self.items()):
             stale.owed.discard(client)
             if views:

@@ -23,6 +23,7 @@ class Serializers:
         self._tell(event.serializer, event.payload, but=client.number)
 
     def tell_all(self, worker: int) -> None:
+        """A new worker gets all that are registered, before any task."""
         for serializer, payload in self._payloads.items():
             self._state.send(worker, do.Registered(serializer, payload))
 

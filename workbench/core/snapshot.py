@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from workbench.core.events import ID_BITS, About, Place
+from workbench.core.events import ID_BITS, About
 
 A_RESULT = "a task's result"
 """The type of an object of which nobody has said it."""
@@ -26,6 +26,7 @@ HISTORY_SECONDS = 120.0
 
 
 def result_of(state: str) -> str:
+    """The type by which lists call a task's result that has not been described."""
     return {"failed": "a task's error", "stopped": "a stopped task's result"}.get(state, A_RESULT)
 
 
@@ -34,16 +35,50 @@ class Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class ObjectRecord(Record):
-    """One object. ``state``: pending, ready, freed, or failed or stopped as its task.
+    """One object.
 
-    ``size`` in bytes; ``where``: inline, memory, disk or pending; pins by reason. ``escapes`` are
-    the places where refs to it were pickled outside the store, ``pinned`` the one where a person
-    asked for it to be kept; ``age`` is in seconds, since its put or submit; ``load_seconds`` is
-    what its first reading took, 0 until there was one. ``job`` is the background cell that made it,
-    or will, and that nobody has collected. Its bytes are at ``offset`` in ``segment``, 0 if they
-    are in none. ``in_use``: a worker was sent it for a task, or keeps it as a function. What other
-    engines tell instead of ``about``: its ``type`` (None if they don't), the ``site``, and the
-    ``key`` that they know it by. Where ``where`` is "", it isn't known, nor is a size of 0.
+    Parameters
+    ----------
+    id : int
+        Its number.
+    state : str
+        ``pending``, ``ready``, ``freed``, or ``failed`` or ``stopped`` as its task.
+    names : tuple of str
+        That it is bound to.
+    size : int
+        In bytes; 0 also if ``where`` is not known.
+    where : str
+        ``inline``, ``memory``, ``disk`` or ``pending``; "" if it isn't known.
+    about : About or None
+        What its maker said of the value; None if other engines tell ``type`` and ``site`` instead.
+    holders : tuple of int
+        Clients with a handle to it.
+    viewers : tuple of int or None
+        Clients with a view of it; None if it isn't known.
+    tasks : int
+        How many have it as an argument.
+    parents : int
+        How many objects contain a ref to it.
+    escapes : tuple of str
+        The places where refs to it were pickled outside the store.
+    load_seconds : float
+        What its first reading took; 0 until there was one.
+    pinned : str
+        The place where a person asked for it to be kept; "" if nobody did.
+    age : float or None
+        Seconds since its put or submit.
+    job : str
+        The background cell that made it, or will, and that nobody has collected.
+    segment, offset : int
+        Where its bytes are; 0 if they are in no segment.
+    in_use : bool
+        Whether a worker was sent it for a task, or keeps it as a function.
+    type : str or None
+        From engines without ``about``: its type; None if they don't tell it.
+    site : str
+        From those, too: where in a person's code it was made.
+    key : str
+        From those, too: what they know it by.
     """
 
     id: int
@@ -184,62 +219,6 @@ class ClientRecord(Record):
     label: str
     prefix: int = 0
     host: str = ""
-
-
-class TaskRecord(Record):
-    """The task that is to make an object. ``state``: waiting (for arguments), queued or running.
-
-    ``worker`` is the number of the one that has it, 0 if none has.
-    """
-
-    name: str
-    state: str
-    worker: int = 0
-
-
-class PinRecord(Record):
-    """One reason why an object is here: ``name``, ``ref``, ``task``, ``contained``, ``view``,
-    ``escaped``, ``user`` or ``job``.
-
-    ``client`` is the process that holds it, 0 if it is none. ``detail`` is the name, the task's or
-    job's name, what the containing object is, or a place in a person's code; ``object`` is the
-    task or the containing object. ``places`` are where the process found it; ``complete``: it
-    looked everywhere, else only at ``seen`` objects, none if it didn't answer.
-    """
-
-    reason: str
-    client: int = 0
-    detail: str = ""
-    object: int = 0
-    places: tuple[Place, ...] = ()
-    complete: bool = True
-    seen: int = 0
-
-
-class Account(Record):
-    """Why one object is still here, from everybody who holds it. ``unknown``: what its engine can't
-    tell of that, each in a few words."""
-
-    object: ObjectRecord
-    pins: tuple[PinRecord, ...]
-    clients: tuple[ClientRecord, ...]
-    workers: tuple[WorkerRecord, ...] = ()
-    actors: tuple[ActorRecord, ...] = ()
-    unknown: tuple[str, ...] = ()
-
-
-class ObjectDescription(Record):
-    """One object at a glance. ``task`` is to make it; ``actor`` is the one whose handles it is.
-
-    ``clients``, ``workers`` and ``actors`` are those that hold, show or make it.
-    """
-
-    object: ObjectRecord
-    clients: tuple[ClientRecord, ...] = ()
-    task: TaskRecord | None = None
-    actor: ActorRecord | None = None
-    workers: tuple[WorkerRecord, ...] = ()
-    actors: tuple[ActorRecord, ...] = ()
 
 
 class Sample(Record):

@@ -9,17 +9,15 @@ from collections.abc import Callable, Container, Iterable
 from itertools import islice
 from typing import Any
 
+from workbench.core.descriptions import ObjectDescription, PinRecord, TaskRecord
 from workbench.core.entry import FREED, READY, Entry
 from workbench.core.events import Search
 from workbench.core.snapshot import (
     ActorRecord,
     ClientRecord,
-    ObjectDescription,
     ObjectRecord,
-    PinRecord,
     SegmentRecord,
     Snapshot,
-    TaskRecord,
     WorkerRecord,
     result_of,
 )
@@ -37,6 +35,7 @@ MOST_NAMES = 10_000
 
 
 def size_of(entry: Entry) -> int:
+    """Bytes: of its extent, or of its header if it is inline; 0 while it is pending."""
     value = entry.value
     return 0 if value is None else value.length if value.segment else len(value.header)
 

@@ -88,6 +88,7 @@ class Spilling:
             self._resting.add(entry)
 
     def gone(self, entry: Entry) -> None:
+        """It is dead, so it is no candidate for a move any more, in either direction."""
         self._resting.discard(entry)
         self._wished.pop(entry.id, None)
 
@@ -106,6 +107,7 @@ class Spilling:
         self._state.send(client.number, do.Answer(event.request, text=text))
 
     def copied(self, event: Copied) -> None:
+        """The bytes are in their new place, or why not."""
         move = self._moves[event.object]
         if event.error:
             if move.disk:
@@ -130,6 +132,8 @@ class Spilling:
                 self._state.copies_at = self._broken_until
 
     def make_room(self, nbytes: int) -> bool:
+        """Start moves to disk for so many bytes. False if those that can move aren't enough, and no
+        memory is about to come back."""
         coming = self._coming()
         if coming >= nbytes:
             return True
@@ -151,6 +155,7 @@ class Spilling:
 
     @property
     def is_busy(self) -> bool:
+        """Whether `settle` has something to do."""
         return bool(self._copied or self._wished or self._grown)
 
     def settle(self) -> None:

@@ -126,6 +126,7 @@ class State:
             self.releases.setdefault((arena.owner, cold), []).append(extent)
 
     def close_arena(self, segment: int) -> None:
+        """A segment holds nothing any more: the server and all clients that map it let go."""
         self.budget.close(segment)
         self.out.append(do.Discard(segment))
         for client in self.clients.values():
@@ -142,6 +143,7 @@ class State:
         return given.union(*kept)
 
     def cached_functions(self) -> set[int]:
+        """Functions that some worker keeps, and that are pinned for that."""
         return {id for id, caching in self.functions.items() if caching}
 
     def in_use(self) -> set[int]:

@@ -49,6 +49,7 @@ class Subscriptions:
         self._looks: dict[tuple[int, int], list[int]] = {}  # ids to be told, the next at the end
 
     def subscribe(self, client: ClientState, event: ev.Subscribe) -> None:
+        """Begin, ask for the next change, look once, or end: as the message says."""
         key, catalog = (client.number, event.request), self._state.catalog
         subscriber = self.subscribers.get(key)
         if not event.on:

@@ -70,6 +70,7 @@ class Task:
 
     @property
     def is_creation(self) -> bool:
+        """Whether this call makes its actor's instance."""
         return self.actor is not None and self.actor.creation_task is self
 
     @property
@@ -83,6 +84,7 @@ class Task:
 
     @property
     def results(self) -> range:
+        """The ids of its results, which follow its own."""
         return range(self.submit.task, self.submit.task + self.submit.returns)
 
 
@@ -135,6 +137,7 @@ class Worker:
 
     @property
     def idle(self) -> bool:
+        """Whether it is connected and one of the pool, has no task, and none of its waits."""
         return self.client is not None and not self.sent and not self.blocked and self.actor is None
 
     @property

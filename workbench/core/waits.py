@@ -18,6 +18,7 @@ class Waits:
         self.by_object: dict[int, dict[Wait, None]] = {}  # all that somebody waits for
 
     def begin(self, number: int, wait: Wait) -> None:
+        """A task on this worker waits, with a number of the worker's choice."""
         self.end(wait.worker, number)
         wait.worker.waits[number] = wait
         if wait.is_over:

@@ -11,8 +11,9 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 
+from workbench.core.descriptions import Account, ObjectDescription
 from workbench.core.events import About, Output
-from workbench.core.snapshot import Account, Change, JobRecord, ObjectDescription, Snapshot
+from workbench.core.snapshot import Change, JobRecord, Snapshot
 from workbench.engines.following import Arrivals as Arrivals
 from workbench.engines.following import Changes as Changes
 from workbench.engines.lending_future import Lending
@@ -36,6 +37,25 @@ if TYPE_CHECKING:
     from workbench.serialization.packing import PackedValues
 
 Waitable = ObjectRef | ObjectRefGenerator
+
+
+def first_ready(
+    refs: Sequence[Waitable], ready: Iterable[bool], count: int
+) -> tuple[list[Waitable], list[Waitable]]:
+    """The first ``count`` that are ready, or as many as are; and all others. In order both."""
+    chosen: list[Waitable] = []
+    others: list[Waitable] = []
+    for place, (ref, is_ready) in enumerate(zip(refs, ready, strict=False)):
+        if not is_ready:
+            others.append(ref)
+            continue
+        chosen.append(ref)
+        if len(chosen) == count:
+            others += refs[place + 1 :]
+            break
+    return chosen, others
+
+
 """What one can wait for; of a stream, the next item."""
 
 Submitted = ObjectRef | list[ObjectRef] | ObjectRefGenerator | None

@@ -47,6 +47,7 @@ def figure_text(figure: Any, printer: Any, cycle: bool) -> None:
 
 
 def figure_png(figure: Any) -> bytes:
+    """The figure as a PNG's bytes, as inline figures of a notebook are drawn."""
     file = io.BytesIO()
     figure.savefig(file, format="png", bbox_inches="tight")
     return file.getvalue()

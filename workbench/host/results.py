@@ -122,6 +122,7 @@ def yielded(run: Owing, items: Any) -> Any:
 
 
 def iterable(run: Owing, items: Any) -> Iterable[Any]:
+    """What the task gave, as items; TypeError names the task if it isn't iterable."""
     if hasattr(items, "__iter__"):
         return items  # type: ignore[no-any-return]
     hint = ", in an actor with `async def` methods" if hasattr(items, "__aiter__") else ""

@@ -152,6 +152,7 @@ def differing(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> list[Any]:
 
 
 def same(one: Any, other: Any) -> bool:
+    """Whether two values are one, or equal. What can't be compared isn't."""
     try:
         return one is other or bool(one == other)
     except Exception:  # arrays, for example

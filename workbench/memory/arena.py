@@ -89,6 +89,7 @@ class Arena:
         return self.live_bytes + self._warm.total
 
     def allocate(self, nbytes: int, warm: bool) -> Extent | None:
+        """The best fit among warm, or cold, free extents; None if none is large enough."""
         length = round_up(nbytes)
         offset = (self._warm if warm else self._cold).take(length)
         if offset is None:

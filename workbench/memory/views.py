@@ -141,6 +141,7 @@ class Views:
         return None if watch is None else watch()
 
     def shown_by(self, array: Any) -> int | None:
+        """The id of the object whose bytes an array shows, in whole or in part."""
         return self._shown(array)[0]
 
     def begun_by(self, array: Any) -> int | None:
@@ -158,6 +159,7 @@ class Views:
         return None, None
 
     def shows(self) -> bool:
+        """Whether any view lives."""
         return any(watch() is not None for watch in list(self._live.values()))
 
     def close(self, keeps: object = None) -> None:

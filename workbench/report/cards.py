@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from workbench.core.snapshot import ObjectDescription, Snapshot
+from workbench.core.descriptions import ObjectDescription
+from workbench.core.snapshot import Snapshot
 from workbench.engines.base import Engine
 from workbench.errors import ObjectFreedError, TaskCancelledError, TaskError, failure_of
 from workbench.ref import ObjectRef

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from workbench.core.descriptions import TaskRecord
 from workbench.core.snapshot import (
     ACTOR_PREFIX,
     INCARNATION,
     JobRecord,
     ObjectRecord,
     Snapshot,
-    TaskRecord,
     result_of,
 )
 from workbench.report import reasons

@@ -7,13 +7,12 @@ import platform
 import re
 from collections.abc import Iterable
 
+from workbench.core.descriptions import Account, ObjectDescription
 from workbench.core.events import ID_BITS
 from workbench.core.snapshot import (
     ACTOR_PREFIX,
-    Account,
     ActorRecord,
     ClientRecord,
-    ObjectDescription,
     SegmentRecord,
     Snapshot,
     WorkerRecord,

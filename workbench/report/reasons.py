@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from workbench.core.snapshot import ObjectRecord, PinRecord
+from workbench.core.descriptions import PinRecord
+from workbench.core.snapshot import ObjectRecord
 from workbench.report.format import human_count
 
 

@@ -18,6 +18,7 @@ HEAD = _LENGTH.size
 
 
 def frame(payload: bytes) -> bytes:
+    """A payload with its length before it."""
     return _LENGTH.pack(len(payload)) + payload
 
 

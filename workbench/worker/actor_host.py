@@ -64,6 +64,7 @@ class ActorHost:
         return isinstance(self._instance, Namespace)
 
     def make(self, /, *args: Any, **kwargs: Any) -> None:
+        """Make the instance: the actor's first call."""
         if self.is_loop:
             most = self._blueprint.concurrency
             self._loops[""] = CallLoop(most, partial(self._next, None), self._run_async, spins=True)
@@ -100,6 +101,7 @@ class ActorHost:
         return method_of(self._instance, name)
 
     def serve(self) -> None:
+        """Run calls in the main thread until the actor ends."""
         if self.is_loop:
             self._loops[""].serve(self._connection)
         else:

@@ -41,6 +41,8 @@ SYNC = -1
 
 @dataclass(slots=True, eq=False)
 class IncomingLine:
+    """One caller's end here: what has come by it and isn't answered."""
+
     number: int
     end: socket.socket
     is_open: bool = True  # its caller is there, as far as is known

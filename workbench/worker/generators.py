@@ -57,6 +57,7 @@ class Backpressure:
         return unread > 0
 
     async def room(self) -> None:
+        """Wait until the reader has taken enough for the next item."""
         self._loop = asyncio.get_running_loop()
         while not self.has_room():
             self._took.clear()

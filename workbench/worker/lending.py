@@ -78,6 +78,7 @@ class SlotLending:
         return number
 
     def end(self, number: int) -> None:
+        """This wait is over. The slot stays lent while others of the process wait."""
         if number in self._waits:
             self._waits.discard(number)
             self._connection.post(ev.Unblocked(number))

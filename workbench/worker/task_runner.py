@@ -131,6 +131,7 @@ class TaskRunner:
     # -- where the task runs ----------------------------------------------------------------------
 
     def run(self, run: do.Run) -> None:
+        """Run one task, and send its results or what it failed with."""
         task, interrupts, token = run.task, self._interrupts, self._work.begin(run)
         try:
             claims: Claims = []

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.events import ID_BITS
 from workbench.memory.arena import Arena
 from workbench.system.sizes import PAGE
+
+T = TypeVar("T")
 
 PAGES = 32
 """Address space of a peer's arena."""
@@ -212,3 +214,18 @@ class Peer:
                 self.asked -= 1
                 self.granted += nbytes
         assert self.arena.footprint <= self.granted
+
+
+def runs(peer: Peer) -> list[int]:
+    """Tasks the peer has been sent and hasn't read."""
+    return [m.task for m in peer.inbox if isinstance(m, do.Run)]
+
+
+def told(peer: Peer) -> dict[int, bytes]:
+    """What the peer is told of objects: by id, the header up to its first newline."""
+    return {m.object: m.value.header.split(b"\n")[0] for m in peer.inbox if isinstance(m, do.Ready)}
+
+
+def of(kind: type[T], out: list[do.Anything]) -> list[T]:
+    """The instructions of this kind."""
+    return [i for i in out if isinstance(i, kind)]

@@ -11,7 +11,8 @@ from tests.unit.core.peers import Peer
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core import snapshot_builder
-from workbench.core.snapshot import ClientRecord, ObjectDescription, Snapshot, TaskRecord
+from workbench.core.descriptions import ObjectDescription, TaskRecord
+from workbench.core.snapshot import ClientRecord, Snapshot
 from workbench.core.snapshot_builder import MOST_NAMED, take_snapshot
 from workbench.report.format import OWN
 

@@ -10,8 +10,8 @@ from tests.unit.core.conftest import Stage
 from tests.unit.core.peers import Peer
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.core.descriptions import Account, PinRecord
 from workbench.core.referrers import DEEP_PATIENCE, PATIENCE
-from workbench.core.snapshot import Account, PinRecord
 
 PLACES = (ev.Place("ref", "x[3]"), ev.Place("view", "df"))
 

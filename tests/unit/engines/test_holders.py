@@ -7,8 +7,9 @@ from typing import Any, cast
 import pytest
 
 from tests.patience import TIMEOUT
+from workbench.core.descriptions import PinRecord
 from workbench.core.events import Place
-from workbench.core.snapshot import ClientRecord, ObjectRecord, PinRecord, Snapshot
+from workbench.core.snapshot import ClientRecord, ObjectRecord, Snapshot
 from workbench.engines.cluster import accounts, holders
 from workbench.engines.cluster.backend import Backend, Message
 from workbench.engines.cluster.holders import HolderAnswer, HolderQuestion, Holders

@@ -11,14 +11,8 @@ import msgspec
 import pytest
 
 from tests.unit.widgets import snapshots
-from workbench.core.snapshot import (
-    Account,
-    ClientRecord,
-    ObjectRecord,
-    PinRecord,
-    Snapshot,
-    WorkerRecord,
-)
+from workbench.core.descriptions import Account, PinRecord
+from workbench.core.snapshot import ClientRecord, ObjectRecord, Snapshot, WorkerRecord
 from workbench.engines.base import Abilities, Lack
 from workbench.report import cards, facts, html, json, page, sessions, text, view_texts, why
 from workbench.report.format import UNKNOWN

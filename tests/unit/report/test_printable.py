@@ -15,8 +15,9 @@ from tests.unit.report.test_renderers import HELD, Ref, Source
 from workbench import errors
 from workbench.cli import show
 from workbench.cli.sessions import SESSIONS, Seen
+from workbench.core.descriptions import Account, PinRecord
 from workbench.core.events import About
-from workbench.core.snapshot import Account, PinRecord, Snapshot
+from workbench.core.snapshot import Snapshot
 from workbench.error_notes import add
 from workbench.report import cards, facts, job_status, json, text, why
 from workbench.report.format import CONTROLS, LONG_WORD, printable, shortened

@@ -19,14 +19,8 @@ from matplotlib.figure import Figure
 from tests.unit.report.test_facts import everything, with_actor
 from tests.unit.widgets.snapshots import MB, an_object, elsewhere
 from workbench.cli.sessions import SESSIONS, Seen
-from workbench.core.snapshot import (
-    Account,
-    JobRecord,
-    ObjectDescription,
-    ObjectRecord,
-    PinRecord,
-    Snapshot,
-)
+from workbench.core.descriptions import Account, ObjectDescription, PinRecord
+from workbench.core.snapshot import JobRecord, ObjectRecord, Snapshot
 from workbench.engines.base import Abilities
 from workbench.plots import charts
 from workbench.report import cards, facts, job_status, json, page, reasons, text, why

@@ -1,6 +1,6 @@
 """Accounts: why an object of a session on a cluster is here, put together from what is known. Pure.
 
-What nobody can know here is said: see `core.snapshot.Account.unknown`.
+What nobody can know here is said: see `core.descriptions.Account.unknown`.
 """
 
 from __future__ import annotations
@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from workbench.core.descriptions import Account, PinRecord
 from workbench.core.snapshot import (
     ACTOR_PREFIX,
-    Account,
     ActorRecord,
     ClientRecord,
     ObjectRecord,
-    PinRecord,
     Snapshot,
     WorkerRecord,
 )

@@ -20,11 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 from workbench import context
 from workbench.client.task_prints import TaskPrints
+from workbench.core.descriptions import Account
 from workbench.core.events import ID_BITS, PROGRESS, Output
-from workbench.core.snapshot import (
-    Account,
-    Change,
-)
+from workbench.core.snapshot import Change
 from workbench.engines.base import Engine, OutputSink
 from workbench.engines.base import Running as RunningNow
 from workbench.engines.cluster import holders

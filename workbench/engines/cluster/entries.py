@@ -269,20 +269,3 @@ class ArrivalQueue:
     def close(self) -> None:
         self._pending.clear()
         self._came.clear()
-
-
-def first(
-    refs: Sequence[Any], is_ready: Callable[[Any], bool], count: int
-) -> tuple[list[Any], list[Any]]:
-    """The first ``count`` that are ready, or as many as are; and all others. In order both."""
-    ready: list[Any] = []
-    others: list[Any] = []
-    for place, ref in enumerate(refs):
-        if not is_ready(ref):
-            others.append(ref)
-            continue
-        ready.append(ref)
-        if len(ready) == count:
-            others += refs[place + 1 :]
-            break
-    return ready, others

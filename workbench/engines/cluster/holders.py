@@ -40,7 +40,7 @@ class HolderAnswer(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """What one process has of an object.
 
     ``kinds`` are ``ref``, if it has a handle, and ``view``, if arrays show it. ``places``,
-    ``complete`` and ``seen`` are as in `core.snapshot.PinRecord`. In a process of the cluster's
+    ``complete`` and ``seen`` are as in `core.descriptions.PinRecord`. In a process of the cluster's
     ``worker`` is its number, ``actor`` that of the actor which lives there: a ``cls``, by that
     ``name``; ``task`` is what runs there.
     """

@@ -10,19 +10,16 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from workbench.client.survey import main_variables, survey
+from workbench.core.descriptions import Account, ObjectDescription, PinRecord, TaskRecord
 from workbench.core.snapshot import (
     A_RESULT,
     ACTOR_PREFIX,
-    Account,
     ActorRecord,
     Change,
     ClientRecord,
     JobRecord,
-    ObjectDescription,
     ObjectRecord,
-    PinRecord,
     Snapshot,
-    TaskRecord,
 )
 from workbench.engines.cluster import accounts
 from workbench.engines.cluster.backend import Backend, ClusterParts

@@ -16,7 +16,7 @@ import numpy as np
 from workbench import context, errors
 from workbench.call_site import call_site, name_of
 from workbench.core.events import About
-from workbench.engines.base import Copying, Waitable
+from workbench.engines.base import Copying, Waitable, first_ready
 from workbench.engines.cluster.backend import Backend, Native, StoredValue
 from workbench.engines.cluster.entries import (
     FAILED,
@@ -26,7 +26,6 @@ from workbench.engines.cluster.entries import (
     ArrivalQueue,
     Entries,
     KnownObject,
-    first,
 )
 from workbench.engines.cluster.freeing import FREED_ELSEWHERE, FREED_HERE, let_go
 from workbench.engines.cluster.kept_names import ESCAPED, escaped_name
@@ -266,7 +265,7 @@ class ClusterStore:
             self.check_open()
             self.wait_until(done, timeout, lambda: refs, num_returns)
         self._show_prints()
-        return first(refs, is_ready, num_returns)
+        return first_ready(refs, map(is_ready, refs), num_returns)
 
     def arrivals(self, refs: Iterable[ObjectRef]) -> ArrivalQueue:
         def wait(done: Callable[[], bool], timeout: float | None, left: Any) -> bool:

@@ -1,0 +1,261 @@
+"""Custom serializers through a whole session: registered in one process, known in all."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sqlite3
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.leaks import eventually
+from tests.process.gates import Gate
+from tests.process.processes import Processes
+from tests.process.scripts import Script
+from workbench.engines.base import Engine
+from workbench.errors import (
+    SerializationError,
+    TaskError,
+)
+
+LARGE = np.arange(100_000.0)
+
+
+def held_class() -> Any:
+    """As a cell defines it: with a lock that can't be pickled."""
+
+    class Held:
+        def __init__(self, x: Any) -> None:
+            self.x = x
+            self.lock = threading.Lock()
+
+    return Held
+
+
+def test_a_class_that_reduces_itself(session: Engine, tmp_path: Path) -> None:
+    """A database connection is opened again wherever its object comes."""
+
+    class Database:
+        def __init__(self, path: str) -> None:
+            self.path = path
+            self.connection = sqlite3.connect(path)
+
+        def __reduce__(self) -> Any:
+            return Database, (self.path,)
+
+    original = Database(str(tmp_path / "db"))
+    with original.connection:
+        original.connection.execute("create table t as select 42 as answer")
+    original.connection.close()
+
+    @wb.remote
+    def ask(database: Database) -> Any:
+        try:
+            return database.connection.execute("select answer from t").fetchone()
+        finally:
+            database.connection.close()
+
+    copied = wb.get(wb.put(original))
+    assert copied.connection is not original.connection
+    copied.connection.close()
+    assert wb.get(ask.remote(original)) == (42,)
+
+
+def test_a_registered_serializer_works_here_and_on_every_worker(
+    session: Engine, gate: Gate, processes: Processes
+) -> None:
+    Held = held_class()
+    with pytest.raises(TypeError, match=r"x\.lock|Held\.lock"):
+        wb.put(Held(1))
+    wb.deregister_serializer(Held)  # nothing happens
+    for _ in range(2):  # idempotent
+        wb.register_serializer(Held, serializer=lambda held: held.x, deserializer=Held)
+    assert wb.get(wb.put(Held(1))).x == 1
+
+    @wb.remote
+    def make(x: Any) -> Any:
+        return [Held(x), Held(x)]
+
+    first = wb.get(make.remote(2))
+    assert [held.x for held in first] == [2, 2]
+    assert type(first[0]) is Held  # the notebook's own class, not another of its name
+
+    stopped = wb.remote(gate.stop).options(max_retries=0).remote()
+    os.kill(gate.next().pid, signal.SIGKILL)  # its successor has heard of the serializer too
+    with pytest.raises(Exception, match=r"SIGKILL|signal"):
+        wb.get(stopped)
+    assert all(h[0].x == 3 for h in wb.get([make.remote(3) for _ in range(20)]))
+
+    wb.register_serializer(Held, serializer=lambda held: held.x, deserializer=lambda x: ("new", x))
+    assert wb.get(wb.put(Held(4))) == ("new", 4)  # replaced at once
+    assert wb.get(make.remote(5)) == [("new", 5)] * 2
+    wb.deregister_serializer(Held)
+    with pytest.raises(TypeError, match="lock"):
+        wb.put(Held(6))
+    with pytest.raises(TypeError, match=r"the result of .*make.*lock"):
+        wb.get(make.remote(6))
+
+
+def test_registering_in_a_task_reaches_the_other_workers(session: Engine, gate: Gate) -> None:
+    Held = held_class()
+
+    @wb.remote
+    def register() -> None:
+        wb.register_serializer(Held, serializer=lambda held: held.x, deserializer=str)
+
+    @wb.remote
+    def make(path: str) -> Any:
+        from tests.process.gates import stopper
+
+        stopper(path)()
+        return Held(1)
+
+    wb.get(register.remote())
+    pending = [make.remote(gate.path) for _ in range(2)]
+    for visitor in [gate.next(), gate.next()]:  # both workers make one
+        visitor.let_on()
+    assert wb.get(pending) == ["1", "1"]
+
+
+def test_the_serializers_of_a_driver_leave_with_it(
+    runtime: str, script: Callable[..., Script]
+) -> None:
+    wb.init(workers=1, session="shared")
+    other = script("""
+        import decimal
+        wb.init(session="shared")
+        wb.register_serializer(decimal.Decimal, serializer=str, deserializer=lambda s: "theirs")
+        say(wb.get(wb.remote(lambda: decimal.Decimal(1)).remote()))
+        hear()
+    """)
+    assert other.line() == "theirs"
+
+    @wb.remote
+    def make() -> Any:
+        import decimal
+
+        return decimal.Decimal(1)
+
+    assert wb.get(make.remote()) == "theirs"
+    other.tell()
+    other.wait()
+    assert eventually(lambda: len(wb.snapshot().clients) == 2)
+    assert wb.get(make.remote()) == 1
+
+
+def test_a_helper_around_one_instance(session: Engine) -> None:
+    Held = held_class()
+
+    class Helper:
+        def __init__(self, held: Any) -> None:
+            self.held = held
+
+        def __reduce__(self) -> Any:
+            return Held, (self.held.x,)
+
+    assert wb.get(wb.put(Helper(Held(1)))).x == 1
+    with pytest.raises(TypeError, match="lock"):
+        wb.put(Held(1))
+
+
+def test_registering_leaves_plain_cloudpickle_alone(session: Engine) -> None:
+    Held = held_class()
+
+    class Plain:
+        x = 1
+
+    before = cloudpickle.dumps(Plain()), dict(cloudpickle.CloudPickler.dispatch_table)
+    wb.register_serializer(Held, serializer=lambda held: held.x, deserializer=Held)
+    wb.register_serializer(Plain, serializer=lambda plain: 2, deserializer=lambda data: data)
+    assert wb.get(wb.put(Plain())) == 2
+    assert cloudpickle.dumps(Plain()) == before[0]
+    assert dict(cloudpickle.CloudPickler.dispatch_table) == before[1]
+    assert type(pickle.loads(cloudpickle.dumps(Plain()))) is Plain
+    with pytest.raises(TypeError, match="cannot pickle"):
+        cloudpickle.dumps(Held(1))
+
+
+def test_a_registered_class_comes_before_the_fast_paths(session: Engine) -> None:
+    wb.register_serializer(
+        np.ndarray, serializer=lambda a: a.tolist(), deserializer=lambda data: ("list", data)
+    )
+    assert wb.get(wb.put(np.arange(3))) == ("list", [0, 1, 2])
+    assert wb.get(wb.put([np.arange(2)])) == [("list", [0, 1])]
+    wb.deregister_serializer(np.ndarray)
+    assert isinstance(wb.get(wb.put(np.arange(3))), np.ndarray)
+
+
+BAD_REGISTRATIONS: list[tuple[Any, Any, Any, str]] = [
+    (3, str, str, "takes a class"),
+    (list, str, str, "takes it apart by itself"),
+    (complex, str, str, "takes it apart by itself"),
+    (wb.ObjectRef, str, str, "has its own serializer"),
+    (Path, "text", str, "serializer must be a function"),
+    (Path, str, None, "deserializer must be a function"),
+]
+
+
+@pytest.mark.parametrize(("cls", "serializer", "deserializer", "text"), BAD_REGISTRATIONS)
+def test_what_cannot_be_registered(
+    session: Engine, cls: Any, serializer: Any, deserializer: Any, text: str
+) -> None:
+    with pytest.raises(TypeError, match=text):
+        wb.register_serializer(cls, serializer=serializer, deserializer=deserializer)
+
+
+def test_a_serializer_that_cannot_be_sent(session: Engine) -> None:
+    lock, Held = threading.Lock(), held_class()
+    with pytest.raises(SerializationError, match="closure of serializer → lock"):
+        wb.register_serializer(Held, serializer=lambda held: lock, deserializer=Held)
+    with pytest.raises(SerializationError, match="cannot pickle"):
+        wb.put(Held(1))  # it isn't half registered
+
+
+def fail(*args: Any) -> Any:
+    raise ValueError("not today")
+
+
+def test_serializers_that_raise(session: Engine) -> None:
+    Held = held_class()
+
+    @wb.remote
+    def make() -> Any:
+        return {"deep": [Held(1)]}
+
+    @wb.remote
+    def take(value: Any) -> None: ...
+
+    wb.register_serializer(Held, serializer=fail, deserializer=Held)
+    value = {"deep": [Held(1)]}
+    with pytest.raises(SerializationError) as caught:
+        wb.put(value)
+    assert "value['deep'][0] " in str(caught.value)
+    assert "The serializer registered for" in str(caught.value)
+    assert "ValueError: not today" in str(caught.value)
+    with pytest.raises(TaskError, match=r"(?s)the result of .*make\['deep'\]\[0\].*not today"):
+        wb.get(make.remote())
+
+    wb.register_serializer(Held, serializer=lambda held: held.x, deserializer=fail)
+    ref = wb.put([LARGE, Held(1)])
+    with pytest.raises(SerializationError, match=r"object\[1\] can't be rebuilt in this process.*"):
+        wb.get(ref)
+    with pytest.raises(
+        TaskError, match=r"(?s)value\[1\] can't be rebuilt on the worker.*not today"
+    ):
+        wb.get(take.remote(ref))
+    with pytest.raises(
+        TaskError, match=r"(?s)value\[1\] can't be rebuilt on the worker.*not today"
+    ):
+        wb.get(take.remote(value=ref))
+    with pytest.raises(TaskError, match=r"(?s)arguments.* can't be rebuilt on the worker"):
+        wb.get(take.remote(Held(1)))
+    wb.deregister_serializer(Held)
+    assert wb.get(take.remote(1)) is None

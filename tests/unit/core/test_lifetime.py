@@ -1,0 +1,187 @@
+"""How long a session is kept, and who hears of its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.unit.core.conftest import Stage
+from tests.unit.core.peers import Peer, of, runs
+from workbench.core import events as ev
+from workbench.core import instructions as do
+from workbench.core.lifetime import ALONE_AT_START, FINAL
+from workbench.core.loop_events import Left
+from workbench.core.session import STARTER
+
+Make = Callable[..., Stage]
+
+NONE = ev.Value(b"N")
+
+
+def test_a_session_without_a_driver_gives_up(stage: Make) -> None:
+    s = stage()
+    assert s.session.deadline() == ALONE_AT_START
+    assert not of(do.Exit, s.turn(ALONE_AT_START - 1))
+    assert of(do.Exit, s.turn(1))
+
+
+def test_a_session_whose_starter_is_killed_before_its_hello_ends(stage: Make) -> None:
+    s = stage()
+    s.post(STARTER + 1, Left())  # somebody who only tried whether we listen
+    assert not of(do.Exit, s.turn())
+    s.post(STARTER, Left())
+    assert of(do.Exit, s.turn())
+
+
+@pytest.mark.parametrize(("graceful", "seconds"), [(True, 0.0), (False, 60.0)])
+def test_a_session_outlives_a_driver_that_does_not_say_goodbye(
+    stage: Make, graceful: bool, seconds: float
+) -> None:
+    s = stage()
+    first, last = s.driver(linger=1.0), s.driver(linger=60.0)
+    last.put(NONE, "kept")
+    last.put(NONE)
+    s.leave(first)
+    assert s.session.deadline() is None
+    s.leave(last, graceful)
+    assert list(s.session.state.catalog.names) == ["kept"]
+    assert len(s.session.state.catalog) == 1
+    assert s.session.deadline() == s.now + seconds
+    assert of(do.Exit, s.turn(seconds))
+
+
+def shut_down(s: Stage, driver: Peer) -> None:
+    """As a kernel leaves that a person shut down."""
+    driver.post(ev.Bye(lingers=True, final=True))
+    s.turn()
+    s.leave(driver)
+
+
+def test_a_session_whose_kernel_was_shut_down_is_kept_for_a_moment(stage: Make) -> None:
+    s = stage()
+    driver = s.driver(linger=60.0)
+    driver.put(NONE, "kept")
+    shut_down(s, driver)
+    assert s.session.deadline() == s.now + FINAL
+    s.turn(FINAL / 2)
+    driver = s.driver(linger=60.0)  # it comes back, and crashes
+    assert list(s.session.state.catalog.names) == ["kept"]
+    s.leave(driver)
+    assert s.session.deadline() == s.now + 60.0
+
+
+@pytest.mark.parametrize("linger", [0.0, FINAL / 2])
+def test_that_is_never_longer_than_its_time(stage: Make, linger: float) -> None:
+    s = stage()
+    shut_down(s, s.driver(linger=linger))
+    assert s.session.state.linger == linger
+    assert of(do.Exit, s.turn(linger))
+
+
+def test_it_is_kept_for_as_long_as_anybody_asked(stage: Make) -> None:
+    s = stage()
+    first, last = s.driver(linger=600.0), s.driver(linger=60.0)
+    s.leave(first)
+    shut_down(s, last)
+    assert s.session.deadline() == s.now + 600.0
+    s = stage()
+    last = s.driver(linger=60.0)
+    last.post(ev.Keep(8000.0))
+    shut_down(s, last)
+    assert s.session.deadline() == s.now + 8000.0
+
+
+@pytest.mark.parametrize("ends", [True, False], ids=["ends", "runs"])
+def test_it_is_kept_for_a_background_cell_whose_end_nobody_saw(stage: Make, ends: bool) -> None:
+    s = stage()
+    driver, worker = s.driver(linger=60.0), s.worker()
+    driver.submit(s.function(driver), (), (), spec=ev.TaskSpec(job="cell 1"))
+    s.all_read()
+    shut_down(s, driver)
+    if ends:
+        worker.finish((NONE,), 1.0)
+        s.turn()
+    assert s.session.deadline() == s.now + 60.0
+
+
+def test_a_driver_that_comes_back_in_time_finds_everything(stage: Make) -> None:
+    s = stage()
+    before = s.driver(linger=60.0)
+    id = before.put(NONE, "kept")
+    s.leave(before)
+    s.turn(59)
+    after = s.driver()
+    after.post(ev.Find(1, "kept"))
+    after.post(ev.Find(2, "other"))
+    s.turn(100)
+    assert list(after.inbox) == [do.Found(1, id), do.Found(2, 0)]
+
+
+def test_an_admin_neither_prolongs_a_session_nor_ends_it(stage: Make) -> None:
+    s = stage()
+    early = s.admin()
+    assert s.session.deadline() == ALONE_AT_START  # as if nobody had come
+    s.leave(early)
+    assert s.session.deadline() == ALONE_AT_START
+    driver, during = s.driver(linger=60.0), s.admin()
+    s.leave(during)
+    assert s.session.deadline() is None
+    during = s.admin()
+    s.leave(driver)
+    end = s.now + 60
+    assert s.session.deadline() == end  # somebody looks, and it lingers all the same
+    s.turn(30)
+    late = s.admin()
+    s.leave(during, graceful=True)
+    s.leave(late)
+    assert s.session.deadline() == end
+    assert of(do.Exit, s.turn(30))
+
+
+def test_an_admin_is_shown_as_what_it_is(stage: Make) -> None:
+    s = stage()
+    s.driver(), s.worker()
+    admin = s.admin()
+    admin.post(ev.Ask(1, "overview"))
+    (sent,) = of(do.Send, s.turn())
+    assert isinstance(sent.message, do.Answer)
+    assert sent.message.snapshot is not None
+    assert [c.role for c in sent.message.snapshot.clients] == ["driver", "worker", "admin"]
+
+
+def test_whoever_ends_a_session_has_its_drivers_told_why(stage: Make) -> None:
+    s = stage()
+    first, second, admin, _ = s.driver(linger=60.0), s.driver(), s.admin(), s.worker()
+    admin.post(ev.EndSession("because"))
+    admin.post(Left())
+    s.meet()  # comes too late to prolong it
+    out = s.turn()
+    told = [i for i in of(do.Send, out) if isinstance(i.message, do.Ended)]
+    assert told == [do.Send(n, do.Ended("because")) for n in (first.number, second.number)]
+    assert of(do.Exit, out)
+
+
+def test_output_goes_to_whoever_submitted_the_task(stage: Make) -> None:
+    s = stage()
+    driver, _, worker = s.driver(), s.driver(), s.worker()
+    task = driver.submit(s.function(driver), (), (), origin=7)[0]
+    worker.post(ev.Output(task, "stdout", b"hello"))
+    worker.post(ev.Output(task + 1, "stdout", b"of no task"))
+    out = s.turn()
+    sent = [i for i in of(do.Send, out) if isinstance(i.message, ev.Output)]
+    assert sent == [do.Send(driver.number, ev.Output(task, "stdout", b"hello", 7, 1))]
+
+
+def test_output_of_a_tasks_own_tasks_goes_where_its_own_does(stage: Make) -> None:
+    s = stage(workers=1)
+    driver, worker = s.driver(), s.worker()
+    driver.submit(s.function(driver), (), ())
+    s.all_read()
+    inner = worker.submit(s.function(worker), (), (), origin=7)[0]
+    worker.block()
+    s.turn()
+    helper = s.worker()
+    assert runs(helper) == [inner]
+    helper.post(ev.Output(inner, "stdout", b"deep"))
+    assert s.turn() == [do.Send(driver.number, ev.Output(inner, "stdout", b"deep", 7, 2))]
