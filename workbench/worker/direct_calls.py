@@ -101,9 +101,9 @@ class IncomingCalls:
         self._notes = notes
         self._lines: dict[int, IncomingLine] = {}
         self._lent: dict[int, dict[int, ev.Value]] = {}  # by line, before it comes: see `Lent`
-        # By task: with their numbers, those of which the server may not know the end; of these, what
-        # came of those that are over; what must live until the server has the result, which it will
-        # ask for; those of which it has asked for the result.
+        # By task: those of which the server may not know the end, with their numbers; what came
+        # of those that are over; what must live until the server, which will ask for it, has
+        # the result; those of which it has asked for that.
         self._calls: dict[int, tuple[IncomingRun, int]] = {}
         self._done: dict[int, ev.Done] = {}
         self._kept: dict[int, tuple[Claims, Any]] = {}
