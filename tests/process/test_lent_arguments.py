@@ -113,6 +113,15 @@ def test_they_go_straight(session: Any, make: Any) -> None:
     assert line.sent == before + 21
 
 
+def test_a_burst_with_one_object_goes_straight(session: Any, make: Any) -> None:
+    actor = make()
+    ref = wb.put(np.arange(N))
+    line = lend(session, actor, ref)
+    before = line.sent
+    assert wb.get([actor.size.remote(ref) for _ in range(300)]) == [N] * 300
+    assert line.sent == before + 300
+
+
 def test_a_burst_with_other_calls_between(session: Any, make: Any) -> None:
     """Calls in one packet have the same arguments."""
     actor = make()

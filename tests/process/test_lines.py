@@ -216,6 +216,7 @@ def test_both_ways_keep_the_callers_order(session: Any, line: Any) -> None:
 def test_a_burst_is_in_order(session: Any, line: Any) -> None:
     """Of more calls than may be on their way at a time, of two kinds."""
     actor = line()
+    session._base.lines.of(actor._ref.id).most = 2000
     before = by_line(session)
     refs = [actor.note.remote(n) if n % 3 else actor.note.remote(what=n) for n in range(3000)]
     other = actor.all.remote()

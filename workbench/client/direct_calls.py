@@ -37,7 +37,7 @@ MOST_DEPS = 16
 MOST_ACTORS = 1000
 """Actors of which it is known what was called last through the server; others get no line."""
 
-MOST_UNKNOWN = 8192
+MOST_UNKNOWN = 1 << 14
 """Answered calls of which the server doesn't know yet; their results are kept by the worker."""
 
 MOST_UNHEARD = 1 << 16
@@ -45,8 +45,8 @@ MOST_UNHEARD = 1 << 16
 
 
 FEW = 8
-"""Calls on their way, with more of which those that have stored arguments go through the server:
-its share of a burst is work that the caller and the actor are spared."""
+"""Calls on their way, with more of which those that have other stored arguments than the call
+before go through the server: by the line each would take a packet of its own."""
 
 
 class DirectCalls:
@@ -89,7 +89,9 @@ class DirectCalls:
             return None
         if line.unanswered_bytes > MOST_BYTES:
             return None
-        if deps and (line.ahead > FEW or not self._may_be_arguments(line, deps)):
+        if deps and deps != line.deps and line.ahead > FEW:
+            return None
+        if deps and not self._may_be_arguments(line, deps):
             return None
         last = self._last.get(actor)
         return line if last and last[1] == self._connection.spoken else None
@@ -163,7 +165,7 @@ class DirectCalls:
                 if run.nbytes > packets.LARGEST_PACKET:
                     return False
                 self._connection.defer(run)
-                line.packed = run
+                line.packed, line.deps = run, form.deps
             finally:
                 line.is_busy = False
             if line.is_due:

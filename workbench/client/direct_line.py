@@ -14,7 +14,7 @@ from workbench.core import events as ev
 NO_ACTOR = 0
 """Whose line is the lease."""
 
-MOST_AHEAD = 2048
+MOST_AHEAD = 8192
 """Calls on a line that aren't answered; what comes beyond that goes through the server."""
 
 
@@ -108,6 +108,7 @@ class DirectLine:
         self.has_ended = False  # nothing more comes
         self.runs: deque[CallRun] = deque()  # until the server knows of their ends
         self.packed: CallRun | None = None  # that isn't sent: the next call may join it
+        self.deps: tuple[int, ...] = ()  # of the last run
         self.is_busy = False  # what is packed is being sent, or a run is being made
         self.unanswered = 0  # of those that were sent
         self.unanswered_bytes = 0

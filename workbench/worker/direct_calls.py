@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count, repeat
 from typing import Any
 
 from workbench.client.arena_writer import Claims
@@ -52,28 +53,26 @@ class IncomingLine:
     is_closing: bool = False  # given back as soon as nothing of it runs
     running: int = 0  # calls that came and aren't over
     begins: Callable[[int], object] = bool  # see `LineNotes`
-    answered: deque[tuple[int, int]] = field(default_factory=deque)  # (number, task), see `known`
+    runs: deque[IncomingRun] = field(default_factory=deque)  # in their order
     packed: list[tuple[int, bytes, bool]] = field(default_factory=list)  # results to be sent
     packed_bytes: int = 0
 
 
 @dataclass(slots=True, eq=False)
-class IncomingCall:
-    """A call that came by a line, until the server knows of its end."""
+class IncomingRun:
+    """Calls that came in one packet, until the server knows of their ends."""
 
     line: IncomingLine
-    number: int
+    tasks: list[int]
+    last: int  # number of the last one
+    left: int  # calls that aren't over
     origin: int
     is_nested: bool  # a worker has called
     deps: tuple[int, ...]
-    done: ev.Done | None = None
-    kept: Any = None  # what must live until the result is sent
-    claims: Claims = field(default_factory=list)
-    is_reported: bool = False  # the server asked for the result
 
 
 class IncomingCalls:
-    """``add`` queues a call; ``takes_lines`` says whether they may come by lines; ``flushes``,
+    """``add`` queues calls; ``takes_lines`` says whether they may come by lines; ``flushes``,
     whether more results follow: then whoever runs the calls calls `flush` soon.
 
     All but `output` and `answer` is for the reading thread.
@@ -84,7 +83,7 @@ class IncomingCalls:
         connection: Connection,
         handlers: dict[type, Callable[[Any], object]],
         worker: int,
-        add: Callable[[do.Run], None],
+        add: Callable[[list[do.Run]], None],
         takes_lines: Callable[[], bool],
         is_actor: Callable[[], bool],
         withdraw: Callable[[Claims], None],
@@ -104,7 +103,13 @@ class IncomingCalls:
         self._notes = notes
         self._lines: dict[int, IncomingLine] = {}
         self._lent: dict[int, dict[int, ev.Value]] = {}  # by line, before it comes: see `Lent`
-        self._calls: dict[int, IncomingCall] = {}  # by task
+        # By task: those of which the server may not know the end, with their numbers; what came
+        # of those that are over; what must live until the server, which will ask for it, has
+        # the result; those of which it has asked for that.
+        self._calls: dict[int, tuple[IncomingRun, int]] = {}
+        self._done: dict[int, ev.Done] = {}
+        self._kept: dict[int, tuple[Claims, Any]] = {}
+        self._reported: set[int] = set()
         self._lock = threading.RLock()  # for what becomes of results
         self._known = -1  # of what this process has said, the server has heard so much
         self._asked = -1  # the same, when it has answered all that was asked
@@ -166,19 +171,29 @@ class IncomingCalls:
                 self._connection.unwatch(line.end.fileno())
 
     def _came(self, line: IncomingLine, call: packets.CallPacket) -> None:
-        answered, calls = line.answered, self._calls
-        while answered and answered[0][0] <= call.known:
-            calls.pop(answered.popleft()[1], None)
-        if len(call.tasks) > 1:  # who runs them reads what else comes
+        runs = line.runs
+        while runs and runs[0].last <= call.known and not runs[0].left:
+            for task in runs.popleft().tasks:
+                if task not in self._kept:
+                    self._forget(task)
+        tasks, size, nested = call.tasks, len(call.tasks), call.root > 0
+        if size > 1:  # who runs them reads what else comes
             self._connection.is_crowded = True
-        what = call.name, call.origin, call.method
         values = tuple([line.objects[id] for id in call.deps])
+        run = IncomingRun(line, tasks, call.number + size - 1, size, call.origin, nested, call.deps)
         with self._lock:
-            line.running += len(call.tasks)
-        for number, (task, args) in enumerate(zip(call.tasks, call.args, strict=True), call.number):
-            calls[task] = IncomingCall(line, number, call.origin, call.root > 0, call.deps)
-            run = task, call.function, args, call.deps, values, 1
-            self._add(do.Run(*run, *what, last=True, line=line.number, root=call.root))
+            line.running += size
+            runs.append(run)
+        self._calls.update(zip(tasks, zip(repeat(run), count(call.number)), strict=False))
+        what = call.deps, values, 1, call.name, call.origin, call.method, True, None, 0, 0
+        of, function, root = line.number, call.function, call.root
+        pairs = zip(tasks, call.args, strict=True)
+        self._add([do.Run(task, function, args, *what, of, root) for task, args in pairs])
+
+    def _forget(self, task: int) -> None:
+        self._calls.pop(task, None)
+        self._done.pop(task, None)
+        self._reported.discard(task)
 
     def _take_back(self, message: do.TakeBack) -> None:
         line = self._lines.get(message.line)
@@ -194,27 +209,26 @@ class IncomingCalls:
             is_over = not line.running
             self._send_packed(line)
             if not was and (is_over or line.objects):
-                running = (c for c in self._calls.values() if c.line is line and c.done is None)
-                kept = set[int]().union(*(call.deps for call in running))
+                kept = set[int]().union(*(run.deps for run in line.runs if run.left))
                 self._connection.send(ev.Returned(line.number, is_over, tuple(kept)))
 
     def _report(self, message: do.Report) -> None:
         self.read()
-        call = self._calls.get(message.task)
-        if call is not None:
+        if message.task in self._calls:
             with self._lock:
-                call.is_reported = True
-                if call.done is not None:
-                    self._tell(call.done, call)
+                self._reported.add(message.task)
+                if message.task in self._done:
+                    self._tell(message.task)
         else:  # what the server has been told by the caller
             self._connection.post(ev.Done(message.task, (), 0.0))
 
-    def _tell(self, done: ev.Done, call: IncomingCall) -> None:
+    def _tell(self, task: int) -> None:
         """The server is to have the result."""
-        call.claims.clear()  # its business now
-        self._connection.send(done)
-        call.kept = None
-        self._calls.pop(done.task, None)
+        claims, kept = self._kept.pop(task, ([], None))
+        claims.clear()  # its business now
+        self._connection.send(self._done[task])
+        del kept
+        self._forget(task)
 
     def _detach(self, message: do.Detach) -> None:
         line = self._lines.pop(message.line, None)
@@ -228,20 +242,23 @@ class IncomingCalls:
         with self._lock:
             line.is_open = False
             line.end.close()
-            for task, call in list(self._calls.items()):
-                if call.line is line and call.done is not None:
-                    self._let_go(task, call)
+            calls = list(self._calls.items())
+            tasks = [task for task, (run, _) in calls if run.line is line]
+            for task in tasks:
+                if task in self._done:
+                    self._let_go(task)
         if line.is_lease:  # its caller is gone
-            for task, call in list(self._calls.items()):
-                if call.line is line and not call.is_reported:  # nobody knows of it
+            for task in tasks:
+                if task in self._calls and task not in self._reported:  # nobody knows of it
                     self._stop(do.Stop(task))
         if line.is_lease or line.objects:
             self._close(line)
 
-    def _let_go(self, task: int, call: IncomingCall) -> None:
+    def _let_go(self, task: int) -> None:
         """Nobody will ask for its result."""
-        del self._calls[task]
-        self._withdraw(call.claims)
+        claims, _ = self._kept.pop(task, ([], None))
+        self._withdraw(claims)
+        self._forget(task)
 
     def _synced(self, message: do.Answer) -> None:
         if message.request == SYNC:
@@ -253,55 +270,57 @@ class IncomingCalls:
 
     def begins(self, task: int) -> None:
         """Should this process die, it is known that those behind never began."""
-        call = self._calls.get(task)
-        if call is not None:
-            call.line.begins(call.number)
+        known = self._calls.get(task)
+        if known is not None:
+            run, number = known
+            run.line.begins(number)
 
     def output(self, output: Output) -> None:
         """Queue what a task shows. Any thread."""
-        call = self._calls.get(output.task)
-        if call is None:
+        known = self._calls.get(output.task)
+        if known is None:
             self._connection.put(output)
             return
-        data = output.data
-        if call.is_nested:  # the server knows where to; its caller, that it has to tell of the call
+        run, data = known[0], output.data
+        if run.is_nested:  # the server knows where to; its caller, that it has to tell of the call
             data = b""
             self._connection.put(output)
-        shown = packets.ShownPacket(output.task, output.kind, data, call.origin, self._worker)
+        shown = packets.ShownPacket(output.task, output.kind, data, run.origin, self._worker)
         self._connection.said += 1  # its result goes behind it
-        self._connection.put(ev.Relay(call.line.number, packets.encode(shown)))
+        self._connection.put(ev.Relay(run.line.number, packets.encode(shown)))
 
     def answer(self, done: ev.Done, claims: Claims, kept: Any) -> None:
         """A call is over: its caller is told, or the server, if that has asked for it."""
-        call = self._calls[done.task]
+        task = done.task
+        run, _ = self._calls[task]
+        line = run.line
         (value,) = done.values
         usual = not (value.segment or value.contains or done.abouts or done.again or done.threads)
         goes = usual and len(value.header) <= LARGEST_RESULT
         with self._lock:
             if not goes:  # refs in it mustn't be dropped before
-                call.kept, call.claims = kept, claims
-            call.done = done
-            if call.is_reported:
-                self._tell(done, call)
-            elif not call.line.is_open:
-                self._let_go(done.task, call)
-            elif goes:
-                call.line.answered.append((call.number, done.task))
-            if call.line.is_open and goes:
-                self._pack(call.line, (done.task, value.header, value.failed))
-            elif call.line.is_open:
-                self._send(call.line, packets.ToldPacket(done.task))
-            call.line.running -= 1
-            is_over = call.line.is_closing and not call.line.running
+                self._kept[task] = claims, kept
+            self._done[task] = done
+            if task in self._reported:
+                self._tell(task)
+            elif not line.is_open:
+                self._let_go(task)
+            if line.is_open and goes:
+                self._pack(line, (task, value.header, value.failed))
+            elif line.is_open:
+                self._send(line, packets.ToldPacket(task))
+            run.left -= 1
+            line.running -= 1
+            is_over = line.is_closing and not line.running
             if is_over:
-                self._send_packed(call.line)
+                self._send_packed(line)
         if is_over:
-            self._connection.send(ev.Returned(call.line.number))
+            self._connection.send(ev.Returned(line.number))
 
     @property
     def has_kept(self) -> bool:
         """Whether the server has yet to ask for any result."""
-        return any(call.kept is not None for call in list(self._calls.values()))
+        return bool(self._kept)
 
     def _pack(self, line: IncomingLine, result: tuple[int, bytes, bool]) -> None:
         """A result goes, alone or with those that follow soon."""

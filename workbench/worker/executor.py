@@ -82,7 +82,7 @@ class TaskExecutor:
             ev.Refresh: lambda _: reloader.refresh(),
         }
         self._lines = IncomingCalls(
-            base.connection, base.handlers, base.worker, self._add, self._takes_lines,
+            base.connection, base.handlers, base.worker, self._called, self._takes_lines,
             lambda: self._runner.actor is not None, base.arena.withdraw, self._flushes_lines,
             self._stop, remains.lines,
         )  # fmt: skip
@@ -241,13 +241,20 @@ class TaskExecutor:
         """One more task, unless the running one has lent our slot away."""
         self._runner.add(run)
         actor = self._runner.actor
-        if self._lending.is_lent and actor is None and not run.line:
+        if self._lending.is_lent and actor is None:
             self._connection.send(ev.GaveBack((run.task,)))
             return
         self._generators.add(run)
         self._queue.append(run)
         if actor is not None and not actor.is_plain:
             actor.notify(run)
+
+    def _called(self, runs: list[do.Run]) -> None:
+        """Calls have come by a line: of functions that are known, without options."""
+        self._queue.extend(runs)
+        actor = self._runner.actor
+        if actor is not None and not actor.is_plain:
+            actor.notify(runs[0])
 
     def _recall(self, message: do.Recall) -> None:
         self._connection.send(ev.GaveBack(self._take_back(message.count), asked=True))
