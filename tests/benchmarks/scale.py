@@ -131,6 +131,12 @@ class World:
         self.tell(DRIVER, ev.Submit(id, function, b"args", deps, name="f", retries=9, actor=actor))
         return id
 
+    def submit_calls(self, count: int) -> None:
+        """So many in one message, as in a burst."""
+        tasks = tuple([next(self._ids) for _ in range(count)])
+        calls = ev.SubmitCalls(tasks, (b"args",) * count, self.function, "f", retries=9)
+        self.tell(DRIVER, calls)
+
     def drop(self, id: int) -> None:
         """The driver's handle is gone."""
         self.tell(DRIVER, ev.Drop((id,)))
@@ -163,6 +169,13 @@ def get(world: World) -> None:
 def task(world: World) -> None:
     """submit a task; one is done, another begins; drop the result"""
     world.submit()
+    world.drop(world.finish())
+
+
+def burst(world: World) -> None:
+    """submit two tasks in one message; two are done, others begin; drop the results"""
+    world.submit_calls(2)
+    world.drop(world.finish())
     world.drop(world.finish())
 
 
@@ -216,7 +229,7 @@ class Scene:
     operations: tuple[Operation, ...]
 
 
-ALWAYS: tuple[Operation, ...] = (put, get, task, call, cancel, depend, crash)
+ALWAYS: tuple[Operation, ...] = (put, get, task, burst, call, cancel, depend, crash)
 SCENES = (
     Scene("tasks of 1 s, queued", True, 1.0, ALWAYS),
     Scene("tasks of 100 µs, queued", True, 1e-4, ALWAYS),

@@ -30,8 +30,9 @@ def are_usual(state: State, client: ClientState, event: ev.SubmitCalls) -> bool:
     if event.actor or client.hello.worker or not event.tasks:
         return False
     ids = set(event.tasks)
+    # Asked of the dicts, which look for each id; a set would look at all that they have.
     known = state.catalog.keys(), state.scheduler.tasks.keys()
-    new = len(ids) == len(event.tasks) and all(map(ids.isdisjoint, known))
+    new = len(ids) == len(event.tasks) and all(keys.isdisjoint(ids) for keys in known)
     prefixes = {id >> ev.ID_BITS for id in (min(ids), max(ids))}
     return new and prefixes == {client.hello.prefix} and _function(state, event) is not None
 

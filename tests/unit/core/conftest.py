@@ -34,11 +34,15 @@ class Stage:
     def post(self, number: int, event: ev.Event) -> None:
         self._batch.append((number, event))
 
+    def said(self) -> list[tuple[int, ev.Event]]:
+        """The batch; the next one begins."""
+        batch, self._batch = self._batch, []
+        return batch
+
     def turn(self, after: float = 0.0) -> list[do.Anything]:
         """Hand over the batch ``after`` seconds; returns the instructions, Sends included."""
         self.now += after
-        batch, self._batch = self._batch, []
-        out = self.session.handle(batch, self.now)
+        out = self.session.handle(self.said(), self.now)
         if not self.session.state.catalog.backlog.work:  # else it is true again when that is done
             check(self.session.state)
         for instruction in out:
