@@ -15,11 +15,11 @@ PYTHONS = python3 python python3.14 python3.13 python3.12 python3.11
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo lab test quick browser pictures stills docs slow clusters bench scale pins \
-	clean distclean
+.PHONY: help install demo lab check test test-all quick faults browser pictures stills docs slow clusters \
+	bench scale pins clean distclean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo 'PYTHON=... says which Python to use (3.11 or newer), ARGS=... is passed on,'
 	@echo 'JOBS=... how many tests run at once, PATIENCE=3 makes them wait three times as long.'
 
@@ -32,14 +32,23 @@ lab: $(LAB) ## Open JupyterLab on the first notebook
 	@$(RUN) jupyterlab $(if $(filter 0,$(shell id -u)),--allow-root) \
 	    --LabApp.default_url=/lab/tree/notebooks/01-first-steps.ipynb $(ARGS)
 
-test: $(TEST) browser ## Run all tests but the slow ones; style and types are among them
+check: $(TEST) ## Check types and style: mypy, ruff
+	@$(RUN) mypy && $(RUN) ruff check && $(RUN) ruff format --check
+
+test: $(TEST) browser ## Run the tests, those apart that take long and seldom find something
 	@$(RUN) pytest -n $(JOBS) $(ARGS)
 
-quick: $(TEST) ## Run the tests that the difference from main touches; what failed last comes first
+test-all: $(TEST) browser ## Run all tests but those of `make slow`
+	@$(RUN) pytest -n $(JOBS) -m 'not slow' $(ARGS)
+
+quick: check ## Check, and run the tests that the difference from main touches; what failed last comes first
 	@$(RUN) pytest -n $(JOBS) --failed-first $$($(VENV)/bin/python tests/touched.py) $(ARGS)
 
+faults: $(TEST) ## Make a hundred faults in the code, one at a time, and count those that tests find
+	@$(RUN) tests.faults $(ARGS)
+
 pictures: $(TEST) browser ## Take the pictures in notebooks/images anew
-	@PICTURES=notebooks/images $(RUN) pytest tests/browser $(ARGS)
+	@PICTURES=notebooks/images $(RUN) pytest tests/browser -m 'not slow' $(ARGS)
 
 stills: $(LAB) ## Renew the output with which the notebooks are kept; NOTEBOOKS=... says which
 	@for notebook in $(NOTEBOOKS); do \

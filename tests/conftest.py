@@ -9,6 +9,8 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -69,6 +71,9 @@ SPREAD = (
 )
 """Files whose tests share nothing, and take so long that processes had better share those."""
 
+STARTS = "COUNT_STARTS"
+"""Names the file in which starts of Python are counted, by `tests/starts/sitecustomize.py`."""
+
 ALONE = "TEST_ALONE"
 """Set in the process that a test marked ``own_process`` has got."""
 
@@ -84,9 +89,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Before pytest-timeout looks."""
+    """Before pytest-timeout looks, and before a process is started."""
     if config.option.timeout is None:
         config.option.timeout = TEST_TIMEOUT
+    if STARTS not in os.environ:
+        handle, os.environ[STARTS] = tempfile.mkstemp(prefix="starts-")
+        os.close(handle)
+        config.add_cleanup(lambda: os.remove(os.environ.pop(STARTS)))
+        folders = [str(Path(__file__).parent / "starts"), os.environ.get("PYTHONPATH")]
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, folders))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How often Python was started: each start takes a core half a second, if it imports numpy."""
+    terminalreporter.write_line(f"Python was started {os.stat(os.environ[STARTS]).st_size} times.")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -105,7 +121,18 @@ def _rank(item: pytest.Item) -> int:
 
 def _run_alone(item: pytest.Item) -> None:
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n0", item.nodeid],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-m",
+            "",
+            "-n0",
+            item.nodeid,
+        ],
         cwd=item.config.rootpath,
         env={**os.environ, ALONE: "1"},
         stdout=subprocess.PIPE,

@@ -39,12 +39,15 @@ class Resources:
     mappings: frozenset[str]
 
     @classmethod
-    def now(cls, runtime_directory: str) -> Resources:
-        """Take stock. Processes: our children, and whoever has a session in that directory."""
+    def now(cls, runtime_directory: str, apart_from: str | None = None) -> Resources:
+        """Take stock. Processes: our children, and whoever has a session in that directory; but
+        not those of a session in the directory ``apart_from``."""
+        processes = frozenset(psutil.Process().children(recursive=True))
+        others = processes_of(apart_from) if processes and apart_from else frozenset()
         return cls(
             _descriptors(),
             frozenset(threading.enumerate()),
-            frozenset(psutil.Process().children(recursive=True)) | _sessions(runtime_directory),
+            (processes - others) | processes_of(runtime_directory),
             frozenset(_mappings()),
         )
 
@@ -63,19 +66,20 @@ class Resources:
 
 
 @contextlib.contextmanager
-def nothing_left(runtime_directory: str) -> Iterator[None]:
+def nothing_left(runtime_directory: str, apart_from: str | None = None) -> Iterator[None]:
     """Fails, with a list, if anything that began inside goes on, or left a file behind.
 
-    Works in any process: a test, a kernel's cell, a script.
+    Works in any process: a test, a kernel's cell, a script. A session in the directory
+    ``apart_from`` may go on.
     """
-    before = Resources.now(runtime_directory)
+    before = Resources.now(runtime_directory, apart_from)
     yield
 
     def left() -> list[str]:
         files = sorted(os.listdir(runtime_directory))
         ours = [f"file {name}" for name in files if name.endswith((".workbench", ".workbench.log"))]
         # As long as there are files, there is no need to go through all processes.
-        return ours or Resources.now(runtime_directory).beyond(before)
+        return ours or Resources.now(runtime_directory, apart_from).beyond(before)
 
     if lines := gone_or_collected(left):
         raise AssertionError("left behind:\n" + "\n".join(f"  {line}" for line in lines))
@@ -112,7 +116,7 @@ def _mappings() -> Iterator[str]:
                 yield line.split()[0]
 
 
-def _sessions(runtime_directory: str) -> frozenset[psutil.Process]:
+def processes_of(runtime_directory: str) -> frozenset[psutil.Process]:
     """Servers, forkservers and workers (which keep the forkserver's command line) of any driver."""
     mark = runtime_directory + os.sep
     found = set()

@@ -1,31 +1,58 @@
 """Prints the tests that a change touches, for `make quick`: what differs from ``main`` decides.
 
-The room of a changed file names its unit tests, and the few whole tests that lean on it most.
+For a file of the package these are the tests that have its name, or import it, the unit tests of
+its room, and the few whole tests that lean on it most.
 """
 
 from __future__ import annotations
 
+import re
 import subprocess
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 
-ALWAYS = ["tests/test_style.py", "tests/unit/test_rooms.py", "tests/unit/test_architecture.py"]
+ALWAYS = ["tests/unit/test_suite.py", "tests/unit/test_rooms.py", "tests/unit/test_architecture.py"]
 
 WHOLE = {
     "api": ["process/test_objects.py", "process/test_tasks.py", "process/test_actors.py"],
+    "api/gathering": ["process/test_gathering.py"],
     "cli": ["process/test_cli.py"],
-    "client": ["process/test_objects.py", "process/test_tasks.py", "process/test_streams.py"],
+    "client": [
+        "process/test_objects.py",
+        "process/test_tasks.py",
+        "process/test_actors.py",
+        "process/test_streams.py",
+        "process/test_lines.py",
+        "process/test_options.py",
+    ],
+    "client/arena_writer": ["process/test_memory.py", "process/test_views.py"],
+    "client/function_cache": ["process/test_function_data.py"],
+    "client/objects": ["process/test_spill.py", "process/test_views.py"],
+    "client/refer": ["process/test_why.py", "kernel/test_why.py"],
+    "client/shared_segments": ["process/test_memory.py", "process/test_lent_arguments.py"],
     "core": ["process/test_tasks.py", "process/test_actors.py", "process/test_spill.py"],
     "course": ["kernel/test_course.py", "kernel/test_course_checks.py", "process/test_course.py"],
     "engines": ["process/test_sessions.py", "process/test_views.py", "unit/test_observed.py"],
-    "errors": ["unit/test_errors.py", "process/test_crashes.py"],
     "error_notes": ["kernel/test_refs_as_values.py", "process/test_serialization.py"],
-    "host": ["kernel/test_remote.py"],
+    "errors": ["unit/test_errors.py", "process/test_crashes.py", "process/test_tasks.py"],
+    "host": ["process/test_output.py", "process/test_capture.py", "kernel/test_remote.py"],
     "interop": ["process/test_executor.py", "process/test_pool.py", "kernel/test_libraries.py"],
-    "ipython": ["kernel"],
-    "memory": ["process/test_memory.py", "contract"],
-    "plots": ["process/test_plots.py"],
+    "ipython": ["kernel/test_remote.py", "kernel/test_magics.py", "kernel/test_sessions.py"],
+    "ipython/bindings": ["kernel/test_storing.py", "kernel/test_write_back.py"],
+    "ipython/capture": ["kernel/test_capturing.py"],
+    "ipython/cells": ["kernel/test_remote_cells.py"],
+    "ipython/error": ["kernel/test_refs_as_values.py"],
+    "ipython/extension": ["kernel/test_refs_as_values.py", "kernel/test_storing.py"],
+    "ipython/job": ["kernel/test_jobs.py", "kernel/test_remote_cells.py"],
+    "ipython/magics": ["kernel/test_storing.py", "kernel/test_remote_cells.py"],
+    "ipython/modules": ["kernel/test_edited_modules.py"],
+    "ipython/output": ["kernel/test_displays.py", "kernel/test_remote_widgets.py"],
+    "ipython/put_replace": ["kernel/test_storing.py"],
+    "ipython/worker_widgets": ["kernel/test_remote_widgets.py"],
+    "memory": ["process/test_memory.py", "contract/test_segments.py"],
+    "plots": ["process/test_plots.py", "unit/widgets/test_plots.py"],
     "ray_api": ["process/test_ray_options.py", "process/test_ray_table.py"],
     "report": ["process/test_cards.py", "process/test_why.py", "kernel/test_displays.py"],
     "serialization": [
@@ -33,14 +60,27 @@ WHOLE = {
         "process/test_custom_serializers.py",
         "process/test_identity.py",
     ],
-    "server": ["process/test_sessions.py", "process/test_faults.py"],
+    "server": [
+        "process/test_sessions.py",
+        "process/test_faults.py",
+        "process/test_tasks.py",
+        "process/test_lines.py",
+    ],
     "system": ["unit/test_sizes.py", "unit/test_machine.py", "process/test_descriptors.py"],
     "util": ["process/test_ray_util.py"],
     "widgets": ["kernel/test_views.py", "process/test_views.py"],
     "wire": ["process/test_strangers.py"],
-    "worker": ["process/test_output.py", "process/test_capture.py", "process/test_crashes.py"],
+    "worker": [
+        "process/test_output.py",
+        "process/test_tasks.py",
+        "process/test_actors.py",
+        "process/test_capture.py",
+        "process/test_crashes.py",
+        "process/test_lines.py",
+    ],
 }
-"""Under ``tests``, by room. Files at the top of the package count as the client's."""
+"""Under ``tests``, by a room or the beginning of a file's path. Files at the top of the package
+count as the client's."""
 
 
 def touched_by(changed: str) -> list[str]:
@@ -57,12 +97,22 @@ def touched_by(changed: str) -> list[str]:
         return [changed if is_test else "/".join(parts[:-1])] if len(parts) > 2 else []
     if parts[0] != "workbench" or len(parts) == 1:
         return []
-    room = parts[1] if len(parts) > 2 else "client"
-    named = [
-        str(path.relative_to(ROOT))
-        for path in (ROOT / "tests").rglob(f"test_{Path(changed).stem.lstrip('_')}.py")
+    name = "/".join(parts[1:]) if len(parts) > 2 else f"client/{parts[1]}"
+    room, stem = name.partition("/")[0], Path(changed).stem.lstrip("_")
+    where = rf"\.{room}(\.\w+)*" if len(parts) > 2 else ""
+    imports = re.compile(rf"\bworkbench{where}(\.| import .*\b){stem}\b")
+    return [
+        *(path for path in _tests() if path.endswith(f"/test_{stem}.py")),
+        *(path for path, text in _tests().items() if imports.search(text)),
+        f"tests/unit/{room}",
+        *(f"tests/{each}" for key in WHOLE if name.startswith(key) for each in WHOLE[key]),
     ]
-    return [f"tests/unit/{room}", *(f"tests/{each}" for each in WHOLE.get(room, ())), *named]
+
+
+@cache
+def _tests() -> dict[str, str]:
+    paths = sorted((ROOT / "tests").rglob("test_*.py"))
+    return {path.relative_to(ROOT).as_posix(): path.read_text() for path in paths}
 
 
 def _changed() -> set[str]:

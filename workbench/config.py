@@ -80,6 +80,8 @@ class Config:
         its free memory goes back to the machine. 0: never.
     log_to_driver : bool
         Print here what tasks and actors print.
+    glance : float
+        Seconds that what is only shown (a ref's repr, a session's) waits for the session.
     cpus : int
         Processors this process may use.
     engine : str
@@ -99,6 +101,7 @@ class Config:
     huge_pages: bool = False
     idle: float = 600.0
     log_to_driver: bool = True
+    glance: float = 0.5
     cpus: int = 1
     engine: str = "local"
     address: str = ""
@@ -247,6 +250,7 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "huge_pages": _switch,
     "idle": _seconds,
     "log_to_driver": _switch,
+    "glance": _seconds,
     "engine": _engine,
     "address": _address,
 }

@@ -46,37 +46,26 @@ Run = Callable[[Callable[[int], int], int], Any]
 """Runs a function for so many numbers at once, and waits for all."""
 
 
-def bare_ray(address: str) -> Run:
-    import ray
+def runs_of(name: str, address: str) -> dict[str, Run]:
+    """The system's own calls, and ours."""
+    import workbench as wb
 
-    remotes = {each: ray.remote(each) for each in (busy, empty)}
+    def through(api: Any) -> Run:
+        remotes = {each: api.remote(each) for each in (busy, empty)}
+        return lambda function, count: api.get([remotes[function].remote(n) for n in range(count)])
 
-    def run(function: Callable[[int], int], count: int) -> Any:
-        return ray.get([remotes[function].remote(n) for n in range(count)])
+    if name == "ray":
+        import ray
 
-    return run
-
-
-def bare_dask(address: str) -> Run:
+        return {"bare": through(ray), "ours": through(wb)}
     from distributed import Client
 
     client = Client(address, set_as_default=False)
 
-    def run(function: Callable[[int], int], count: int) -> Any:
+    def bare(function: Callable[[int], int], count: int) -> Any:
         return client.gather([client.submit(function, n, pure=False) for n in range(count)])
 
-    return run
-
-
-def ours() -> Run:
-    import workbench as wb
-
-    remotes = {each: wb.remote(each) for each in (busy, empty)}
-
-    def run(function: Callable[[int], int], count: int) -> Any:
-        return wb.get([remotes[function].remote(n) for n in range(count)])
-
-    return run
+    return {"bare": bare, "ours": through(wb)}
 
 
 def overhead(name: str) -> None:
@@ -87,8 +76,7 @@ def overhead(name: str) -> None:
     assert isinstance(system, Cluster)
     try:
         with wb.init(engine=name, address=system.address):
-            runs = {"bare": {"ray": bare_ray, "dask": bare_dask}[name](system.address)}
-            runs["ours"] = ours()
+            runs = runs_of(name, system.address)
             for run in runs.values():  # workers start, functions are sent
                 run(busy, TASKS)
                 run(empty, BURST)

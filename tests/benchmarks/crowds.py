@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,12 +23,14 @@ REFS = 1000
 INSIDE = 10_000
 
 
+def _burst(pool: Pool, *actors: Any) -> None:
+    """They get their calls in turn."""
+    pool.told([pool.tell(actor) for _ in range(CALLS) for actor in actors])
+
+
 def _actor(pool: Pool, effort: Effort, *, cls: type, name: str) -> Sample:
     actor = pool.actor(cls)
-
-    def burst() -> None:
-        pool.told([pool.tell(actor) for _ in range(CALLS)])
-
+    burst = partial(_burst, pool, actor)
     burst()
     (sync,) = times(effort, lambda: pool.told([pool.tell(actor)]), least=20)
     (seconds,) = times(effort, burst)
@@ -36,12 +38,8 @@ def _actor(pool: Pool, effort: Effort, *, cls: type, name: str) -> Sample:
 
 
 def _actors(pool: Pool, effort: Effort) -> Sample:
-    """One caller, an actor a worker: they get the calls in turn."""
-    actors = [pool.actor(tasks.Actor) for _ in range(WORKERS)]
-
-    def burst() -> None:
-        pool.told([pool.tell(actor) for _ in range(CALLS) for actor in actors])
-
+    """One caller, an actor a worker."""
+    burst = partial(_burst, pool, *[pool.actor(tasks.Actor) for _ in range(WORKERS)])
     burst()
     (seconds,) = times(effort, burst)
     return {"actors": WORKERS * CALLS / seconds}
@@ -50,14 +48,10 @@ def _actors(pool: Pool, effort: Effort) -> Sample:
 def _cores(pool: Pool, effort: Effort) -> Sample:
     """One caller and one actor, one caller and n, n callers with an actor each: n is the cores."""
     actors = [pool.actor(tasks.Actor) for _ in range(WORKERS)]
-
-    def burst(called: Sequence[Any]) -> None:
-        pool.told([pool.tell(actor) for _ in range(CALLS) for actor in called])
-
     sample: Sample = {}
     actions: dict[str, Callable[[], Any]] = {
-        "calls_1_1": lambda: burst(actors[:1]),
-        "calls_1_n": lambda: burst(actors),
+        "calls_1_1": partial(_burst, pool, actors[0]),
+        "calls_1_n": partial(_burst, pool, *actors),
         "calls_n_n": lambda: pool.tell_from_tasks(actors, CALLS),
     }
     for figure, action in actions.items():
@@ -108,10 +102,8 @@ def _wait(pool: Pool, effort: Effort) -> Sample:
 
     sample: Sample = {}
     for figure, action in (("wait_all", with_one_call), ("wait_each", one_by_one)):
-        try:
+        with suppress(NotOffered):
             (sample[figure],) = times(effort, action, least=1)
-        except NotOffered:
-            pass
     return sample
 
 
@@ -152,19 +144,15 @@ def queued(pool: Pool, effort: Effort) -> Sample:
     actions: dict[str, Callable[[], Any]] = {
         "submit": lambda: submitted.append(pool.submit(tasks.empty))
     }
-    try:
+    with suppress(NotOffered):
         actor = pool.actor(tasks.Actor)
         pool.told([pool.tell(actor)])
         actions["call"] = lambda: pool.told([pool.tell(actor)])
-    except NotOffered:
-        pass
     with _gate() as gate:
         last = [pool.submit(tasks.pass_gate, gate) for _ in range(WORKERS)][-1]
-        try:
+        with suppress(NotOffered):
             pool.ask(last)
             actions["ask"] = lambda: pool.ask(last)
-        except NotOffered:
-            pass
         for figure, action in actions.items():
             (sample[f"{figure}_alone"],) = times(effort, action, least=20)
         before = _memory(pool)
@@ -199,10 +187,8 @@ def _gate() -> Iterator[str]:
 def _memory(pool: Pool) -> dict[str, float]:
     """Of all processes, and of the server's alone if there is one. Proportional set sizes."""
     memory = {"per_task": memory_of_children() + psutil.Process().memory_full_info().pss}
-    try:
+    with suppress(NotOffered):
         memory["per_task_server"] = float(psutil.Process(pool.server()).memory_full_info().pss)
-    except NotOffered:
-        pass
     return memory
 
 

@@ -15,12 +15,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import psutil
 
 EVERY = 0.02
 """Seconds between two looks."""
@@ -34,27 +35,11 @@ RUNS = {
 }
 
 
-def processes() -> Iterator[int]:
-    """This one and all below it."""
-    children: dict[int, list[int]] = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                stat = Path("/proc", entry, "stat").read_text()
-            except OSError:
-                continue
-            parent = int(stat.rpartition(")")[2].split()[1])
-            children.setdefault(parent, []).append(int(entry))
-    found = [os.getpid()]
-    for pid in found:
-        found += children.get(pid, [])
-        yield pid
-
-
 def memory() -> int:
     """Bytes: what each process has for itself, and what is shared once."""
     own, shared = 0, dict[tuple[int, int], int]()
-    for pid in processes():
+    this = psutil.Process()
+    for pid in (this.pid, *(child.pid for child in this.children(recursive=True))):
         try:
             # Of pages that forked processes share, each has a part.
             for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():

@@ -7,19 +7,19 @@ time, and of the processor time of all processes of either side. In brackets: of
 from __future__ import annotations
 
 import gc
-import os
 import statistics
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from multiprocessing import Pool as ProcessPool
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import psutil
 from joblib import Parallel, delayed, parallel_config
 
 import workbench as wb
@@ -30,11 +30,15 @@ SETTLE = 0.02
 """Seconds after a round in which processes put things in order: that is counted, too."""
 
 
+Call = Callable[[], object]
+
+
 class Row(NamedTuple):
-    ours: Callable[[], object]
-    theirs: Callable[[], object]
+    name: str
+    ours: Call
+    theirs: Call
     peer: str
-    before: Callable[[], object] = gc.collect
+    before: Call = gc.collect
 
 
 class Taken(NamedTuple):
@@ -57,41 +61,25 @@ def whole_sum(x: Any, n: int) -> float:
 # -- what it takes ---------------------------------------------------------------------------------
 
 
-def family() -> Iterator[int]:
-    """This process and all that descend from it."""
-    children: dict[int, list[int]] = {}
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parent = int(status.read_text().rpartition(")")[2].split()[1])
-        except OSError:  # it has ended
-            continue
-        children.setdefault(parent, []).append(int(status.parent.name))
-    left = [os.getpid()]
-    for pid in left:
-        yield pid
-        left += children.get(pid, [])
-
-
-def processor(pids: Iterator[int]) -> dict[int, float]:
-    """Seconds of a processor that each has used; first of ourselves: to look takes some."""
-    found = {os.getpid(): time.process_time()}
-    for pid in pids:
-        try:
-            found.setdefault(pid, time.clock_gettime((~pid << 3) | 2))  # clock_getcpuclockid(3)
-        except OSError:
-            continue
+def processor() -> dict[int, float]:
+    """Seconds of a processor that each process below this one has used."""
+    this = psutil.Process()
+    found = {}
+    for pid in (child.pid for child in this.children(recursive=True)):
+        with suppress(OSError):  # it has ended
+            found[pid] = time.clock_gettime((~pid << 3) | 2)  # clock_getcpuclockid(3)
     return found
 
 
 def measure(call: Callable[[], object]) -> Taken:
-    before = processor(family())
-    before[os.getpid()] = time.process_time()
+    before, own = processor(), time.process_time()
     began = time.perf_counter()
     call()
     seconds = time.perf_counter() - began
     threading.Event().wait(SETTLE)
-    after = processor(family())
-    return Taken(seconds, sum(used - before.get(pid, 0.0) for pid, used in after.items()))
+    own = time.process_time() - own
+    below = sum(used - before.get(pid, 0.0) for pid, used in processor().items())
+    return Taken(seconds, own + below)
 
 
 # -- what is done ----------------------------------------------------------------------------------
@@ -106,75 +94,78 @@ def grid() -> object:
     return GridSearchCV(SVC(), {"C": [0.1, 1, 10], "gamma": [1e-4, 1e-3]}, cv=4).fit(x, y)
 
 
-def in_parallel(call: Callable[[], object], before: Callable[[], object] = gc.collect) -> Row:
-    def under(backend: str) -> Callable[[], object]:
-        def run() -> object:
-            with parallel_config(backend, n_jobs=WORKERS):
-                return call()
+def in_parallel(name: str, call: Call, before: Call = gc.collect) -> Row:
+    def under(backend: str) -> None:
+        with parallel_config(backend, n_jobs=WORKERS):
+            call()
 
-        return run
-
-    return Row(under("workbench"), under("loky"), "loky", before)
+    return Row(name, lambda: under("workbench"), lambda: under("loky"), "loky", before)
 
 
-def script(code: str) -> Callable[[], object]:
-    """A process of its own."""
-    return lambda: subprocess.run([sys.executable, "-c", code], check=True)
+def scripts(name: str, ours: str, theirs: str, peer: str) -> Row:
+    """Each in a process of its own."""
+
+    def run(code: str) -> Call:
+        return lambda: subprocess.run([sys.executable, "-c", code], check=True)
+
+    return Row(name, run(ours), run(theirs), peer)
 
 
-def first_call(pool: str) -> str:
-    return f"from {pool}; p = Pool(4); p.apply(abs, (1,)); p.terminate()"
+class Large:
+    """An array of 500 MB, and calls over it."""
 
+    array: Any = None
 
-class Rows:
-    def __init__(self) -> None:
-        executor, pool = wb.Executor(), wb.Pool()
-        self.peer, self.their_pool = ProcessPoolExecutor(WORKERS), ProcessPool(WORKERS)
-        peer, theirs = self.peer, self.their_pool
-        numbers = range(10_000)
-        self.all = {
-            "Executor.map of 10 000": Row(
-                lambda: list(executor.map(one_more, numbers)),
-                lambda: list(peer.map(one_more, numbers)),
-                "ProcessPoolExecutor",
-            ),
-            "1 000 futures": Row(
-                lambda: _results(executor), lambda: _results(peer), "ProcessPoolExecutor"
-            ),
-            "Pool.map of 10 000": Row(
-                lambda: pool.map(one_more, numbers),
-                lambda: theirs.map(one_more, numbers),
-                "multiprocessing.Pool",
-            ),
-            "Parallel, 10 000 tiny calls": in_parallel(
-                lambda: Parallel()(delayed(one_more)(n) for n in numbers)
-            ),
-            "500 MB, first call, rows": in_parallel(self._over(row_sum, 100), self._renew),
-            "500 MB, later calls, rows": in_parallel(self._over(row_sum, 100)),
-            "500 MB, first call, all of it": in_parallel(self._over(whole_sum, 8), self._renew),
-            "GridSearchCV on the digits": in_parallel(grid),
-            "a script's first call": Row(
-                script(first_call("workbench import Pool")),
-                script(first_call("multiprocessing import Pool")),
-                "multiprocessing.Pool",
-            ),
-            "import of Executor": Row(
-                script("from workbench import Executor"),
-                script("from concurrent.futures import ProcessPoolExecutor"),
-                "ProcessPoolExecutor",
-            ),
-        }
-
-    def _renew(self) -> None:
+    def renew(self) -> None:
         self.array = np.random.default_rng(0).random((500, 125_000))
 
-    def _over(self, function: Callable[[Any, int], float], calls: int) -> Callable[[], object]:
+    def over(self, function: Callable[[Any, int], float], calls: int) -> Call:
         def run() -> object:
-            if not hasattr(self, "array"):
-                self._renew()
+            if self.array is None:
+                self.renew()
             return Parallel()(delayed(function)(self.array, n) for n in range(calls))
 
         return run
+
+
+def rows_of(peer: ProcessPoolExecutor, theirs: Any) -> list[Row]:
+    executor, pool, large, numbers = wb.Executor(), wb.Pool(), Large(), range(10_000)
+    first_call = "from {} import Pool; p = Pool(4); p.apply(abs, (1,)); p.terminate()"
+    futures, processes = "ProcessPoolExecutor", "multiprocessing.Pool"
+    return [
+        Row(
+            "Executor.map of 10 000",
+            lambda: list(executor.map(one_more, numbers)),
+            lambda: list(peer.map(one_more, numbers)),
+            futures,
+        ),
+        Row("1 000 futures", lambda: _results(executor), lambda: _results(peer), futures),
+        Row(
+            "Pool.map of 10 000",
+            lambda: pool.map(one_more, numbers),
+            lambda: theirs.map(one_more, numbers),
+            processes,
+        ),
+        in_parallel(
+            "Parallel, 10 000 tiny calls", lambda: Parallel()(delayed(one_more)(n) for n in numbers)
+        ),
+        in_parallel("500 MB, first call, rows", large.over(row_sum, 100), large.renew),
+        in_parallel("500 MB, later calls, rows", large.over(row_sum, 100)),
+        in_parallel("500 MB, first call, all of it", large.over(whole_sum, 8), large.renew),
+        in_parallel("GridSearchCV on the digits", grid),
+        scripts(
+            "a script's first call",
+            first_call.format("workbench"),
+            first_call.format("multiprocessing"),
+            processes,
+        ),
+        scripts(
+            "import of Executor",
+            "from workbench import Executor",
+            "from concurrent.futures import ProcessPoolExecutor",
+            futures,
+        ),
+    ]
 
 
 def _results(executor: Any) -> list[Any]:
@@ -186,27 +177,27 @@ def main(rounds: int = ROUNDS, only: str = "") -> None:
     """Measure in turns, and print."""
     wb.init(workers=WORKERS)
     wb.register_joblib()
-    rows = Rows()
-    for name, row in rows.all.items():
-        if only not in name:
-            continue
-        taken: tuple[list[Taken], list[Taken]] = [], []
-        for n in range(-2, rounds):  # at first workers start, and functions become known
-            row.before()
-            sides = [(row.ours, taken[0]), (row.theirs, taken[1])]
-            for call, kept in sides if n % 2 else reversed(sides):
-                try:
-                    found = measure(call)
-                except Exception as error:  # loky's files are gone too early sometimes
-                    whose = "ours" if kept is taken[0] else row.peer
-                    print(f"{name}, {whose}: {type(error).__name__}, left out")
-                    continue
-                if n >= 0:
-                    kept.append(found)
-        _print(name, row.peer, *taken)
-    rows.peer.shutdown()
-    rows.their_pool.terminate()
+    with ProcessPoolExecutor(WORKERS) as peer, ProcessPool(WORKERS) as theirs:
+        for row in rows_of(peer, theirs):
+            if only in row.name:
+                compare(row, rounds)
     wb.shutdown()
+
+
+def compare(row: Row, rounds: int) -> None:
+    taken: tuple[list[Taken], list[Taken]] = [], []
+    for n in range(-2, rounds):  # at first workers start, and functions become known
+        row.before()
+        sides = [(row.ours, taken[0]), (row.theirs, taken[1])]
+        for call, kept in sides if n % 2 else reversed(sides):
+            try:
+                found = measure(call)
+            except Exception as error:  # loky's files are gone too early sometimes
+                print(f"{row.name}: {type(error).__name__}, left out")
+                continue
+            if n >= 0:
+                kept.append(found)
+    _print(row.name, row.peer, *taken)
 
 
 def _print(name: str, peer: str, ours: list[Taken], theirs: list[Taken]) -> None:

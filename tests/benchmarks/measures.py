@@ -57,11 +57,10 @@ def _taken(measure: Callable[[], Sample]) -> Sample:
     """What it measures. If it fails, for too little memory say, its cell stays empty."""
     try:
         return measure()
-    except NotOffered:
-        pass
-    except Exception:
-        traceback.print_exc()
-    return {}
+    except Exception as error:
+        if not isinstance(error, NotOffered):
+            traceback.print_exc()
+        return {}
 
 
 def _round_trip(store: Store, key: str, effort: Effort) -> Sample:

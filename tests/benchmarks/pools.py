@@ -48,11 +48,9 @@ class Pool(Store):
 
     def start(self) -> None:
         """Start `WORKERS` workers, or have them started."""
-        raise NotImplementedError
 
     def stop(self) -> None:
         """End them."""
-        raise NotImplementedError
 
     def get_private(self, ref: Any, on_write: bool) -> Any:
         """The value, to be written to: copied now, or each page when it is written."""
@@ -60,11 +58,12 @@ class Pool(Store):
 
     def call(self, function: Callable[..., Any], *args: Any) -> Any:
         """Run one task; its result."""
-        raise NotImplementedError
+        return self.get(self.submit(function, *args))
 
     def burst(self, function: Callable[[], Any], count: int) -> None:
         """Submit ``count`` tasks, then wait for all results."""
-        raise NotImplementedError
+        submit = self.submit
+        self.gather([submit(function) for _ in range(count)])
 
     def submit(self, function: Callable[..., Any], *args: Any) -> Any:
         """Submit one task; a reference to its result. References among ``args`` are resolved."""

@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,47 +46,51 @@ ACTOR_CALLS = ("actor", "async_actor")
 class Contestant:
     """Who is measured for which rows, and where.
 
+    ``target``: see `contestants.__main__`; without one, its own module's ``measure``.
     ``environment``: see `peers`; empty for our own. ``every``: in each so-many-th round: the slow
-    ones, which differ by more than noise. ``module``: its module, if it isn't called the same.
-    ``one_core``: all its processes have one. ``busy``: another process computes on each core.
-    ``workers_by_core``: it has as many workers as there are cores, not `pools.WORKERS`.
+    ones, which differ by more than noise. ``one_core``: all its processes have one. ``busy``:
+    another process computes on each core. ``workers_by_core``: it has as many workers as there are
+    cores, not `pools.WORKERS`.
     """
 
     rows: tuple[str, ...]
+    target: str = ""
     environment: str = ""
     every: int = 1
-    module: str = ""
     one_core: bool = False
     busy: bool = False
     workers_by_core: bool = False
 
 
+OURS, RAY = "workbench.Workbench", ("ray.Ray", "peers", 2)
+EXECUTOR = "executors.processpool", "peers"
+
 CONTESTANTS = {
     "sockets": Contestant(("empty",)),
     "floor": Contestant(("empty",)),
-    "pickle": Contestant(tuple(key for key in VALUES if key != "function")),
-    "cloudpickle": Contestant(tuple(VALUES)),
-    "workbench": Contestant((*POOL_ROWS, *MORE, "contains", *VALUES)),
-    "floor-busy": Contestant(("empty",), module="floor", busy=True),
-    "workbench-busy": Contestant((*CALLS, *ACTOR_CALLS), module="workbench", busy=True),
-    "workbench-one": Contestant(("paced",), module="workbench", one_core=True),
-    "workbench-cores": Contestant(("cores",), module="workbench", workers_by_core=True),
+    "pickle": Contestant(tuple(VALUES.keys() - {"function"}), "serializers.Pickle"),
+    "cloudpickle": Contestant(tuple(VALUES), "serializers.Cloudpickle"),
+    "workbench": Contestant((*POOL_ROWS, *MORE, "contains", *VALUES), OURS),
+    "floor-busy": Contestant(("empty",), "floor.measure", busy=True),
+    "workbench-busy": Contestant((*CALLS, *ACTOR_CALLS), OURS, busy=True),
+    "workbench-one": Contestant(("paced",), OURS, one_core=True),
+    "workbench-cores": Contestant(("cores",), OURS, workers_by_core=True),
     "memory": Contestant(("spill", "full", "crowd")),
     "notebook": Contestant(("start", "memory")),
     "checks": Contestant(("checks",)),
     "kernel": Contestant(("cell", "flood")),
     "page": Contestant(("views",)),
     "imports": Contestant(("import",)),
-    "processpool": Contestant((*POOL_ROWS, *MANY), "peers"),
-    "processpool-busy": Contestant(CALLS, "peers", module="processpool", busy=True),
-    "processpool-one": Contestant(("paced",), "peers", module="processpool", one_core=True),
-    "loky": Contestant((*POOL_ROWS, *MANY), "peers"),
-    "joblib": Contestant(POOL_ROWS, "peers"),
-    "ray": Contestant((*POOL_ROWS, *MORE, "contains", *VALUES), "peers", every=2),
-    "ray-busy": Contestant((*CALLS, *ACTOR_CALLS), "peers", 2, "ray", busy=True),
-    "ray-cores": Contestant(("cores",), "peers", 2, "ray", workers_by_core=True),
-    "dask": Contestant((*POOL_ROWS, *MORE), "peers", every=2),
-    "ipyparallel": Contestant(POOL_ROWS, "peers-ipyparallel", every=2),
+    "processpool": Contestant((*POOL_ROWS, *MANY), *EXECUTOR),
+    "processpool-busy": Contestant(CALLS, *EXECUTOR, busy=True),
+    "processpool-one": Contestant(("paced",), *EXECUTOR, one_core=True),
+    "loky": Contestant((*POOL_ROWS, *MANY), "executors.loky", "peers"),
+    "joblib": Contestant(POOL_ROWS, "joblib.Joblib", "peers"),
+    "ray": Contestant((*POOL_ROWS, *MORE, "contains", *VALUES), *RAY),
+    "ray-busy": Contestant((*CALLS, *ACTOR_CALLS), *RAY, busy=True),
+    "ray-cores": Contestant(("cores",), *RAY, workers_by_core=True),
+    "dask": Contestant((*POOL_ROWS, *MORE), "dask.Dask", "peers", 2),
+    "ipyparallel": Contestant(POOL_ROWS, "ipyparallel.IPyParallel", "peers-ipyparallel", 2),
 }
 
 Samples = dict[str, dict[str, list[float]]]
@@ -124,7 +128,7 @@ def _run_one(name: str, rows: list[str], effort: Effort, scratch: Path) -> Sampl
     python = str(peers.interpreter(environment)) if environment else sys.executable
     file, log = scratch / "sample.json", scratch / f"{name}.log"
     file.unlink(missing_ok=True)
-    command = [python, "-m", "contestants", contestant.module or name, str(file)]
+    command = [python, "-m", "contestants", contestant.target or f"{name}.measure", str(file)]
     command += [str(effort.seconds), str(effort.divisor), *rows]
     cores = sorted(os.sched_getaffinity(0))
     if contestant.one_core:
@@ -171,16 +175,11 @@ def _environment(scratch: Path) -> dict[str, str]:
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """Kill it and all it has started."""
-    try:
-        below = psutil.Process(process.pid).children(recursive=True)
-    except psutil.NoSuchProcess:
-        below = []
+    below = psutil.Process(process.pid).children(recursive=True)  # it hasn't been waited for
     process.kill()
     for child in below:
-        try:
+        with suppress(psutil.NoSuchProcess):
             child.kill()
-        except psutil.NoSuchProcess:
-            pass
     process.wait()
 
 

@@ -37,6 +37,10 @@ class Row:
     goals: tuple[Goal, ...]
 
 
+def _row(key: str, what: str, ours: Figure, *goals: Goal) -> Row:
+    return Row(key, what, ours, goals)
+
+
 def _ours(name: str, where: str = "") -> Figure:
     """``where``: see `rounds.CONTESTANTS`."""
     return Figure(f"workbench-{where}" if where else "workbench", name, "Workbench")
@@ -53,167 +57,107 @@ def _at_most(bound: float, *beside: str) -> Goal:
 US = 1e-6
 
 ROWS = (
-    Row("put_warm", "put of a 100 MB array, warm", _ours("put_warm"), (
-        _at_least(0.9, "workbench", "memcpy_all", "memcpy, all cores"),
-    )),
-    Row("put_cold", "put of a 100 MB array, cold", _ours("put_cold"), (
-        _at_least(0.9, "workbench", "pwrite", "pwrite"),
-    )),
-    Row("get", "get of a 1 GB array", _ours("get_1GB"), (
-        _at_most(1.2, "workbench", "get_1MB", "get of 1 MB"),
-        _at_most(50 * US),
-    )),
-    Row("get_cow", "1 GB array to write 1 % of, copy on write", _ours("get_cow"), (
-        _at_most(0.1, "workbench", "get_copied", "copied"),
-    )),
-    Row("dict", "put and get of a small dict", _ours("dict"), (
-        _at_least(10, "ray", "dict", "Ray"),
-    )),
-    Row("empty", "one empty task, submitted and got", _ours("empty"), (
-        _at_most(6, "floor", "empty", "the floor"),
-        _at_least(3, "processpool", "empty", "ProcessPoolExecutor"),
-        _at_least(25, "ray", "empty", "Ray"),
-    )),
-    Row("empty", "the same, every core busy", _ours("empty", "busy"), (
-        _at_least(2, "processpool-busy", "empty", "ProcessPoolExecutor"),
-    )),
-    Row("paced", "the same on one core, 0.1 s between tasks", _ours("paced", "one"), (
-        _at_least(1, "processpool-one", "paced", "ProcessPoolExecutor"),
-    )),
-    Row("paced", "processor that an idle session uses", _ours("idle", "one"), (
-        _at_most(0.001),
-    )),
-    Row("burst", "10 000 empty tasks at once", _ours("burst"), (
-        _at_least(8, "processpool", "burst", "ProcessPoolExecutor"),
-        _at_least(30, "ray", "burst", "Ray"),
-    )),
-    Row("burst", "the same, every core busy", _ours("burst", "busy"), (
-        _at_least(8, "processpool-busy", "burst", "ProcessPoolExecutor"),
-        _at_least(30, "ray-busy", "burst", "Ray"),
-    )),
-    Row("by_ref", "a task that takes 100 MB by reference, less the empty task", _ours("by_ref"), (
-        _at_most(50 * US),
-    )),
-    Row("returns", "a task that returns 100 MB", _ours("returns"), (
-        _at_most(1.3, "workbench", "make_and_copy", "made and copied there"),
-    )),
-    Row("actor", "1:1 actor calls sync", _ours("actor_sync"), (
-        _at_least(15, "ray", "actor_sync", "Ray"),
-    )),
-    Row("actor", "1:1 actor calls async", _ours("actor_async"), (
-        _at_least(15, "ray", "actor_async", "Ray"),
-    )),
-    Row("async_actor", "1:1 async-actor calls sync", _ours("async_actor_sync"), (
-        _at_least(15, "ray", "async_actor_sync", "Ray"),
-        _at_most(1.3, "workbench", "actor_sync", "a sync actor's"),
-    )),
-    Row("async_actor", "1:1 async-actor calls async", _ours("async_actor_async"), (
-        _at_least(15, "ray", "async_actor_async", "Ray"),
-    )),
-    Row("cores", "1:n actor calls async, n the cores", _ours("calls_1_n", "cores"), (
-        _at_least(1, "workbench-cores", "calls_1_1", "1:1"),
-        _at_least(15, "ray-cores", "calls_1_n", "Ray"),
-    )),
-    Row("cores", "n:n actor calls async", _ours("calls_n_n", "cores"), (
-        _at_least(1, "workbench-cores", "calls_1_n", "1:n"),
-        _at_least(15, "ray-cores", "calls_n_n", "Ray"),
-    )),
-    Row("actors", "1:2 actor calls async", _ours("actors"), (
-        _at_least(10, "ray", "actors", "Ray"),
-    )),
-    Row("fan_out", "10 000 tasks of one number each", _ours("fan_out"), (
-        _at_least(10, "ray", "fan_out", "Ray"),
-    )),
-    Row("tree", "tree of 10 000 leaves, added in pairs: tasks", _ours("tree"), (
-        _at_least(10, "ray", "tree", "Ray"),
-    )),
-    Row("wait", "1 000 tasks, `wait` for one at a time", _ours("wait_each"), (
-        _at_least(1, "ray", "wait_each", "Ray"),
-    )),
-    Row("wait", "1 000 tasks, `wait` for all", _ours("wait_all"), (
-        _at_least(10, "ray", "wait_all", "Ray"),
-    )),
-    Row("contains", "put and get of a list of 10 000 refs", _ours("contains"), (
-        _at_least(1, "ray", "contains", "Ray"),
-    )),
-    Row("waiting", "one empty task while 100 000 wait for an object", _ours("task_crowded"), (
-        _at_most(2, "workbench", "task_alone", "alone"),
-    )),
-    Row("queued", "an actor's call while 100 000 tasks are queued", _ours("call_crowded"), (
-        _at_most(2, "workbench", "call_alone", "alone"),
-    )),
-    Row("queued", "a question to the server then", _ours("ask_crowded"), (
-        _at_most(2, "workbench", "ask_alone", "alone"),
-    )),
-    Row("queued", "submitting one more then", _ours("submit_crowded"), (
-        _at_most(2, "workbench", "submit_alone", "alone"),
-    )),
-    Row("queued", "server's memory per queued task", _ours("per_task_server"), (
-        _at_most(1000),
-    )),
-    Row("spill", "100 MB moved to disk", Figure("memory", "spill"), (
-        _at_least(0.8, "memory", "sendfile", "sendfile to the same disk"),
-    )),
-    Row("spill", "100 MB read back and added up", Figure("memory", "read_back"), (
-        _at_least(0.8, "memory", "readv", "the page cache's readv and that"),
-    )),
-    Row("full", "put of 100 MB into a full store", Figure("memory", "put_full"), (
-        _at_least(0.8, "memory", "sendfile_full", "sendfile of as much"),
-    )),
-    Row("crowd", "server's memory per small object, of 1 M",
-        Figure("memory", "per_object_small"), (
-        _at_most(600),
-    )),
-    Row("crowd", "put of one more then", Figure("memory", "put_crowded_small"), (
-        _at_most(1.5, "memory", "put_alone_small", "alone"),
-    )),
-    Row("crowd", "server's memory per shared object, of 100 k",
-        Figure("memory", "per_object_shared"), (
-        _at_most(600),
-    )),
-    Row("crowd", "put of one more then, of 20 kB", Figure("memory", "put_crowded_shared"), (
-        _at_most(1.5, "memory", "put_alone_shared", "alone"),
-    )),
-    Row("import", "import workbench", Figure("imports", "import_workbench"), (
-        _at_most(1.5, "imports", "import_numpy", "import numpy"),
-    )),
-    Row("start", "%load_ext → first %%remote result", Figure("notebook", "magic_start"), (
-        _at_most(0.5),
-        _at_least(6, "ray", "start", "Ray, init → first task"),
-    )),
-    Row("cell", "a `%%remote -w` cell, over the same cell here", Figure("kernel", "cell_over"), (
-        _at_most(3e-3),
-    )),
-    Row("checks", "whether ten stored variables of a cell have changed",
-        Figure("checks", "check_ten"), (
-        _at_most(1e-3),
-    )),
-    Row("checks", "whether a stored array of 1 GB has", Figure("checks", "check_1GB"), (
-        _at_most(2, "checks", "memcpy_1GB", "memcpy, all cores"),
-    )),
-    Row("flood", "a kernel's loop while a worker prints 100 000 lines/s",
-        Figure("kernel", "speed_loud"), (
-        _at_least(0.9, "kernel", "speed_silent", "while it only counts"),
-    )),
-    Row("views", "dashboard: first paint", Figure("page", "first_paint"), (
-        _at_most(0.5),
-    )),
-    Row("views", "dashboard shown, idle: of the kernel's processor", Figure("page", "cpu_idle"), (
-        _at_most(0.005),
-    )),
-    Row("views", "dashboard shown, 5 000 puts/s: of the kernel's processor",
-        Figure("page", "cpu_busy"), (
-        _at_most(0.05),
-    )),
-    Row("views", "an update with 100 000 objects, in the kernel", Figure("page", "update_many"), (
-        _at_most(0.1),
-    )),
-    Row("views", "a frame then, in the browser (19 of 20)", Figure("page", "frame_many"), (
-        _at_most(0.016),
-    )),
-    Row("memory", "memory at rest, 2 workers", Figure("notebook", "magic_memory"), (
-        _at_most(150e6),
-    )),
+    _row("put_warm", "put of a 100 MB array, warm", _ours("put_warm"),
+         _at_least(0.9, "workbench", "memcpy_all", "memcpy, all cores")),
+    _row("put_cold", "put of a 100 MB array, cold", _ours("put_cold"),
+         _at_least(0.9, "workbench", "pwrite", "pwrite")),
+    _row("get", "get of a 1 GB array", _ours("get_1GB"),
+         _at_most(1.2, "workbench", "get_1MB", "get of 1 MB"), _at_most(50 * US)),
+    _row("get_cow", "1 GB array to write 1 % of, copy on write", _ours("get_cow"),
+         _at_most(0.1, "workbench", "get_copied", "copied")),
+    _row("dict", "put and get of a small dict", _ours("dict"), _at_least(10, "ray", "dict", "Ray")),
+    _row("empty", "one empty task, submitted and got", _ours("empty"),
+         _at_most(6, "floor", "empty", "the floor"),
+         _at_least(3, "processpool", "empty", "ProcessPoolExecutor"),
+         _at_least(25, "ray", "empty", "Ray")),
+    _row("empty", "the same, every core busy", _ours("empty", "busy"),
+         _at_least(2, "processpool-busy", "empty", "ProcessPoolExecutor")),
+    _row("paced", "the same on one core, 0.1 s between tasks", _ours("paced", "one"),
+         _at_least(1, "processpool-one", "paced", "ProcessPoolExecutor")),
+    _row("paced", "processor that an idle session uses", _ours("idle", "one"), _at_most(0.001)),
+    _row("burst", "10 000 empty tasks at once", _ours("burst"),
+         _at_least(8, "processpool", "burst", "ProcessPoolExecutor"),
+         _at_least(30, "ray", "burst", "Ray")),
+    _row("burst", "the same, every core busy", _ours("burst", "busy"),
+         _at_least(8, "processpool-busy", "burst", "ProcessPoolExecutor"),
+         _at_least(30, "ray-busy", "burst", "Ray")),
+    _row("by_ref", "a task that takes 100 MB by reference, less the empty task", _ours("by_ref"),
+         _at_most(50 * US)),
+    _row("returns", "a task that returns 100 MB", _ours("returns"),
+         _at_most(1.3, "workbench", "make_and_copy", "made and copied there")),
+    _row("actor", "1:1 actor calls sync", _ours("actor_sync"),
+         _at_least(15, "ray", "actor_sync", "Ray")),
+    _row("actor", "1:1 actor calls async", _ours("actor_async"),
+         _at_least(15, "ray", "actor_async", "Ray")),
+    _row("async_actor", "1:1 async-actor calls sync", _ours("async_actor_sync"),
+         _at_least(15, "ray", "async_actor_sync", "Ray"),
+         _at_most(1.3, "workbench", "actor_sync", "a sync actor's")),
+    _row("async_actor", "1:1 async-actor calls async", _ours("async_actor_async"),
+         _at_least(15, "ray", "async_actor_async", "Ray")),
+    _row("cores", "1:n actor calls async, n the cores", _ours("calls_1_n", "cores"),
+         _at_least(1, "workbench-cores", "calls_1_1", "1:1"),
+         _at_least(15, "ray-cores", "calls_1_n", "Ray")),
+    _row("cores", "n:n actor calls async", _ours("calls_n_n", "cores"),
+         _at_least(1, "workbench-cores", "calls_1_n", "1:n"),
+         _at_least(15, "ray-cores", "calls_n_n", "Ray")),
+    _row("actors", "1:2 actor calls async", _ours("actors"), _at_least(10, "ray", "actors", "Ray")),
+    _row("fan_out", "10 000 tasks of one number each", _ours("fan_out"),
+         _at_least(10, "ray", "fan_out", "Ray")),
+    _row("tree", "tree of 10 000 leaves, added in pairs: tasks", _ours("tree"),
+         _at_least(10, "ray", "tree", "Ray")),
+    _row("wait", "1 000 tasks, `wait` for one at a time", _ours("wait_each"),
+         _at_least(1, "ray", "wait_each", "Ray")),
+    _row("wait", "1 000 tasks, `wait` for all", _ours("wait_all"),
+         _at_least(10, "ray", "wait_all", "Ray")),
+    _row("contains", "put and get of a list of 10 000 refs", _ours("contains"),
+         _at_least(1, "ray", "contains", "Ray")),
+    _row("waiting", "one empty task while 100 000 wait for an object", _ours("task_crowded"),
+         _at_most(2, "workbench", "task_alone", "alone")),
+    _row("queued", "an actor's call while 100 000 tasks are queued", _ours("call_crowded"),
+         _at_most(2, "workbench", "call_alone", "alone")),
+    _row("queued", "a question to the server then", _ours("ask_crowded"),
+         _at_most(2, "workbench", "ask_alone", "alone")),
+    _row("queued", "submitting one more then", _ours("submit_crowded"),
+         _at_most(2, "workbench", "submit_alone", "alone")),
+    _row("queued", "server's memory per queued task", _ours("per_task_server"), _at_most(1000)),
+    _row("spill", "100 MB moved to disk", Figure("memory", "spill"),
+         _at_least(0.8, "memory", "sendfile", "sendfile to the same disk")),
+    _row("spill", "100 MB read back and added up", Figure("memory", "read_back"),
+         _at_least(0.8, "memory", "readv", "the page cache's readv and that")),
+    _row("full", "put of 100 MB into a full store", Figure("memory", "put_full"),
+         _at_least(0.8, "memory", "sendfile_full", "sendfile of as much")),
+    _row("crowd", "server's memory per small object, of 1 M", Figure("memory", "per_object_small"),
+         _at_most(600)),
+    _row("crowd", "put of one more then", Figure("memory", "put_crowded_small"),
+         _at_most(1.5, "memory", "put_alone_small", "alone")),
+    _row("crowd", "server's memory per shared object, of 100 k",
+         Figure("memory", "per_object_shared"), _at_most(600)),
+    _row("crowd", "put of one more then, of 20 kB", Figure("memory", "put_crowded_shared"),
+         _at_most(1.5, "memory", "put_alone_shared", "alone")),
+    _row("import", "import workbench", Figure("imports", "import_workbench"),
+         _at_most(1.5, "imports", "import_numpy", "import numpy")),
+    _row("start", "%load_ext → first %%remote result", Figure("notebook", "magic_start"),
+         _at_most(0.5), _at_least(6, "ray", "start", "Ray, init → first task")),
+    _row("cell", "a `%%remote -w` cell, over the same cell here", Figure("kernel", "cell_over"),
+         _at_most(3e-3)),
+    _row("checks", "whether ten stored variables of a cell have changed",
+         Figure("checks", "check_ten"), _at_most(1e-3)),
+    _row("checks", "whether a stored array of 1 GB has", Figure("checks", "check_1GB"),
+         _at_most(2, "checks", "memcpy_1GB", "memcpy, all cores")),
+    _row("flood", "a kernel's loop while a worker prints 100 000 lines/s",
+         Figure("kernel", "speed_loud"),
+         _at_least(0.9, "kernel", "speed_silent", "while it only counts")),
+    _row("views", "dashboard: first paint", Figure("page", "first_paint"), _at_most(0.5)),
+    _row("views", "dashboard shown, idle: of the kernel's processor", Figure("page", "cpu_idle"),
+         _at_most(0.005)),
+    _row("views", "dashboard shown, 5 000 puts/s: of the kernel's processor",
+         Figure("page", "cpu_busy"), _at_most(0.05)),
+    _row("views", "an update with 100 000 objects, in the kernel", Figure("page", "update_many"),
+         _at_most(0.1)),
+    _row("views", "a frame then, in the browser (19 of 20)", Figure("page", "frame_many"),
+         _at_most(0.016)),
+    _row("memory", "memory at rest, 2 workers", Figure("notebook", "magic_memory"),
+         _at_most(150e6)),
 )  # fmt: skip
 
 

@@ -44,19 +44,10 @@ ABOUT = ev.About("thing", 1, 0, 0, 0.0, 0.0)
 
 
 class World:
-    """A session and its peers.
+    """A session and its peers: ``size`` objects, and as many tasks that no worker has been sent.
 
-    Parameters
-    ----------
-    size : int
-        How many objects there are, and how many tasks that no worker has been sent.
-    workers : int
-        How many of them.
-    busy : bool
-        The tasks are queued, and all workers run one. Else they wait for an object, and all
-        workers but one have nothing to do.
-    seconds : float
-        What each task takes.
+    If it is ``busy``, these are queued, and all workers run one, which takes ``seconds``. Else they
+    wait for an object, and all workers but one have nothing to do.
     """
 
     def __init__(self, size: int, workers: int, busy: bool, seconds: float) -> None:

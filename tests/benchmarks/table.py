@@ -5,20 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from statistics import median
 
+import rows as given
 from rounds import Samples
-from rows import (
-    FIGURES,
-    OTHERS,
-    PEERS,
-    ROUND_TRIPS,
-    ROWS,
-    SERIALIZERS,
-    UNITS,
-    WHERE,
-    Figure,
-    Goal,
-    Row,
-)
+from rows import Figure, Goal, Row
 
 NOTHING = "–"
 
@@ -27,20 +16,12 @@ Table = list[list[str]]
 
 
 class Report:
-    """The tables of one run.
-
-    Parameters
-    ----------
-    samples : Samples
-        What `rounds.run` returned.
-    rows : collection of str
-        The keys of the rows to show.
-    """
+    """The tables of one run: of what `rounds.run` returned, the rows with these keys."""
 
     def __init__(self, samples: Samples, rows: Collection[str]) -> None:
         self._samples = samples
-        self._rows = [row for row in ROWS if row.key in rows]
-        self._round_trips = [row for row in ROUND_TRIPS if row.key in rows]
+        self._rows = [row for row in given.ROWS if row.key in rows]
+        self._round_trips = [row for row in given.ROUND_TRIPS if row.key in rows]
 
     def tables(self) -> list[Table]:
         """The goals; all figures beside the peers', a table a place; serializing; the limits.
@@ -49,29 +30,29 @@ class Report:
         """
         goals = [["what", "Workbench", "beside", "ratio", "goal", "met"]]
         goals += [line for row in self._rows for line in self._goals(row)]
-        peers = [self._beside_peers(where) for where in WHERE]
+        peers = [self._beside_peers(where) for where in given.WHERE]
         others = [["limits and the like", "median (least … greatest)"]]
-        others += [[title, self._show(figure)] for figure, title in OTHERS.items()]
+        others += [[title, self._show(figure)] for figure, title in given.OTHERS.items()]
         tables = (goals, *peers, self._serializing(), others)
         shown = [[t[0], *(n for n in t[1:] if set(n[1:]) != {NOTHING})] for t in tables]
         return [table for table in shown if len(table) > 1]
 
     def _beside_peers(self, where: str) -> Table:
-        table = [[WHERE[where], *PEERS.values()]]
-        for name, title in FIGURES.items():
-            contestants = (f"{peer}-{where}" if where else peer for peer in PEERS)
+        table = [[given.WHERE[where], *given.PEERS.values()]]
+        for name, title in given.FIGURES.items():
+            contestants = (f"{peer}-{where}" if where else peer for peer in given.PEERS)
             values = [self._show(Figure(peer, name), spread=False) for peer in contestants]
             table.append([title, *values])
         return table
 
     def _serializing(self) -> Table:
         """Each value beside the other serializers; a ratio that misses its goal says so."""
-        ratios = {name: f"× {SERIALIZERS[name]}" for name in ("cloudpickle", "ray")}
-        table = [["serialize and deserialize", *SERIALIZERS.values(), *ratios.values()]]
+        ratios = {name: f"× {given.SERIALIZERS[name]}" for name in ("cloudpickle", "ray")}
+        table = [["serialize and deserialize", *given.SERIALIZERS.values(), *ratios.values()]]
         for row in self._round_trips:
-            figures = {name: Figure(name, row.key) for name in SERIALIZERS}
+            figures = {name: Figure(name, row.key) for name in given.SERIALIZERS}
             goals = {goal.beside.contestant: goal for goal in row.goals if goal.beside}
-            line = [row.what, *(self._show(figures[name], spread=False) for name in SERIALIZERS)]
+            line = [row.what, *(self._show(each, spread=False) for each in figures.values())]
             for name in ratios:
                 goal = goals.get(name) or Goal(0, True, figures[name])
                 _, ratio, wanted, met = self._judge(row.ours, goal)
@@ -119,7 +100,7 @@ class Report:
 
 
 def _unit(figure: Figure) -> str:
-    return UNITS.get(figure.name, "s")
+    return given.UNITS.get(figure.name, "s")
 
 
 def _verdict(value: float, goal: Goal) -> str:

@@ -96,21 +96,12 @@ def function(divisor: int = 1) -> Any:
     return weighted
 
 
+_ARRAYS = array, strided, arrays
+_FRAMES = numeric, objects, arrow, polars
+_OTHERS = ints, points, text, function
+
 VALUES: dict[str, Callable[[int], Any]] = {
-    make.__name__: make
-    for make in (
-        array,
-        strided,
-        arrays,
-        numeric,
-        objects,
-        arrow,
-        polars,
-        ints,
-        points,
-        text,
-        function,
-    )
+    make.__name__: make for make in (*_ARRAYS, *_FRAMES, *_OTHERS)
 }
 """By the key of its row."""
 

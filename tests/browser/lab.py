@@ -57,6 +57,12 @@ class Notebook:
             self.cell(number).locator(".cm-content").click()
             self.page.keyboard.press("Shift+Enter")
 
+    def write(self, number: int, source: str) -> None:
+        """Replace what stands in a cell."""
+        self.cell(number).locator(".cm-content").click()
+        self.page.keyboard.press("Control+a")
+        self.page.keyboard.insert_text(source)
+
     def interrupt(self) -> None:
         """Press the kernel's interrupt."""
         self._command("i", "i")
@@ -105,7 +111,7 @@ class Notebook:
 
     def stop_button(self, number: int) -> Locator:
         """What ends the background cell."""
-        return self.output(number).get_by_role("button", name="Stop")
+        return self.cell(number).get_by_role("button", name="Stop")
 
     def picture(self) -> bytes:
         """The notebook down to its last cell that isn't empty, as PNG."""

@@ -1,14 +1,17 @@
-"""What background cells show, and where: in the window, and in the saved file."""
+"""What background cells show, and where: in the window, and in the saved file. Widgets too."""
 
 from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.gates import READS, Gates
 from tests.browser.lab import DARK, Lab, Picture
 from tests.notebooks import Node
+
+pytestmark = pytest.mark.extended
 
 SHOWS = """\
 %%remote
@@ -43,11 +46,7 @@ def test_output_comes_under_its_cell_while_others_run(
 ) -> None:
     training, reading = gate("training"), gate("reading")
     notebook = lab.open("training", "%load_ext workbench", SHOWS, READS, "6 * 7")
-    notebook.run(1, 2)
-    expect(notebook.output(1)).to_contain_text("Workbench started session training-")
-    expect(notebook.prompt(2)).to_have_text("[2]:")
-    notebook.run(3, 4)
-    expect(notebook.prompt(3)).to_have_text("[*]:")
+    notebook.run(1, 2, 3, 4)
     training.let_on()
     expect(notebook.output(2)).to_contain_text("epoch 0 loss 1.0")
     expect(notebook.prompt(3)).to_have_text("[*]:")
@@ -140,3 +139,117 @@ def test_a_line_tells_how_many_calls_are_done(lab: Lab, gate: Gates, picture: Pi
     training.let_on()
     expect(notebook.output(2)).to_contain_text(re.compile(r"3 calls done in [\d.]+ s.*0\.25", re.S))
     picture("calls-of-an-executor-done", notebook)
+
+
+EACH = """\
+%%remote --map path=files
+import reading
+
+print("reading", path)
+if path == "west.csv":
+    reading.step()
+size = len(path)"""
+"""A cell that runs once for each of `files`; the last run stops at the gate."""
+
+
+def test_a_cell_that_runs_once_per_item_has_one_line(
+    lab: Lab, gate: Gates, picture: Picture
+) -> None:
+    reading = gate("reading")
+    files = 'files = ["north.csv", "south.csv", "east.csv", "west.csv"]'
+    notebook = lab.open("items", "%load_ext workbench", files, EACH, "%get size\nsize")
+    notebook.run(1, 2, 3)
+    expect(notebook.output(3)).to_contain_text("3 of 4")
+    expect(notebook.output(3)).to_contain_text("[3] reading west.csv")
+    expect(notebook.stop_button(3)).to_be_visible()
+    picture("once-per-item", notebook)
+    reading.let_on()
+    expect(notebook.output(3)).to_contain_text("cell 3 · done in")
+    notebook.run(4)
+    expect(notebook.output(4)).to_contain_text("[9, 9, 8, 8]")
+
+
+def test_a_ref_shows_what_it_is(lab: Lab, picture: Picture) -> None:
+    table = "import numpy as np, pandas as pd\n"
+    table += 'table = pd.DataFrame({"x": np.arange(100_000), "y": np.linspace(0, 1, 100_000)})'
+    notebook = lab.open("shows", "%load_ext workbench", table, "ref = %put table\nref")
+    notebook.run(1, 2, 3)
+    expect(notebook.output(3)).to_contain_text("DataFrame")
+    expect(notebook.output(3)).to_contain_text("99995 more rows")
+    picture("a-ref", notebook)
+
+
+# -- widgets ---------------------------------------------------------------------------------------
+
+BAR = """\
+%%remote
+import training
+from tqdm.notebook import tqdm
+
+for epoch in tqdm(range(3)):
+    loss = training.step(epoch)"""
+"""A background cell whose bar is a widget."""
+
+
+def test_a_bar_is_there_again_when_the_page_is(lab: Lab, gate: Gates) -> None:
+    training = gate("training")
+    notebook = lab.open("bar", "%load_ext workbench", BAR)
+    notebook.run(1, 2)
+    training.let_on()
+    expect(notebook.stop_button(2)).to_be_visible()
+    expect(notebook.output(2)).to_contain_text("0/3")
+    notebook.save()
+    notebook.reload()
+    expect(notebook.output(2)).to_contain_text("/3")
+    for done in ("2/3", "3/3"):
+        training.let_on()
+        expect(notebook.output(2)).to_contain_text(done)
+    expect(notebook.output(2)).to_contain_text(re.compile(r"✓ ?cell 2 · done in .* loss"))
+    expect(notebook.output(2)).not_to_contain_text("Error displaying widget")
+
+
+INTERACTS = """\
+%%remote --actor desk
+import matplotlib.pyplot as plt
+from ipywidgets import Button, interact
+
+@interact(x=(0, 10))
+def square(x=3):
+    print("the square of", x, "is", x * x)
+    plt.figure(figsize=(3, 1))
+    plt.plot([0, x], [0, x * x])
+
+button = Button(description="press me")
+button.on_click(lambda button: print("pressed"))
+display(button)"""
+
+CAPTURES = """\
+import ipywidgets
+box = ipywidgets.Output(layout={"border": "3px solid"})
+display(box)
+with box:
+    get_ipython().run_cell_magic("remote", "--wait", "print('inside')")
+print("outside")"""
+
+
+def test_controls_work_in_a_namespace_and_an_output_widget_takes_prints(lab: Lab) -> None:
+    notebook = lab.open("interacts", "%load_ext workbench", INTERACTS, "6 * 7", CAPTURES)
+    notebook.run(1, 2, 3)
+    shown = notebook.output(2)
+    expect(shown).to_contain_text("the square of 3 is 9")
+    handle = shown.get_by_role("slider")
+    for x in (4, 5):
+        handle.press("ArrowRight")
+        expect(shown).to_contain_text(f"the square of {x} is {x * x}")
+        expect(shown).not_to_contain_text("the square of 3")
+        expect(shown.locator("img")).to_have_count(1)
+        expect(shown.locator(".widget-output img")).to_have_count(1)
+    expect(handle).to_be_visible()
+    shown.get_by_role("button", name="press me").click()
+    expect(shown).to_contain_text("pressed")
+    expect(shown).to_contain_text("the square of 5 is 25")
+    expect(notebook.output(3)).to_have_text("[3]:42")
+    notebook.run(4)
+    expect(notebook.output(4)).to_contain_text("outside")
+    expect(notebook.output(4).locator(".widget-output")).to_contain_text("inside")
+    expect(notebook.output(4).locator(".widget-output")).not_to_contain_text("outside")

@@ -5,51 +5,17 @@ from __future__ import annotations
 import json
 import re
 
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page, expect
+import pytest
+from playwright.sync_api import expect
 
-from tests.browser.gates import READS, TRAINS, Gates
+from tests.browser.gates import TRAINS, Gates
 from tests.browser.lab import DARK, SIZE, Lab, Picture
-from tests.browser.views import View
+from tests.browser.views import DASHBOARD, PUTS, START, View, violations
 from tests.leaks import eventually
 from tests.notebooks import Node, read
 from tests.patience import TIMEOUT
 
-START = "%load_ext workbench\nimport numpy as np, workbench as wb"
-
-PUTS = """\
-x = wb.put(np.arange(1_000_000.0).reshape(1000, 1000), name="train")
-parts = [wb.put(np.random.default_rng(n).random(200_000)) for n in range(6)]
-labels = wb.put(["cat", "dog"] * 5000)
-shown = wb.get(parts[0])"""
-
-DASHBOARD = "%workbench dashboard"
-
-
-def violations(page: Page) -> list[str]:
-    """What axe-core finds wrong with the views in the page."""
-    found = Axe().run(page, context=".wb").response["violations"]
-    return [f"{each['id']}: {node['html'][:200]}" for each in found for node in each["nodes"]]
-
-
-def test_a_put_appears_and_goes_with_its_variable(lab: Lab, picture: Picture) -> None:
-    notebook = lab.open("lives", START, DASHBOARD, PUTS, "del labels, x\n%free train")
-    notebook.run(1, 2)
-    view = View(notebook.output(2))
-    expect(view.status).to_have_text("live")
-    notebook.run(3)
-    expect(view.row("train")).to_be_visible()
-    expect(view.row("shown, parts[0]")).to_contain_text("arrays")
-    view.walk("Home")  # the first extent of the map
-    expect(view.said).to_contain_text("train, ndarray float64 (1000, 1000), 8 MB")
-    notebook.page.keyboard.press("Enter")
-    expect(view.reasons).to_contain_text("named train")
-    expect(view.row("train")).to_have_attribute("aria-selected", "true")
-    picture("dashboard", notebook)
-    notebook.run(4)
-    expect(view.row("train")).to_have_count(0)
-    expect(view.row("labels")).to_have_count(0)
-    expect(view.row("parts[1]")).to_be_visible()
+pytestmark = pytest.mark.extended
 
 
 def test_buttons_ask_do_and_say(lab: Lab) -> None:
@@ -76,30 +42,6 @@ def test_buttons_ask_do_and_say(lab: Lab) -> None:
     view.row("alone").click()
     view.button("Free").click()  # nobody would notice, so nobody is asked
     expect(view.row("alone")).to_have_count(0)
-
-
-def test_it_lives_and_obeys_while_a_cell_is_busy(lab: Lab, gate: Gates) -> None:
-    training, reading = gate("training"), gate("reading")
-    busy = f"inside = wb.put(np.ones(100_000))\n{READS}"
-    notebook = lab.open("busy", START, DASHBOARD, "kept = wb.put([1])", TRAINS, busy)
-    notebook.run(1, 2, 3, 4)
-    training.let_on()
-    expect(notebook.output(4)).to_contain_text("epoch 0")
-    view = View(notebook.output(2))
-    notebook.run(5)
-    expect(notebook.prompt(5)).to_have_text("[*]:")
-    expect(view.row("inside")).to_be_visible()  # put in the cell that runs
-    view.row("kept").click()
-    view.button("Pin").click()
-    expect(view.reasons).to_contain_text("pinned at")
-    jobs = view.pane("Jobs")
-    expect(jobs).to_contain_text(re.compile(r"cell 4\s*running\W*worker \d"))
-    jobs.get_by_role("button", name="Stop cell 4").click()
-    expect(jobs).to_contain_text("stopped")
-    expect(notebook.output(4)).to_contain_text("cell 4 · stopped after")
-    expect(notebook.prompt(5)).to_have_text("[*]:")
-    reading.let_on()
-    expect(notebook.output(5)).to_have_text("read")
 
 
 def test_costs_and_what_is_put_again_and_again(lab: Lab, picture: Picture) -> None:
@@ -136,22 +78,26 @@ def test_themes_change_under_it(lab: Lab, picture: Picture) -> None:
     assert violations(notebook.page) == []
 
 
-def test_the_keyboard_is_the_views_own(lab: Lab) -> None:
-    notebook = lab.open("keys", START, PUTS, DASHBOARD)
-    notebook.run(1, 2, 3)
-    view = View(notebook.output(3))
-    view.row("train").click()
-    cells = notebook.page.locator(".jp-Notebook .jp-Cell")
-    before = cells.count()
-    for key in ("ArrowDown", "a", "b", "d", "d", "x", "Home"):  # commands of the notebook's
-        notebook.page.keyboard.press(key)
-    expect(cells).to_have_count(before)
-    expect(view.row("train")).to_be_focused()
-    notebook.page.keyboard.press("Enter")
-    expect(view.row("train")).to_have_attribute("aria-selected", "true")
+HIDDEN_WHILE_IT_IS_DRAWN = """async () => {
+    const el = document.querySelector(".wb");
+    const frame = () => new Promise(requestAnimationFrame);
+    const seen = new Promise((done) => {
+        const after = new ResizeObserver(() => {  // it comes after the view's own, each frame
+            if (el.style.width !== "700px") return;
+            after.disconnect();
+            requestAnimationFrame(() => { el.style.display = ""; done(); });  // behind its drawing
+        });
+        after.observe(el);
+    });
+    await frame();
+    el.style.width = "700px";
+    requestAnimationFrame(() => { el.style.display = "none"; });  // before its drawing
+    await seen;
+}"""
+"""As while a front end loads a theme. The observer sees the same size before and after."""
 
 
-def test_it_fits_where_there_is_little_room(lab: Lab, picture: Picture) -> None:
+def test_it_fits_where_there_is_little_room_and_comes_back_when_it_was_hidden(lab: Lab) -> None:
     notebook = lab.open("narrow", START, DASHBOARD, PUTS)
     notebook.run(1, 2)
     view = View(notebook.output(2))
@@ -172,36 +118,39 @@ def test_it_fits_where_there_is_little_room(lab: Lab, picture: Picture) -> None:
     fits = "e => e.scrollWidth <= e.clientWidth && e.clientWidth >= 250"
     assert view.root.evaluate(fits)
     assert violations(notebook.page) == []
-
-
-HIDDEN_WHILE_IT_IS_DRAWN = """async () => {
-    const el = document.querySelector(".wb");
-    const frame = () => new Promise(requestAnimationFrame);
-    const seen = new Promise((done) => {
-        const after = new ResizeObserver(() => {  // it comes after the view's own, each frame
-            if (el.style.width !== "700px") return;
-            after.disconnect();
-            requestAnimationFrame(() => { el.style.display = ""; done(); });  // behind its drawing
-        });
-        after.observe(el);
-    });
-    await frame();
-    el.style.width = "700px";
-    requestAnimationFrame(() => { el.style.display = "none"; });  // before its drawing
-    await seen;
-}"""
-"""As while a front end loads a theme. The observer sees the same size before and after."""
-
-
-def test_it_is_not_blank_after_it_was_hidden_for_a_moment(lab: Lab) -> None:
-    notebook = lab.open("moment", START, PUTS, DASHBOARD)
-    notebook.run(1, 2, 3)
-    view = View(notebook.output(3))
-    expect(view.row("train")).to_be_visible()
+    notebook.page.set_viewport_size(SIZE)
     notebook.page.evaluate(HIDDEN_WHILE_IT_IS_DRAWN)
     canvas = view.root.locator(".wb-map canvas").first
     wide = "e => e.clientWidth === e.parentNode.clientWidth && e.clientWidth > 600"
     assert eventually(lambda: canvas.evaluate(wide), TIMEOUT)
+
+
+def test_its_keys_are_its_own_it_comes_twice_and_stays_when_the_kernel_ends(lab: Lab) -> None:
+    notebook = lab.open("keys", START, PUTS, DASHBOARD)
+    notebook.run(1, 2, 3)
+    view = View(notebook.output(3))
+    view.row("train").click()
+    cells = notebook.page.locator(".jp-Notebook .jp-Cell")
+    before = cells.count()
+    for key in ("ArrowDown", "a", "b", "d", "d", "x", "Home"):  # commands of the notebook's
+        notebook.page.keyboard.press(key)
+    expect(cells).to_have_count(before)
+    expect(view.row("train")).to_be_focused()
+    notebook.page.keyboard.press("Enter")
+    expect(view.row("train")).to_have_attribute("aria-selected", "true")
+    view.row("train").click(button="right")
+    notebook.page.get_by_text("Create New View for Cell Output").click()
+    other = View(notebook.page.locator(".jp-LinkedOutputView"))
+    expect(other.row("train")).to_be_visible()
+    other.row("parts[1]").click()
+    expect(view.row("parts[1]")).to_have_attribute("aria-selected", "true")
+    expect(view.button("Pin")).to_be_enabled()
+    notebook.cell(1).locator(".cm-content").click()  # the view's keys are its own
+    notebook.restart()
+    for each in (view, other):
+        expect(each.status).to_contain_text("the kernel has ended")
+        expect(each.row("train")).to_be_visible()
+        expect(each.button("Pin")).to_be_disabled()
 
 
 def test_what_is_on_disk_is_told_and_not_painted(lab: Lab) -> None:
@@ -238,10 +187,13 @@ def test_types_have_the_same_colours_in_every_view_and_whatever_comes(lab: Lab) 
     assert len(set(legend(5).values())) == 4
 
 
-def test_names_are_whole_where_there_is_room_and_costs_come_by_their_sum(lab: Lab) -> None:
+def test_names_are_whole_where_there_is_room_costs_come_by_their_sum_and_a_box_is_shared(
+    lab: Lab,
+) -> None:
     name = "measurements_of_the_second_experiment"
     puts = f"{name} = wb.put(np.ones(5))\ntable = wb.put([str(n) for n in range(1_000_000)])"
-    notebook = lab.open("room", START, f"{PUTS}\n{puts}", DASHBOARD)
+    box = "import ipywidgets\nipywidgets.HBox([wb.widgets.Pins(), wb.widgets.Costs()])"
+    notebook = lab.open("room", START, f"{PUTS}\n{puts}", DASHBOARD, box)
     notebook.run(1, 2, 3)
     view = View(notebook.output(3))
     whole = "e => e.scrollWidth <= e.clientWidth"
@@ -253,6 +205,13 @@ def test_names_are_whole_where_there_is_room_and_costs_come_by_their_sum(lab: La
     total = costs.get_by_role("columnheader", name="Total")
     expect(total.first).to_have_attribute("aria-sort", "descending")
     expect(costs.locator(".wb-row[aria-rowindex='2']")).to_contain_text("table")
+    notebook.run(4)
+    row = notebook.output(4).locator(".widget-hbox")
+    expect(row.locator(".wb")).to_have_count(2)
+    pins, costs_too = row.locator(".wb").evaluate_all("all => all.map(e => e.offsetWidth)")
+    assert abs(pins - costs_too) <= 2
+    assert pins + costs_too > 0.95 * row.evaluate("e => e.clientWidth")
+    assert violations(notebook.page) == []
 
 
 def test_what_the_engine_cannot_has_no_button_and_why_stands_there(lab: Lab, gate: Gates) -> None:
@@ -278,18 +237,6 @@ def test_what_the_engine_cannot_has_no_button_and_why_stands_there(lab: Lab, gat
     expect(jobs).to_contain_text("cell 3")
     expect(why).to_have_text("Nothing is stopped.")
     expect(jobs.get_by_role("button", name="Stop cell 3")).to_be_hidden()
-
-
-def test_in_a_box_they_share_its_width(lab: Lab) -> None:
-    box = "import ipywidgets\nipywidgets.HBox([wb.widgets.Pins(), wb.widgets.Costs()])"
-    notebook = lab.open("box", START, PUTS, box)
-    notebook.run(1, 2, 3)
-    row = notebook.output(3).locator(".widget-hbox")
-    expect(row.locator(".wb")).to_have_count(2)
-    pins, costs = row.locator(".wb").evaluate_all("all => all.map(e => e.offsetWidth)")
-    assert abs(pins - costs) <= 2
-    assert pins + costs > 0.95 * row.evaluate("e => e.clientWidth")
-    assert violations(notebook.page) == []
 
 
 def test_ten_thousand_objects(lab: Lab) -> None:
@@ -332,18 +279,6 @@ def test_two_notebooks_see_the_same(lab: Lab) -> None:
     expect(ours.facts).not_to_contain_text(".ipynb")
 
 
-def test_a_view_of_the_output_lives_too(lab: Lab) -> None:
-    notebook = lab.open("twice", START, PUTS, DASHBOARD)
-    notebook.run(1, 2, 3)
-    view = View(notebook.output(3))
-    view.row("train").click(button="right")
-    notebook.page.get_by_text("Create New View for Cell Output").click()
-    other = View(notebook.page.locator(".jp-LinkedOutputView"))
-    expect(other.row("train")).to_be_visible()
-    other.row("parts[1]").click()
-    expect(view.row("parts[1]")).to_have_attribute("aria-selected", "true")
-
-
 def test_without_a_kernel_it_is_as_last_seen(lab: Lab) -> None:
     notebook = lab.open("still", START, PUTS, DASHBOARD)
     notebook.run(1, 3)
@@ -375,16 +310,3 @@ def test_without_a_kernel_it_is_as_last_seen(lab: Lab) -> None:
     expect(again.output(3)).to_contain_text("train")
     expect(again.output(3)).not_to_contain_text("Error displaying widget")
     expect(View(again.output(3)).root).to_have_count(0)
-
-
-def test_a_restarted_kernel_leaves_it_as_last_seen(lab: Lab) -> None:
-    notebook = lab.open("gone", START, PUTS, DASHBOARD)
-    notebook.run(1, 2, 3)
-    view = View(notebook.output(3))
-    view.row("train").click()
-    expect(view.button("Pin")).to_be_enabled()
-    notebook.cell(1).locator(".cm-content").click()  # the view's keys are its own
-    notebook.restart()
-    expect(view.status).to_contain_text("the kernel has ended")
-    expect(view.row("train")).to_be_visible()
-    expect(view.button("Pin")).to_be_disabled()

@@ -4,7 +4,24 @@ from __future__ import annotations
 
 import re
 
-from playwright.sync_api import Locator
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Locator, Page
+
+START = "%load_ext workbench\nimport numpy as np, workbench as wb"
+
+PUTS = """\
+x = wb.put(np.arange(1_000_000.0).reshape(1000, 1000), name="train")
+parts = [wb.put(np.random.default_rng(n).random(200_000)) for n in range(6)]
+labels = wb.put(["cat", "dog"] * 5000)
+shown = wb.get(parts[0])"""
+
+DASHBOARD = "%workbench dashboard"
+
+
+def violations(page: Page) -> list[str]:
+    """What axe-core finds wrong with the views in the page."""
+    found = Axe().run(page, context=".wb").response["violations"]
+    return [f"{each['id']}: {node['html'][:200]}" for each in found for node in each["nodes"]]
 
 
 class View:

@@ -78,28 +78,31 @@ class Keeper:
         self.name, self.shown = name, data
 
 
+class Count:
+    """Numbers its calls; some results are large."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def counted(self, number: int) -> tuple[int, int, Any]:
+        self.count += 1
+        return self.count, number, np.full(20_000, number) if number % 50 == 49 else None
+
+
 @wb.remote(max_restarts=-1)
-class Counter:
+class Counter(Count):
     """An actor whose calls go straight to it, mostly."""
 
-    def __init__(self) -> None:
-        self.count = 0
-
     def next(self, number: int, data: Any = None) -> tuple[int, int, Any]:
-        self.count += 1
-        return self.count, number, np.full(20_000, number) if number % 50 == 49 else None
+        return self.counted(number)
 
 
 @wb.remote(max_restarts=-1)
-class AsyncCounter:
+class AsyncCounter(Count):
     """The same on a loop. It begins calls in their order."""
 
-    def __init__(self) -> None:
-        self.count = 0
-
     async def next(self, number: int, data: Any = None) -> tuple[int, int, Any]:
-        self.count += 1
-        return self.count, number, np.full(20_000, number) if number % 50 == 49 else None
+        return self.counted(number)
 
 
 @wb.remote(max_restarts=-1)
@@ -168,24 +171,6 @@ class Driver:
         self._refs[name] = wb.put(value, name=name) if is_named == "yes" else wb.put(value)
         return name
 
-    def puts(self, number: str, times: str) -> str:
-        """So many that nobody keeps, and at once after them one with a name."""
-        for _ in range(int(times)):
-            wb.put(make(int(number)))
-        return self.put(number, "yes")
-
-    def found(self, name: str) -> None:
-        """Somebody was just told of that name: whoever asks finds it."""
-        ref = self._engine.find(name)
-        assert ref is not None, f"{name} isn't found"
-        self._refs[name] = ref
-        _right(name, wb.get(ref))
-
-    def warm(self, nbytes: str) -> None:
-        """Use so much memory and let go of it: its pages stay ours until another needs them."""
-        wb.put(np.ones(int(nbytes), np.uint8))
-        wb.snapshot()  # the server has heard of it
-
     def get(self, name: str, times: str = "1") -> None:
         for _ in range(int(times)):
             _right(name, wb.get(self._ref(name)))
@@ -214,18 +199,6 @@ class Driver:
     def spill(self, name: str, times: str = "1") -> None:
         for _ in range(int(times)):
             wb.spill(self._ref(name))
-
-    def lost(self) -> str:
-        """The names of objects whose bytes on disk aren't theirs any more."""
-        lost = []
-        for name in self._engine.names():
-            try:
-                self.get(name)
-            except ObjectLostError as error:
-                if "checksum" not in str(error):
-                    raise
-                lost.append(name)
-        return " ".join(lost)
 
     # -- tasks --------------------------------------------------------------------------------
 

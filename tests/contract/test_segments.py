@@ -60,30 +60,26 @@ def touched(fd: int) -> int:
     return os.fstat(fd).st_blocks * 512
 
 
-def test_it_costs_nothing_until_touched(segment: seg.Descriptors) -> None:
+def test_it_costs_nothing_until_touched_and_has_no_name_that_could_stay_behind(
+    segment: seg.Descriptors,
+) -> None:
+    assert os.fstat(segment.writable).st_nlink == 0
     assert touched(segment.writable) == 0
     write_cold(segment.writable, memoryview(bytes(8 * PAGE)), 0)
     assert touched(segment.writable) == 8 * PAGE
 
 
-def test_punched_pages_come_back_and_read_as_zeros(segment: seg.Descriptors) -> None:
-    readonly = np.frombuffer(seg.map_readonly(segment.readonly, SIZE), np.uint8)
-    write_cold(segment.writable, memoryview(b"\xff" * (16 * PAGE)), 0)
-    punch(segment.writable, 4 * PAGE, 8 * PAGE)
-    assert touched(segment.writable) == 8 * PAGE
-    assert not readonly[4 * PAGE : 12 * PAGE].any()
-    assert readonly[: 4 * PAGE].all()
-    assert readonly[12 * PAGE : 16 * PAGE].all()
-
-
-def test_a_punch_keeps_the_neighbours_bytes(segment: seg.Descriptors) -> None:
+def test_punched_pages_come_back_as_zeros_and_their_neighbours_keep_their_bytes(
+    segment: seg.Descriptors,
+) -> None:
     """Only whole pages go: what shares a page with something else stays."""
     readonly = np.frombuffer(seg.map_readonly(segment.readonly, SIZE), np.uint8)
-    write_cold(segment.writable, memoryview(b"\xff" * (3 * PAGE)), 0)
-    punch(segment.writable, 100, 2 * PAGE)
-    assert readonly[:PAGE].all()
-    assert not readonly[PAGE : 2 * PAGE].any()
-    assert readonly[2 * PAGE : 3 * PAGE].all()
+    write_cold(segment.writable, memoryview(b"\xff" * (16 * PAGE)), 0)
+    punch(segment.writable, 4 * PAGE + 100, 9 * PAGE)
+    assert touched(segment.writable) == 8 * PAGE
+    assert readonly[: 5 * PAGE].all()
+    assert not readonly[5 * PAGE : 13 * PAGE].any()
+    assert readonly[13 * PAGE : 16 * PAGE].all()
     punch(segment.writable, 100, 50)
     assert readonly[:PAGE].all()
 
@@ -95,10 +91,6 @@ def test_mappings_outlive_the_descriptors(create: Create) -> None:
     descriptors.close()
     writable[0] = 7
     assert readonly[0] == 7
-
-
-def test_it_has_no_name_that_could_stay_behind(segment: seg.Descriptors) -> None:
-    assert os.fstat(segment.writable).st_nlink == 0
 
 
 def test_no_room_is_an_error_not_a_crash(segment: seg.Descriptors) -> None:

@@ -11,9 +11,12 @@ as a person does: a background cell goes on meanwhile."""
 
 
 def other(question: str) -> str:
-    """A wrong guess where the clock decides which is right."""
+    """A wrong guess: another choice, another order, or a number that is far off."""
     found = f"measured_{question}"
-    return f"guess_{question} = next(x for x in {found}.choices if x != {found}.answer)"
+    return (
+        f"guess_{question} = {found}.answer[::-1] if isinstance({found}.answer, tuple) else next("
+        f"x for x in {found}.choices or [{found}.answer * 3 + 1] if x != {found}.answer)"
+    )
 
 
 @dataclass(frozen=True)
@@ -30,11 +33,14 @@ class Answers:
     """Of one lesson: what replaces its cells.
 
     ``guesses`` by what stands behind ``guess-`` in the id of the cell: the right ones, as source;
-    ``mistaken`` are the likeliest wrong ones;
     ``right`` and ``wrong`` by the exercise's name.
     """
 
     guesses: Mapping[str, str] = field(default_factory=dict)
-    mistaken: Mapping[str, str] = field(default_factory=dict)
     right: Mapping[str, str] = field(default_factory=dict)
     wrong: Mapping[str, Sequence[Wrong]] = field(default_factory=dict)
+
+    @property
+    def mistaken(self) -> Mapping[str, str]:
+        """Wrong guesses, as source."""
+        return {each: other(each.replace("-", "_")) for each in self.guesses}

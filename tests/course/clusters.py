@@ -12,10 +12,6 @@ highest = int(np.array_split(land, 4)[part].{}())
 
 ANSWERS = Answers(
     guesses={"there": "guess_there = 0", "same": "guess_same = 'the same'"},
-    mistaken={
-        "there": "guess_there = 1",
-        "same": "guess_same = 'others'",
-    },
     wrong={
         "no_file": [
             Wrong(HIGHEST.format("peak"), "makes `highest` has failed"),

@@ -20,15 +20,6 @@ ANSWERS = Answers(
         "later": "guess_later = 12",
         "list": 'guess_list = "copy"',
     },
-    mistaken={
-        "put": 'guess_put = "neither"',
-        "read": 'guess_read = "copy"',
-        "same": 'guess_same = "same object"',
-        "view": 'guess_view = "copy"',
-        "cow": "guess_cow = 2",
-        "later": "guess_later = 24",
-        "list": 'guess_list = "shared"',
-    },
     right={
         "one_copy": "%get futures",
         "own_copy": f"%get futures\n{RUN}",

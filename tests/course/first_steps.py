@@ -13,11 +13,6 @@ ANSWERS = Answers(
         "submit": "guess_submit = measured_submit.answer",  # below 0.1 s on a quiet machine
         "shared": 'guess_shared = " Shared"',
     },
-    mistaken={
-        "drawer": 'guess_drawer = "kernel"',
-        "submit": "guess_submit = measured_submit.answer * 3 + 1",
-        "shared": 'guess_shared = "copy"',
-    },
     right={
         "in_background": f"%%remote\n{DAY}",
         "bring_back": "%get day\nmost_sun = day.max()",

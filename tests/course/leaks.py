@@ -35,6 +35,9 @@ for reason in wb.why(moth, deep=True).reasons:
     get_ipython().run_cell(reason.code)
 """
 
+# The actor of the last exercise has its film, however slowly its process began.
+DONE = "while any(actor.calls for actor in wb.snapshot().actors): pass"
+
 ANSWERS = Answers(
     guesses={
         "output": "guess_output = 11",
@@ -44,15 +47,6 @@ ANSWERS = Answers(
         "actor": "guess_actor = 11",
         "dead": "guess_dead = 0",
         "spill": "guess_spill = 1",
-    },
-    mistaken={
-        "output": "guess_output = 0",
-        "slice": "guess_slice = 1",
-        "pickled": "guess_pickled = 0",
-        "traceback": "guess_traceback = 0",
-        "actor": "guess_actor = 1",
-        "dead": "guess_dead = 11",
-        "spill": "guess_spill = 3",
     },
     wrong={
         "output_let_go": [
@@ -87,7 +81,7 @@ ANSWERS = Answers(
             Wrong("%unpin pinned\n%free plain", "no film of plain any more"),
         ],
         "morning": [
-            Wrong("del notes", r"4 of 5 films are still here, 44"),
+            Wrong(f"{DONE}\ndel notes", r"4 of 5 films are still here, 44"),
             Wrong("%free title\ndel poster, drawer", "One is left, .*ref pickled at", "almost"),
         ],
     },

@@ -21,11 +21,6 @@ ANSWERS = Answers(
         "workbench": "guess_workbench = 'shared'",
         "stored": "guess_stored = 2",
     },
-    mistaken={
-        "loky": "guess_loky = 'shared'",
-        "workbench": "guess_workbench = 'copy'",
-        "stored": "guess_stored = 13",
-    },
     wrong={
         "on_the_pool": [
             Wrong(INK.format("concurrent.futures import ThreadPoolExecutor", 10), "own process"),

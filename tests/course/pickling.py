@@ -71,13 +71,6 @@ ANSWERS = Answers(
         "helper": 'guess_helper = "Stopwatch"',
         "home": 'guess_home = "two signs"',
     },
-    mistaken={
-        "parts": 'guess_parts = "one"',
-        "lock": 'guess_lock = "the same lock"',
-        "registry": 'guess_registry = "only the notebook"',
-        "helper": 'guess_helper = "PackedStopwatch"',
-        "home": 'guess_home = "the same sign"',
-    },
     right={
         "find_it": "culprit = wb.inspect_serializability(shelf, 'shelf').failures[0].path",
         "lock_in_a_class": LOGBOOK.format(lock=LOCK, made="Logbook, (self.notes,)"),

@@ -49,11 +49,6 @@ ANSWERS = Answers(
         "flood": "guess_flood = 'goes on'\n%put guess_flood",
         "share": "guess_share = 'shared'",
     },
-    mistaken={
-        "restart": "guess_restart = 2",
-        "flood": 'guess_flood = "stops"',
-        "share": 'guess_share = "copy"',
-    },
     wrong={
         "restarted": [Wrong("%reset -f in", "still the kernel that ran the cells above")],
         "went_on": [

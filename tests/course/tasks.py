@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.course.answers import Answers, Wrong, other
+from tests.course.answers import Answers, Wrong
 
 AT_ONCE = """
 cups = [Cup.remote(1) for _ in range({})]
@@ -86,15 +86,6 @@ ANSWERS = Answers(
         "stream": "guess_stream = 'first'",
         "crash": "guess_crash = 'tea'",
         "loop": "guess_loop = 20",
-    },
-    mistaken={
-        "spoon": other("spoon"),
-        "leborn": other("leborn"),
-        "two": other("two"),
-        "state": "guess_state = 10",
-        "stream": 'guess_stream = "last"',
-        "crash": 'guess_crash = "error"',
-        "loop": "guess_loop = 1",
     },
     wrong={
         "at_once": [

@@ -50,15 +50,6 @@ ANSWERS = Answers(
         "slice": 'guess_slice = "the slice"',
         "prices": "guess_prices = measured_prices.answer",  # as the clock has it
     },
-    mistaken={
-        "stream": 'guess_stream = "about 1000000"',
-        "ninety-nine": 'guess_ninety_nine = "110 MB"',
-        "view": 'guess_view = "shared"',
-        "lists": 'guess_lists = "another object"',
-        "function": 'guess_function = 0',
-        "slice": 'guess_slice = "the whole array"',
-        "prices": 'guess_prices = measured_prices.answer[::-1]',
-    },
     right={
         "lean_parcel": 'parcel = {"codes": codes, "unicode": "15"}\n%put parcel',
         "windows_once": WINDOWS.format(

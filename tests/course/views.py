@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.course.answers import Answers, Wrong, other
+from tests.course.answers import Answers, Wrong
 
 ANSWERS = Answers(
     guesses={
@@ -10,12 +10,6 @@ ANSWERS = Answers(
         "del": "guess_del = 'reusable'",
         "pins": "guess_pins = 0.92",
         "costs": "guess_costs = measured_costs.answer",
-    },
-    mistaken={
-        "put": 'guess_put = "reusable"',
-        "del": 'guess_del = "available"',
-        "pins": "guess_pins = 0",
-        "costs": other("costs"),
     },
     wrong={
         "row_gone": [

@@ -20,11 +20,9 @@ from jupyter_client.manager import KernelManager
 from tests.kernel.gates import Gate
 from tests.patience import TIMEOUT
 
-PATIENT = "\n".join(
-    f"__import__('workbench.client.{module}', fromlist=['GLANCE']).GLANCE = {TIMEOUT}"
-    for module in ("requests", "object_store")
-)
-"""What is shown of an object waits for the server, which may be busy, for longer than usual."""
+PATIENT = f"__import__('workbench.ipython.progress', fromlist=['x']).AFTER = {TIMEOUT}"
+"""What is shown of an object waits for the server, which may be busy, for longer than usual; and no
+%put or %get takes so long that a line tells how far it is."""
 
 
 class Cell:
@@ -45,6 +43,11 @@ class Cell:
     def line(self) -> str:
         """What the job's line says now."""
         return str(self.lines[-1]["text/plain"]) if self.lines else ""
+
+    @property
+    def notes(self) -> str:
+        """What is said besides: on its line, or, if it was quick and has none, on stderr."""
+        return self.line + self.text("stderr")
 
     @property
     def printed(self) -> list[str]:
@@ -95,7 +98,7 @@ class Kernel:
     """A kernel and its one client."""
 
     def __init__(self, environment: dict[str, str]) -> None:
-        self._environment = environment
+        self._environment = {"WORKBENCH_GLANCE": str(TIMEOUT), **environment}
         self._start()
 
     def _start(self) -> None:
@@ -161,12 +164,25 @@ class Kernel:
         """The repr of an expression."""
         return str(self.ok(f"print(repr({expression}), end='')").text())
 
+    def over(self, cell: Cell) -> str:
+        """The line that stays under a background cell, once it is over."""
+        self.until(lambda: re.search("done|failed|stopped", cell.line))
+        return cell.line
+
+    def failure(self, code: str) -> str:
+        """What a cell that fails says, under it."""
+        cell = self.run(code)
+        self.until(lambda: cell.failure)
+        return cell.failure
+
     @contextmanager
-    def patient(self, module: str, name: str = "PATIENCE") -> Iterator[None]:
+    def patient(
+        self, module: str, name: str = "PATIENCE", seconds: float = TIMEOUT
+    ) -> Iterator[None]:
         """Meanwhile nothing takes long: what a module of ours would do after ``name`` seconds."""
         of = f"__import__('sys').modules[{module!r}]"
         usual = self.value(f"{of}.{name}")
-        self.ok(f"{of}.{name} = {TIMEOUT}")
+        self.ok(f"{of}.{name} = {seconds}")
         try:
             yield
         finally:
@@ -267,9 +283,9 @@ def gate(gates: Callable[[], Gate]) -> Gate:
     return gates()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def runtime_dir() -> Iterator[str]:
-    """A runtime directory of the module's own, short enough for sockets; empty at the end."""
+    """A runtime directory of the tests' own, short enough for sockets; empty at the end."""
     directory = tempfile.mkdtemp(prefix="wb-")
     yield directory
     left = [name for name in os.listdir(directory) if name != "workbench.lock"]
@@ -277,9 +293,9 @@ def runtime_dir() -> Iterator[str]:
     assert not left, f"left in the runtime directory: {left}"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def kernel(runtime_dir: str) -> Iterator[Kernel]:
-    """One kernel for the module's tests."""
+    """One kernel for all tests of this process; who breaks it takes a ``notebook``."""
     started = {"WORKBENCH_HEADROOM": "0", "WORKBENCH_WORKERS": "2"}
     kernel = Kernel({"WORKBENCH_RUNTIME_DIR": runtime_dir, **started})
     try:
@@ -288,10 +304,63 @@ def kernel(runtime_dir: str) -> Iterator[Kernel]:
         kernel.stop()
 
 
+BEGIN = f"""\
+%load_ext workbench
+import workbench as wb
+if not wb.is_initialized(): wb.init(workers=2)
+{PATIENT}
+print(wb.api.engine().session)"""
+
+LEAVE = """\
+import sys
+sys.last_value = sys.last_exc = sys.last_traceback = None
+%reset -f"""
+"""What these variables had stored is let go of when the cell is over."""
+
+END = """\
+import workbench as wb
+if (_alike := wb.is_initialized() and wb.api.engine().session == {!r}):
+    for _name in {{name for each in wb.snapshot().objects for name in each.names}}: wb.free(_name)
+    wb.api.engine().settle()
+    _seen = wb.snapshot()
+    _left = _seen.count, _seen.actors, _seen.running, _seen.queued, len(_seen.workers) != 2
+    _alike = {} and not any(_left)
+if not _alike:
+    %workbench stop"""
+
+
 @pytest.fixture
-def session(kernel: Kernel) -> Iterator[Kernel]:
-    """The kernel, with the extension loaded and a session that ends with the test."""
-    kernel.ok("%load_ext workbench")
-    kernel.ok(f"import workbench as wb\nif not wb.is_initialized(): wb.init(workers=2)\n{PATIENT}")
+def session(request: pytest.FixtureRequest, kernel: Kernel) -> Iterator[Kernel]:
+    """The kernel, with the extension loaded and a session of two workers, in which there may have
+    been jobs. It stays for the next test if it is as it was."""
+    name = kernel.ok(BEGIN).text().split()[-1]
+    failures = request.session.testsfailed
     yield kernel
-    kernel.ok("%workbench stop\n%reset -f")
+    kernel.ok(LEAVE)
+    kernel.ok(END.format(name, request.session.testsfailed == failures))
+
+
+@pytest.fixture
+def fresh(kernel: Kernel) -> Iterator[Kernel]:
+    """The kernel, with the extension loaded, no session, and no variables."""
+    kernel.ok(f"%reset -f\n%load_ext workbench\n%workbench stop\nimport workbench as wb\n{PATIENT}")
+    yield kernel
+    kernel.ok("%load_ext workbench\n%workbench stop\n%reset -f")
+
+
+@pytest.fixture
+def notebook(runtime_dir: str) -> Iterator[Callable[..., Kernel]]:
+    """Opens notebooks, each with a kernel that knows its name. Their sessions end with the test."""
+    kernels: list[Kernel] = []
+
+    def start(name: str = "", **more: str) -> Kernel:
+        named = {"JPY_SESSION_NAME": name} if name else {}
+        environment = {"WORKBENCH_RUNTIME_DIR": runtime_dir, "WORKBENCH_WORKERS": "2"}
+        kernels.append(Kernel({**environment, **named, **more}))
+        return kernels[-1]
+
+    yield start
+    for kernel in kernels:
+        if kernel.manager.is_alive():
+            kernel.run("%load_ext workbench\n%workbench stop")
+        kernel.stop()

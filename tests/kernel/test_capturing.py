@@ -73,14 +73,16 @@ def test_another_cells_output_is_not_captured(session: Kernel, gate: Gate) -> No
     assert session.value("kept.stdout") == "'captured\\n'"
 
 
-@pytest.mark.parametrize("wait", ["%%remote --wait\nprint('inside')", ""])
-def test_what_is_printed_within_an_output_widget_is_there(runtime_dir: str, wait: str) -> None:
+@pytest.mark.extended
+@pytest.mark.parametrize(
+    "run",
+    [
+        "get_ipython().run_cell_magic('remote', '--wait', \"print('inside')\")",
+        "wb.get(wb.remote(print).remote('inside'))",
+    ],
+)
+def test_what_is_printed_within_an_output_widget_is_there(runtime_dir: str, run: str) -> None:
     """Front ends put there whatever comes with the cell's number meanwhile."""
-    run = (
-        "get_ipython().run_cell_magic('remote', '--wait', \"print('inside')\")"
-        if wait
-        else "wb.get(wb.remote(print).remote('inside'))"
-    )
     cells = [
         f"import os; os.environ['WORKBENCH_RUNTIME_DIR'] = {runtime_dir!r}\n"
         "%load_ext workbench\nimport workbench as wb, ipywidgets\nout = ipywidgets.Output()",

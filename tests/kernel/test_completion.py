@@ -22,7 +22,7 @@ def offered(kernel: Kernel, code: str, at: int | None = None) -> list[str]:
     return [code[:start] + match + code[end:place] for match in content["matches"]]
 
 
-@pytest.fixture(params=["jedi", "no jedi"])
+@pytest.fixture(params=["no jedi", pytest.param("jedi", marks=pytest.mark.extended)])
 def desk(session: Kernel, request: pytest.FixtureRequest) -> Iterator[Kernel]:
     """A session with two variables, two names in the store, a ref and a job."""
     session.ok(f"get_ipython().Completer.use_jedi = {request.param == 'jedi'}")
@@ -34,7 +34,7 @@ def desk(session: Kernel, request: pytest.FixtureRequest) -> Iterator[Kernel]:
         yield session
 
 
-def test_options_and_names_of_each_magic(desk: Kernel) -> None:
+def test_options_names_actions_and_jobs(desk: Kernel) -> None:
     assert offered(desk, "%put --") == ["%put --name", "%put --pin", "%put --replace"]
     assert offered(desk, "%get x --c") == ["%get x --copy", "%get x --cow"]
     assert offered(desk, "%%remote --w\ntable", at=12) == ["%%remote --wait"]
@@ -53,9 +53,6 @@ def test_options_and_names_of_each_magic(desk: Kernel) -> None:
     assert offered(desk, "%objects --sort a") == ["%objects --sort age"]
     assert offered(desk, "%cost st") == ["%cost stored"]
     assert offered(desk, "%inspect _h") == ["%inspect _hidden"]
-
-
-def test_actions_and_jobs(desk: Kernel) -> None:
     begun = [f"%workbench {action}" for action in ("start", "status", "stop")]
     assert offered(desk, "%workbench st") == begun
     assert offered(desk, "%workbench da") == ["%workbench dashboard"]
@@ -75,14 +72,11 @@ def test_python_is_left_to_python(desk: Kernel) -> None:
     assert not any("--wait" in text for text in offered(desk, "x = 1\n%%remote --w"))
 
 
-def test_without_a_session_only_variables_are_known(desk: Kernel) -> None:
-    desk.ok("%workbench stop")
-    assert "%get stored" not in offered(desk, "%get st")
-    assert offered(desk, "%put ta") == ["%put table"]
-    assert desk.value("wb.is_initialized()") == "False"
-
-
-def test_unloaded_it_is_gone(kernel: Kernel) -> None:
-    kernel.ok("%load_ext workbench\n%unload_ext workbench")
-    assert kernel.value("get_ipython().Completer.custom_matchers") == "[]"
-    assert not any("--name" in text for text in offered(kernel, "%put --"))
+def test_without_a_session_only_variables_are_known(fresh: Kernel) -> None:
+    fresh.ok("table = [1]")
+    assert "%get stored" not in offered(fresh, "%get st")
+    assert offered(fresh, "%put ta") == ["%put table"]
+    assert fresh.value("wb.is_initialized()") == "False"
+    fresh.ok("%unload_ext workbench")
+    assert fresh.value("get_ipython().Completer.custom_matchers") == "[]"
+    assert not any("--name" in text for text in offered(fresh, "%put --"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,10 @@ IMPORT = "from workbench.course import check"
 
 
 @pytest.fixture
-def course(session: Kernel) -> Kernel:
-    session.ok(IMPORT)
-    return session
+def course(fresh: Kernel) -> Kernel:
+    """What was done of it is kept in a session."""
+    fresh.ok(f"%workbench start\n{IMPORT}")
+    return fresh
 
 
 def asked(kernel: Kernel, name: str = "put_again") -> list[str]:
@@ -43,14 +45,6 @@ def test_hints_come_one_by_one_and_begin_anew_once_it_is_right(course: Kernel) -
     assert not [line for line in asked(course) if line.startswith("hint")]
 
 
-def test_the_page_has_a_link_and_the_dots_have_words(course: Kernel) -> None:
-    (html,) = course.ok("check.one_copy()").results("text/html")
-    assert '<a href="../docs/memory.md#where-an-object-lies">' in html
-    assert '<span aria-hidden="true"' in html
-    assert "0 of 4 exercises done" in html
-    assert "<script" not in html
-
-
 def test_done_stays_done_and_no_list_has_it(course: Kernel) -> None:
     course.ok("plan = {'months': 12}\n%put plan")
     assert asked(course)[0] == "put_again: Right."
@@ -62,12 +56,14 @@ def test_done_stays_done_and_no_list_has_it(course: Kernel) -> None:
     assert course.value("wb.snapshot().count") == "0"
     course.ok("share = 1\n%put share")
     assert course.value("len(wb.objects())") == "1"
-
-
-def test_what_the_check_cant_read_is_no_error(course: Kernel) -> None:
-    course.ok("plan = 7\nwb.put([1], name='plan')")
+    course.ok("plan = 7\nwb.put([1], name='plan')")  # what the check can't read is no error
     assert asked(course)[0] == "put_again: Not yet."
     assert "`plan` has another shape than asked for (TypeError: " in asked(course)[1]
+    (html,) = course.ok("check.one_copy()").results("text/html")
+    assert '<a href="../docs/memory.md#where-an-object-lies">' in html
+    assert '<span aria-hidden="true"' in html
+    assert "1 of 4 exercises done" in html
+    assert "<script" not in html
 
 
 def test_a_number_typed_by_hand_isnt_said_to_be_a_workers(course: Kernel) -> None:
@@ -81,65 +77,51 @@ def test_a_number_typed_by_hand_isnt_said_to_be_a_workers(course: Kernel) -> Non
     ]
 
 
-def test_a_mistyped_exercise_is_named(course: Kernel) -> None:
-    failure = course.run("check.put_agian()").failure
-    assert "There is no exercise 'put_agian'. Did you mean 'put_again'?" in failure
-    names = course.value("dir(check)")
-    assert "'in_background'" in names
-    assert "'put_again'" in names
-    reply = course.client.complete("check.one_c", reply=True, timeout=TIMEOUT)
-    assert "one_copy" in str(reply["content"]["matches"])
-
-
-def test_without_a_session_none_is_started(kernel: Kernel) -> None:
-    kernel.ok(f"%reset -f\n{IMPORT}\nimport workbench as wb\nwb.shutdown()")
-    assert asked(kernel)[:2] == [
+def test_a_mistyped_exercise_is_named(fresh: Kernel) -> None:
+    fresh.ok(IMPORT)
+    assert asked(fresh)[:2] == [
         "put_again: Not begun.",
         "No session runs. Start one by `%workbench start`, and run the cells again.",
     ]
-    assert kernel.value("wb.is_initialized()") == "False"
+    assert fresh.value("wb.is_initialized()") == "False"
+    failure = fresh.failure("check.put_agian()")
+    assert "There is no exercise 'put_agian'. Did you mean 'put_again'?" in failure
+    names = fresh.value("dir(check)")
+    assert "'in_background'" in names
+    assert "'put_again'" in names
+    reply = fresh.client.complete("check.one_c", reply=True, timeout=TIMEOUT)
+    assert "one_copy" in str(reply["content"]["matches"])
 
 
 def test_asking_while_the_cell_runs_is_no_try(course: Kernel) -> None:
     course.ok("%%remote\nimport threading\nthreading.Event().wait()\nsteepest = 1")
     name = "repair"
-    try:
-        for _ in range(3):
-            assert asked(course, name)[0] == f"{name}: Wait.", asked(course, name)
-            assert not [line for line in asked(course, name) if line.startswith("hint")]
-    finally:
-        course.ok("%workbench stop")
+    for _ in range(3):
+        assert asked(course, name)[0] == f"{name}: Wait.", asked(course, name)
+        assert not [line for line in asked(course, name) if line.startswith("hint")]
 
 
-def test_a_restarted_kernel_is_told_which_cell_to_run(runtime_dir: str) -> None:
-    kernel = Kernel({"WORKBENCH_RUNTIME_DIR": runtime_dir})
-    try:
-        assert asked_anew(kernel)[0] == "on_the_pool: Not begun."
-        assert "run the cell with `%load_ext workbench` again" in asked_anew(kernel)[1]
-        kernel.ok("%load_ext workbench")
-        assert "There is no variable `inks` now: run the exercise's cell" in asked_anew(kernel)[1]
-    finally:
-        kernel.stop()
+@pytest.mark.extended
+def test_a_restarted_kernel_is_told_which_cell_to_run(notebook: Callable[[], Kernel]) -> None:
+    kernel = notebook()
+    asks = f"{IMPORT}\n\ncheck.on_the_pool()"  # as it stands in the notebooks
+    (text,) = kernel.ok(asks).results()
+    assert text.startswith("on_the_pool: Not begun.\n")
+    assert "run the cell with `%load_ext workbench` again" in text
+    kernel.ok("%load_ext workbench")
+    (text,) = kernel.ok(asks).results()
+    assert "There is no variable `inks` now: run the exercise's cell" in text
 
 
-def asked_anew(kernel: Kernel) -> list[str]:
-    """A check's cell as it stands in the notebooks, in a kernel in which nothing has run."""
-    (text,) = kernel.ok(f"{IMPORT}\n\ncheck.on_the_pool()").results()
-    return str(text).splitlines()
-
-
-def test_progress_outlives_the_kernel(runtime_dir: str) -> None:
-    kernel = Kernel({"WORKBENCH_RUNTIME_DIR": runtime_dir, "JPY_SESSION_NAME": "/at/course.ipynb"})
-    try:
-        kernel.ok(f"%load_ext workbench\n{IMPORT}\nplan = dict(months=1)\n%put plan")
-        assert asked(kernel)[0] == "put_again: Right."
-        kernel.restart(now=True)
-        said = kernel.ok(f"%load_ext workbench\n{IMPORT}").text()
-        assert "It has plan." in said
-        assert "○○●○ Is it a copy?: 1 of 4 exercises done" in asked(kernel)
-        kernel.ok("%workbench stop")
-    finally:
-        kernel.stop()
+@pytest.mark.extended
+def test_progress_outlives_the_kernel(notebook: Callable[[str], Kernel]) -> None:
+    kernel = notebook("/at/course.ipynb")
+    kernel.ok(f"%load_ext workbench\n{IMPORT}\nplan = dict(months=1)\n%put plan")
+    assert asked(kernel)[0] == "put_again: Right."
+    kernel.restart(now=True)
+    said = kernel.ok(f"%load_ext workbench\n{IMPORT}").text()
+    assert "It has plan." in said
+    assert "○○●○ Is it a copy?: 1 of 4 exercises done" in asked(kernel)
 
 
 def test_a_kernel_that_wasnt_restarted_has_measured_no_restart(course: Kernel) -> None:

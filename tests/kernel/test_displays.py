@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from tests.kernel.conftest import Cell, Kernel
 
 BAR = "application/vnd.jupyter.widget-view+json"
@@ -29,38 +27,28 @@ def test_a_ref_shows_itself_under_its_cell(session: Kernel) -> None:
     (plain,) = cell.results("text/plain")
     assert plain.startswith("ObjectRef ")
     assert session.value("[x]").count("\n") == 0  # inside something it is one line
-    session.ok("%free <b>\ndel x")
-
-
-def test_a_pending_ref_is_not_waited_for(session: Kernel) -> None:
     cell = session.ok(
         "from threading import Event\n"
         "r = wb.remote(lambda: Event().wait()).remote(); r"
     )  # fmt: skip
-    assert re.search(r"● ?</span> (queued|running)", page(cell))
+    assert re.search(r"● ?</span> (queued|running)", page(cell))  # it isn't waited for
     session.ok("wb.cancel(r)")
 
 
-@pytest.mark.parametrize(
-    ("code", "shown"),
-    [
-        ("wb.init(ignore_reinit_error=True)", "2 workers"),
-        ("wb.objects()", "ndarray"),
-        ("wb.why('x', deep=True)", "del kept"),
-        ("wb.inspect_serializability(lambda: wb)", "can be stored."),
-        ("wb.explain_cost([1] * 5000)", "copied directly"),
-    ],
-)
-def test_sessions_and_tables_have_a_text_and_a_page(session: Kernel, code: str, shown: str) -> None:
+def test_sessions_and_tables_have_a_text_and_a_page(session: Kernel) -> None:
     session.ok("import numpy as np; kept = wb.put(np.eye(300), name='x')")
-    cell = session.ok(code)
-    assert shown in page(cell)
-    assert shown in cell.results("text/plain")[0]
-
-
-def test_a_ref_shows_itself_on_a_worker_too(session: Kernel) -> None:
+    for code, shown in {
+        "wb.init(ignore_reinit_error=True)": "2 workers",
+        "wb.objects()": "ndarray",
+        "wb.why('x', deep=True)": "del kept",
+        "wb.inspect_serializability(lambda: wb)": "can be stored.",
+        "wb.explain_cost([1] * 5000)": "copied directly",
+    }.items():
+        cell = session.ok(code)
+        assert shown in page(cell), code
+        assert shown in cell.results("text/plain")[0], code
     cell = session.ok("%%remote --wait\nimport workbench as wb\nwb.put([1, 2, 3])")
-    assert "[1, 2, 3]" in page(cell)
+    assert "[1, 2, 3]" in page(cell)  # on a worker, too
 
 
 def test_a_bar_under_the_cell_that_waits(session: Kernel) -> None:
@@ -68,10 +56,8 @@ def test_a_bar_under_the_cell_that_waits(session: Kernel) -> None:
     assert cell.text() == "[1, 2]\n"
     assert cell.results(BAR)
     assert not cell.text("stderr")
-    quick = session.ok(
-        "from workbench.api import gathering\ngathering.PATIENCE = 60\n"
-        "print(wb.gather([wb.put(1)]))"
-    )
+    with session.patient("workbench.api.gathering"):
+        quick = session.ok("print(wb.gather([wb.put(1)]))")
     assert quick.text() == "[1]\n"
     assert not quick.results(BAR)
 

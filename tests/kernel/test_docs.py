@@ -50,6 +50,7 @@ def test_pages_with_code_are_found() -> None:
     assert {"README", "what-cant-be-pickled", "coming-from-others"} <= {p.stem for p in PAGES}
 
 
+@pytest.mark.extended
 @pytest.mark.timeout(5 * TEST_TIMEOUT)
 def test_the_pages_can_be_built(tmp_path: Path) -> None:
     """A broken link, a picture that isn't there, a bad docstring: warnings, so errors."""

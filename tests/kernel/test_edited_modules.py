@@ -19,7 +19,7 @@ IN_CELL = "%%remote --wait\nimport edited_helpers\nprint(edited_helpers.answer()
 
 
 @pytest.fixture
-def edit(kernel: Kernel, tmp_path: Path) -> Edit:
+def edit(fresh: Kernel, tmp_path: Path) -> Edit:
     """Each edit is a second newer than the last. The notebook has begun no session yet."""
     module, times = tmp_path / "edited_helpers.py", count(1_700_000_000)
 
@@ -29,7 +29,7 @@ def edit(kernel: Kernel, tmp_path: Path) -> Edit:
         os.utime(module, (time, time))
 
     edit("first")
-    kernel.ok("%load_ext workbench\n%workbench stop\n%reset -f")
+    kernel = fresh
     kernel.ok(f"import sys; sys.path.insert(0, {str(tmp_path)!r})")
     kernel.ok("sys.modules.pop('edited_helpers', None); import workbench as wb")
     return edit
@@ -48,6 +48,7 @@ def test_with_autoreload_an_edited_module_reaches_the_workers(kernel: Kernel, ed
         kernel.ok("%autoreload 0\n%workbench stop")
 
 
+@pytest.mark.extended
 def test_a_module_that_is_reloaded_is_reloaded_by_the_workers(kernel: Kernel, edit: Edit) -> None:
     kernel.ok("import edited_helpers\nwb.init()")
     kernel.ok("asks = wb.remote(lambda n: edited_helpers.answer())")
@@ -74,7 +75,6 @@ def test_a_notebook_with_an_older_module_is_told_so_once(kernel: Kernel, edit: E
     assert not kernel.ok(ASKS).text("stderr")
     edit("third")
     assert "this notebook" in kernel.ok(ASKS).text("stderr")
-    kernel.ok("%workbench stop")
 
 
 def test_a_worker_with_an_older_module_says_so(kernel: Kernel, edit: Edit) -> None:
@@ -89,22 +89,23 @@ def test_a_worker_with_an_older_module_says_so(kernel: Kernel, edit: Edit) -> No
     kernel.ok("import importlib, edited_helpers\nimportlib.reload(edited_helpers)")
     cell = kernel.ok(IN_CELL)
     assert (cell.text(), cell.text("stderr")) == ("second\n", "")
-    kernel.ok("%workbench stop")
 
 
+@pytest.mark.extended
 def test_after_a_restart_the_workers_have_what_the_notebook_has(
-    kernel: Kernel, edit: Edit, tmp_path: Path
+    notebook: Callable[[], Kernel], edit: Edit, tmp_path: Path
 ) -> None:
-    start = "%load_ext workbench\n%workbench stop\n%workbench start --workers 1 --session desk"
-    kernel.ok(f"{start} --keep 1h")
+    kernel = notebook()
+    begin = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n%load_ext workbench\n%workbench stop"
+    )
+    kernel.ok(f"{begin}\n%workbench start --workers 1 --session desk --keep 1h")
     assert kernel.ok(IN_CELL).text() == "first\n"
     edit("second")
     kernel.restart(now=True)
-    kernel.ok(f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nimport edited_helpers")
-    kernel.ok("%load_ext workbench\n%workbench stop\n%workbench start --session desk")
+    kernel.ok(f"{begin}\nimport edited_helpers\n%workbench start --session desk")
     cell = kernel.ok(IN_CELL)
     assert (cell.text(), cell.text("stderr")) == ("second\n", "")
-    kernel.ok("%workbench stop")
 
 
 def test_an_attribute_that_a_cell_sets_is_told_of_once(kernel: Kernel, edit: Edit) -> None:
@@ -123,4 +124,3 @@ def test_an_attribute_that_a_cell_sets_is_told_of_once(kernel: Kernel, edit: Edi
     assert "helpers.Kind`" in kernel.ok(f"{made}\n{ask}").text("stderr")
     said = kernel.ok(f"helpers.Kind.rate = 1\n{ask}").text("stderr")
     assert "`edited_helpers.Kind.rate` is set in this notebook alone" in said
-    kernel.ok("%workbench stop")

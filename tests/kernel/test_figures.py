@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.kernel.conftest import Kernel
@@ -11,45 +13,44 @@ PNG = "iVBORw0KGgo"
 MADE = "import matplotlib.pyplot as plt\nfig, ax = plt.subplots()\nax.plot([1, 2, 3])"
 
 
-def test_a_figure_shows_where_nobody_imported_pyplot(session: Kernel) -> None:
-    session.ok(f"%%remote --out fig\n{MADE}")
-    session.ok("%get fig")
-    assert session.value("'matplotlib.pyplot' in __import__('sys').modules") == "False"
-    shown = session.ok("fig").results("image/png")
-    assert len(shown) == 1
-    assert shown[0].startswith(PNG)
-    session.ok(f"%%remote --wait --out fig\n{MADE}")
-    assert session.ok("fig").results("image/png")[0].startswith(PNG)
-    session.ok("%unload_ext workbench")
-    assert session.ok("fig").results("image/png") == []
-    session.ok("%load_ext workbench")
+def test_a_figure_shows_where_nobody_imported_pyplot(notebook: Callable[[], Kernel]) -> None:
+    kernel = notebook()
+    kernel.ok("%load_ext workbench")
+    kernel.ok(f"%%remote --out fig\n{MADE}")
+    kernel.ok("%get fig")
+    assert kernel.value("'matplotlib.pyplot' in __import__('sys').modules") == "False"
+    (shown,) = kernel.ok("fig").results("image/png")
+    assert shown.startswith(PNG)
+    kernel.ok(f"%%remote --wait --out fig\n{MADE}")
+    assert kernel.ok("fig").results("image/png")[0].startswith(PNG)
+    kernel.ok("%unload_ext workbench")
+    assert kernel.ok("fig").results("image/png") == []
+    kernel.ok("%load_ext workbench")
     # From now on it is pyplot that shows figures, each once.
-    session.ok("import matplotlib.pyplot as plt")
-    assert len(session.ok("fig").results("image/png")) == 1
-    session.ok("%unload_ext workbench\n%load_ext workbench")
-    assert len(session.ok("fig").results("image/png")) == 1
-    session.ok("fig.axes[0].set_title('changed'); fig.axes[0].plot([3, 1])")
-    assert len(session.ok("fig").results("image/png")) == 1
+    for change in (
+        "import matplotlib.pyplot as plt",
+        "%unload_ext workbench\n%load_ext workbench",
+        "fig.axes[0].set_title('changed'); fig.axes[0].plot([3, 1])",
+    ):
+        kernel.ok(change)
+        assert len(kernel.ok("fig").results("image/png")) == 1
 
 
 MODEL = (
-    "%%remote -w\nimport numpy as np\nfrom sklearn.linear_model import LinearRegression\n"
-    "x = np.random.rand(100, 3)\nnet = LinearRegression().fit(x, x @ np.ones((3, 20_000)))"
+    "%%remote{}\nimport numpy as np, types\nnet = types.SimpleNamespace(coef_=np.ones((20_000, 3)))"
 )
 
 
 def test_a_model_that_came_back_read_only(session: Kernel) -> None:
-    session.ok(MODEL)
-    said = session.run("net.coef_[0] = 1").failure
+    session.ok(MODEL.format(" -w"))
+    said = session.failure("net.coef_[0] = 1")
     assert "The way out: `net = copy.deepcopy(net)`." in said
     assert "get(" not in said
     session.ok("import copy\nnet = copy.deepcopy(net)\nnet.coef_[0] = 1")
-
-
-def test_one_to_which_there_is_a_ref(session: Kernel) -> None:
-    session.ok(MODEL.replace(" -w", "") + "\nx = None")
+    # One to which there is a ref.
+    session.ok(MODEL.format(""))
     session.ok("model = wb.get(net)")
-    said = session.run("model.coef_[0] = 1").failure
+    said = session.failure("model.coef_[0] = 1")
     assert "Two ways out: `model = copy.deepcopy(model)`" in said
     assert "`get(net, copy=True)`" in said
     session.ok("model = wb.get(net, copy=True)\nmodel.coef_[0] = 1")
@@ -62,7 +63,15 @@ PAGES = (
 )
 
 
-@pytest.mark.parametrize("wait", ["{}", "await __import__('asyncio').to_thread(lambda: {})"])
+@pytest.mark.parametrize(
+    "wait",
+    [
+        "{}",
+        pytest.param(
+            "await __import__('asyncio').to_thread(lambda: {})", marks=pytest.mark.extended
+        ),
+    ],
+)
 def test_what_pages_say_leaves_a_figure_to_the_cell_that_draws_it(
     session: Kernel, gate: Gate, wait: str
 ) -> None:

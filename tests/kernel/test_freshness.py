@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from tests.kernel.conftest import Kernel
 
 SETUP = """
 import numpy as np, pandas as pd
 df = pd.DataFrame({"a": [1, 2, 3]})
-lst, x, d, s = [1, 2], np.zeros(10**6), {"k": 1}, {1}
+lst, x, d, s = [1, 2], np.zeros(10**5), {"k": 1}, {1}
 class Model: pass
 model = Model(); model.weights = [0.5]
 both = (lst, x)
@@ -31,41 +29,44 @@ CHANGES = {
 def notes(kernel: Kernel, reads: str, options: str = "-w") -> list[str]:
     """What a remote cell that reads this says besides; what it read is `got`."""
     cell = kernel.ok(f"%%remote {options}\ngot = {reads}")
-    said = "\n".join([cell.text(), cell.text("stderr"), cell.line])  # a line, if it took long
+    said = f"{cell.text()}\n{cell.notes}"
     return re.findall(r"\S.*(?:stored again|not compared).*", said)
 
 
-@pytest.mark.parametrize("name", CHANGES)
-def test_what_was_changed_after_put_is_stored_again(session: Kernel, name: str) -> None:
-    change, reads = CHANGES[name]
-    session.ok(SETUP)
-    session.ok(f"old = %put {name}")
-    assert notes(session, reads.replace("model.fitted", "0")) == []
-    session.ok(change)
-    now = session.value(reads)
-    (said,) = notes(session, reads)
-    assert re.fullmatch(rf"{name} changed since %put: stored again, [\d.]+ [mµ]?s", said.strip())
-    assert session.value("got") == now
-    assert notes(session, reads) == []  # once
-    assert session.value(f"(wb.api.engine().find({name!r}) != old)") == "True"
-    assert session.value(f"[r.names for r in wb.api.snapshot().objects].count(({name!r},))") == "1"
-
-
-def test_using_a_variable_changes_nothing(session: Kernel) -> None:
+def test_what_was_changed_after_put_is_stored_again(session: Kernel) -> None:
     session.ok(SETUP)
     session.ok("%put df lst x d s model both")
     session.ok("df.describe(); df.values; df.a.mean(); x.sum(); sorted(lst); list(d)")
     assert notes(session, "(len(df), lst, x.sum(), d, s, model.weights, both[0])") == []
+    for name, (change, reads) in CHANGES.items():
+        session.ok(f"{SETUP}\nold = %put {name}")
+        assert notes(session, reads.replace("model.fitted", "0")) == []
+        session.ok(change)
+        now = session.value(reads)
+        (said,) = notes(session, reads)
+        assert re.fullmatch(
+            rf"{name} changed since %put: stored again, [\d.]+ [mµ]?s", said.strip()
+        )
+        assert session.value("got") == now
+        assert notes(session, reads) == []  # once
+        assert session.value(f"(wb.api.engine().find({name!r}) != old)") == "True"
+        named = f"[r.names for r in wb.snapshot().objects].count(({name!r},))"
+        assert session.value(named) == "1"
 
 
-def test_the_line_of_a_background_cell_says_it(session: Kernel) -> None:
+def test_the_line_of_a_background_cell_and_a_dry_run_say_it(session: Kernel) -> None:
     session.ok(SETUP)
-    session.ok("%put lst")
+    session.ok("old = %put lst")
     session.ok("lst.append(3)")
+    (table,) = session.ok("%%remote --dry-run\ngot = lst").results()
+    assert "lst changed since %put: it would be stored again" in table
+    assert session.value("wb.get(wb.api.engine().find('lst'))") == "[1, 2]"  # nothing was
     cell = session.ok("%%remote\ngot = lst")
-    session.until(lambda: "done" in cell.line)
-    assert "lst changed since %put: stored again" in cell.line
+    assert "lst changed since %put: stored again" in session.over(cell)
     assert session.value("wb.get(got)") == "[1, 2, 3]"
+    session.ok("lst.append(4)")
+    assert notes(session, "(lst, old)")
+    assert session.value("got") == "([1, 2, 3, 4], [1, 2])", "an explicit ref means what it meant"
 
 
 def test_an_alias_and_an_expression(session: Kernel) -> None:
@@ -119,23 +120,23 @@ OF_ITS_CLASS = {
 }
 
 
-@pytest.mark.parametrize("came", ["%put", "%get", "%%remote", "by value"])
-@pytest.mark.parametrize("what", OF_ITS_CLASS)
-def test_a_class_that_was_changed(session: Kernel, what: str, came: str) -> None:
+def test_a_class_that_was_changed(session: Kernel) -> None:
     """Of an instance that came from the store, the class is that of the notebook."""
-    change, reads = OF_ITS_CLASS[what]
-    session.ok(CLASS)
-    if came in ("%put", "%get"):
-        session.ok("%put model")
-    if came == "%get":
-        session.ok("%get model")
-    if came == "%%remote":
-        session.ok("%%remote -w --out model\nmodel = Model()")
-    assert notes(session, "(model.rate, model.scaled(), model.old)") == []
-    session.ok(change)
-    assert len(notes(session, reads)) == (came != "by value")
-    assert session.value("got") == session.value(reads)
-    assert notes(session, reads) == []
+    for came in ("%put", "%get", "%%remote", "by value"):
+        for what in OF_ITS_CLASS if came == "%put" else ("a method", "what a method reads"):
+            change, reads = OF_ITS_CLASS[what]
+            session.ok(CLASS)
+            if came in ("%put", "%get"):
+                session.ok("%put model")
+            if came == "%get":
+                session.ok("%get model")
+            if came == "%%remote":
+                session.ok("%%remote -w --out model\nmodel = Model()")
+            assert notes(session, "(model.rate, model.scaled(), model.old)") == []
+            session.ok(change)
+            assert (came, what, len(notes(session, reads))) == (came, what, came != "by value")
+            assert (came, what, session.value("got")) == (came, what, session.value(reads))
+            assert notes(session, reads) == []
 
 
 def test_an_older_object_does_not_change_a_class_back(session: Kernel) -> None:
@@ -206,37 +207,19 @@ def test_a_view_of_the_store_cannot_change(session: Kernel) -> None:
     assert session.value("got[1]") == "['a', 'new']"
 
 
-def test_a_pin_moves_to_what_is_stored_now(session: Kernel) -> None:
+def test_a_pin_moves_and_a_name_that_means_something_else_by_now_does_not(session: Kernel) -> None:
     session.ok(SETUP)
     session.ok("%put --pin lst")
     session.ok("lst.append(3)")
     assert notes(session, "lst")
-    assert session.value("[r.names for r in wb.api.snapshot().objects if r.pinned]") == "[('lst',)]"
-
-
-def test_a_name_that_means_something_else_by_now_is_left_alone(session: Kernel) -> None:
-    session.ok(SETUP)
-    session.ok("%put lst")
-    session.ok("wb.put('theirs', name='lst')")
-    session.ok("lst.append(3)")
+    assert session.value("[r.names for r in wb.snapshot().objects if r.pinned]") == "[('lst',)]"
+    session.ok("%put lst d\nwb.put('theirs', name='lst')\nlst.append(4)")
     assert notes(session, "lst")
-    assert session.value("(got, wb.get(wb.api.engine().find('lst')))") == "([1, 2, 3], 'theirs')"
-
-
-def test_what_a_session_had_that_is_over_goes_by_value(session: Kernel) -> None:
-    session.ok(SETUP)
-    session.ok("%put lst d")
-    session.ok("wb.shutdown(); wb.init(workers=1); other = wb.put([0]); lst.append(3)")
+    assert session.value("(got, wb.get('lst'))") == "([1, 2, 3, 4], 'theirs')"
+    # What a session had that is over goes by value.
+    session.ok("wb.shutdown(); wb.init(workers=1); other = wb.put([0]); lst.append(5)")
     assert notes(session, "(lst, d)") == []
-    assert session.value("got") == "([1, 2, 3], {'k': 1})"
-
-
-def test_an_explicit_ref_means_what_it_meant(session: Kernel) -> None:
-    session.ok(SETUP)
-    session.ok("old = %put lst")
-    session.ok("lst.append(3)")
-    assert notes(session, "(lst, old)")
-    assert session.value("got") == "([1, 2, 3], [1, 2])"
+    assert session.value("got") == "([1, 2, 3, 4, 5], {'k': 1})"
 
 
 def test_too_dear_to_compare_is_said_and_put_renews_it(session: Kernel) -> None:
@@ -263,14 +246,10 @@ def test_too_dear_to_compare_is_said_and_put_renews_it(session: Kernel) -> None:
 
 def test_what_is_on_disk_is_not_read_for_it(session: Kernel) -> None:
     session.ok(SETUP)
-    session.ok("%put x")
+    session.ok("%put x d")
     session.ok("%spill x")
     assert "not compared (it is on disk)" in notes(session, "float(x[0])")[0]
-
-
-def test_what_cannot_be_stored_any_more_is_an_error(session: Kernel) -> None:
-    session.ok(SETUP)
-    session.ok("%put d")
+    # What can't be stored any more is an error.
     session.ok("import threading; d['lock'] = threading.Lock()")
     cell = session.run("%%remote -w\ngot = d")
     assert cell.error == "SerializationError"
@@ -288,15 +267,6 @@ def test_a_pickle_that_is_never_the_same_is_stored_each_time(session: Kernel) ->
     for _ in range(2):
         (said,) = notes(session, "moody.mood", "-w --out got")
         assert re.match("moody stored again, .*: it can't be compared", said)
-
-
-def test_a_dry_run_says_it_and_stores_nothing(session: Kernel) -> None:
-    session.ok(SETUP)
-    session.ok("%put lst")
-    session.ok("lst.append(3)")
-    (table,) = session.ok("%%remote --dry-run\ngot = lst").results()
-    assert "lst changed since %put: it would be stored again" in table
-    assert session.value("wb.get(wb.api.engine().find('lst'))") == "[1, 2]"
 
 
 def test_why_tells_a_variable_that_differs(session: Kernel) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -20,16 +20,16 @@ def finished(kernel: Kernel, body: str) -> str:
 
 
 def test_what_a_living_notebook_lets_go_of_is_gone_at_once(session: Kernel) -> None:
-    session.ok("import workbench as wb")
     for _ in range(3):
         finished(session, "import numpy as np; big = np.ones(10**6)")
     assert session.value("sum(o.size > 10**6 for o in wb.snapshot().objects)") == "1"
 
 
-def test_of_a_flood_the_list_says_that_it_was_at_least_so_much(session: Kernel) -> None:
-    session.ok("%%remote --wait\nfor n in range(300_000):\n    print('a line of output', n)")
-    session.ok("%%remote --wait\nprint(1)")
-    listed = session.ok("%workbench jobs").results()[0]
+@pytest.mark.extended
+def test_of_a_flood_the_list_says_that_it_was_at_least_so_much(fresh: Kernel) -> None:
+    fresh.ok("%%remote --wait\nfor n in range(300_000):\n    print('a line of output', n)")
+    fresh.ok("%%remote --wait\nprint(1)")
+    listed = fresh.ok("%workbench jobs").results()[0]
     assert re.search(r"at least \d[\d ]+ lines", listed)
     assert listed.count("at least") == 1
 
@@ -46,17 +46,14 @@ def test_a_result_that_can_t_be_stored_is_on_the_line(session: Kernel) -> None:
     assert shown.line.splitlines()[1:] == cell.line.splitlines()[1:], "whoever asks, the same"
 
 
-@pytest.mark.parametrize("loses", ["answer = 'mine'", "del answer"])
-def test_a_result_that_no_variable_waited_for_is_on_the_line(
-    session: Kernel, gate: Gate, loses: str
-) -> None:
-    cell = session.ok(f"%%remote\n{gate.wait}\nanswer, other = 1, 2")
-    session.ok(loses)
-    gate.open()
-    session.until(lambda: "done" in cell.line)
-    first, *notes = cell.line.splitlines()
-    assert first.endswith(" · other")
-    assert notes == ["  answer: not kept: no variable referred to it when the cell ended"]
+def test_a_result_that_no_variable_waited_for_is_on_the_line(session: Kernel, gate: Gate) -> None:
+    for loses in ("answer = 'mine'", "del answer"):
+        cell = session.ok(f"%%remote\n{gate.wait}\nanswer, other = 1, 2")
+        session.ok(loses)
+        gate.open()
+        first, *notes = session.over(cell).splitlines()
+        assert first.endswith(" · other")
+        assert notes == ["  answer: not kept: no variable referred to it when the cell ended"]
 
 
 def test_its_output_is_asked_for_as_often_as_one_likes(session: Kernel) -> None:
@@ -89,7 +86,7 @@ def test_of_two_under_one_cell_each_has_its_own_progress(
     """And both lines are there again after one of them has cleared the cell's output."""
     gate, other = gates(), gates()
     one = (
-        "import sys\nfrom IPython.display import clear_output\nclear_output()\n"
+        f"{gate.wait}\nimport sys\nfrom IPython.display import clear_output\nclear_output()\n"
         f"print(' 40%|##', file=sys.stderr)\n{gate.wait}"
     )
     cell = session.ok(
@@ -97,6 +94,8 @@ def test_of_two_under_one_cell_each_has_its_own_progress(
         f"run('remote', '--name one', {one!r})\n"
         f"run('remote', '--name two', {other.wait!r})"
     )
+    session.until(lambda: len(cell.lines) >= 2)
+    gate.open()
     session.until(lambda: session.says(r"^one .* 40 %"))
     assert not session.says(r"^two .* 40 %")
     names = [str(line["text/plain"]).split()[0] for line in cell.lines]
@@ -107,17 +106,12 @@ def test_of_two_under_one_cell_each_has_its_own_progress(
     assert min(names.count("one"), names.count("two")) >= 2
 
 
-@pytest.fixture
-def vscode(runtime_dir: str) -> Iterator[Kernel]:
-    kernel = Kernel({"WORKBENCH_RUNTIME_DIR": runtime_dir, "WORKBENCH_WORKERS": "1"})
-    kernel.ok("%load_ext workbench\n__vsc_ipynb_file__ = 'a.ipynb'")
-    yield kernel
-    kernel.ok("%workbench stop")
-    kernel.stop()
-
-
-def test_where_a_script_needs_a_view_a_running_line_has_one(vscode: Kernel, gate: Gate) -> None:
+def test_where_a_script_needs_a_view_a_running_line_has_one(
+    notebook: Callable[[], Kernel], gate: Gate
+) -> None:
     """In VS Code, that is; what is saved at the end is plain."""
+    vscode = notebook()
+    vscode.ok("%load_ext workbench\n__vsc_ipynb_file__ = 'a.ipynb'")
     cell = vscode.ok(f"%%remote\n{gate.wait}\nx = 1")
     view = "application/vnd.jupyter.widget-view+json"
     vscode.until(lambda: cell.lines and view in cell.lines[-1])
@@ -136,37 +130,37 @@ def test_a_page_that_is_loaded_again_is_told_of_widgets_that_workers_made(
         "%%remote\nimport ipywidgets\n_bar = ipywidgets.IntProgress(value=3, max=4)\n"
         f"display(_bar)\n{gate.wait}"
     )
-    session.until(lambda: cell.opened())
+    bars: list[str] = []  # not the kernel's own
+    session.until(
+        lambda: (
+            bars.extend(id for id, made in cell.opened().items() if made.get("max") == 4) or bars
+        )
+    )
     states = "__import__('ipywidgets').Widget.get_manager_state()['state']"
-    told = f"[s['state'].get('value') for s in {states}.values() if s['model_name'] == "
-    assert eventually(lambda: session.value(f"{told}'IntProgressModel']") == "[3]")
+    told = f"{states}.get({bars[0]!r}, {{'state': {{}}}})['state'].get('value')"
+    assert eventually(lambda: session.value(told) == "3")
 
 
-@pytest.fixture
-def other(session: Kernel, runtime_dir: str) -> Iterator[Kernel]:
-    """A second notebook in the session."""
-    name = session.value("wb.api.engine().session")
-    kernel = Kernel({"WORKBENCH_RUNTIME_DIR": runtime_dir})
-    kernel.ok(f"%load_ext workbench\nimport workbench as wb\nwb.init(session={name})")
-    yield kernel
-    kernel.stop()
-
-
+@pytest.mark.extended
 def test_a_cell_that_another_notebook_collects_while_it_is_still_submitted(
-    session: Kernel, other: Kernel, gate: Gate
+    fresh: Kernel, notebook: Callable[[], Kernel], gate: Gate
 ) -> None:
-    session.ok(
+    fresh.ok("%workbench start --workers 2")
+    other = notebook()
+    other.ok("%load_ext workbench\n%workbench stop\nimport workbench as wb")
+    other.ok(f"wb.init(session={fresh.value('wb.api.engine().session')})")
+    fresh.ok(
         f"class Slow:\n    def __reduce__(self):\n        {gate.wait}\n        return int, (2,)"
     )
     for number, is_stopped in enumerate([False, True], 1):
-        cell = session.start("%%remote --map [1,Slow(),3]\nmade = item")
+        cell = fresh.start("%%remote --map [1,Slow(),3]\nmade = item")
         assert eventually(lambda n=number: other.value("len(wb.snapshot().jobs)") == str(n))
         line = other.ok(f"%workbench jobs '#{number}'")
         if is_stopped:
-            session.manager.interrupt_kernel()
+            fresh.interrupt()
         else:
             gate.open()
-        session.until(lambda cell=cell: cell.idle)
+        fresh.until(lambda cell=cell: cell.idle)
         # Of one that is stopped, what had run by then is all there is.
         other.until(lambda line=line: re.search("done|stopped", line.line))
         if not is_stopped:

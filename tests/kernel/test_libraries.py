@@ -28,23 +28,19 @@ def test_what_calls_print_is_under_the_cell_that_submitted_them(session: Kernel)
     session.ok("executor.shutdown()")
 
 
-@pytest.mark.parametrize(
-    "waits",
-    [
+def test_an_interrupt_stops_the_calls(session: Kernel) -> None:
+    session.ok(f"import joblib\ndef long(n):\n    print('there')\n    {FOREVER}")
+    for waits in (
         "list(wb.Executor().map(long, range(5)))",
         "wb.Pool().map(long, range(5))",
         "joblib.Parallel(backend='workbench')(joblib.delayed(long)(n) for n in range(5))",
-    ],
-)
-def test_an_interrupt_stops_the_calls(session: Kernel, waits: str) -> None:
-    session.ok(f"import joblib\ndef long(n):\n    print('there')\n    {FOREVER}")
-    cell = session.start(waits)
-    session.until(cell.text)
-    session.interrupt()
-    session.until(lambda: cell.idle)
-    assert "KeyboardInterrupt" in cell.failure
-    assert session.value("(wb.snapshot().running, wb.snapshot().queued)") == "(0, 0)"
-    session.ok("import gc; gc.collect()")
+    ):
+        cell = session.start(waits)
+        session.until(cell.text)
+        session.interrupt()
+        session.until(lambda cell=cell: cell.idle)  # type: ignore[misc]
+        assert "KeyboardInterrupt" in cell.failure
+        assert session.value("(wb.snapshot().running, wb.snapshot().queued)") == "(0, 0)"
 
 
 WAITS = [
@@ -62,20 +58,20 @@ def progress_of(cell: Cell) -> list[str]:
     return [content["data"]["text/plain"] for content in shown]
 
 
-@pytest.mark.parametrize("waits", WAITS)
-def test_a_line_tells_how_many_calls_are_done(session: Kernel, gate: Gate, waits: str) -> None:
+def test_a_line_tells_how_many_calls_are_done(session: Kernel, gate: Gate) -> None:
     session.ok(f"import joblib\n{SOON}\ndef waits(n):\n    {gate.wait}\n    return n")
-    cell = session.start(f"results = {waits}")
-    session.until(lambda: any(text.startswith("0 of ") for text in progress_of(cell)))
-    gate.open(2)
-    # joblib submits the next ones as these end, so nobody knows how many there will be.
-    told = "2 calls done" if "joblib" in waits else "2 of 6 calls done"
-    session.until(lambda: told in progress_of(cell))
-    gate.open(4)
-    session.until(lambda: cell.idle)
-    assert re.fullmatch(r"6 calls done in .* m?s", progress_of(cell)[-1])
-    assert session.value("results") == "[0, 1, 2, 3, 4, 5]"
-    assert progress_of(session.ok("results")) == []
+    for waits in WAITS:
+        cell = session.start(f"results = {waits}")
+        session.until(lambda cell=cell: any(t.startswith("0 of ") for t in progress_of(cell)))  # type: ignore[misc]
+        gate.open(2)
+        # joblib submits the next ones as these end, so nobody knows how many there will be.
+        told = "2 calls done" if "joblib" in waits else "2 of 6 calls done"
+        session.until(lambda cell=cell, told=told: told in progress_of(cell))  # type: ignore[misc]
+        gate.open(4)
+        session.until(lambda cell=cell: cell.idle)  # type: ignore[misc]
+        assert re.fullmatch(r"6 calls done in .* m?s", progress_of(cell)[-1])
+        assert session.value("results") == "[0, 1, 2, 3, 4, 5]"
+        assert progress_of(session.ok("results")) == []
 
 
 def test_an_interrupted_cell_says_how_far_it_came(session: Kernel, gate: Gate) -> None:
@@ -88,7 +84,7 @@ def test_an_interrupted_cell_says_how_far_it_came(session: Kernel, gate: Gate) -
     assert re.fullmatch(r"1 of 6 calls done after .* m?s", progress_of(cell)[-1])
 
 
-@pytest.mark.parametrize("waited", ["", " -w"])
+@pytest.mark.parametrize("waited", ["", pytest.param(" -w", marks=pytest.mark.extended)])
 def test_the_line_of_a_background_cell_tells_it(session: Kernel, gate: Gate, waited: str) -> None:
     """Its own calls, not those that these make."""
     session.ok("import workbench.ipython.joblines; workbench.ipython.joblines.RENEWAL = 0.05")

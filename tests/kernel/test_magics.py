@@ -4,55 +4,43 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.kernel.conftest import Kernel
+from tests.kernel.gates import Gate
 
 # -- load, status, stop, unload ------------------------------------------------------------------
 
 
-def test_load_says_in_one_line_what_it_started(kernel: Kernel) -> None:
-    kernel.ok("%unload_ext workbench")
-    line = kernel.ok("%load_ext workbench").text()
+def test_start_takes_options_and_status_shows_them(fresh: Kernel) -> None:
+    fresh.ok("%unload_ext workbench")
+    line = fresh.ok("%load_ext workbench").text()
     assert re.fullmatch(
         r"Workbench started session \S+: \d+ workers?, store of [\d.]+ [MG]B\.\n", line
     )
-    kernel.ok("%workbench stop")
-
-
-def test_start_takes_options_and_status_shows_them(kernel: Kernel) -> None:
-    kernel.ok("%load_ext workbench\n%workbench stop")
-    assert "No session is running" in kernel.ok("%workbench").text()
-    line = kernel.ok("%workbench start --workers 3 --memory 64MB --session desk").text()
+    fresh.ok("%workbench stop")
+    assert "No session is running" in fresh.ok("%workbench").text()
+    start = "%workbench start --workers 3 --memory 64MB --session desk"
+    line = fresh.ok(start).text()
     assert line == "Workbench started session desk: 3 workers, store of 64 MB.\n"
-    kernel.ok("import numpy as np\na = np.zeros(10**6)\n%put a")
-    status = kernel.ok("%workbench status").text()
+    fresh.ok("import numpy as np\na = np.zeros(10**6)\n%put a")
+    status = fresh.ok("%workbench status").text()
     assert "Session desk: running" in status
     assert re.search(r"workers +3 workers", status)
     assert "8 MB of 64 MB" in status
     assert re.search(r"^  a +ndarray float64 \(1000000,\) +8 MB +in shared memory", status, re.M)
-    kernel.ok("%workbench stop")
-
-
-def test_the_same_start_again_changes_nothing_and_says_who_uses_it(kernel: Kernel) -> None:
-    start = "%load_ext workbench\n%workbench start --workers 2 --session desk"
-    kernel.ok(start)
-    kernel.ok("x = [1]\n%put x")
-    assert "Session desk: a notebook" in kernel.ok(start).text()
-    assert "x" in kernel.ok("%objects").results()[0]
-    assert "would lose 1 object" in kernel.run("%workbench start --workers 3").failure
-    kernel.ok("%workbench stop")
-
-
-def test_a_second_start_is_refused_and_changes_nothing(session: Kernel) -> None:
-    name = session.value("wb.api.engine().session")
-    session.ok("ref = wb.put([1])")
-    cell = session.run("%workbench start --workers 4")
-    assert "SessionError" in cell.failure
-    assert "%workbench stop" in cell.failure
-    assert session.value("wb.api.engine().session") == name
+    # The same start again changes nothing and says who uses it; another one is refused.
+    assert "Session desk: a notebook" in fresh.ok(start).text()
+    failure = fresh.failure("%workbench start --workers 4")
+    assert "SessionError" in failure
+    assert "would lose 1 object" in failure
+    assert "%workbench stop" in failure
+    assert (
+        fresh.value("(wb.snapshot().session.partition('~')[0], len(wb.objects()))") == "('desk', 1)"
+    )
 
 
 LEAKS = """
@@ -68,40 +56,36 @@ def there():
     targets = map(target, os.listdir("/proc/self/fd"))
     return (
         {t.name for t in threading.enumerate()},
-        sorted(t for t in targets if t and "ipython" not in t),  # it writes history at any time
+        # IPython writes history at any time, ZeroMQ has an eventfd more or less.
+        sorted(t for t in targets if t and "ipython" not in t and "eventfd" not in t),
         [c.cmdline() for c in psutil.Process().children(recursive=True)],
         [line for line in open("/proc/self/maps") if "workbench" in line.split("/")[-1]],
     )
 """
 
 
-def test_unload_leaves_nothing_behind(kernel: Kernel) -> None:
-    kernel.ok(LEAKS)
-    kernel.ok("%load_ext workbench\nimport numpy as np\n%unload_ext workbench")  # imports done
-    kernel.ok("before = there(); magics = sorted(get_ipython().magics_manager.magics['line'])")
-    kernel.ok(
-        "%load_ext workbench\n"
-        "import workbench as wb\n"
-        "a = np.ones(10**6)\n"
-        "ref = %put a\n"
-        "total = wb.get(wb.remote(np.sum).remote(ref))\n"
-        "%get a\n"
-        "del a, ref"
+def test_unload_leaves_nothing_behind(fresh: Kernel) -> None:
+    fresh.ok(LEAKS)
+    fresh.ok("%load_ext workbench\nimport numpy as np\n%unload_ext workbench")  # imports done
+    fresh.ok("before = there()")
+    fresh.ok(
+        "%load_ext workbench\na = np.ones(10**6)\nref = %put a\n"
+        "total = wb.get(wb.remote(np.sum).remote(ref))\n%get a\ndel a, ref"
     )
-    kernel.ok("during = there()")
-    kernel.ok("%unload_ext workbench")
-    kernel.ok("after = there()")
-    assert kernel.value("during == before") == "False"
+    fresh.ok("during = there()")
+    fresh.ok("%unload_ext workbench")
+    fresh.ok("after = there()")
+    assert fresh.value("during == before") == "False"
     for index in range(4):
-        assert kernel.value(f"after[{index}]") == kernel.value(f"before[{index}]")
-    assert kernel.run("%put x").text("stderr").startswith("UsageError")
-    assert kernel.value("hasattr(get_ipython(), 'workbench')") == "False"
+        assert fresh.value(f"after[{index}]") == fresh.value(f"before[{index}]")
+    assert fresh.run("%put x").text("stderr").startswith("UsageError")
+    assert fresh.value("hasattr(get_ipython(), 'workbench')") == "False"
 
 
 # -- %put and %get -------------------------------------------------------------------------------
 
 
-def test_put_reports_its_cost_in_one_line(session: Kernel) -> None:
+def test_put_reports_its_cost_in_one_line_and_gives_a_ref_when_asked(session: Kernel) -> None:
     line = session.ok("import numpy as np\nx = np.ones((1000, 500))\n%put x").text()
     assert re.fullmatch(
         r"x: ndarray float64 \(1000, 500\), 4 MB in [\d.]+ m?s, [\d.e-]+ [GM]B/s"
@@ -110,29 +94,19 @@ def test_put_reports_its_cost_in_one_line(session: Kernel) -> None:
     )
     line = session.ok("small = {'a': 1}\n%put small").text()
     assert re.fullmatch(r"small: dict \(1\), \d+ B in [\d.]+ [mµ]?s; all of it pickled\n", line)
-
-
-def test_put_gives_a_ref_only_when_asked(session: Kernel) -> None:
-    """Otherwise Out[n] would keep the object alive."""
     bare = session.ok("x = [1, 2]\n%put x")
-    assert not bare.results()
+    assert not bare.results()  # Out[n] would keep the object alive
     session.ok("ref = %put x")
     assert session.value("type(ref).__name__") == "'ObjectRef'"
     assert session.value("wb.get(ref)") == "[1, 2]"
-
-
-@pytest.mark.parametrize(
-    ("line", "name", "value"),
-    [
+    for line, name, value in [
         ("%put --name a 1 + 1", "a", "2"),
         ("%put -n text 'two  spaces ' + \"and 'quotes'\"", "text", "\"two  spaces and 'quotes'\""),
         ("%put sum(n for n in (1, 2)) --name total", "total", "3"),
-    ],
-)
-def test_put_of_an_expression(session: Kernel, line: str, name: str, value: str) -> None:
-    session.ok(line)
-    session.ok(f"%get {name}")
-    assert session.value(name) == value
+    ]:
+        session.ok(line)
+        session.ok(f"%get {name}")
+        assert session.value(name) == value
 
 
 def test_get_is_zero_copy_and_read_only(session: Kernel) -> None:
@@ -195,22 +169,17 @@ def test_a_variable_in_the_store_goes_by_reference_while_it_is_the_same(session:
     session.ok("x = np.ones(10**6)")  # another object under that name
     session.ok(shows)
     assert session.value("at[1]") == "1.0"
-
-
-def test_a_name_only_the_store_has(session: Kernel) -> None:
     session.ok("%put --name only_there 41 + 1")
     session.ok("%%remote -w\nhere = only_there + 1")
     assert session.value("here") == "43"
 
 
-def test_it_returns_at_once_and_output_stays_under_its_cell(session: Kernel) -> None:
-    session.ok("import os, tempfile\ngate = tempfile.mktemp()\nos.mkfifo(gate)")
-    cell = session.ok("%%remote\nprint('before')\nopen(gate).read()\nprint('after')\n'the result'")
+def test_it_returns_at_once_and_output_stays_under_its_cell(session: Kernel, gate: Gate) -> None:
+    cell = session.ok(f"%%remote\nprint('before')\n{gate.wait}\nprint('after')\n'the result'")
     session.until(cell.text)
     assert cell.text() == "before\n"
-    later = session.ok(
-        "print('a later cell')\nwith open(gate, 'w') as f: f.write('go')\nos.unlink(gate)"
-    )
+    later = session.ok("print('a later cell')")
+    gate.open()
     session.until(cell.results)
     assert cell.text() == "before\nafter\n"
     assert cell.results() == ["'the result'"]
@@ -261,42 +230,31 @@ def test_output_of_a_function_called_in_an_asyncio_task(session: Kernel) -> None
     assert second.text() == "from the second\n"
 
 
-def test_wait_binds_values(session: Kernel) -> None:
-    session.ok("%%remote --wait\na = 1\nb = [a]")
-    assert session.value("(a, b)") == "(1, [1])"
-
-
-def test_an_output_the_cell_never_assigned(session: Kernel) -> None:
-    session.ok("%%remote\nif False:\n    never = 1\nsure = 2")
+def test_an_output_that_was_not_assigned_or_cannot_be_sent_fails_alone(session: Kernel) -> None:
+    session.ok(
+        "%%remote\nif False:\n    never = 1\nimport threading\nlock = threading.Lock()\nsure = 2"
+    )
     assert session.value("wb.get(sure)") == "2"
-    assert "'never'" in session.run("%get never").failure
+    assert "'never'" in session.failure("%get never")
+    assert "SerializationError" in session.failure("%get lock")
 
 
-def test_an_output_that_cannot_be_sent_fails_alone(session: Kernel) -> None:
-    session.ok("%%remote\nimport threading\nlock = threading.Lock()\nfine = 3")
-    assert session.value("wb.get(fine)") == "3"
-    assert "SerializationError" in session.run("%get lock").failure
+def test_errors_show_the_cells_own_lines(session: Kernel) -> None:
+    for option in ("", " --wait"):
+        cell = session.run(f"%%remote{option}\ndef ratio(a):\n    return a / 0\n\nq = ratio(1)")
+        session.until(lambda cell=cell: cell.failure)  # type: ignore[misc]
+        assert "ZeroDivisionError: division by zero" in cell.failure
+        where = f"Cell In[{cell.number}], line"
+        assert f"{where} 5\n" in cell.failure
+        assert "\n----> 5 q = ratio(1)\n" in cell.failure
+        ours = f"{where} 3, in ratio\n      2 def ratio(a):\n----> 3     return a / 0\n"
+        assert ours in cell.failure
+        assert "workbench/" not in cell.failure
+        assert (cell.error is not None) == bool(option)
 
 
-@pytest.mark.parametrize("option", ["", " --wait"])
-def test_errors_show_the_cells_own_lines(session: Kernel, option: str) -> None:
-    cell = session.run(f"%%remote{option}\ndef ratio(a):\n    return a / 0\n\nq = ratio(1)")
-    session.until(lambda: cell.failure)
-    assert "ZeroDivisionError: division by zero" in cell.failure
-    where = f"Cell In[{cell.number}], line"
-    assert f"{where} 5\n" in cell.failure
-    assert "\n----> 5 q = ratio(1)\n" in cell.failure
-    assert f"{where} 3, in ratio\n      2 def ratio(a):\n----> 3     return a / 0\n" in cell.failure
-    assert "workbench/" not in cell.failure
-    assert (cell.error is not None) == bool(option)
-
-
-def test_headless_a_cell_waits_for_its_background_work(session: Kernel) -> None:
-    cell = session.run("%%remote\nprint('in time')", headless=True)
-    assert cell.text() == "in time\n"
-
-
-def test_headless_a_cell_fails_with_its_background_work(session: Kernel) -> None:
+def test_headless_a_cell_waits_for_and_fails_with_its_background_work(session: Kernel) -> None:
+    assert session.run("%%remote\nprint('in time')", headless=True).text() == "in time\n"
     cell = session.run("%%remote\nraise KeyError('lost')", headless=True)
     assert "KeyError" in (cell.error or "")
     assert cell.failure.count("KeyError: 'lost'") == 1
@@ -340,40 +298,25 @@ BAD = [
 ]
 
 
-@pytest.fixture(scope="module")
-def small(kernel: Kernel) -> Kernel:
-    """A kernel with a small session, a freed ref and one from another session."""
-    kernel.ok(
-        "%load_ext workbench\n"
-        "%workbench stop\n"
-        "import workbench as wb\n"
-        "wb.init(session='other')\n"
-        "foreign = wb.put(1)\n"
-        "%workbench stop\n"
-        "%workbench start --memory 16MB --spill-dir none\n"
-        "%put --name keep 'this'\n"
-        "gone = wb.put(1)\n"
-        "wb.free(gone)"
-    )
-    return kernel
+START = (
+    "%workbench start --memory 16MB --spill-dir none\n%put --name keep 'this'\n"
+    "gone = wb.put(1)\nwb.free(gone)"
+)
 
 
-@pytest.mark.parametrize(("code", "error", "says"), BAD)
-def test_bad_input_is_one_paragraph_of_our_own_type(
-    small: Kernel, code: str, error: str, says: str
-) -> None:
-    cell = small.run(code)
-    assert cell.error == error, cell.failure
-    assert says in cell.failure
-    assert "Traceback" not in cell.failure
-    assert "\n\n" not in cell.failure
-    if "stop" in code:
-        small.ok(
-            "%workbench start --memory 16MB --spill-dir none\n%put --name keep 'this'\n"
-            "gone = wb.put(1)\nwb.free(gone)"
-        )
-    small.ok("%get keep")  # nothing is lost, the session goes on
-    assert small.value("keep") == "'this'"
+def test_bad_input_is_one_paragraph_of_our_own_type(fresh: Kernel) -> None:
+    fresh.ok("wb.init(session='other')\nforeign = wb.put(1)\n%workbench stop")
+    fresh.ok(START)
+    for code, error, says in BAD:
+        cell = fresh.run(code)
+        assert (code, cell.error) == (code, error), cell.failure
+        assert says in cell.failure
+        assert "Traceback" not in cell.failure
+        assert "\n\n" not in cell.failure
+        if "stop" in code:
+            fresh.ok(START)
+        fresh.ok("%get keep")  # nothing is lost, the session goes on
+        assert fresh.value("keep") == "'this'"
 
 
 MAGICS = ("put", "get", "inspect", "cost", "objects", "why", "free", "pin", "unpin", "spill")
@@ -394,22 +337,19 @@ def test_every_magic_tells_what_it_takes(session: Kernel) -> None:
 # -- restarts -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("now", [True, False], ids=["killed", "asked"])
-def test_a_restarted_kernel_finds_its_session_again(runtime_dir: str, now: bool) -> None:
-    name = "tests/some notebook.ipynb"
-    kernel = Kernel({"WORKBENCH_RUNTIME_DIR": runtime_dir, "JPY_SESSION_NAME": name})
-    try:
-        assert "started session some-notebook-" in kernel.ok("%load_ext workbench").text()
-        kernel.ok("import numpy as np\nx = np.arange(10**6)\n%put x")
-        kernel.restart(now)
-        line = kernel.ok("%load_ext workbench").text()
-        assert "joined session some-notebook-" in line
-        assert "It has x." in line
-        kernel.ok("%get x")
-        assert kernel.value("int(x.sum())") == "499999500000"
-        kernel.ok("del x\n%workbench stop")
-    finally:
-        kernel.stop()
+@pytest.mark.parametrize("now", [True, pytest.param(False, marks=pytest.mark.extended)])
+def test_a_restarted_kernel_finds_its_session_again(
+    notebook: Callable[[str], Kernel], now: bool
+) -> None:
+    kernel = notebook("tests/some notebook.ipynb")
+    assert "started session some-notebook-" in kernel.ok("%load_ext workbench").text()
+    kernel.ok("import numpy as np\nx = np.arange(10**6)\n%put x")
+    kernel.restart(now)
+    line = kernel.ok("%load_ext workbench").text()
+    assert "joined session some-notebook-" in line
+    assert "It has x." in line
+    kernel.ok("%get x")
+    assert kernel.value("int(x.sum())") == "499999500000"
 
 
 # -- %objects, %why, %free, %pin, %unpin ----------------------------------------------------------
@@ -466,26 +406,24 @@ def test_an_output_is_a_reason_too(session: Kernel) -> None:
 
 
 def test_what_is_not_there_is_said(session: Kernel) -> None:
-    assert "ObjectLostError" in session.run("%why nothing").failure
-    assert "ObjectLostError" in session.run("%free nothing").failure
+    assert "ObjectLostError" in session.failure("%why nothing")
+    assert "ObjectLostError" in session.failure("%free nothing")
     assert "MagicError" in session.run("%objects --sort colour").failure
     session.ok("%workbench stop")
     assert "No session is running" in session.run("%pin x").failure
 
 
-def test_an_object_goes_to_disk_and_the_status_says_so(kernel: Kernel, tmp_path: Path) -> None:
-    kernel.ok("%load_ext workbench\n%workbench stop")
-    options = f"--workers 1 --memory 64MB --spill-dir {tmp_path} --huge-pages"
-    kernel.ok(f"%workbench start {options}")
-    kernel.ok("import numpy as np\nx = np.arange(10**6)\n%put x\n%spill x")
-    status = kernel.ok("%workbench").text()
+def test_an_object_goes_to_disk_and_the_status_says_so(fresh: Kernel, tmp_path: Path) -> None:
+    fresh.ok(f"%workbench start --workers 1 --memory 64MB --spill-dir {tmp_path} --huge-pages")
+    fresh.ok("import numpy as np\nx = np.arange(10**6)\n%put x\n%spill x")
+    status = fresh.ok("%workbench").text()
     assert "8 MB on disk" in status
     assert re.search(r"huge pages +\w", status)
-    assert re.search(r"^x .* on disk +named", kernel.ok("%objects").results()[0], re.M)
-    kernel.ok("%pin x")
-    assert "SpillError: 'x' can't be moved to disk: it is pinned" in kernel.run("%spill x").failure
-    kernel.ok("%workbench stop\n%reset -f")
-    assert "ConfigError" in kernel.run("%workbench start --spill-dir /no/such/place").failure
+    assert re.search(r"^x .* on disk +named", fresh.ok("%objects").results()[0], re.M)
+    fresh.ok("%pin x")
+    assert "SpillError: 'x' can't be moved to disk: it is pinned" in fresh.failure("%spill x")
+    fresh.ok("%workbench stop\n%reset -f")
+    assert "ConfigError" in fresh.failure("%workbench start --spill-dir /no/such/place")
 
 
 def test_a_comment_behind_a_magic(session: Kernel) -> None:
@@ -497,9 +435,14 @@ def test_a_comment_behind_a_magic(session: Kernel) -> None:
 
 
 def test_what_is_no_expression_is_told_apart_from_what_is_not_there(session: Kernel) -> None:
-    said = session.run("%why [1,2").failure
+    said = session.failure("%why [1,2")
     assert "MagicError: `[1,2` is no name or id, and no expression: '[' was never closed" in said
-    assert "This session has no object 'there_is_none'" in session.run("%why there_is_none").failure
+    assert "This session has no object 'there_is_none'" in session.failure("%why there_is_none")
+    name = "a_name_" + 20 * "that_goes_on_"
+    session.ok(f"{name} = [1]\n%put {name}")
+    listed = session.ok("%objects").results()[0].splitlines()
+    assert len(listed[1]) < 150  # a long name leaves the other columns in sight
+    assert listed[1].startswith("a_name_that_goes_on_")
 
 
 def test_errors_name_sessions_as_people_do(session: Kernel) -> None:
@@ -514,11 +457,3 @@ def test_errors_name_sessions_as_people_do(session: Kernel) -> None:
         said = session.run(line).failure
         assert f"ForeignRefError: The ref belongs to session {name}, and this" in said
         assert "~" not in said
-
-
-def test_a_long_name_leaves_the_other_columns_in_sight(session: Kernel) -> None:
-    name = "a_name_" + 20 * "that_goes_on_"
-    session.ok(f"{name} = [1]\n%put {name}")
-    listed = session.ok("%objects").results()[0].splitlines()
-    assert len(listed[1]) < 150
-    assert listed[1].startswith("a_name_that_goes_on_")

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from tests.kernel.conftest import Kernel
 from tests.kernel.gates import Gate
 
-ENDS = re.compile(r"\x1b\[[0-9;]*m")
-
 
 def failure(kernel: Kernel, code: str) -> str:
-    """The error of a cell that fails, without colours."""
-    return ENDS.sub("", kernel.run(code).failure)
+    return kernel.run(code).failure
 
 
 @pytest.fixture

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.kernel.conftest import Kernel
+from tests.kernel.gates import Gate
 from tests.leaks import eventually
 
 # -- IPython's syntax -----------------------------------------------------------------------------
 
 
 def test_time_magics(session: Kernel) -> None:
-    cell = session.ok("x = 20\n%load_ext workbench")
+    session.ok("x = 20\n%load_ext workbench")
     cell = session.run("%%remote -w\n%%time\n\ny = x + 1\ny * 2")
     assert cell.error is None, cell.failure
     assert re.search(r"^CPU times: user .+\nWall time: ", cell.text(), re.M)
@@ -30,11 +30,8 @@ def test_time_magics(session: Kernel) -> None:
     cell = session.ok("%%remote -w\n%%timeit -n 1 -r 2 k = x\ninner = k + 1")
     assert "per loop" in cell.text()
     assert session.value("'inner' in globals()") == "False"
-
-
-def test_a_cells_annotations_are_its_own(session: Kernel) -> None:
     session.ok("%%remote -w\ndef f(a: int): pass\nkind = f.__annotations__['a'] is int")
-    assert session.value("kind") == "True"
+    assert session.value("kind") == "True"  # and annotations are the cell's own
 
 
 def test_shell_commands(session: Kernel, tmp_path: Path) -> None:
@@ -50,17 +47,6 @@ def test_shell_commands(session: Kernel, tmp_path: Path) -> None:
     assert session.value("said") == r"'from bash\n'"
     cell = session.ok("%%remote -w\n%pip --version")
     assert cell.text().startswith("pip ")
-
-
-def test_awaiting_in_a_cell_with_one_worker(kernel: Kernel) -> None:
-    """As on Binder: the cell lends its slot to what it waits for."""
-    kernel.ok("import workbench as wb\nimport asyncio\nwb.init(workers=1)\n%load_ext workbench")
-    kernel.ok("leaf = wb.remote(lambda i: i + 1)")
-    kernel.ok(
-        "%%remote -w\none = await leaf.remote(1)\n"
-        "all = await asyncio.gather(*[leaf.remote(i) for i in range(20)])"
-    )
-    assert kernel.value("(one, sum(all))") == "(2, 210)"
 
 
 def test_help_is_text_under_the_cell(session: Kernel) -> None:
@@ -99,20 +85,15 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("body", "line", "says"), REFUSED)
-def test_what_cannot_be_there_is_refused_before_it_is_sent(
-    session: Kernel, body: str, line: int, says: str
-) -> None:
-    cell = session.run(f"%%remote\n{body}")
-    assert cell.error == "CellSyntaxError", cell.failure
-    assert says in cell.failure
-    text = body.splitlines()[line - 2].strip()
-    assert f"in line {line} of the cell. Nothing was sent.\n    {text}" in cell.failure
-
-
-def test_an_unknown_magic_fails_on_the_worker_as_in_a_kernel(session: Kernel) -> None:
-    cell = session.run("%%remote -w\n%no_such_magic 3")
-    assert "UsageError: Line magic function `%no_such_magic` not found." in cell.failure
+def test_what_cannot_be_there_is_refused_before_it_is_sent(session: Kernel) -> None:
+    for body, line, says in REFUSED:
+        cell = session.run(f"%%remote\n{body}")
+        assert cell.error == "CellSyntaxError", cell.failure
+        assert says in cell.failure
+        text = body.splitlines()[line - 2].strip()
+        assert f"in line {line} of the cell. Nothing was sent.\n    {text}" in cell.failure
+    unknown = "UsageError: Line magic function `%no_such_magic` not found."
+    assert unknown in session.failure("%%remote -w\n%no_such_magic 3")  # on the worker
 
 
 def test_line_numbers_hold_below_magics(session: Kernel) -> None:
@@ -122,20 +103,17 @@ def test_line_numbers_hold_below_magics(session: Kernel) -> None:
     assert "Wall time" in cell.text()
 
 
-@pytest.mark.parametrize(
-    "ask",
-    [
+def test_what_needs_a_person_says_so(session: Kernel) -> None:
+    for ask in (
         "input('name? ')",
         "breakpoint()",
         "import pdb; pdb.set_trace()",
         "import getpass; getpass.getpass()",
-    ],
-)
-def test_what_needs_a_person_says_so(session: Kernel, ask: str) -> None:
-    cell = session.run(f"%%remote -w\n{ask}\npass")
-    assert re.search(r"UnattendedError: \w+\(\) needs a person", cell.failure)
-    line = "[23]" if "pdb" in ask else "2"  # before Python 3.13 it stops at the next one
-    assert re.search(rf"Cell In\[{cell.number}\], line {line}\b", cell.failure)
+    ):
+        cell = session.run(f"%%remote -w\n{ask}\npass")
+        assert re.search(r"UnattendedError: \w+\(\) needs a person", cell.failure)
+        line = "[23]" if "pdb" in ask else "2"  # before Python 3.13 it stops at the next one
+        assert re.search(rf"Cell In\[{cell.number}\], line {line}\b", cell.failure)
 
 
 # -- await ----------------------------------------------------------------------------------------
@@ -157,6 +135,13 @@ def test_top_level_await(session: Kernel) -> None:
     cell = session.run("%%remote -w\nimport asyncio as a\n\nawait a.wait_for(a.Event().wait(), 0)")
     assert "TimeoutError" in cell.failure
     assert f"Cell In[{cell.number}], line 4" in cell.failure
+    # With one worker, as on Binder, a cell lends its slot to what it waits for.
+    session.ok("%workbench stop\n%workbench start --workers 1\nleaf = wb.remote(lambda i: i + 1)")
+    session.ok(
+        "%%remote -w\nimport asyncio\none = await leaf.remote(1)\n"
+        "all = await asyncio.gather(*[leaf.remote(i) for i in range(20)])"
+    )
+    assert session.value("(one, sum(all))") == "(2, 210)"
 
 
 # -- a namespace that stays -----------------------------------------------------------------------
@@ -186,10 +171,7 @@ def test_a_namespace_stays_from_cell_to_cell(session: Kernel) -> None:
     # what a failing cell had done until then stays
     assert "ZeroDivisionError" in session.run("run('before = 7\\n1 / 0')").failure
     assert session.value("run('m = before', 'm', before=0)[1]") == "7"
-
-
-def test_a_namespace_has_one_event_loop(session: Kernel) -> None:
-    session.ok(ACTOR)
+    # and it has one event loop
     session.ok(
         "run('import asyncio\\nqueue = asyncio.Queue()\\n"
         "async def feed():\\n    for n in range(3): await queue.put(n)\\n"
@@ -201,20 +183,19 @@ def test_a_namespace_has_one_event_loop(session: Kernel) -> None:
 
 def test_a_cancelled_await_is_over_in_a_namespace(session: Kernel) -> None:
     session.ok(ACTOR)
-    session.ok("import os, tempfile\ngate = tempfile.mktemp()\nos.mkfifo(gate)")
     source = (
-        "import asyncio\nends = []\nasync def forever():\n"
-        "    try:\n        open(gate, 'w').write('waiting')\n"
+        "import asyncio\nends = []\nasync def forever():\n    try:\n        print('waiting')\n"
         "        await asyncio.Event().wait()\n    finally:\n        ends.append(1)\n"
         "await forever()"
     )
-    session.ok(f"waits = side.run.remote(Cell({source!r}, '<side>', 1, ()), gate=gate)")
-    session.ok("with open(gate) as f: f.read()\nos.unlink(gate)\nwb.cancel(waits)")
-    assert "TaskCancelledError" in session.run("wb.get(waits)").failure
+    cell = session.ok(f"waits = side.run.remote(Cell({source!r}, '<side>', 1, ()))")
+    session.until(lambda: "waiting" in cell.text())
+    assert "TaskCancelledError" in session.failure("wb.cancel(waits)\nwb.get(waits)")
     body = "n = len(asyncio.all_tasks(asyncio.get_running_loop()))"  # the one that asks
     assert session.value(f"run('{body}', 'n', 'ends')[1:]") == "[1, [1]]"
 
 
+@pytest.mark.extended
 def test_a_cells_run_is_told(session: Kernel) -> None:
     session.ok(ACTOR)
     session.ok("small = run('x = 1')\nbig = run('x = b\"1\" * 100_000_000; del x')")
@@ -246,42 +227,32 @@ def gone():
 """
 
 
-@pytest.fixture
-def lone(kernel: Kernel) -> Iterator[Kernel]:
-    """A kernel whose session has one worker."""
-    kernel.ok("%load_ext workbench\n%workbench stop\n%workbench start --workers 1")
-    kernel.ok("import workbench as wb\n" + GONE)
-    yield kernel
-    kernel.ok("%workbench stop\n%reset -f")
+BODIES = [
+    HOLD + "_big",
+    HOLD + "%time _big",
+    HOLD + "%time _kept = _big",
+    "%%time\n" + HOLD + "_big",
+    HOLD + "%timeit -n 1 -r 1 repr(_big)",
+    HOLD + "_big?",
+    "%%capture\n" + HOLD + "print(_big)\n_big",
+    HOLD + "!echo '{_big}'",
+    HOLD + "%time 1 / (_big is None)",
+    HOLD + "1 / (_big is None)",
+    HOLD + "import ipywidgets\n_w = ipywidgets.HTML('x'); _w.big = _big\ndisplay(_w)",
+    HOLD + "async def f(x):\n    return x\nawait f(_big) and 0",
+    HOLD + "async def f(x):\n    raise ValueError(x)\nawait f(_big)",
+]
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        HOLD + "_big",
-        HOLD + "%time _big",
-        HOLD + "%time _kept = _big",
-        "%%time\n" + HOLD + "_big",
-        HOLD + "%timeit -n 1 -r 1 repr(_big)",
-        HOLD + "_big?",
-        "%%capture\n" + HOLD + "print(_big)\n_big",
-        HOLD + "!echo '{_big}'",
-        HOLD + "%time 1 / (_big is None)",
-        HOLD + "1 / (_big is None)",
-        HOLD + "import ipywidgets\n_w = ipywidgets.HTML('x'); _w.big = _big\ndisplay(_w)",
-        HOLD + "async def f(x):\n    return x\nawait f(_big) and 0",
-        HOLD + "async def f(x):\n    raise ValueError(x)\nawait f(_big)",
-    ],
-)
-def test_a_worker_lets_go_of_a_cells_values(lone: Kernel, body: str) -> None:
-    lone.run("%%remote -w\n" + body + "\n")
-    assert lone.value("wb.get(gone.remote())") == "True"
-
-
-def test_widgets_stay_in_the_front_end_when_their_cell_is_over(lone: Kernel) -> None:
-    first = lone.ok("%%remote -w -q\nimport ipywidgets\ndisplay(ipywidgets.HTML('x'))")
-    second = lone.ok("%%remote -w -q\nimport gc\ngc.collect()\nprint('collected')")
-    lone.until(second.text)
+def test_a_worker_lets_go_of_a_cells_values(fresh: Kernel) -> None:
+    fresh.ok(f"%workbench start --workers 1\n{GONE}")
+    for body in BODIES:
+        fresh.run(f"%%remote -w\n{body}\n")
+        assert (body, fresh.value("wb.get(gone.remote())")) == (body, "True")
+    # Widgets stay in the front end when their cell is over.
+    first = fresh.ok("%%remote -w -q\nimport ipywidgets\ndisplay(ipywidgets.HTML('x'))")
+    second = fresh.ok("%%remote -w -q\nimport gc\ngc.collect()\nprint('collected')")
+    fresh.until(second.text)
     assert first.opened()
     assert not [kind for kind, *_ in first.comms + second.comms if kind == "comm_close"]
 
@@ -365,18 +336,15 @@ def test_debug_explains_what_cannot_be_debugged(session: Kernel) -> None:
     assert "call the function here, without `.remote`," in said
 
 
-@pytest.mark.parametrize(
-    "cell",
-    [
+def test_functions_that_other_processes_cannot_find(session: Kernel) -> None:
+    session.ok("def sq(x): return x * x")
+    for cell in (
         "import multiprocessing\nwith multiprocessing.Pool(1) as p:\n    p.map(sq, [1])",
         "from concurrent.futures import ProcessPoolExecutor as Pool\ndef sq(x): return x\n"
         "with Pool(1) as p:\n    list(p.map(sq, [1]))",
-    ],
-)
-def test_functions_that_other_processes_cannot_find(session: Kernel, cell: str) -> None:
-    session.ok("def sq(x): return x * x")
-    failed = session.run(f"%%remote -w\n{cell}").failure
-    assert "`workbench.map(sq, items)` runs it on the session's workers instead" in failed
+    ):
+        failed = session.failure(f"%%remote -w\n{cell}")
+        assert "`workbench.map(sq, items)` runs it on the session's workers instead" in failed
     does = "%%remote -w\nimport workbench\nlist(workbench.map(sq, [1, 2]))"
     assert session.ok(does).results() == ["[1, 4]"]
 
@@ -386,19 +354,14 @@ def test_the_innermost_frame_stays(session: Kernel) -> None:
     assert re.search(r"^  … \d+ frames in pandas\n\nFile .*/pandas/.*\n", cell.failure, re.M)
 
 
-@pytest.mark.parametrize("option", ["", " -w"])
-def test_a_missing_name_says_where_it_would_have_come_from(session: Kernel, option: str) -> None:
+def test_a_missing_name_says_where_it_would_have_come_from(session: Kernel) -> None:
     session.ok("seen = 1\n%put --name stored 2")
-
-    def fails(body: str) -> str:
-        cell = session.run(f"%%remote{option}\n{body}")
-        session.until(lambda: cell.failure)
-        return cell.failure
-
-    assert "`%%remote -i seen`" in fails("exec('y = seen + 1')")
-    assert "The store has an object 'stored'" in fails("eval('stored')")
-    assert "Did you mean 'seen'?" in fails("eval('seeen')")
-    assert "Neither the notebook nor the store" in fails("eval('qqqqqq')")
+    for option in ("", " -w"):
+        remote = f"%%remote{option}\n"
+        assert "`%%remote -i seen`" in session.failure(f"{remote}exec('y = seen + 1')")
+        assert "The store has an object 'stored'" in session.failure(f"{remote}eval('stored')")
+        assert "Did you mean 'seen'?" in session.failure(f"{remote}eval('seeen')")
+        assert "Neither the notebook nor the store" in session.failure(f"{remote}eval('qqqqqq')")
 
 
 def test_a_module_that_the_notebook_finds(session: Kernel, tmp_path: Path) -> None:
@@ -413,17 +376,12 @@ def test_a_module_that_the_notebook_finds(session: Kernel, tmp_path: Path) -> No
 # -- where it runs --------------------------------------------------------------------------------
 
 
-def test_nothing_travels_while_nothing_has_changed(kernel: Kernel) -> None:
-    kernel.ok("%load_ext workbench\n%workbench stop\n%unload_ext workbench")
-    kernel.ok("%load_ext workbench")
-    difference = "get_ipython().workbench._notebook.baseline.difference()"
-    assert kernel.value(difference) == "None"
-    kernel.ok("%workbench stop")
-
-
 def test_a_remote_cell_is_where_the_notebook_is(session: Kernel, tmp_path: Path) -> None:
     (tmp_path / "in_the_new_place.py").write_text("value = 5")
-    session.ok("%workbench stop\n%workbench start --workers 1")
+    session.ok("%workbench stop\n%unload_ext workbench")
+    session.ok("%load_ext workbench\n%workbench stop\n%workbench start --workers 1")
+    difference = "get_ipython().workbench._notebook.baseline.difference()"
+    assert session.value(difference) == "None"  # nothing travels while nothing has changed
     session.ok("import os, sys\nhome = os.getcwd()")
     session.ok(f"place = {str(tmp_path)!r}\nos.chdir(place)\nsys.path.insert(0, place)")
     session.ok("os.environ['FLAVOUR'] = 'mint'\nhad = os.environ.pop('HOME')")
@@ -455,21 +413,18 @@ def test_warnings_logging_and_html(session: Kernel) -> None:
     assert cell.results("text/html") == ["<b>x</b>"]
 
 
-WIDGETS = ("comm_open", "comm_msg", "comm_close")
-
-
-def test_widgets_appear_live_under_the_cell(session: Kernel) -> None:
-    session.ok("import os, tempfile\ngate = tempfile.mktemp()\nos.mkfifo(gate)")
+def test_widgets_appear_live_under_the_cell(session: Kernel, gate: Gate) -> None:
     cell = session.ok(
         "%%remote -q\nimport ipywidgets\nbar = ipywidgets.FloatProgress(max=2)\ndisplay(bar)\n"
-        "bar.value = 1\nopen(gate).read()\nbar.value = 2\n_end = ipywidgets.HTML('<b>end</b>')\n"
+        f"bar.value = 1\n{gate.wait}\nbar.value = 2\n_end = ipywidgets.HTML('<b>end</b>')\n"
         "print('over')"
     )
     view = "application/vnd.jupyter.widget-view+json"
     session.until(lambda: cell.results(view) and cell.said("value") == [0.0, 1.0])
     model = cell.results(view)[0]["model_id"]
     assert cell.opened()[model]["_model_name"] == "FloatProgressModel"
-    later = session.ok("with open(gate, 'w') as f: f.write('go')\nos.unlink(gate)")
+    gate.open()
+    later = session.ok("%get --jobs")
     session.until(lambda: "over" in cell.text())
     assert cell.said("value") == [0.0, 1.0, 2.0, "<b>end</b>"]
     assert not later.comms
@@ -482,7 +437,6 @@ def test_widgets_appear_live_under_the_cell(session: Kernel) -> None:
 
 
 def test_tqdm_picks_the_bar_of_a_notebook(session: Kernel) -> None:
-    pytest.importorskip("tqdm")
     cell = session.ok(
         "%%remote -w\nfrom tqdm.auto import tqdm\nfor _ in tqdm(range(3), desc='three'):\n    pass"
     )
@@ -516,44 +470,19 @@ def test_a_failed_cell_keeps_nothing_that_it_took_along_or_made(session: Kernel)
     assert eventually(lambda: session.value(large) == "[]"), session.value(large)
 
 
-@pytest.mark.parametrize(
-    ("body", "said"),
-    [
+def test_errors_that_ipython_shows_its_own_way(session: Kernel) -> None:
+    for body, said in [
         ("raise ExceptionGroup('two', [ValueError(1), KeyError('k')])", "2 of 2: KeyError: 'k'"),
-        ("try:\n    raise ExceptionGroup('several', [ValueError(1)])\n"
-         "except ExceptionGroup:\n    1 / 0", "While handling: ExceptionGroup: several"),
+        (
+            "try:\n    raise ExceptionGroup('several', [ValueError(1)])\n"
+            "except ExceptionGroup:\n    1 / 0",
+            "While handling: ExceptionGroup: several",
+        ),
         ("compile('x =', 'there', 'exec')", "SyntaxError: invalid syntax"),
         ("import sys\nsys.exit(3)", "SystemExit: 3"),
-    ],
-)  # fmt: skip
-def test_errors_that_ipython_shows_its_own_way(session: Kernel, body: str, said: str) -> None:
-    failed = session.run(f"%%remote -w\n{body}")
-    again = session.run("%tb")
-    for cell in (failed, again):
-        assert said in cell.failure
-        assert "Traceback on the worker" in cell.failure
-        assert "/workbench/" not in cell.failure
-        assert not cell.text("stderr")
-
-
-def test_an_error_of_a_notebooks_own_class(session: Kernel) -> None:
-    session.ok(
-        "class OwnError(Exception):\n"
-        "    seen = 0\n"
-        "    def __init__(self, *, code):\n"
-        "        self.code = code\n"
-        "@wb.remote\n"
-        "def fails():\n"
-        "    error = OwnError(code=404)\n"
-        "    error.add_note('a note')\n"
-        "    raise error"
-    )
-    session.ok(
-        "ref = fails.remote()\n"
-        "OwnError.seen = 1\n"
-        "try:\n    wb.get(ref)\n"
-        "except OwnError as e:\n    error = e"
-    )
-    assert session.value("(error.code, error.__notes__)") == "(404, ['a note'])"
-    assert session.value("(type(error.cause) is OwnError, OwnError.seen)") == "(True, 1)"
-    assert session.value("vars(error) == vars(error.cause)") == "True"
+    ]:
+        for cell in (session.run(f"%%remote -w\n{body}"), session.run("%tb")):
+            assert said in cell.failure
+            assert "Traceback on the worker" in cell.failure
+            assert "/workbench/" not in cell.failure
+            assert not cell.text("stderr")

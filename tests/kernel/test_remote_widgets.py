@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests import notebooks
 from tests.kernel.conftest import Cell, Kernel
 
@@ -28,11 +30,6 @@ def model(cell: Cell, name: str, **state: Any) -> str:
     return next(id for id, made in cell.opened().items() if wanted.items() <= made.items())
 
 
-def said_of(cell: Cell) -> str:
-    """Its line, or what stands there if it had none."""
-    return cell.line + cell.text("stderr")
-
-
 def do(kernel: Kernel, id: str, **data: Any) -> None:
     """What a front end says when a person uses a widget."""
     said = kernel.send("comm_msg", {"comm_id": id, "data": data})
@@ -49,18 +46,19 @@ def test_the_controls_of_a_namespace_work(session: Kernel) -> None:
     do(session, model(cell, "ButtonModel", description=""), **press)
     session.until(lambda: "pressed, at 5\n" in cell.text())
     assert session.ok("%%remote -w --actor desk\nprint(slider.value)").text() == "5\n"
-    assert "still" not in said_of(cell)
+    assert "still" not in cell.notes
 
 
 def test_others_say_that_they_are_a_still(session: Kernel) -> None:
     cell = session.ok(f"%%remote --wait\n{CONTROLS}")
-    session.until(lambda: "Its widgets don't react" in said_of(cell))
+    session.until(lambda: "Its widgets don't react" in cell.notes)
     press = {"method": "custom", "content": {"event": "click"}}
     do(session, model(cell, "ButtonModel", description=""), **press)
     cell = session.ok("%%remote --wait\nimport ipywidgets\nipywidgets.FloatProgress(value=5)")
-    assert "still" not in said_of(cell)
+    assert "still" not in cell.notes
 
 
+@pytest.mark.extended
 def test_an_output_widget_takes_what_is_printed_within(runtime_dir: str) -> None:
     cells = [
         f"import os; os.environ['WORKBENCH_RUNTIME_DIR'] = {runtime_dir!r}\n"

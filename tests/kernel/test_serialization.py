@@ -13,23 +13,20 @@ from tests.kernel.conftest import Kernel
 # -- the read-only lesson --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("prepare", "write", "note"),
-    [
+def test_writing_to_what_get_brought(session: Kernel) -> None:
+    for prepare, write, note in [
         ("x = np.arange(100_000)\n%put x\n%get x", "x[0] = 1", "`x = x.copy()`"),
         ("x = np.arange(9)\n%put x\n%get x", "x.sort()", "`x = x.copy()`"),
         ("x = [np.arange(100_000), 1]\n%put x\n%get x", "x[0][:] = 1", "copy the array before"),
-    ],
-)
-def test_writing_to_what_get_brought(session: Kernel, prepare: str, write: str, note: str) -> None:
-    session.ok(f"import numpy as np\n{prepare}")
-    cell = session.run(write)
-    assert cell.error == "ValueError"
-    assert "read-only" in cell.failure
-    assert "`x` shows the stored object 'x'" in cell.failure
-    assert note in cell.failure
-    assert "`%get x --copy`" in cell.failure
-    session.ok(f"%get x --copy\n{write}")
+    ]:
+        session.ok(f"import numpy as np\n{prepare}")
+        cell = session.run(write)
+        assert cell.error == "ValueError"
+        assert "read-only" in cell.failure
+        assert "`x` shows the stored object 'x'" in cell.failure
+        assert note in cell.failure
+        assert "`%get x --copy`" in cell.failure
+        session.ok(f"%get x --copy\n{write}")
 
 
 def test_writing_in_a_remote_cell(session: Kernel) -> None:
@@ -42,28 +39,27 @@ def test_writing_in_a_remote_cell(session: Kernel) -> None:
     assert re.search(r"Cell In\[\d+\], line 2", cell.failure)
 
 
-@pytest.mark.parametrize(
-    "write",
-    [
-        "x[0] = y[0]",
-        "x[int(y[0])] = y[1]",
-        "y.max(); x[:] = y",
-        "x += y",
-        "np.add(y, 1, out=x)",
-        "np.add(y, 1, where=True, out=x, dtype=float)",
-        "def change(a, b):\n    b[0] = a[0]\nchange(y, x)",
-        "(\n    y[0] +\n    np.copyto(x, y)\n)",
-        "for row in [x]:\n    row[0] = y[0]",
-    ],
-)
-def test_of_several_stored_arrays_the_one_that_was_written_is_named(
-    session: Kernel, write: str
-) -> None:
+WRITES = [
+    "x[0] = y[0]",
+    "x[int(y[0])] = y[1]",
+    "y.max(); x[:] = y",
+    "x += y",
+    "np.add(y, 1, out=x)",
+    "np.add(y, 1, where=True, out=x, dtype=float)",
+    "def change(a, b):\n    b[0] = a[0]\nchange(y, x)",
+    "(\n    y[0] +\n    np.copyto(x, y)\n)",
+    "for row in [x]:\n    row[0] = y[0]",
+]
+
+
+def test_of_several_stored_arrays_the_one_that_was_written_is_named(session: Kernel) -> None:
     session.ok("import numpy as np\nx = np.arange(100_000.0)\ny = x * 0\n%put x y")
-    cell = session.run(f"%%remote --wait\nimport numpy as np\n{write}")
-    assert "shows the stored object 'x'" in cell.failure
+    for write in WRITES:
+        failed = session.failure(f"%%remote --wait\nimport numpy as np\n{write}")
+        assert "shows the stored object 'x'" in failed, write
     session.ok("%get x y")
-    assert "shows the stored object 'x'" in session.run(write).failure
+    for write in WRITES:
+        assert "shows the stored object 'x'" in session.failure(write), write
 
 
 def test_what_is_read_only_for_other_reasons(session: Kernel) -> None:
@@ -119,23 +115,30 @@ model = Model()
 """
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
+def test_what_fails_says_where_without_being_asked(session: Kernel) -> None:
+    session.ok(MODEL)
+    for code in (
         "%put model",
         "wb.put(model)",
         "wb.remote(print).remote(model=model)",
         "%%remote\nprint(model)",
-    ],
-)
-def test_what_fails_says_where_without_being_asked(session: Kernel, code: str) -> None:
-    session.ok(MODEL)
-    cell = session.run(code)
-    assert cell.error == "SerializationError"
-    assert "model.callbacks[2].logger.lock (_thread.lock): TypeError" in cell.failure
-    assert "model.stream (generator)" in cell.failure
-    assert "__getstate__" in cell.failure
-    assert "Traceback" not in cell.failure
+    ):
+        cell = session.run(code)
+        assert (code, cell.error) == (code, "SerializationError")
+        assert "model.callbacks[2].logger.lock (_thread.lock): TypeError" in cell.failure
+        assert "model.stream (generator)" in cell.failure
+        assert "__getstate__" in cell.failure
+        assert "Traceback" not in cell.failure
+    shown = session.ok("%inspect model")
+    assert "model.callbacks[2].logger.lock (_thread.lock)" in shown.results()[0]
+    assert "<code>model.callbacks[2].logger.lock</code>" in shown.results("text/html")[0]
+    assert "model.stream" in shown.results("text/html")[0]
+    session.ok("ok, failures = %inspect model.callbacks[:2]")
+    assert session.value("(ok, failures)") == "(True, ())"
+    session.ok("lock = threading.Lock()\ndef test():\n    print(lock)")
+    assert "global of test → lock" in session.ok("%inspect test").results()[0]
+    (text,) = session.ok("%inspect [1] + [lock]").results()
+    assert "([1] + [lock])[1] (_thread.lock)" in text  # the path can be pasted
 
 
 with pytest.raises(TypeError) as _unpicklable:
@@ -147,23 +150,7 @@ SAME = (
 )
 
 
-@pytest.mark.parametrize(
-    ("code", "name"),
-    [
-        ("%put job", "job"),
-        ("%put --name n [0, job[1]]", "n"),
-        ("wb.remote(take).remote(job)", "first"),
-        ("wb.remote(take).remote(0, job)", "second"),
-        ("wb.remote(take).remote(0, 1, 2, job)", "more[1]"),
-        ("wb.remote(take).remote(0, second=job)", "second"),
-        ("Keeper.remote().keep.remote(job)", "what"),
-        ("Keeper.remote(job)", "start"),
-        ("%%remote\nprint(job)", "job"),
-        ("%%remote --wait\nimport threading\nmade = 1, threading.Thread()", "made"),
-        ("%%remote\nimport threading\nmade = 1, threading.Thread()\n", "made"),
-    ],
-)
-def test_the_same_words_everywhere(session: Kernel, code: str, name: str) -> None:
+def test_the_same_words_everywhere(session: Kernel) -> None:
     session.ok(
         "import threading\njob = [1, threading.Thread()]\n"
         "def take(first, second=None, *more): ...\n"
@@ -173,11 +160,21 @@ def test_the_same_words_everywhere(session: Kernel, code: str, name: str) -> Non
         "Keeper = wb.remote(Keep)"
     )
     assert f"job{SAME}" in session.ok("%inspect job").results()[0]
-    if code.startswith("%%remote\nimport"):
-        session.ok(code)
-        code = "%get made"
-    cell = session.run(code)
-    assert f"{name}{SAME}" in cell.failure
+    session.ok("%%remote\nimport threading\nlater = 1, threading.Thread()\n")
+    for code, name in {
+        "%put job": "job",
+        "%put --name n [0, job[1]]": "n",
+        "wb.remote(take).remote(job)": "first",
+        "wb.remote(take).remote(0, job)": "second",
+        "wb.remote(take).remote(0, 1, 2, job)": "more[1]",
+        "wb.remote(take).remote(0, second=job)": "second",
+        "Keeper.remote().keep.remote(job)": "what",
+        "Keeper.remote(job)": "start",
+        "%%remote\nprint(job)": "job",
+        "%%remote --wait\nimport threading\nmade = 1, threading.Thread()": "made",
+        "%get later": "later",
+    }.items():
+        assert f"{name}{SAME}" in session.failure(code), code
 
 
 def test_inspect_of_a_thread_in_a_kernel_is_one_line(session: Kernel) -> None:
@@ -193,25 +190,6 @@ def test_inspect_of_a_thread_in_a_kernel_is_one_line(session: Kernel) -> None:
         session.value("slider.comm is not None and slider in type(slider).widgets.values()")
         == "True"
     )
-
-
-def test_the_path_of_an_expression_can_be_pasted(session: Kernel) -> None:
-    session.ok("import threading\nfirst, lock = [1], threading.Lock()")
-    (text,) = session.ok("%inspect first + [lock]").results()
-    assert "(first + [lock])[1] (_thread.lock)" in text
-
-
-def test_inspect(session: Kernel) -> None:
-    session.ok(MODEL)
-    cell = session.ok("%inspect model")
-    assert "model.callbacks[2].logger.lock (_thread.lock)" in cell.results()[0]
-    assert "<code>model.callbacks[2].logger.lock</code>" in cell.results("text/html")[0]
-    assert "model.stream" in cell.results("text/html")[0]
-    session.ok("ok, failures = %inspect model.callbacks[:2]")
-    assert session.value("(ok, failures)") == "(True, ())"
-    session.ok("lock = threading.Lock()\ndef test():\n    print(lock)")
-    assert "global of test → lock" in session.ok("%inspect test").results()[0]
-    assert "not defined in the notebook or the store" in session.run("%inspect nothing").failure
 
 
 def test_cost(session: Kernel) -> None:
@@ -230,13 +208,13 @@ def test_cost(session: Kernel) -> None:
     assert session.run("%cost").error == "MagicError"
 
 
+@pytest.mark.extended
 def test_cost_estimates_first_and_then_measures(session: Kernel) -> None:
     session.ok("big = [{'a': str(i), 'b': [float(i)]} for i in range(1_200_000)]")
     first, *_, last = session.ok("%cost big").results()
     assert "Estimated from a sample." in first or first == ""  # it makes way for the last
     assert "The total was measured; its parts are estimated from a sample." in last
     assert "1 200 000 × dict" in last
-    session.ok("import workbench as wb")
     assert session.value("wb.explain_cost(big, 'big').is_estimate") == "True"
 
 
@@ -262,6 +240,7 @@ def test_a_serializer_registered_in_a_cell_is_known_in_remote_cells(session: Ker
     )
     session.ok("%%remote --wait\nmade = Model()")
     assert session.value("made") == "[1, 2]"
+    session.ok("%workbench stop")  # it is known to the session
 
 
 def test_costs_know_the_cell_they_come_from(session: Kernel) -> None:

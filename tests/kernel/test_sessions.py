@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,31 +14,6 @@ import pytest
 from tests.kernel.conftest import Kernel
 from tests.kernel.gates import Gate
 from tests.leaks import eventually
-
-
-@pytest.fixture
-def notebook(runtime_dir: str) -> Iterator[Callable[..., Kernel]]:
-    """Opens notebooks, each with a kernel that knows its name. Their sessions end with the test."""
-    kernels: list[Kernel] = []
-
-    def start(name: str, **more: str) -> Kernel:
-        kernel = Kernel(
-            {
-                "WORKBENCH_RUNTIME_DIR": runtime_dir,
-                "WORKBENCH_WORKERS": "2",
-                "JPY_SESSION_NAME": name,
-                **more,
-            }
-        )
-        kernels.append(kernel)
-        return kernel
-
-    yield start
-    for kernel in kernels:
-        if kernel.manager.is_alive():
-            kernel.run("%load_ext workbench")
-            kernel.run("%workbench stop")
-        kernel.stop()
 
 
 def crash(kernel: Kernel) -> None:
@@ -53,10 +28,15 @@ def close_and_open(kernel: Kernel) -> None:
     kernel.reopen()
 
 
-def test_workers_of_a_notebook_share_what_cells_need(notebook: Callable[..., Kernel]) -> None:
+ENDS = [
+    crash,
+    pytest.param(restart, marks=pytest.mark.extended),
+    pytest.param(close_and_open, marks=pytest.mark.extended),
+]
+
+
+def test_workers_of_a_notebook_share_what_cells_need(session: Kernel) -> None:
     """It was there before they were forked, by a process that has one thread still."""
-    kernel = notebook("shared.ipynb")
-    kernel.ok("%load_ext workbench\nimport workbench as wb")
     look = """
 @wb.remote
 def look():
@@ -65,10 +45,10 @@ def look():
     return "workbench.host.shell" in sys.modules, len(os.listdir(f"/proc/{os.getppid()}/task"))
 wb.get(look.remote())
 """
-    assert kernel.ok(look).results() == ["(True, 1)"]
+    assert session.ok(look).results() == ["(True, 1)"]
 
 
-@pytest.mark.parametrize("ends", [crash, restart, close_and_open])
+@pytest.mark.parametrize("ends", ENDS)
 def test_a_new_kernel_finds_what_the_old_one_left(
     notebook: Callable[..., Kernel], gates: Callable[[], Gate], ends: Callable[[Kernel], None]
 ) -> None:
@@ -147,8 +127,9 @@ def notes_byes(kernel: Kernel, said: Path) -> None:
 
 @pytest.mark.parametrize(("server", "ends", "final"), [
     ("Jupyter", close_and_open, True),
-    ("Jupyter", restart, False),
-    ("VS Code", close_and_open, False),  # which says so when it restarts a kernel, too
+    pytest.param("Jupyter", restart, False, marks=pytest.mark.extended),
+    # It says so when it restarts a kernel, too.
+    pytest.param("VS Code", close_and_open, False, marks=pytest.mark.extended),
 ])  # fmt: skip
 def test_the_session_is_told_when_a_person_shuts_the_kernel_down(
     notebook: Callable[..., Kernel],
@@ -169,6 +150,7 @@ def test_the_session_is_told_when_a_person_shuts_the_kernel_down(
         assert "joined" in kernel.ok("%load_ext workbench").text()
 
 
+@pytest.mark.extended
 def test_so_is_it_when_the_kernel_takes_long_to_end(
     notebook: Callable[..., Kernel], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -191,7 +173,7 @@ def test_so_is_it_when_the_kernel_takes_long_to_end(
     crash(kernel)
 
 
-@pytest.mark.parametrize("ends", [crash, restart])
+@pytest.mark.parametrize("ends", ENDS[:2])
 def test_what_a_cell_made_survives_the_kernel_that_had_it(
     notebook: Callable[[str], Kernel], ends: Callable[[Kernel], None]
 ) -> None:
@@ -217,6 +199,7 @@ def test_what_a_cell_made_survives_the_kernel_that_had_it(
     assert "not defined in the store" in kernel.run("%get model").failure
 
 
+@pytest.mark.extended
 def test_what_nobody_has_goes_when_memory_is_needed_and_that_is_said(
     notebook: Callable[..., Kernel],
 ) -> None:
@@ -279,6 +262,7 @@ def test_a_page_learns_what_became_of_lines_whose_kernel_is_gone(
     assert told["text"] == "training · of another session, so how it ended isn't known here"
 
 
+@pytest.mark.extended
 def test_what_a_collected_cell_shows(
     notebook: Callable[[str], Kernel], gates: Callable[[], Gate]
 ) -> None:
@@ -339,6 +323,7 @@ def test_two_notebooks_on_one_session(
     second.ok("%free result")
 
 
+@pytest.mark.extended
 def test_a_script_that_a_notebook_starts_has_its_own_session(
     notebook: Callable[..., Kernel],
 ) -> None:
@@ -361,6 +346,7 @@ mine = wb.snapshot().session
     assert said.startswith(f"'True {name}~"), said
 
 
+@pytest.mark.extended
 def test_how_long_it_is_kept(notebook: Callable[[str], Kernel]) -> None:
     kernel = notebook("kept.ipynb")
     kernel.ok("%load_ext workbench")
@@ -377,23 +363,28 @@ def test_how_long_it_is_kept(notebook: Callable[[str], Kernel]) -> None:
     assert "; ends when the last notebook leaves\n" in kernel.ok("%workbench").text()
 
 
-def test_jobs_that_are_not_there(session: Kernel) -> None:
-    assert session.ok("%workbench jobs").results() == ["No background cells. %%remote starts one."]
-    assert "no background cell 'cell 5'" in session.run("%workbench jobs cell 5").failure
-    assert "nothing more" in session.run("%workbench stop now").failure
-    session.ok("%%remote --wait\na = 1")
-    assert " done " in session.ok("%workbench jobs").results()[0]
-    session.ok("%workbench stop")
-    assert session.ok("%workbench jobs").results() == ["No background cells. %%remote starts one."]
-    assert "MagicError" in session.run("%workbench jobs 1").failure
+NONE = "No background cells. %%remote starts one."
 
 
-def test_start_takes_the_place_of_a_session_in_which_there_is_nothing(
-    notebook: Callable[[str], Kernel],
-) -> None:
-    kernel = notebook("fresh.ipynb")
-    first = kernel.ok("%load_ext workbench").text()
-    assert re.fullmatch(r"Workbench started session fresh-\w+: 2 workers, store of .*\n", first)
+def test_jobs_that_are_not_there(fresh: Kernel) -> None:
+    for leave in ("%workbench stop", "wb.shutdown()"):
+        cell = fresh.ok("%%remote --wait\na = 1")  # a session that begins by itself is told of
+        assert re.match(r"Workbench started session .*: \d+ workers?, store of ", cell.text())
+        assert fresh.ok("%%remote --wait\na = 2").text() == ""
+        fresh.ok(leave)
+    assert fresh.ok("%workbench jobs").results() == [NONE]
+    assert "MagicError" in fresh.failure("%workbench jobs 1")
+    fresh.ok("%workbench start")
+    assert fresh.ok("%workbench jobs").results() == [NONE]
+    assert "no background cell 'cell 5'" in fresh.failure("%workbench jobs cell 5")
+    assert "nothing more" in fresh.failure("%workbench stop now")
+    fresh.ok("%%remote --wait\na = 1")
+    assert " done " in fresh.ok("%workbench jobs").results()[0]
+
+
+def test_start_takes_the_place_of_a_session_in_which_there_is_nothing(fresh: Kernel) -> None:
+    kernel = fresh
+    kernel.ok("%workbench start")
     kernel.ok("import workbench as wb\nwb.get(wb.remote(lambda: 1).remote())\ncell = 1")
     line = kernel.ok("%workbench start --session lab --workers 1").text()
     replaces = "It replaces the session before it; nothing is lost."
@@ -419,6 +410,7 @@ def test_start_takes_the_place_of_a_session_in_which_there_is_nothing(
     assert re.fullmatch(rf"{over} Lost with it: 1 object \(.*\): x\.\n", said)
 
 
+@pytest.mark.extended
 def test_options_that_a_session_cannot_take_are_said(notebook: Callable[[str], Kernel]) -> None:
     first, second = notebook("first.ipynb"), notebook("second.ipynb")
     first.ok("%load_ext workbench")
@@ -432,11 +424,3 @@ def test_options_that_a_session_cannot_take_are_said(notebook: Callable[[str], K
     warned = cell.text("stderr")
     assert "memory stays 64 MB, not 2 GB and spill_dir=/tmp changes nothing" in warned
     assert "workers stays" not in warned
-
-
-def test_a_session_that_begins_by_itself_is_told_of(session: Kernel) -> None:
-    for leave in ("%workbench stop", "wb.shutdown()"):
-        session.ok(leave)
-        cell = session.ok("%%remote --wait\na = 1")
-        assert re.match(r"Workbench started session .*: \d+ workers?, store of ", cell.text())
-    assert session.ok("%%remote --wait\na = 2").text() == ""

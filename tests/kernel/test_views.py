@@ -41,11 +41,15 @@ def view(session: Kernel) -> Iterator[View]:
     session.ok("del data")
 
 
-def test_a_cell_keeps_the_static_form(view: View) -> None:
+def test_a_cell_keeps_the_static_form_and_the_model_has_all_to_draw(view: View) -> None:
     assert view.data.keys() == {"text/plain", "text/html"}
     assert "data" in view.data["text/plain"]
     assert f'data-workbench="{view.state["key"]}"' in view.data["text/html"]
     assert "<script" not in view.data["text/html"]
+    world = view.state["world"]  # all there is to draw
+    assert [row["name"] for row in world["objects"].values() if row["name"]] == ["data"]
+    assert view.state["parts"] == ["occupancy", "pins", "costs", "jobs"]
+    assert "export default" in view.state["_esm"]
 
 
 def test_when_nobody_is_at_it_what_was_seen_last_is_kept(session: Kernel, view: View) -> None:
@@ -67,22 +71,13 @@ def test_programs_that_run_notebooks_get_all_of_it_and_no_model(session: Kernel)
     (content,) = (c for kind, c in cell.outputs if kind == "display_data")
     assert content["data"].keys() == {"text/plain", "text/html", "image/png"}
     assert not [state for state in cell.opened().values() if "world" in state]
-
-
-def test_a_box_with_views_is_shown_to_programs_too(session: Kernel) -> None:
     cell = session.run("import ipywidgets\nipywidgets.HBox([wb.widgets.Pins()])", headless=True)
     session.until(lambda: cell.idle)
     assert not cell.failure
     assert [state for state in cell.opened().values() if "world" in state]
 
 
-def test_the_model_has_all_to_draw_at_once(view: View) -> None:
-    world = view.state["world"]
-    assert [row["name"] for row in world["objects"].values() if row["name"]] == ["data"]
-    assert view.state["parts"] == ["occupancy", "pins", "costs", "jobs"]
-    assert "export default" in view.state["_esm"]
-
-
+@pytest.mark.extended
 def test_exports_show_the_static_form(view: View) -> None:
     import nbformat  # not above: see tests/notebooks.py
     from nbconvert import HTMLExporter, MarkdownExporter

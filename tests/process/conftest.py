@@ -13,13 +13,12 @@ from typing import Any
 import pytest
 
 import workbench as wb
-from tests.leaks import eventually, gone_or_collected, nothing_left
-from tests.patience import TIMEOUT
+from tests.leaks import eventually, gone_or_collected, nothing_left, processes_of
+from tests.patience import TEST_TIMEOUT, TIMEOUT
 from tests.process.gates import Gate
 from tests.process.processes import Processes
 from tests.process.scripts import Script
 from workbench import context
-from workbench.client import object_store, requests
 from workbench.core.snapshot import ObjectRecord
 from workbench.engines.base import Engine
 
@@ -27,21 +26,22 @@ USUAL: dict[str, Any] = {"workers": 2, "memory": "64MB"}
 
 
 class Sessions:
-    """The session of a module's tests: who leaves it as it was leaves it to the next one.
+    """The session of a test process: who leaves it as it was leaves it to the next one.
 
     Starting one takes longer than most tests. Objects that nobody needs must be gone after each;
-    what only the end of a session shows (threads, descriptors, …) is looked at then.
+    what only the end of a session shows (threads, descriptors, …) is looked at in the end.
     """
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
         self._engine: Engine | None = None
         self._attributes: dict[str, Any] = {}
+        self._is_left = False
 
     def lend(self) -> Engine:
         """The one there is, or a new one."""
         if self._engine is None:
-            self._engine = wb.init(**USUAL)
+            self._engine = wb.init(session="shared", linger=TEST_TIMEOUT, **USUAL)
             self._attributes = dict(vars(self._engine))
         return self._engine
 
@@ -57,10 +57,27 @@ class Sessions:
             self.end()
         return None
 
+    def leave(self) -> None:
+        """For a test that needs another, or none. It is joined again by the next that shares it."""
+        if self._engine is not None:
+            context.set(None)
+            self._engine.close(goodbye=False)
+            self._engine = None
+            self._is_left = True
+
     def end(self) -> None:
-        """For a test that needs another, or none."""
+        """End it for all."""
         self._engine = None
         wb.shutdown()
+        if self._is_left:  # nobody waits for a server whose driver has left it
+            self._is_left = False
+            assert eventually(self._is_gone)
+
+    def _is_gone(self) -> bool:
+        if processes_of(self.directory):
+            return False
+        subprocess.run(["true"], check=True)  # Popen reaps what has ended when it starts another
+        return True
 
 
 def _left(engine: Engine) -> list[ObjectRecord]:
@@ -87,23 +104,48 @@ def _is_function(record: ObjectRecord) -> bool:
     return record.about is not None and record.about.type.startswith(("function ", "class "))
 
 
-@pytest.fixture(scope="module")
-def sessions() -> Iterator[Sessions]:
-    """The module's session, when a test asks for it. Nothing may outlive the module."""
+@pytest.fixture(scope="session")
+def shared_sessions() -> Iterator[Sessions]:
+    """The shared session, which ends with the test process."""
     directory = tempfile.mkdtemp(prefix="wb-")
     try:
-        with nothing_left(directory):
-            sessions = Sessions(directory)
-            yield sessions
+        sessions = Sessions(directory)
+        yield sessions
+        with pytest.MonkeyPatch.context() as patch:
+            _surroundings(patch, directory)
+            sessions.lend()
             sessions.end()
     finally:
         shutil.rmtree(directory)
 
 
+@pytest.fixture(scope="module")
+def sessions(shared_sessions: Sessions) -> Iterator[Sessions]:
+    """The shared session, left before the module ends: nothing of it may stay in this process."""
+    elsewhere = tempfile.mkdtemp(prefix="wb-")
+    try:
+        with nothing_left(elsewhere, apart_from=shared_sessions.directory):
+            yield shared_sessions
+            shared_sessions.leave()
+    finally:
+        shutil.rmtree(elsewhere)
+
+
 def _shares(request: pytest.FixtureRequest) -> bool:
-    """Whether the test is content with the module's session."""
+    """Whether the test is content with the shared session."""
     is_fresh = request.node.get_closest_marker("fresh_session")
     return "session" in request.fixturenames and not is_fresh
+
+
+def _surroundings(patch: pytest.MonkeyPatch, directory: str) -> None:
+    """Nothing of the machine's or the user's own settings."""
+    for variable in [name for name in os.environ if name.startswith(("WORKBENCH_", "JPY_"))]:
+        patch.delenv(variable)
+    patch.setenv("WORKBENCH_RUNTIME_DIR", directory)
+    patch.setenv("WORKBENCH_SPILL_DIR", "none")  # unless a test gives one
+    patch.setenv("WORKBENCH_HEADROOM", "0")  # whatever else the machine is doing
+    patch.setenv("WORKBENCH_GLANCE", str(TIMEOUT))
+    patch.setenv("XDG_CONFIG_HOME", directory)  # nobody's own config file
 
 
 @pytest.fixture(autouse=True)
@@ -111,35 +153,24 @@ def runtime(
     request: pytest.FixtureRequest, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[str]:
     """The runtime directory, short enough for sockets. Nothing may outlive a test of its own."""
-    directory = sessions.directory if _shares(request) else tempfile.mkdtemp(prefix="wb-")
-    for variable in [name for name in os.environ if name.startswith(("WORKBENCH_", "JPY_"))]:
-        monkeypatch.delenv(variable)
-    monkeypatch.setenv("WORKBENCH_RUNTIME_DIR", directory)
-    monkeypatch.setenv("WORKBENCH_SPILL_DIR", "none")  # unless a test gives one
-    monkeypatch.setenv("WORKBENCH_HEADROOM", "0")  # whatever else the machine is doing
-    monkeypatch.setenv("XDG_CONFIG_HOME", directory)  # nobody's own config file
-    if directory == sessions.directory:
-        yield directory
+    if _shares(request):
+        _surroundings(monkeypatch, sessions.directory)
+        yield sessions.directory
         return
-    sessions.end()
+    sessions.leave()
+    directory = tempfile.mkdtemp(prefix="wb-")
+    _surroundings(monkeypatch, directory)
     try:
-        with nothing_left(directory):
+        with nothing_left(directory, apart_from=sessions.directory):
             yield directory
             wb.shutdown()  # of a test that failed before its own
     finally:
         shutil.rmtree(directory)
 
 
-@pytest.fixture(autouse=True)
-def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is shown of an object waits half a second for the server, which may be busy."""
-    for module in (requests, object_store):
-        monkeypatch.setattr(module, "GLANCE", TIMEOUT)
-
-
 @pytest.fixture
 def session(request: pytest.FixtureRequest, runtime: str, sessions: Sessions) -> Iterator[Engine]:
-    """A session of two workers and 64 MB: the module's, or, where a test is marked, its own."""
+    """A session of two workers and 64 MB: the shared, or, where a test is marked, its own."""
     if not _shares(request):
         yield wb.init(**USUAL)
         wb.shutdown()

@@ -8,11 +8,16 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 import workbench as wb
+
+
+def leave_at_once(status: int = 0) -> NoReturn:
+    """This process ends, without anything that usually comes before that."""
+    os._exit(status)
 
 
 class LockedError(Exception):
@@ -32,7 +37,7 @@ def _raise(error: BaseException) -> None:
 WAYS: dict[str, Callable[[], object]] = {
     "exception": lambda: _raise(LookupError("not here")),
     "sys.exit": lambda: sys.exit(6),
-    "os._exit": lambda: os._exit(7),
+    "os._exit": lambda: leave_at_once(7),
     "SIGKILL": lambda: os.kill(os.getpid(), signal.SIGKILL),
     "SIGSEGV": lambda: ctypes.string_at(0),
     "unpicklable exception": lambda: _raise(LockedError("locked")),

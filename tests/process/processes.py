@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import select
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 import psutil
 
@@ -87,6 +87,17 @@ def data_in(fd: int) -> Iterator[tuple[int, int]]:
             start = os.lseek(fd, stop, os.SEEK_DATA)
             stop = os.lseek(fd, start, os.SEEK_HOLE)
             yield start, stop
+
+
+@contextmanager
+def stopped(process: psutil.Process) -> Iterator[None]:
+    """It does nothing meanwhile."""
+    process.suspend()
+    try:
+        assert eventually(lambda: process.status() == psutil.STATUS_STOPPED)
+        yield
+    finally:
+        process.resume()
 
 
 def ends(pid: int) -> bool:

@@ -11,31 +11,17 @@ from typing import Any
 import pytest
 
 import workbench as wb
-from tests.leaks import eventually
+from tests.process.endings import leave_at_once
+from tests.process.processes import ends
+from tests.process.test_actors import counter
 from workbench.engines.base import Engine
 from workbench.errors import ActorDiedError
 
 
-def tally() -> Any:
-    @wb.remote
-    class CallTally:
-        def __init__(self, n: int = 0) -> None:
-            self.n = n
-
-        def add(self) -> int:
-            self.n += 1
-            return self.n
-
-        def pid(self) -> int:
-            return os.getpid()
-
-    return CallTally
-
-
 def test_a_name_is_free_as_soon_as_the_last_handle_is_gone(session: Engine) -> None:
-    CallTally = tally()
-    for _ in range(5):
-        first = CallTally.options(name="own").remote()
+    Counter = counter()
+    for _ in range(3):
+        first = Counter.options(name="own").remote()
         assert wb.get(first.add.remote()) == 1
         del first
         with pytest.raises(ValueError, match="own"):
@@ -43,61 +29,37 @@ def test_a_name_is_free_as_soon_as_the_last_handle_is_gone(session: Engine) -> N
 
 
 def test_threads_that_make_it_at_once_get_one_actor(session: Engine) -> None:
-    CallTally, together = tally(), Barrier(8)
+    """Or one hears that the other has made it, if that is what they want."""
+    Counter, together = counter(), Barrier(8)
 
-    def make(name: str) -> Any:
-        together.wait()
-        return CallTally.options(name=name, get_if_exists=True).remote()
-
-    with ThreadPoolExecutor(8) as threads:
-        for name in map(str, range(5)):
-            first, *others = threads.map(make, [name] * 8)
-            assert {first, *others} == {first}
-            assert sorted(wb.get([h.add.remote() for h in (first, *others)])) == [*range(1, 9)]
-            wb.kill(first)
-
-
-def test_tasks_that_make_it_at_once_get_one_actor(session: Engine) -> None:
-    CallTally = tally()
-
-    @wb.remote
-    def make() -> Any:
-        handle = CallTally.options(name="shared", get_if_exists=True).remote()
-        return handle, wb.get(handle.add.remote())
-
-    found = wb.get([make.remote() for _ in range(12)])
-    assert len({handle for handle, _ in found}) == 1
-    assert sorted(number for _, number in found) == [*range(1, 13)]
-    wb.kill(found[0][0])
-
-
-def test_of_two_that_make_it_at_once_one_hears_that_there_is_one(session: Engine) -> None:
-    CallTally, together = tally(), Barrier(2)
-
-    def make(_: int) -> Any:
+    def make(get_if_exists: bool) -> Any:
         together.wait()
         try:
-            return CallTally.options(name="only").remote()
+            return Counter.options(name="only", get_if_exists=get_if_exists).remote()
         except ValueError as error:
             return str(error)
 
-    with ThreadPoolExecutor(2) as threads:
-        for _ in range(5):
-            text, handle = sorted(threads.map(make, range(2)), key=lambda f: not isinstance(f, str))
-            assert "named 'only' already" in text
+    with ThreadPoolExecutor(8) as threads:
+        for _ in range(3):
+            first, *others = threads.map(make, [True] * 8)
+            assert {first, *others} == {first}
+            assert sorted(wb.get([h.add.remote() for h in (first, *others)])) == [*range(1, 9)]
+            wb.kill(first)
+            handle, *texts = sorted(threads.map(make, [False] * 8), key=lambda f: type(f) is str)
+            assert all("named 'only' already" in text for text in texts)
             assert wb.get(handle.add.remote()) == 1
             wb.kill(handle)
 
 
 def test_namespaces_are_apart(session: Engine) -> None:
-    CallTally = tally()
-    plain = CallTally.options(name="it").remote(0)
-    there = CallTally.options(name="it", namespace="there", lifetime="detached").remote(10)
+    Counter = counter()
+    plain = Counter.options(name="it").remote(0)
+    there = Counter.options(name="it", namespace="there", lifetime="detached").remote(10)
     assert wb.get([wb.get_actor("it").add.remote(), plain.add.remote()]) == [1, 2]
     assert wb.get(wb.get_actor("it", "there").add.remote()) == 11
-    assert CallTally.options(name="it", namespace="there", get_if_exists=True).remote() == there
+    assert Counter.options(name="it", namespace="there", get_if_exists=True).remote() == there
     with pytest.raises(ValueError, match=r"get_actor\('it', 'there'\)"):
-        CallTally.options(name="it", namespace="there").remote()
+        Counter.options(name="it", namespace="there").remote()
     with pytest.raises(ValueError, match="in namespace 'nowhere'"):
         wb.get_actor("it", "nowhere")
     assert wb.list_named_actors() == ["it"]
@@ -110,12 +72,11 @@ def test_namespaces_are_apart(session: Engine) -> None:
     assert wb.list_named_actors(all_namespaces=True) == []
 
 
-@pytest.mark.fresh_session
 def test_a_driver_s_namespace_is_that_of_its_tasks_and_actors() -> None:
     wb.init(namespace="mine", workers=1)
-    CallTally = tally()
-    own = CallTally.options(name="it").remote(1)
-    other = CallTally.options(name="it", namespace="theirs").remote(10)
+    Counter = counter()
+    own = Counter.options(name="it").remote(1)
+    other = Counter.options(name="it", namespace="theirs").remote(10)
 
     @wb.remote
     def looks() -> Any:
@@ -131,33 +92,31 @@ def test_a_driver_s_namespace_is_that_of_its_tasks_and_actors() -> None:
     assert wb.get(Looks.remote().look.remote()) == ("mine", ["it"], 3)
     assert wb.get(wb.get_actor("it", "theirs").add.remote()) == 11
     with pytest.raises(ValueError, match=r"get_actor\('it', 'mine'\)"):
-        CallTally.options(name="it").remote()
+        Counter.options(name="it").remote()
     assert {"name": "it", "namespace": "theirs"} in wb.list_named_actors(all_namespaces=True)
     del own, other
     wb.shutdown()
 
 
-@pytest.mark.parametrize(
-    ("given", "complaint"),
-    [
+def test_names_that_cannot_be(session: Engine) -> None:
+    wrong: list[tuple[dict[str, Any], str]] = [
         ({"lifetime": "detached"}, "needs a `name`"),
         ({"lifetime": "for ever"}, "'detached' or 'non_detached'"),
         ({"name": "a::b"}, "must not have '::'"),
         ({"name": "b", "namespace": "a::"}, "or have '::'"),
         ({"name": "b", "namespace": ""}, "must not be empty"),
         ({"get_if_exists": True}, "needs a `name`"),
-    ],
-)
-def test_names_that_cannot_be(session: Engine, given: dict[str, Any], complaint: str) -> None:
-    with pytest.raises(ValueError, match=complaint):
-        tally().options(**given).remote()
+    ]
+    for given, complaint in wrong:
+        with pytest.raises(ValueError, match=complaint):
+            counter().options(**given).remote()
 
 
 # -- methods that every actor has ------------------------------------------------------------------
 
 
 def test_the_methods_that_rays_actors_have(session: Engine) -> None:
-    actor = tally().remote(3)
+    actor = counter().remote(3)
     assert wb.get(actor.__ray_ready__.remote()) is True
 
     def plus(instance: Any, a: int, *, b: int) -> int:
@@ -169,7 +128,7 @@ def test_the_methods_that_rays_actors_have(session: Engine) -> None:
     assert wb.get(before) == 4  # what was called before is done
     with pytest.raises(ActorDiedError, match="left by"):
         wb.get(actor.add.remote())
-    assert eventually(lambda: not os.path.exists(f"/proc/{pid}"))
+    assert ends(pid)
 
 
 # -- where code runs -------------------------------------------------------------------------------
@@ -178,21 +137,28 @@ def test_the_methods_that_rays_actors_have(session: Engine) -> None:
 def test_code_knows_where_it_runs(session: Engine) -> None:
     def here() -> Any:
         found = wb.get_runtime_context()
+        assert found.node_id.hex() == os.uname().nodename
+        texts = found.get_task_id(), found.get_actor_id()
+        assert texts == tuple(
+            id if id is None else id.hex() for id in (found.task_id, found.actor_id)
+        )
         return (
             found.get_job_id(), found.get_node_id(), found.get_worker_id(), found.get_task_id(),
             found.get_task_name(), found.get_actor_id(), found.get_actor_name(), found.namespace,
-            found.get_assigned_resources(),
+            found.get_assigned_resources(), found.get(),
         )  # fmt: skip
 
     everywhere = session.session, os.uname().nodename
-    assert here() == (*everywhere, "0", None, None, None, None, "", {})
+    place = {"job_id": everywhere[0], "node_id": everywhere[1], "namespace": ""}
+    assert here() == (*everywhere, "0", None, None, None, None, "", {}, place)
     ref = wb.remote(num_cpus=0.5, name="half")(here).remote()
-    *place, worker, task, name, a, b, c, cpus = wb.get(ref)
-    assert (tuple(place), task, name) == (everywhere, ref.hex(), "half")
+    job, node, worker, *rest = wb.get(ref)
+    assert (job, node) == everywhere
     assert int(worker) > 0
-    assert (a, b, c, cpus) == (None, None, "", {"CPU": 0.5})
+    place["task_id"] = ref.task_id()
+    assert rest == [ref.hex(), "half", None, None, "", {"CPU": 0.5}, place]
 
-    @wb.remote(num_cpus=1)
+    @wb.remote(num_cpus=1, max_restarts=-1)
     class Here:
         def __init__(self) -> None:
             self.me = wb.get_runtime_context().current_actor
@@ -203,49 +169,28 @@ def test_code_knows_where_it_runs(session: Engine) -> None:
         def where(self) -> Any:
             return here()
 
-    actor = Here.options(name="me", namespace="ours").remote()
-    assert wb.get(actor.handle.remote()) == (actor, actor)
-    ref = actor.where.remote()
-    *_, task, name, id, own, namespace, cpus = wb.get(ref)
-    assert (task, name, id) == (ref.hex(), "Here.where", actor._ref.hex())
-    assert ref.task_id() == ref.task_id().hex() == task
-    assert (own, namespace, cpus) == ("me", "", {"CPU": 1.0})
-    wb.kill(actor)
-    with pytest.raises(RuntimeError, match="no current actor"):
-        wb.get_runtime_context().current_actor  # noqa: B018 - it is a property
-
-
-def test_rays_older_names_of_where_code_runs(session: Engine) -> None:
-    def here() -> Any:
-        found = wb.get_runtime_context()
-        assert found.node_id.hex() == os.uname().nodename
-        return found.get(), found.task_id, found.actor_id
-
-    place = {"job_id": session.session, "node_id": os.uname().nodename, "namespace": ""}
-    assert here() == (place, None, None)
-    ref = wb.remote(here).remote()
-    assert wb.get(ref) == ({**place, "task_id": ref.task_id()}, ref.task_id().hex(), None)
-    with pytest.raises(RuntimeError, match="no current actor"):
-        wb.get_runtime_context().was_current_actor_reconstructed  # noqa: B018 - a property
-
-    @wb.remote(max_restarts=-1)
-    class Here:
-        def where(self) -> Any:
-            return here()
-
         def die(self) -> None:
-            os._exit(1)
+            leave_at_once(1)
 
         def again(self) -> bool:
             return wb.get_runtime_context().was_current_actor_reconstructed
 
-    actor = Here.remote()
+    actor = Here.options(name="me", namespace="ours").remote()
+    assert wb.get(actor.handle.remote()) == (actor, actor)
     ref = actor.where.remote()
-    assert wb.get(ref)[0] == {**place, "task_id": ref.task_id(), "actor_id": actor._ref.hex()}
+    *_, task, name, id, own, namespace, cpus, found = wb.get(ref)
+    assert ref.task_id() == ref.task_id().hex() == task == ref.hex()
+    assert (name, own, namespace, cpus) == ("Here.where", "me", "", {"CPU": 1.0})
+    assert found == {**place, "task_id": ref.task_id(), "actor_id": id}
     assert not wb.get(actor.again.remote())
-    with pytest.raises(ActorDiedError, match="is made again"):
+    with pytest.raises(ActorDiedError, match="is made again") as caught:
         wb.get(actor.die.remote())
+    assert caught.value.actor_id == id
     assert wb.get(actor.again.remote())
+    wb.kill(actor)
+    for name, error in (("current_actor", "no current"), ("was_current_actor_reconstructed", "no")):
+        with pytest.raises(RuntimeError, match=f"{error}.* actor"):
+            getattr(wb.get_runtime_context(), name)
 
 
 def test_every_result_knows_its_task(session: Engine) -> None:
@@ -270,17 +215,24 @@ def test_the_error_of_a_dead_actor_says_which(session: Engine) -> None:
         def __init__(self, fails: bool) -> None:
             assert not fails
 
+        def id(self) -> Any:
+            return wb.get_runtime_context().get_actor_id()
+
         def die(self) -> None:
-            os._exit(1)
+            leave_at_once(1)
 
     killed, crashed, failed = (wb.remote(Dies).remote(fails) for fails in (False, False, True))
+    ids = [*wb.get([killed.id.remote(), crashed.id.remote()]), None]
     wb.kill(killed)
-    for actor in (killed, crashed, failed):
+    for actor, id in zip((killed, crashed, failed), ids, strict=True):
+        found = set()
         for _ in range(2):
             with pytest.raises(ActorDiedError) as caught:
                 wb.get(actor.die.remote())
-            assert caught.value.actor_id == actor._ref.hex()
-            assert pickle.loads(pickle.dumps(caught.value)).actor_id == actor._ref.hex()
+            again = pickle.loads(pickle.dumps(caught.value))
+            found |= {id or caught.value.actor_id, caught.value.actor_id, again.actor_id}
+        assert len(found) == 1
+        assert all(found)
 
 
 def test_leaving_no_actor_is_refused(session: Engine) -> None:

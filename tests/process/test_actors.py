@@ -6,9 +6,9 @@ import contextlib
 import os
 import pickle
 import signal
-import sqlite3
 import threading
 import types
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,14 +16,15 @@ import pytest
 import workbench as wb
 from tests.leaks import eventually
 from tests.patience import TIMEOUT
+from tests.process.endings import leave_at_once
 from tests.process.gates import Gate, stopper
+from tests.process.processes import ends
 from workbench.engines.base import Engine
 from workbench.errors import (
     ActorDiedError,
     ActorUnavailableError,
     SerializationError,
     TaskCancelledError,
-    TaskError,
 )
 
 
@@ -54,15 +55,13 @@ def counter() -> Any:
 
         def end(self, how: str) -> None:
             if how == "exit":
-                os._exit(3)
+                leave_at_once(3)
             elif how == "leave":
                 wb.exit_actor()
             else:
                 os.kill(os.getpid(), signal.Signals[how])
 
         def wait_at(self, path: str) -> str:
-            from tests.process.gates import stopper
-
             return stopper(path)()
 
     return Counter
@@ -96,81 +95,49 @@ def test_a_call_waits_for_its_arguments_and_those_behind_it_wait_too(
     assert wb.get(refs) == [40, 41, 42]
 
 
-def test_what_cannot_be_pickled_lives_in_an_actor(session: Engine) -> None:
-    @wb.remote
-    class Database:
-        def __init__(self) -> None:
-            self.connection = sqlite3.connect(":memory:")
-            self.connection.execute("create table t (x)")
-
-        def insert(self, x: Any) -> None:
-            self.connection.execute("insert into t values (?)", (x,))
-
-        def total(self) -> Any:
-            return self.connection.execute("select sum(x) from t").fetchone()[0]
-
-    database = Database.remote()
-
-    @wb.remote
-    def work(handle: Any, x: int) -> None:
-        wb.get(handle.insert.remote(x))
-
-    wb.get([work.remote(database, x) for x in range(10)])
-    assert wb.get(database.total.remote()) == 45
-
-
 def test_handles_travel(session: Engine) -> None:
     actor = counter().remote(1)
     again = wb.get(wb.put({"deep": [actor]}))["deep"][0]
     assert again == actor
     assert hash(again) == hash(actor)
-    assert wb.get(again.add.remote()) == 2
+    order = wb.remote(lambda worker: wb.get(worker.add.remote()))
+    assert wb.get(order.remote(again)) == 2
 
     @wb.remote
     class Boss:
         def __init__(self, worker: Any) -> None:
             self.worker = worker
 
-        def order(self) -> Any:
-            return wb.get(self.worker.add.remote())
-
         def give(self) -> Any:
+            wb.get(self.worker.add.remote())
             return self.worker
 
-    boss = Boss.remote(actor)
-    assert wb.get(boss.order.remote()) == 3
-    given = wb.get(boss.give.remote())
+    given = wb.get(Boss.remote(actor).give.remote())
     del actor, again
     assert wb.get(given.add.remote()) == 4
 
 
-@pytest.mark.parametrize(
-    ("use", "error", "text"),
-    [
-        (lambda C: C(), TypeError, "`Counter.remote"),
-        (lambda C: C.remote().add(1), TypeError, r"call `.add.remote"),
-        (lambda C: types.new_class("Derived", (C,)), TypeError, "derive from the plain class"),
-        (lambda C: C.size, AttributeError, "'Counter' has no attribute 'size'"),
-        (lambda C: C.remote().n, AttributeError, "only methods reach it: add, end"),
-        (lambda C: C.options(max_restarts=-2), ValueError, "-1 or more"),
-        (lambda C: C.options(restarts=1), TypeError, "There are: name"),
-        (lambda C: wb.get_actor("nobody"), ValueError, "no actor named 'nobody'"),
-        (lambda C: wb.kill(wb.put(1)), TypeError, "`cancel`"),
-        (lambda C: wb.cancel(C.remote()), TypeError, "ObjectRef, not ActorHandle"),
-    ],
-)
-def test_wrong_uses_say_what_is_right(
-    session: Engine, use: Any, error: type[Exception], text: str
-) -> None:
-    with pytest.raises(error, match=text):
-        use(counter())
+WRONG: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
+    (lambda C: C(), TypeError, "`Counter.remote"),
+    (lambda C: C.remote().add(1), TypeError, r"call `.add.remote"),
+    (lambda C: types.new_class("Derived", (C,)), TypeError, "derive from the plain class"),
+    (lambda C: C.size, AttributeError, "'Counter' has no attribute 'size'"),
+    (lambda C: C.remote().n, AttributeError, "only methods reach it: add, end"),
+    (lambda C: wb.get_actor("nobody"), ValueError, "no actor named 'nobody'"),
+    (lambda C: wb.kill(wb.put(1)), TypeError, "`cancel`"),
+    (lambda C: wb.cancel(C.remote()), TypeError, "ObjectRef, not ActorHandle"),
+]
+
+
+def test_wrong_uses_say_what_is_right(session: Engine) -> None:
+    for use, error, text in WRONG:
+        with pytest.raises(error, match=text):
+            use(counter())
 
 
 def test_an_actor_class_shows_what_the_class_has() -> None:
     @wb.remote
     class Shape:
-        """Has corners."""
-
         CORNERS = 4
 
         def __init__(self, **given: int) -> None:
@@ -218,10 +185,6 @@ def test_an_attribute_with_a_methods_name_does_not_hide_it(session: Engine) -> N
 
 
 # -- names, and the end ----------------------------------------------------------------------------
-
-
-def ends(pid: int) -> bool:
-    return eventually(lambda: not os.path.exists(f"/proc/{pid}"))
 
 
 def test_an_actor_lives_as_long_as_its_handles_unless_it_is_detached(session: Engine) -> None:
@@ -273,20 +236,19 @@ DEATHS = {
 }
 
 
-@pytest.mark.parametrize("how", DEATHS)
-def test_a_dead_actor_says_how_it_died(session: Engine, how: str) -> None:
-    actor = counter().remote()
-    refs = [actor.end.remote(how), actor.add.remote()]
-    for ref in [*refs, actor.add.remote()]:
-        with pytest.raises(ActorDiedError, match=DEATHS[how]):
-            wb.get(ref)
+def test_a_dead_actor_says_how_it_died(session: Engine) -> None:
+    for how, text in DEATHS.items():
+        actor = counter().remote()
+        refs = [actor.end.remote(how), actor.add.remote()]
+        for ref in [*refs, actor.add.remote()]:
+            with pytest.raises(ActorDiedError, match=text):
+                wb.get(ref)
     assert wb.get(wb.remote(len).remote("abc")) == 3
 
 
-@pytest.mark.parametrize("how", ["exit", "SIGKILL"])
-def test_an_actor_is_made_again_as_often_as_it_may(session: Engine, how: str) -> None:
+def test_an_actor_is_made_again_as_often_as_it_may(session: Engine) -> None:
     actor = counter().options(max_restarts=2).remote(10)
-    for _ in range(2):
+    for how in ("exit", "SIGKILL"):
         assert wb.get(actor.add.remote()) == 11  # its state began anew
         ref, queued = actor.end.remote(how), actor.add.remote()
         with pytest.raises(ActorUnavailableError, match="is made again"):
@@ -294,20 +256,7 @@ def test_an_actor_is_made_again_as_often_as_it_may(session: Engine, how: str) ->
         assert wb.get(queued) == 11  # what had not begun is not lost
         wb.get(actor.add.remote(-1))
     with pytest.raises(ActorDiedError, match="Counter died"):
-        wb.get(actor.end.remote(how))
-
-
-def test_a_call_may_be_tried_again(session: Engine, tmp_path: Any) -> None:
-    @wb.remote
-    class Fragile:
-        def once(self, path: str) -> str:
-            if not os.path.exists(path):
-                open(path, "w").close()
-                os._exit(1)
-            return "second time"
-
-    actor = Fragile.options(max_restarts=-1, max_task_retries=1).remote()
-    assert wb.get(actor.once.remote(str(tmp_path / "mark"))) == "second time"
+        wb.get(actor.end.remote("exit"))
 
 
 def test_kill_with_restart(session: Engine, gate: Gate) -> None:
@@ -329,7 +278,7 @@ def test_an_actor_that_cannot_be_made(session: Engine) -> None:
         def __init__(self, how: str) -> None:
             if how == "raise":
                 raise RuntimeError("not like this")
-            os._exit(4)
+            leave_at_once(4)
 
         def work(self) -> None: ...
 
@@ -382,13 +331,6 @@ def test_coroutines(session: Engine) -> None:
     assert wb.wait(waiting, timeout=0)[0] == []
     assert wb.get(room.let_out.remote()) == 100
     assert wb.get(waiting) == [100] * 100
-    narrow = Room.options(max_concurrency=1).remote()
-    first = narrow.enter.remote()
-    behind = narrow.let_out.remote()
-    wb.cancel(first)
-    with pytest.raises(TaskCancelledError):
-        wb.get(first)
-    assert wb.get(behind) in (0, 1)  # the first one had begun or not
 
 
 # -- cancelling ------------------------------------------------------------------------------------
@@ -397,8 +339,6 @@ def test_coroutines(session: Engine) -> None:
 def test_cancelling_what_sleeps_runs_or_has_not_begun(session: Engine, gate: Gate) -> None:
     @wb.remote
     def spin(path: str) -> None:
-        from tests.process.gates import stopper
-
         stopper(path)()
         while True:
             pass
@@ -425,8 +365,6 @@ def test_cancelling_what_sleeps_runs_or_has_not_begun(session: Engine, gate: Gat
 def test_cancelling_what_does_not_listen(session: Engine, gate: Gate) -> None:
     @wb.remote
     def deaf(path: str) -> None:
-        from tests.process.gates import stopper
-
         while True:
             try:
                 stopper(path)()
@@ -447,8 +385,6 @@ def test_cancelling_what_does_not_listen(session: Engine, gate: Gate) -> None:
 def test_cancelling_what_a_task_has_submitted(session: Engine, gate: Gate, recursive: bool) -> None:
     @wb.remote
     def parent(path: str) -> Any:
-        from tests.process.gates import stopper
-
         return wb.get([wb.remote(stopper(path)).remote() for _ in range(2)])
 
     ref = parent.remote(gate.path)
@@ -484,21 +420,15 @@ def test_cancelling_a_call_leaves_the_actor(session: Engine, gate: Gate) -> None
         assert wb.get(actor.add.remote(0)) == len(queued)
 
 
-def waiter() -> Any:
-    """Calls that wait for other objects, in threads."""
-
-    @wb.remote
+def test_threads_that_wait_are_cancelled_together(session: Engine, gate: Gate) -> None:
+    @wb.remote(max_concurrency=4)
     class Waiter:
         def wait(self, refs: list[wb.ObjectRef]) -> Any:
             return wb.get(refs[0])
 
-    return Waiter
-
-
-def test_threads_that_wait_are_cancelled_together(session: Engine, gate: Gate) -> None:
     never = wb.remote(gate.stop).remote()
     gate.next()
-    actor = waiter().options(max_concurrency=4).remote()
+    actor = Waiter.remote()
     for _ in range(20):  # one of them reads what is said to the others
         waiting = [actor.wait.remote([never]) for _ in range(3)]
         assert wb.get(actor.wait.remote([wb.put("in")])) == "in"
@@ -565,18 +495,6 @@ def test_a_call_that_came_while_the_loop_was_busy_is_cancelled(session: Engine, 
     with pytest.raises(TaskCancelledError):
         wb.get(ref, timeout=TIMEOUT)
     assert wb.get(blocking) == "go"
-
-
-def test_a_handle_outside_its_session_is_refused(session: Engine) -> None:
-    data = pickle.dumps(counter().remote())
-    wb.shutdown()
-    with pytest.raises(ValueError, match="belongs to session"):
-        pickle.loads(data)
-
-
-def test_errors_of_actors_are_task_errors(session: Engine) -> None:
-    with pytest.raises(TaskError):
-        wb.get(counter().remote().fail.remote("x"))
 
 
 def test_a_snapshot_shows_actors(session: Engine, gate: Gate) -> None:

@@ -64,19 +64,25 @@ def test_the_loop_goes_on_while_a_ref_is_awaited(session: Engine, gate: Gate) ->
     assert order == ["awaits", "opens", "done"]
 
 
-def test_awaiting_gives_what_get_gives(session: Engine) -> None:
+def test_awaiting_gives_what_get_gives_one_by_one_and_gathered(session: Engine) -> None:
+    double = wb.remote(lambda i: 2 * i)
+
     async def main() -> None:
         array = await wb.put(np.arange(100_000))
         assert (array == np.arange(100_000)).all()
         assert not array.flags.writeable
-        ref = wb.remote(len).remote("abc")
-        assert [await ref, await ref] == [3, 3]
+        failed = fails.remote("not here")
         for _ in range(2):
             with pytest.raises(LookupError, match="not here") as caught:
                 await failed
             assert isinstance(caught.value, TaskError)
+        refs = [double.remote(i) for i in range(200)]
+        assert await asyncio.gather(*refs) == [2 * i for i in range(200)]
+        assert await asyncio.gather(refs[0], refs[0], refs[1]) == [0, 0, 2]
+        mixed = [double.remote(1), fails.remote("a"), wb.put("b")]
+        got = await asyncio.gather(*mixed, return_exceptions=True)
+        assert [str(each).partition("\n")[0] for each in got] == ["2", "a", "b"]
 
-    failed = fails.remote("not here")
     run(main())
 
 
@@ -123,27 +129,6 @@ def test_a_freed_ref_and_a_cancelled_task(session: Engine, gate: Gate) -> None:
     run(main())
 
 
-# -- asyncio's means -------------------------------------------------------------------------------
-
-
-def test_gather(session: Engine) -> None:
-    double = wb.remote(lambda i: 2 * i)
-
-    async def main() -> None:
-        refs = [double.remote(i) for i in range(200)]
-        assert await asyncio.gather(*refs) == [2 * i for i in range(200)]
-        mixed = [double.remote(1), fails.remote("a"), wb.put("b"), fails.remote("c")]
-        got = await asyncio.gather(*mixed, return_exceptions=True)
-        assert [str(each).partition("\n")[0] for each in got] == [
-            "2", "a", "b", "c",
-        ]  # fmt: skip
-        with pytest.raises(LookupError, match="a"):
-            await asyncio.gather(*mixed)
-        assert await asyncio.gather(refs[0], refs[0], refs[1]) == [0, 0, 2]
-
-    run(main())
-
-
 def test_a_task_goes_on_when_nobody_waits_any_longer(session: Engine, gate: Gate) -> None:
     async def main() -> None:
         ref = wb.remote(gate.stop).remote()
@@ -163,42 +148,22 @@ def test_a_task_goes_on_when_nobody_waits_any_longer(session: Engine, gate: Gate
     run(main())
 
 
-def test_wait_and_as_completed(session: Engine, gate: Gate) -> None:
-    async def main() -> None:
-        slow, soon = wb.remote(gate.stop).remote(), wb.put("soon")
-        visitor = await comes(gate)
-        waits = [asyncio.ensure_future(each) for each in (slow, soon)]
-        done, pending = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        assert (done, pending) == ({waits[1]}, {waits[0]})
-        words = []
-        for each in asyncio.as_completed([slow, soon, fails.remote("no")]):
-            try:
-                words.append(await each)
-            except LookupError as error:
-                words.append(str(error).partition("\n")[0])
-            if len(words) == 2:
-                visitor.let_on("slow")
-        assert sorted(words[:2]) == ["no", "soon"]
-        assert words[2] == "slow"
-        assert await waits[0] == "slow"
-
-    run(main())
-
-
-@pytest.mark.fresh_session
 def test_what_is_awaited_no_longer_is_let_go(session: Engine, gate: Gate) -> None:
     """A cancelled await keeps the object until its task is done, and no longer."""
 
-    async def main() -> None:
-        waits = asyncio.ensure_future(wb.remote(gate.stop).remote())
+    async def main() -> int:
+        ref = wb.remote(gate.stop).remote()
+        waits, id = asyncio.ensure_future(ref), ref.id
         visitor = await comes(gate)
+        del ref
         waits.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waits
         visitor.let_on()
+        return id
 
-    run(main())
-    assert eventually(lambda: not session.snapshot().objects)
+    id = asyncio.run(main())
+    assert eventually(lambda: id not in {each.id for each in session.snapshot().objects})
 
 
 # -- loops and threads -----------------------------------------------------------------------------
@@ -252,21 +217,17 @@ def test_a_loop_that_ends_first(session: Engine, gate: Gate) -> None:
     run(main())
 
 
-@pytest.mark.parametrize("how", ["shutdown", "killed"])
-def test_the_session_ends_while_a_ref_is_awaited(
-    session: Engine, gate: Gate, processes: Processes, how: str
+def test_the_server_dies_while_a_ref_is_awaited(
+    runtime: str, gate: Gate, processes: Processes
 ) -> None:
+    wb.init(workers=1)
+
     async def main() -> None:
         ref = wb.remote(gate.stop).remote()
         waits = asyncio.gather(ref, ref, return_exceptions=True)
         await comes(gate)
-        if how == "shutdown":
-            await asyncio.to_thread(wb.shutdown)
-        else:
-            processes.server().kill()
-        one, other = await waits
-        assert isinstance(one, SessionError)
-        assert isinstance(other, SessionError)
+        processes.server().kill()
+        assert [type(each) for each in await waits] == [SessionError] * 2
         with pytest.raises(SessionError, match=r"`init\(\)`"):
             await ref
 
@@ -294,9 +255,6 @@ def test_an_async_actor_awaits_refs(session: Engine, gate: Gate) -> None:
             except TimeoutError:
                 return [await ref, await wb.put("put here")]
 
-        async def fails(self, refs: list[wb.ObjectRef]) -> None:
-            await refs[0]
-
         async def answers(self) -> str:
             return "meanwhile"
 
@@ -312,5 +270,3 @@ def test_an_async_actor_awaits_refs(session: Engine, gate: Gate) -> None:
     second = actor.submits.remote()
     gate.next().let_on("submitted")
     assert wb.get(second) == ["submitted", "put here"]
-    with pytest.raises(LookupError, match="again"):
-        wb.get(actor.fails.remote([fails.remote("again")]))

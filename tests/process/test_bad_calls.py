@@ -21,6 +21,7 @@ from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 import workbench as wb
 from tests.patience import TIMEOUT
+from tests.process.endings import leave_at_once
 from tests.process.gates import Gate
 from workbench.engines.base import Engine
 
@@ -64,40 +65,23 @@ def dies(_: Any) -> None:
 
 
 @every
-@pytest.mark.parametrize(
-    ("make", "name"),
-    [
-        (threading.Lock, r"\(_thread\.lock\)"),
-        (lambda: (n for n in "abc"), r"\(generator\)"),
-        (lambda: {"a": [threading.Lock()]}, r"\['a'\]\[0\] \(_thread\.lock\)"),
-    ],
-    ids=["a lock", "a generator", "deep inside"],
-)
-def test_what_cannot_be_pickled(
-    session: Engine, run: Run, make: Callable[[], Any], name: str
-) -> None:
+def test_what_cannot_be_pickled(session: Engine, run: Run) -> None:
     """loky raises a PicklingError, the others mostly a TypeError: it is both."""
-    with pytest.raises(pickle.PicklingError, match=name) as error:
-        run(same, make())
+    with pytest.raises(pickle.PicklingError, match=r"\['a'\]\[0\] \(_thread\.lock\)") as error:
+        run(same, {"a": [threading.Lock()]})
     assert isinstance(error.value, TypeError)
 
-
-@every
-def test_what_others_cannot_pickle(session: Engine, run: Run) -> None:
-    class Local:
-        n = 7
-
-    assert run(lambda value: value.n, Local()) == 7
-
-
-@every
-def test_a_result_that_cannot_be_pickled(session: Engine, run: Run) -> None:
     def makes(value: Any) -> Any:
         return [value, threading.Lock()]
 
     kinds = pickle.PicklingError, MaybeEncodingError  # a Pool's is multiprocessing's
     with pytest.raises(kinds, match=r"results? of .*_thread\.lock"):
         run(makes, 1)
+
+    class Local:  # which others can't pickle
+        n = 7
+
+    assert run(lambda value: value.n, Local()) == 7
 
 
 def test_submitting_it_raises_nothing(session: Engine) -> None:
@@ -113,16 +97,15 @@ def test_submitting_it_raises_nothing(session: Engine) -> None:
 # -- how many --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n_jobs", [None, 1, 2, 99, -1, -99])
-def test_numbers_of_jobs(session: Engine, n_jobs: int | None) -> None:
-    assert parallel(same, 3, n_jobs) == 3
-    with joblib.parallel_config("workbench"):
-        assert 1 <= joblib.effective_n_jobs(n_jobs) <= 2
+def test_numbers_of_jobs(session: Engine) -> None:
+    for n_jobs in (None, 1, 2, 99, -1, -99):
+        assert parallel(same, 3, n_jobs) == 3
+        with joblib.parallel_config("workbench"):
+            assert 1 <= joblib.effective_n_jobs(n_jobs) <= 2
 
 
-@pytest.mark.parametrize(
-    ("call", "kind", "text"),
-    [
+def test_numbers_that_cannot_be(session: Engine) -> None:
+    wrong: list[tuple[Callable[[], Any], type[Exception], str]] = [
         (lambda: parallel(same, 3, 0), ValueError, "n_jobs"),
         (lambda: wb.Executor(0), ValueError, "max_workers=0 must be 1 or more"),
         (lambda: wb.Executor("2"), TypeError, "max_workers='2' must be a whole number"),
@@ -133,49 +116,33 @@ def test_numbers_of_jobs(session: Engine, n_jobs: int | None) -> None:
         (lambda: wb.Executor(initializer=3), TypeError, "initializer must be a function"),
         (lambda: wb.Executor().map(same, [1], chunksize=0), ValueError, "chunksize=0"),
         (lambda: next(wb.Pool().imap(same, [1], 0)), ValueError, "chunksize=0"),
-    ],
-)
-def test_numbers_that_cannot_be(
-    session: Engine, call: Callable[[], Any], kind: type[Exception], text: str
-) -> None:
-    with pytest.raises(kind, match=re.escape(text)):
-        call()
+    ]
+    for call, kind, text in wrong:
+        with pytest.raises(kind, match=re.escape(text)):
+            call()
 
 
 # -- when ------------------------------------------------------------------------------------------
 
 
-def used_after_its_end(name: str) -> Any:
-    if name.startswith(("submit", "map")):
-        executor = wb.Executor()
-        executor.shutdown()
-        return executor.submit(same, 1) if name == "submit" else executor.map(same, [1])
-    pool = wb.Pool()
-    if name == "terminated":
-        pool.terminate()
-    else:
-        pool.close()
-    if name == "entered":
-        with pool:
-            return None
-    return pool.apply(same, (1,))
+def test_after_its_end(session: Engine) -> None:
+    executor, closed, terminated = wb.Executor(), wb.Pool(), wb.Pool()
+    executor.shutdown()
+    closed.close()
+    terminated.terminate()
+    wrong: list[tuple[Callable[[], Any], type[Exception], str]] = [
+        (lambda: executor.submit(same, 1), RuntimeError, "shut down"),
+        (lambda: executor.map(same, [1]), RuntimeError, "shut down"),
+        (lambda: closed.apply(same, (1,)), ValueError, "closed"),
+        (lambda: terminated.apply(same, (1,)), ValueError, "closed"),
+        (closed.__enter__, ValueError, "closed"),
+    ]
+    for call, kind, text in wrong:
+        with pytest.raises(kind, match=text):
+            call()
 
 
-@pytest.mark.parametrize(
-    ("name", "kind", "text"),
-    [
-        ("submit", RuntimeError, "shut down"),
-        ("map", RuntimeError, "shut down"),
-        ("closed", ValueError, "closed"),
-        ("terminated", ValueError, "closed"),
-        ("entered", ValueError, "closed"),
-    ],
-)
-def test_after_its_end(session: Engine, name: str, kind: type[Exception], text: str) -> None:
-    with pytest.raises(kind, match=text):
-        used_after_its_end(name)
-
-
+@pytest.mark.extended  # `test_fork` shows it of all calls beneath
 @every
 def test_in_a_fork(session: Engine, run: Run) -> None:
     """The session stays the parent's; what the child makes says so, and doesn't wait for ever."""
@@ -188,7 +155,7 @@ def test_in_a_fork(session: Engine, run: Run) -> None:
         except BaseException as error:
             kinds = [kind.__name__ for kind in type(error).__mro__]
             os.write(writes, f"{' '.join(kinds)}: {error}".encode())
-        os._exit(0)
+        leave_at_once()
     os.close(writes)
     with os.fdopen(reads) as pipe:
         said = pipe.read()

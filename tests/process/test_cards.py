@@ -10,21 +10,26 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from IPython.core.formatters import DisplayFormatter
 
 import workbench as wb
 from tests.leaks import eventually
 from tests.process.gates import Gate
 from tests.process.processes import Processes
-from workbench.client import object_store, requests
 from workbench.engines.base import Engine
 from workbench.serialization.codec import MOST_PEEKED
 
 NASTY = "<script>alert(1)</script>"
 
 
+def shown(thing: Any) -> dict[str, Any]:
+    """As a notebook is given it."""
+    return dict(DisplayFormatter().format(thing)[0])
+
+
 def text(thing: Any) -> str:
     """As a terminal shows it, after a look at what a notebook would."""
-    bundle = thing._repr_mimebundle_()
+    bundle = shown(thing)
     assert set(bundle) == {"text/plain", "text/html"}
     page = bundle["text/html"]
     assert "<script" not in page
@@ -72,13 +77,16 @@ def test_a_ref_says_what_it_refers_to(session: Engine) -> None:
 def test_previews_of_what_was_put_and_of_what_a_task_returned(session: Engine) -> None:
     frame = wb.put(pd.DataFrame({"n": range(50_000), "word": ["<i>"] * 50_000}))
     assert "49995 more rows" in text(frame)
-    assert "&lt;i&gt;" in frame._repr_mimebundle_()["text/html"]
+    assert "&lt;i&gt;" in shown(frame)["text/html"]
     result = wb.remote(lambda: {"loss": 0.5}).remote()
     wb.wait([result])
     assert fact(result, "type") == "dict (1)"
     assert text(result).endswith("{'loss': 0.5}")
-    none = wb.put(None)
-    assert text(none).endswith("None")
+    assert text(wb.put(None)).endswith("None")
+    kept = wb.put([frame])
+    wb.get(wb.remote(lambda refs: wb.free(refs)).remote([frame]))
+    assert state(frame) == "freed", "by another process"
+    del kept
 
 
 def test_every_state_has_its_word(session: Engine, gate: Gate) -> None:
@@ -100,7 +108,7 @@ def test_every_state_has_its_word(session: Engine, gate: Gate) -> None:
         assert state(ref) == word
         if word != "running":
             assert fact(ref, "task") == task
-        assert NASTY not in ref._repr_mimebundle_()["text/html"]
+        assert NASTY not in shown(ref)["text/html"]
     # The number that all else calls them by, and not their pid.
     workers = [fact(ref, "task").removeprefix(f"train {NASTY} in worker ") for ref in running]
     by_number = {str(numbers[visitor.pid]): visitor for visitor in visitors}  # in any order
@@ -122,14 +130,6 @@ def test_every_state_has_its_word(session: Engine, gate: Gate) -> None:
     for ref in (*running, queued, failed):
         assert state(ref) == "session over"
         assert fact(ref, "why") == "The session was shut down."
-
-
-def test_an_object_that_another_process_freed_says_so(session: Engine) -> None:
-    ref = wb.put(np.arange(100_000))
-    kept = wb.put([ref])
-    wb.get(wb.remote(lambda refs: wb.free(refs)).remote([ref]))
-    assert state(ref) == "freed"
-    del kept
 
 
 def test_a_look_leaves_no_pin_behind(session: Engine) -> None:
@@ -204,19 +204,19 @@ class Markup:
     _repr_html_ = __html__ = __str__
 
 
-@pytest.mark.parametrize("kind", [Unreadable, Unspeakable, Markup])
-def test_whatever_a_class_does(session: Engine, kind: type) -> None:
-    for value in (kind(), [kind()], pd.DataFrame({NASTY: [kind()]})):
-        ref = wb.put(value, name=NASTY)
-        assert state(ref) == "ready"
-        assert NASTY not in ref._repr_mimebundle_()["text/html"]
-    assert NASTY not in wb.objects()._repr_html_()
-    assert NASTY not in wb.why(ref)._repr_html_()
-    assert NASTY not in session._repr_mimebundle_()["text/html"]  # type: ignore[attr-defined]
+def test_whatever_a_class_does(session: Engine) -> None:
+    for kind in (Unreadable, Unspeakable, Markup):
+        for value in (kind(), [kind()], pd.DataFrame({NASTY: [kind()]})):
+            ref = wb.put(value, name=NASTY)
+            assert state(ref) == "ready"
+            assert NASTY not in shown(ref)["text/html"]
+    for thing in (wb.objects(), wb.why(ref), session):
+        assert NASTY not in shown(thing)["text/html"]
+    session.unname(NASTY)
 
 
 def test_what_lies_on_disk_stays_there(tmp_path: Any) -> None:
-    session = wb.init(workers=1, memory="64MB", spill_dir=tmp_path)
+    session = wb.init(workers=0, memory="64MB", spill_dir=tmp_path)
     ref = wb.put(np.arange(100_000))
     wb.spill(ref)
     assert fact(ref, "size") == "803 kB, on disk"
@@ -239,7 +239,10 @@ class Counter:
         pass
 
 
-def test_an_actor_says_how_it_does(session: Engine, gate: Gate) -> None:
+def test_actors_and_sessions_say_how_they_do(session: Any, gate: Gate) -> None:
+    wb.remote(gate.stop).remote()
+    gate.next()
+    features = wb.put(np.arange(1000), name="features")
     counter = Counter.options(name=NASTY, max_restarts=2).remote()
     wb.get(counter.add.remote(1))
     assert text(counter).splitlines()[0] == "ActorHandle Counter: alive"
@@ -247,36 +250,28 @@ def test_an_actor_says_how_it_does(session: Engine, gate: Gate) -> None:
     assert fact(counter, "methods") == "add, read"
     assert fact(counter, "restarts left") == "2"
     assert fact(counter, "calls") == "none waiting"
+    assert state(session) == "running"
+    assert "1 task running, 0 queued" in fact(session, "workers")
+    assert " of 64 MB in " in fact(session, "store")
+    assert fact(session, "actors") == f"Counter '{NASTY}'"
+    assert "features" in {line.split()[0] for line in text(session).splitlines()[1:]}
+    assert "actor:" not in text(session)
+    assert repr(session) == f"Session({session.session!r}, 2 workers)"
     wb.kill(counter)
     assert eventually(lambda: state(counter) == "dead")
     wb.shutdown()
     assert state(counter) == "session over"
-
-
-def test_a_session_says_what_it_has(session: Any, gate: Gate) -> None:
-    wb.remote(gate.stop).remote()
-    gate.next()
-    kept = [wb.put(np.arange(1000), name="features"), Counter.options(name="tally").remote()]
-    wb.get(kept[1].add.remote(1))
-    assert state(session) == "running"
-    assert "1 task running, 0 queued" in fact(session, "workers")
-    assert " of 64 MB in " in fact(session, "store")
-    assert fact(session, "actors") == "Counter 'tally'"
-    assert text(session).splitlines()[-1].split()[:2] == ["features", "ndarray"]
-    assert "actor:" not in text(session)
-    assert repr(session) == f"Session({session.session!r}, 2 workers)"
-    wb.shutdown()
     assert state(session) == "over"
     assert repr(session).endswith("over)")
+    assert features.id
 
 
-@pytest.mark.fresh_session  # the class stays as long as the module, and its session
 def test_who_does_not_answer_is_not_waited_for(
-    session: Any, processes: Processes, monkeypatch: pytest.MonkeyPatch
+    processes: Processes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing would come: with a wait, this test would end by its timeout."""
-    for module in (requests, object_store):
-        monkeypatch.setattr(module, "GLANCE", 0.5)
+    monkeypatch.setenv("WORKBENCH_GLANCE", "0.5")
+    session = wb.init(workers=1, memory="64MB")
     ref, counter = wb.put(1), Counter.remote()
     wb.get(counter.add.remote(1))
     server = processes.server()
@@ -290,3 +285,4 @@ def test_who_does_not_answer_is_not_waited_for(
     assert eventually(lambda: (state(ref), state(counter), state(session)) == (
         "ready", "alive", "running",
     ))  # fmt: skip
+    wb.shutdown()

@@ -70,47 +70,10 @@ def test_a_figure_that_cannot_be_drawn_stays_its_cells(notebook: Notebook) -> No
     assert [(o.kind, o.data) for o in notebook.shown] == [("stdout", b"next\n")]
 
 
-def test_figures_of_a_cell_that_is_stopped_while_they_are_drawn(notebook: Notebook) -> None:
-    stopped = (
-        "import matplotlib.pyplot as plt\n"
-        "def stop(*args, **options):\n"
-        "    raise KeyboardInterrupt\n"
-        "plt.figure().savefig = stop\n"
-    )
-    with pytest.raises(KeyboardInterrupt):
-        notebook.run(stopped)
-    notebook.run("print('next')")
-    assert [(o.kind, o.data) for o in notebook.shown] == [("stdout", b"next\n")]
-
-
-def test_what_takes_the_place_of_stdout_goes_with_the_cell(notebook: Notebook) -> None:
-    with pytest.raises(TaskError):
-        notebook.run("import io, sys\nsys.stdout = io.StringIO()\nsys.stderr = None\n1 / 0")
-    notebook.run("import sys\nprint('next')\nprint('to stderr', file=sys.stderr)")
-    assert (notebook.text(), notebook.text("stderr")) == ("next\n", "to stderr\n")
-
-
 def test_a_representation_that_fails_is_no_failure_of_the_cell(notebook: Notebook) -> None:
     notebook.run(UNSHOWABLE)
     assert "ValueError: of the representation" in notebook.text("stderr")
     assert [m["data"] for m in notebook.messages("display")] == [{"text/plain": "the thing"}]
-
-
-def test_of_many_states_of_a_widget_few_are_sent_and_the_last(notebook: Notebook) -> None:
-    notebook.run(
-        "import ipywidgets\n"
-        "bar, text = ipywidgets.IntProgress(max=5000), ipywidgets.HTML()\n"
-        "for i in range(5000):\n"
-        "    bar.value = i + 1\n"
-        "    text.value = str(i)\n"
-    )
-    states = [
-        (m["content"]["comm_id"], m["content"]["data"]["state"])
-        for m in notebook.messages("comm")
-        if m["msg_type"] == "comm_msg"
-    ]
-    assert len(states) < 1000
-    assert [state for _, state in states[-2:]] == [{"value": 5000}, {"value": "4999"}]
 
 
 def test_a_namespace_whose_variables_are_gone_says_so(notebook: Notebook) -> None:

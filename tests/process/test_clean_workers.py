@@ -5,7 +5,6 @@ from __future__ import annotations
 import decimal
 import os
 import random
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 
 import workbench as wb
 from tests.leaks import eventually
+from workbench.engines.base import Engine
 
 IMPORTS = """
 import asyncio, builtins, contextvars, decimal, gc, io, locale, logging, multiprocessing, os, random
@@ -153,19 +153,38 @@ def worker(runtime: str) -> Iterator[None]:
     wb.shutdown()
 
 
-@pytest.mark.parametrize("what", SPOILED)
-def test_what_a_task_changes_goes_with_it(worker: None, what: str) -> None:
+def stays(what: str) -> list[str]:
+    """Of what a task changes, what the next one sees."""
     spoil, look = SPOILED[what]
     imports = LIBRARIES.get(what, "")
     first = wb.get(see.remote(imports, look))
-    assert wb.get(do.remote(f"{imports}\n{spoil}", look)) != first
-    assert wb.get(see.remote(imports, look)) == first
-    with pytest.raises(Exception, match="on purpose"):  # nor does it stay if the task fails
-        wb.get(do.remote(f"{spoil}\nraise LookupError('on purpose')"))
-    assert wb.get(see.remote(imports, look)) == first
+    found = []
+    if wb.get(do.remote(f"{imports}\n{spoil}", look)) == first:
+        found.append(f"{what} isn't changed")
+    if wb.get(see.remote(imports, look)) != first:
+        found.append(f"{what} stays")
+    with pytest.raises(Exception, match="on purpose"):
+        wb.get(do.remote(f"{imports}\n{spoil}\nraise LookupError('on purpose')"))
+    if wb.get(see.remote(imports, look)) != first:
+        found.append(f"{what} stays if the task fails")
+    return found
 
 
-@pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="no /proc")
+RARE = ("backend", "sklearn")
+
+if len(os.sched_getaffinity(0)) == 1:  # there is no other
+    del SPOILED["processors"]
+
+
+def test_what_a_task_changes_goes_with_it(worker: None) -> None:
+    assert [each for what in SPOILED if what not in RARE for each in stays(what)] == []
+
+
+@pytest.mark.extended
+def test_what_is_changed_of_rarer_libraries_goes_too(worker: None) -> None:
+    assert [each for what in RARE for each in stays(what)] == []
+
+
 def test_a_worker_is_cleaned_while_nobody_needs_it(worker: None) -> None:
     pid, there = eval(wb.get(see.remote("", "os.getpid(), os.getcwd()")))
     for _ in range(3):
@@ -173,56 +192,42 @@ def test_a_worker_is_cleaned_while_nobody_needs_it(worker: None) -> None:
         assert eventually(lambda: os.readlink(f"/proc/{pid}/cwd") == there)
 
 
-@pytest.mark.parametrize("what", LIBRARIES)
-def test_also_if_the_task_imports_the_library_itself(worker: None, what: str) -> None:
-    spoil, look = SPOILED[what]
-    wb.get(do.remote(f"{LIBRARIES[what]}\n{spoil}"))
-    then = wb.get(see.remote(LIBRARIES[what], look))
-    wb.shutdown()
-    wb.init(workers=1)
-    assert wb.get(see.remote(LIBRARIES[what], look)) == then
-
-
 SETTER = """
-import builtins, logging, os, sys, warnings
+import logging, os, sys, warnings
 warnings.filterwarnings("ignore", message="of the library")
 logging.getLogger("library").setLevel(logging.DEBUG)
 os.environ["LIBRARY"] = "1"
 sys.path.append("/library")
-builtins.library = True
 import matplotlib
 matplotlib.rcParams["font.size"] = 33
 """
 
 
 def test_what_an_import_changes_stays(worker: None, tmp_path: Path) -> None:
+    """And what its task changed before and after it goes."""
     (tmp_path / "setter.py").write_text(SETTER)
-    look = (
-        "any('of the library' in str(f[1]) for f in warnings.filters), "
-        "logging.getLogger('library').level, os.getenv('LIBRARY'), '/library' in sys.path, "
-        "hasattr(builtins, 'library'), matplotlib.rcParams['font.size']"
-    )
     wb.get(
         do.remote(
             f"sys.path.insert(0, {str(tmp_path)!r}); warnings.simplefilter('error')\n"
-            "logging.getLogger('library').addHandler(logging.NullHandler())\n"
             "os.environ['MINE'] = '1'\n"
             "import setter, matplotlib; matplotlib.rcParams['font.size'] = 99"
         )
     )
+    look = (
+        "any('of the library' in str(f[1]) for f in warnings.filters), "
+        "logging.getLogger('library').level, os.getenv('LIBRARY'), '/library' in sys.path, "
+        "matplotlib.rcParams['font.size'], "
+        f"warnings.filters[0][0] == 'error', os.getenv('MINE'), {str(tmp_path)!r} in sys.path"
+    )
     there = wb.get(see.remote("import matplotlib", look))
-    assert there == "(True, 10, '1', True, True, 33.0)"
-    mine = f"warnings.filters[0][0] == 'error', os.getenv('MINE'), {str(tmp_path)!r} in sys.path"
-    assert wb.get(see.remote("", mine)) == "(False, None, False)"
+    assert there == "(True, 10, '1', True, 33.0, False, None, False)"
 
 
 def test_an_import_that_fails_leaves_the_next_ones_alone(worker: None, tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("1 / 0")
-    attempt = f"sys.path.insert(0, {str(tmp_path)!r})\nimport broken"
-    for _ in range(2):
-        with pytest.raises(ZeroDivisionError) as raised:
-            wb.get(do.remote(attempt))
-        assert "import_watch" not in str(raised.value)
+    with pytest.raises(ZeroDivisionError) as raised:
+        wb.get(do.remote(f"sys.path.insert(0, {str(tmp_path)!r})\nimport broken"))
+    assert "import_watch" not in str(raised.value)
     assert wb.get(see.remote("import colorsys, inspect", "bool(inspect.getsource(colorsys))"))
 
 
@@ -241,8 +246,7 @@ def test_each_task_draws_its_own_numbers(worker: None) -> None:
         drawn.append(wb.get(see.remote("", DRAW)))
     wb.shutdown()
     wb.init(workers=2)
-    drawn += wb.get([see.remote("", DRAW) for _ in range(20)])
-    assert len(set(drawn)) == len(drawn)
+    drawn += wb.get([see.remote("", DRAW) for _ in range(10)])
     python, numpy = zip(*map(eval, drawn), strict=True)
     assert len(set(python)) == len(set(numpy)) == len(drawn)
 
@@ -261,22 +265,7 @@ class Keeper:
         return os.getenv("KEPT"), decimal.getcontext().prec, random.random()
 
 
-def test_an_actors_process_is_its_own(worker: None) -> None:
+def test_an_actors_process_is_its_own(session: Engine) -> None:
     keeper = Keeper.remote()
     wb.get(keeper.spoil.remote())
     assert wb.get(keeper.look.remote()) == ("1", 3, random.Random(1).random())
-    del keeper
-
-
-def test_tasks_of_one_function_are_told_apart_too_if_they_arent_very_short(worker: None) -> None:
-    def spoils(first: bool) -> bool:
-        found = "SPOILED" in os.environ
-        if first:
-            os.environ["SPOILED"] = "1"
-            begun = time.perf_counter()
-            while time.perf_counter() - begun < 0.05:
-                pass
-        return found
-
-    task = wb.remote(spoils)
-    assert wb.get([task.remote(n % 2 == 0) for n in range(6)]) == [False] * 6

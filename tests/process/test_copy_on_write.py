@@ -15,6 +15,7 @@ import xarray as xr
 
 import workbench as wb
 from tests.leaks import eventually
+from tests.process import limits
 from tests.process.processes import mapping_of, place_of, private_memory, private_pages
 from workbench.engines.base import Engine
 from workbench.system.sizes import PAGE
@@ -99,7 +100,13 @@ KINDS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+FURTHER = pytest.mark.extended
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["nested", *(pytest.param(kind, marks=FURTHER) for kind in KINDS if kind != "nested")],
+)
 def test_what_has_arrays_inside(session: Engine, kind: str) -> None:
     make, write = KINDS[kind]
     ref = wb.put(make())
@@ -112,31 +119,18 @@ def test_what_has_arrays_inside(session: Engine, kind: str) -> None:
     assert write(wb.get(ref, copy=True))[4] == 4
 
 
-@pytest.mark.parametrize("length", [0, 3, 3000, 30_000])
-def test_what_is_small_is_copied(session: Engine, length: int) -> None:
+def test_what_is_small_is_copied(session: Engine) -> None:
     """Inline, or in an extent: a mapping would take longer."""
-    ref = wb.put([np.zeros(length), {"n": length}])
-    own, rest = get(ref)
-    own[:] = 1
-    assert rest == {"n": length}
-    assert "memfd" not in mapping_of(address(own))
-    assert not wb.get(ref)[0].any()
+    for length in (0, 3, 3000, 30_000):
+        ref = wb.put([np.zeros(length), {"n": length}])
+        own, rest = get(ref)
+        own[:] = 1
+        assert rest == {"n": length}
+        assert "memfd" not in mapping_of(address(own))
+        assert not wb.get(ref)[0].any()
 
 
 def test_it_keeps_the_bytes_and_dies_with_the_last_view(session: Engine) -> None:
-    ref = wb.put(np.arange(float(N)))
-    part = get(ref)[10:20]
-    wb.free(ref)
-    assert wb.snapshot().live >= 8 * N  # `part` needs them
-    again = wb.put(np.zeros(N))
-    assert part.tolist() == [*range(10, 20)]
-    part[0] = 5
-    del part
-    wb.free(again)
-    assert eventually(lambda: wb.snapshot().live == 0)
-
-
-def test_why_names_the_variable(session: Engine) -> None:
     def search() -> str:
         own = get(ref)
         account = str(wb.why(ref, deep=True))
@@ -145,6 +139,15 @@ def test_why_names_the_variable(session: Engine) -> None:
 
     ref = wb.put(np.arange(float(N)))
     assert "`own`" in search()
+    part = get(ref)[10:20]
+    wb.free(ref)
+    assert wb.snapshot().live >= 8 * N  # `part` needs them
+    again = wb.put(np.zeros(N))
+    assert part.tolist() == [*range(10, 20)]
+    part[0] = 5
+    del part
+    wb.free(again)
+    assert eventually(lambda: wb.snapshot().live < 8 * N)
 
 
 def test_several_refs_and_one_mapping_each(session: Engine) -> None:
@@ -163,36 +166,18 @@ def test_several_refs_and_one_mapping_each(session: Engine) -> None:
     got[500][:] = 1
 
 
-def test_where_there_is_no_descriptor_left_it_is_copied(
-    session: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import resource
-
+def test_where_there_is_no_descriptor_left_it_is_copied(session: Engine) -> None:
     ref = wb.put(np.zeros(N))
     wb.get(ref)
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    used = max(map(int, os.listdir("/proc/self/fd")))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (used, hard))
-    try:
-        holes = []
-        while True:
-            try:
-                holes.append(os.dup(0))
-            except OSError:
-                break
+    with limits.descriptors(os.getpid()):
         own = get(ref)
         own[:] = 1
-        for fd in holes:
-            os.close(fd)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert own.sum() == N
     assert not wb.get(ref).any()
 
 
-@pytest.mark.fresh_session
-def test_on_disk(tmp_path: Path) -> None:
-    wb.init(workers=1, memory="64MB", spill_dir=str(tmp_path))
+def test_on_disk_and_after_the_session(tmp_path: Path) -> None:
+    wb.init(workers=0, memory="64MB", spill_dir=str(tmp_path))
     ref = wb.put(np.zeros(N))
     wb.spill(ref)
     own = get(ref)
@@ -200,28 +185,17 @@ def test_on_disk(tmp_path: Path) -> None:
     assert own.sum() == 1
     assert private_pages(address(own)) == PAGE
     assert wb.get(ref).sum() == 0
-
-
-@pytest.mark.fresh_session
-def test_it_outlives_the_session() -> None:
-    wb.init(workers=1, memory="64MB")
-    own = get(wb.put(np.zeros(N)))
-    own[0] = 1
+    later = get(wb.put(np.zeros(N)))
+    later[0] = 1
     wb.shutdown()
-    own[N // 2] = 1
-    assert own.sum() == 2
+    later[N // 2] = 1
+    assert later.sum() == 2
 
 
-def test_both_ways_at_once_are_an_error(session: Engine) -> None:
-    ref = wb.put(1)
+def test_both_ways_at_once_are_an_error_and_one_that_failed_raises_as_ever(
+    session: Engine,
+) -> None:
     with pytest.raises(ValueError, match="Say one"):
-        wb.get(ref, copy=True, copy_on_write=True)
-
-
-def test_one_that_failed_raises_as_ever(session: Engine) -> None:
-    @wb.remote
-    def fail() -> None:
-        raise KeyError("gone")
-
+        wb.get(wb.put(1), copy=True, copy_on_write=True)
     with pytest.raises(KeyError, match="gone"):
-        get(fail.remote())
+        get(wb.remote(lambda: {}["gone"]).remote())

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import builtins
+import ctypes
 import gc
 import importlib
 import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,20 +28,28 @@ from tests.process.endings import (
     OnPickling,
     OnSealing,
     OnUnpickling,
+    leave_at_once,
 )
-from tests.process.gates import Gate, Visitor
-from tests.process.processes import Processes
+from tests.process.gates import Gate
+from tests.process.processes import Processes, stopped
 from workbench.engines.base import Engine
 from workbench.errors import ActorDiedError, SerializationError, TaskError, WorkerCrashedError
 
-pytestmark = pytest.mark.fresh_session
-
-
 # -- the table -------------------------------------------------------------------------------------
 
-Expected = tuple[type[BaseException] | None, str]
+STEPS: dict[str, str] = {
+    "argument unpickling": r"arguments\[0\]\[0\]\[0\] can't be rebuilt on the worker: ",
+    "function unpickling": r"doomed.* can't be rebuilt on the worker: ",
+    "running": "",
+    "result pickling": r"the result of doomed\['model'\] \(.*OnPickling\): ",
+    "result sealing": "",  # the result arrives: what is lost is a description of it
+}
+"""What is said of an error, before the error itself."""
 
-ARRIVES: Expected = None, ""  # the result is there all the same
+ERRORS = {
+    "exception": (LookupError, "LookupError: not here"),
+    "unpicklable exception": (LockedError, "LockedError: locked"),
+}
 
 DEATHS = {
     "os._exit": "exited with status 7",
@@ -49,122 +57,90 @@ DEATHS = {
     "SIGSEGV": "was killed by SIGSEGV",
 }
 
-DEATHS_OF_ACTORS = DEATHS | {"sys.exit": "exited with status 6"}
-
 LAST_WORDS = {
     "SIGSEGV": r"\nThe last it wrote to stderr:\nFatal Python error: Segmentation fault\n"
     r"(.*\n)*.*in string_at\n.*endings\.py"
 }
 
-# At every step alike.
-ENDS: dict[str, Expected] = {
-    "sys.exit": (SystemExit, r"^SystemExit: 6$"),  # an error like others: the worker lives on
-    **{
-        way: (
-            WorkerCrashedError,
-            rf"^Worker \d+ \(pid \d+\) {death} while it ran `doomed`\.{LAST_WORDS.get(way, '$')}",
-        )
-        for way, death in DEATHS.items()
-    },
-}
 
-TABLE: dict[str, dict[str, Expected]] = {
-    "argument unpickling": {
-        "exception": (
-            SerializationError,
-            r"arguments\[0\]\[0\]\[0\] can't be rebuilt on the worker: LookupError: not here",
-        ),
-        "unpicklable exception": (
-            SerializationError,
-            r"arguments\[0\]\[0\]\[0\] can't be rebuilt on the worker: LockedError: locked",
-        ),
-        **ENDS,
-    },
-    "function import": {
-        "exception": (
-            SerializationError,
-            r"doomed can't be rebuilt on the worker: LookupError: not here",
-        ),
-        "unpicklable exception": (
-            SerializationError,
-            r"doomed can't be rebuilt on the worker: LockedError: locked",
-        ),
-        **ENDS,
-    },
-    "running": {
-        "exception": (LookupError, r"^LookupError: not here$"),
-        "unpicklable exception": (LockedError, r"LockedError: locked$"),
-        **ENDS,
-    },
-    "result pickling": {
-        "exception": (
-            SerializationError,
-            r"the result of doomed\['model'\] \(.*OnPickling\): LookupError: not here",
-        ),
-        "unpicklable exception": (
-            SerializationError,
-            r"the result of doomed\['model'\] \(.*OnPickling\): LockedError: locked",
-        ),
-        **ENDS,
-    },
-    "result sealing": {
-        "exception": ARRIVES,  # what is lost is a description of it
-        "unpicklable exception": ARRIVES,
-        **ENDS,
-    },
-}
+def crash(way: str) -> str:
+    death = DEATHS.get(way, "exited with status 6")
+    return rf"Worker \d+ \(pid \d+\) {death} while it ran `doomed`"
 
 
-class Doom:
-    """Submits tasks that end in some way at some step. To be made before the session.
+def expected(step: str, way: str) -> tuple[type[BaseException] | None, str]:
+    """What the getter sees: the error's type and text; None if the result is there."""
+    if way in DEATHS:
+        return WorkerCrashedError, rf"^{crash(way)}\.{LAST_WORDS.get(way, '$')}"
+    if way == "sys.exit":  # an error like others: the worker lives on
+        return SystemExit, r"^SystemExit: 6$"
+    if step == "result sealing":
+        return None, ""
+    kind, text = ERRORS[way]
+    return kind if step == "running" else SerializationError, STEPS[step] + text
 
-    Its modules are harmless in this process. Tasks count themselves in a file.
-    """
 
-    def __init__(self, directory: Path) -> None:
-        self._file = directory / "runs"
-        self._file.touch()
-        self._modules = {}
-        for number, way in enumerate(WAYS):
-            (directory / f"doomed_{number}.py").write_text(
-                "import os\n"
-                "from tests.process.endings import Ending\n"
-                "def function(): return 'lived'\n"
-                f"if os.getpid() != {os.getpid()}: Ending({way!r}, {str(self._file)!r})()\n"
-            )
-            self._modules[way] = importlib.import_module(f"doomed_{number}")
-
-    def ending(self, way: str) -> Ending:
-        return Ending(way, str(self._file))
-
-    def submit(self, step: str, way: str, **options: Any) -> Any:
-        """A task called ``doomed``."""
-        ending = self.ending(way)
-        calls: dict[str, tuple[Any, ...]] = {
-            "argument unpickling": (len, [OnUnpickling(ending)]),
-            "function import": (self._modules[way].function,),
-            "running": (lambda: ending(),),
-            "result pickling": (lambda: {"model": OnPickling(ending)},),
-            "result sealing": (lambda: OnSealing(ending),),
-        }
-        function, *args = calls[step]
-        return wb.remote(function).options(name="doomed", **options).remote(*args)
-
-    def runs(self) -> int:
-        """How often any of them got to its end."""
-        return self._file.stat().st_size
+def table(*quick: str) -> list[Any]:
+    """For each step the ways: all of those that are always tried, and in `make test-all` others."""
+    rest = [way for way in WAYS if way not in quick]
+    return [
+        *((step, list(quick)) for step in STEPS if step != "running"),
+        ("running", list(WAYS)),
+        *(pytest.param(s, rest, marks=pytest.mark.extended) for s in STEPS if s != "running"),
+    ]
 
 
 @pytest.fixture
-def doom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Doom]:
-    monkeypatch.syspath_prepend(str(tmp_path))
-    yield Doom(tmp_path)
-    for name in [name for name in sys.modules if name.startswith("doomed_")]:
-        del sys.modules[name]
+def runs(tmp_path: Path) -> Path:
+    """The file in which tasks count how often one got to its end."""
+    path = tmp_path / "runs"
+    path.touch()
+    return path
 
 
-def assert_fails(ref: wb.ObjectRef, kind: type[BaseException], text: str) -> None:
+@pytest.fixture
+def in_order(session: Engine) -> Callable[[], None]:
+    """Whether the pool is whole, and nothing in the store but what was, and the ending had put."""
+    before = {record.id for record in session.snapshot().objects}
+
+    def whole() -> bool:
+        now = session.snapshot()
+        idle = [worker.state for worker in now.workers] == ["idle", "idle"]
+        return idle and {record.id for record in now.objects} <= before
+
+    def check() -> None:
+        assert wb.get(wb.remote(lambda: "goes on").remote()) == "goes on"
+        left = session.find("left")
+        assert left is not None
+        assert (wb.get(left) == np.arange(LARGE)).all()
+        session.unname("left")
+        del left
+        gc.collect()  # a caught error's traceback holds refs, and is part of a cycle
+        assert eventually(whole), session.snapshot()
+        wb.put(np.zeros(63_500_000, np.uint8))  # all of the store: no extent was lost
+
+    return check
+
+
+def submit(step: str, ending: Ending, **options: Any) -> Any:
+    """A task called ``doomed`` that ends so at that step."""
+    read = OnUnpickling(ending)
+    calls: dict[str, tuple[Any, ...]] = {
+        "argument unpickling": (len, [read]),
+        "function unpickling": (lambda: read,),
+        "running": (lambda: ending(),),
+        "result pickling": (lambda: {"model": OnPickling(ending)},),
+        "result sealing": (lambda: OnSealing(ending),),
+    }
+    function, *args = calls[step]
+    return wb.remote(function).options(name="doomed", **options).remote(*args)
+
+
+def assert_ends(ref: wb.ObjectRef, kind: type[BaseException] | None, text: str) -> None:
     """Whoever gets it sees this; it is a TaskError too, unless the worker died."""
+    if kind is None:
+        assert (wb.get(ref).bytes == np.arange(LARGE)).all()
+        return
     with pytest.raises(kind) as caught:
         wb.get(ref)
     error = caught.value
@@ -172,107 +148,91 @@ def assert_fails(ref: wb.ObjectRef, kind: type[BaseException], text: str) -> Non
     assert re.search(text, error.cause_text if isinstance(error, TaskError) else str(error))
 
 
-def assert_in_order(session: Engine) -> None:
-    """The pool is whole, and nothing is in the store but what the ending had put."""
-    assert wb.get(wb.remote(lambda: "goes on").remote()) == "goes on"
-    left = session.find("left")
-    assert left is not None
-    assert (wb.get(left) == np.arange(LARGE)).all()
-    session.unname("left")
-    del left
-    gc.collect()  # a caught error's traceback holds refs, and is part of a cycle
-
-    def whole() -> bool:
-        now = session.snapshot()
-        return [w.state for w in now.workers] == ["idle", "idle"] and not now.objects
-
-    assert eventually(whole), session.snapshot()
-    assert session.snapshot().live == 0
-    wb.put(np.zeros(63_900_000, np.uint8))  # all of the store: no extent was lost
-
-
-@pytest.mark.parametrize("step", TABLE)
+@pytest.mark.parametrize(("step", "ways"), table("exception", "os._exit"))
 def test_what_goes_wrong_is_said_and_the_session_goes_on(
-    doom: Doom, session: Engine, step: str
+    in_order: Any, runs: Path, step: str, ways: list[str]
 ) -> None:
-    assert sorted(TABLE[step]) == sorted(WAYS)
-    for way, (kind, text) in TABLE[step].items():
-        ref = doom.submit(step, way, max_retries=0)
-        if kind is None:
-            assert (wb.get(ref).bytes == np.arange(LARGE)).all()
-        else:
-            assert_fails(ref, kind, text)
+    for way in ways:
+        ref = submit(step, Ending(way, str(runs)), max_retries=0)
+        assert_ends(ref, *expected(step, way))
         del ref
-        assert_in_order(session)
+        in_order()
+
+
+def test_a_module_that_ends_when_a_function_is_imported(
+    runtime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "doomed_module.py").write_text(
+        "import os\n"
+        "def function(): return 'lived'\n"
+        f"if os.getpid() != {os.getpid()}: raise LookupError('not here')\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    wb.init(workers=1)
+    module = importlib.import_module("doomed_module")
+    ref = wb.remote(module.function).remote()
+    assert_ends(ref, SerializationError, "function can't be rebuilt on the worker: LookupError")
+    assert wb.get(wb.remote(len).remote("abc")) == 3
+    del sys.modules["doomed_module"]
 
 
 # -- again, and what was queued --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("step", TABLE)
-def test_after_a_crash_it_is_run_again_as_often_as_it_may(
-    doom: Doom, session: Engine, step: str
+def test_after_a_crash_it_is_run_again_as_often_as_it_may(in_order: Any, runs: Path) -> None:
+    for step in ("function unpickling", "running"):
+        runs.write_text("")
+        with pytest.raises(WorkerCrashedError, match="exited with status 7 while it ran `doomed`"):
+            wb.get(submit(step, Ending("os._exit", str(runs)), max_retries=2))
+        assert runs.stat().st_size == 3
+        in_order()
+
+
+def test_after_an_error_it_is_not_run_again(in_order: Any, runs: Path) -> None:
+    for way in ("exception", "sys.exit", "unpicklable exception"):
+        with pytest.raises(TaskError):
+            wb.get(submit("running", Ending(way, str(runs)), max_retries=2))
+    assert runs.stat().st_size == 3
+    in_order()
+
+
+def test_the_task_that_ran_is_blamed_not_one_whose_result_was_still_on_its_way(
+    runtime: str, gate: Gate, runs: Path
 ) -> None:
-    with pytest.raises(WorkerCrashedError, match="exited with status 7 while it ran `doomed`"):
-        wb.get(doom.submit(step, "os._exit", max_retries=2))
-    assert doom.runs() == 3
-    assert_in_order(session)
-
-
-@pytest.mark.parametrize("way", ["exception", "sys.exit", "unpicklable exception"])
-def test_after_an_error_it_is_not_run_again(doom: Doom, session: Engine, way: str) -> None:
-    with pytest.raises(TaskError):
-        wb.get(doom.submit("running", way, max_retries=2))
-    assert doom.runs() == 1
-
-
-def queued_behind(
-    session: Engine, gate: Gate, short: Any, submit: Callable[[], list[wb.ObjectRef]], most: int
-) -> tuple[list[wb.ObjectRef], Visitor]:
-    """Tasks of which one stands at the gate, and others were sent to its worker behind it.
-
-    A function is short if it was so often; where just those runs waited for a processor, it is
-    tried again. ``most`` are those that may be with the worker without being enough.
-    """
-    for _ in range(100):
-        wb.get([short.remote(-1) for _ in range(100)])
-        refs = submit()
-        visitor = gate.next()
-        if len(session.snapshot().workers[0].tasks) > most:
-            return refs, visitor
-        visitor.let_on("once more")
-        wb.get(refs)
-    pytest.fail("nothing is sent ahead")
-
-
-def test_what_was_queued_behind_a_crash_is_neither_charged_nor_lost(
-    runtime: str, gate: Gate, tmp_path: Path
-) -> None:
+    """Results of short tasks wait for each other: at a crash, some of those before it are lost.
+    What was queued behind it is neither charged nor lost."""
     session = wb.init(workers=1)
-    stop, file = gate.stop, tmp_path / "runs"
+    stop, words = gate.stop, list[str]()  # what is said there, on the worker
 
-    @wb.remote(max_retries=0, name="short")
+    @wb.remote(name="short")
     def short(number: int) -> int:
-        import os
-
         if number < 0:
             return number
-        with open(file, "a") as runs:
-            runs.write(f"{number}\n")
-        if number == 0 and stop() == "end":
-            os._exit(3)
+        with open(runs, "a") as file:
+            file.write(f"{number}\n")
+        if number == 0:
+            words.append(stop())
+        if number == 3 and words[-1] == "end":
+            leave_at_once(3)
         return number
 
-    def submit() -> list[wb.ObjectRef]:
-        file.unlink(missing_ok=True)
-        return [short.remote(number) for number in range(6)]
-
-    refs, visitor = queued_behind(session, gate, short, submit, 1)
+    once = short.options(max_retries=0, name="at most once")
+    each = [short, short, once, once, once, short]
+    for _ in range(100):  # until it is known to be short, so that others are sent behind it
+        wb.get([short.remote(-1) for _ in range(100)])
+        runs.write_text("")
+        refs = [function.remote(number) for number, function in enumerate(each)]
+        visitor = gate.next()
+        if len(session.snapshot().workers[0].tasks) > 3:
+            break
+        visitor.let_on("once more")
+        wb.get(refs)
     visitor.let_on("end")
-    with pytest.raises(WorkerCrashedError, match="status 3 while it ran `short`"):
-        wb.get(refs[0])
-    assert wb.get(refs[1:]) == list(range(1, 6))
-    assert sorted(map(int, file.read_text().split())) == list(range(6))
+    with pytest.raises(WorkerCrashedError, match=r"status 3 while it ran `at most once`\.$"):
+        wb.get(refs[3])
+    assert [wb.get(refs[i]) for i in (0, 1, 2, 4, 5)] == [0, 1, 2, 4, 5]
+    ran = runs.read_text().split()
+    assert [ran.count(str(i)) for i in (2, 3, 4, 5)] == [1, 1, 1, 1]
 
 
 # -- last words ------------------------------------------------------------------------------------
@@ -281,38 +241,27 @@ def test_what_was_queued_behind_a_crash_is_neither_charged_nor_lost(
 def test_the_place_of_a_fault_is_said_however_much_is_written(session: Engine) -> None:
     """The fault handler's report begins with what matters, and ends with every extension module."""
 
-    @wb.remote(max_retries=0)
-    def faults(depth: int) -> None:
-        import ctypes
-        import os
-
-        import pandas  # noqa: F401
-
+    def deeper(depth: int) -> None:
         if depth:
-            faults._function(depth - 1)
+            deeper(depth - 1)
         os.write(2, b"noise of a library\n" * 1000)
         ctypes.string_at(0)
 
+    faults = wb.remote(deeper).options(max_retries=0)
     with pytest.raises(WorkerCrashedError, match="SIGSEGV") as caught:
         wb.get(faults.remote(80))
     words = str(caught.value).partition("The last it wrote to stderr:\n")[2]
     assert words.startswith("Fatal Python error: Segmentation fault")
     assert "in string_at" in words
-    assert 5 < words.count("in faults") < 90
+    assert 5 < words.count("in deeper") < 90
     assert "Extension modules" not in words
-    with pytest.raises(WorkerCrashedError, match="SIGSEGV") as caught:
-        wb.get(faults.remote(0))
-    assert "in faults" in str(caught.value)
-    assert "Extension modules" not in str(caught.value)
 
 
 def test_the_last_words_of_a_flood(session: Engine) -> None:
     @wb.remote(max_retries=0)
     def complains() -> None:
-        import os
-
         os.write(2, b"first\n" + b"noise\n" * 50_000 + b"out of luck \xff")
-        os._exit(1)
+        leave_at_once(1)
 
     with pytest.raises(WorkerCrashedError) as caught:
         wb.get(complains.remote())
@@ -320,63 +269,26 @@ def test_the_last_words_of_a_flood(session: Engine) -> None:
     assert len(str(caught.value)) < 2500
 
 
-def test_the_task_that_ran_is_blamed_not_one_whose_result_was_still_on_its_way(
-    runtime: str, gate: Gate, tmp_path: Path
-) -> None:
-    """Results of short tasks wait for each other: at a crash, some of those before it are lost."""
-    session = wb.init(workers=1)
-    stop, file = gate.stop, tmp_path / "runs"
-
-    @wb.remote(name="short")
-    def short(number: int) -> int:
-        import os
-
-        if number < 0:
-            return number
-        with open(file, "a") as runs:
-            runs.write(f"{number}\n")
-        if number == 0:
-            builtins.word = stop()  # type: ignore[attr-defined]
-        if number == 3 and builtins.word == "go":  # type: ignore[attr-defined]
-            os._exit(3)
-        return number
-
-    at_most_once = short.options(max_retries=0, name="at most once")
-
-    def submit() -> list[wb.ObjectRef]:
-        file.unlink(missing_ok=True)
-        refs = [short.remote(0), short.remote(1), at_most_once.remote(2), at_most_once.remote(3)]
-        return [*refs, at_most_once.remote(4), short.remote(5)]
-
-    refs, visitor = queued_behind(session, gate, short, submit, 3)
-    visitor.let_on("go")
-    with pytest.raises(WorkerCrashedError, match=r"status 3 while it ran `at most once`\.$"):
-        wb.get(refs[3])
-    assert [wb.get(refs[i]) for i in (0, 1, 2, 4, 5)] == [0, 1, 2, 4, 5]
-    runs = file.read_text().split()
-    assert [runs.count(str(i)) for i in (2, 3, 4, 5)] == [1, 1, 1, 1]
-
-
 # -- several results -------------------------------------------------------------------------------
 
 
-def test_a_result_already_written_when_the_next_one_fails(doom: Doom, session: Engine) -> None:
-    for way, (kind, text) in TABLE["result pickling"].items():
-        ending = doom.ending(way)
+@pytest.mark.parametrize("way", ["exception", "os._exit"])
+def test_a_result_already_written_when_the_next_one_fails(
+    in_order: Any, runs: Path, way: str
+) -> None:
+    @wb.remote(num_returns=2, max_retries=0, name="doomed")
+    def two(ending: Ending) -> Any:
+        return np.arange(LARGE), {"model": OnPickling(ending)}
 
-        @wb.remote(num_returns=2, max_retries=0, name="doomed")
-        def two(ending: Ending) -> Any:
-            return np.arange(LARGE), {"model": OnPickling(ending)}
-
-        assert kind is not None
-        first, second = two.remote(ending)
-        assert_fails(second, kind, text)
-        if kind is SerializationError:  # the failure of one result alone
-            assert (wb.get(first) == np.arange(LARGE)).all()
-        else:
-            assert_fails(first, kind, text)
-        del first, second, two
-        assert_in_order(session)
+    kind, text = expected("result pickling", way)
+    first, second = two.remote(Ending(way, str(runs)))
+    assert_ends(second, kind, text)
+    if kind is SerializationError:  # the failure of one result alone
+        assert (wb.get(first) == np.arange(LARGE)).all()
+    else:
+        assert_ends(first, kind, text)
+    del first, second, two
+    in_order()
 
 
 # -- an actor's calls ------------------------------------------------------------------------------
@@ -393,41 +305,52 @@ class Patient:
         return self.calls if make is None else make()
 
 
-def patients_arguments(ending: Ending) -> dict[str, tuple[Any, ...]]:
-    return {
+def patients_arguments(step: str, ending: Ending) -> tuple[Any, ...]:
+    arguments: dict[str, tuple[Any, ...]] = {
         "argument unpickling": ([OnUnpickling(ending)],),
         "running": (None, ending),
         "result pickling": (None, lambda: {"model": OnPickling(ending)}),
         "result sealing": (None, lambda: OnSealing(ending)),
     }
+    return arguments[step]
 
 
-@pytest.mark.parametrize("step", [step for step in TABLE if step != "function import"])
-def test_a_call_that_goes_wrong(doom: Doom, session: Engine, step: str) -> None:
+QUICK = {
+    ("running", "exception"), ("running", "sys.exit"), ("argument unpickling", "exception"),
+    ("result pickling", "os._exit"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("step", "way"),
+    [
+        pytest.param(step, way, marks=[] if (step, way) in QUICK else pytest.mark.extended)
+        for step in STEPS
+        for way in WAYS
+        if step != "function unpickling"
+    ],
+)
+def test_a_call_that_goes_wrong(in_order: Any, runs: Path, step: str, way: str) -> None:
     """An error is the call's alone. A death is the actor's, which is made again if it may be."""
-    for way, (kind, text) in TABLE[step].items():
-        arguments = patients_arguments(doom.ending(way))
-        patient = wb.remote(Patient).options(max_restarts=1).remote()
-        call = patient.call.options(name="doomed")
-        assert wb.get(call.remote()) == 1
-        ref = call.remote(*arguments[step])
-        if way not in DEATHS_OF_ACTORS:
-            if kind is None:
-                assert (wb.get(ref).bytes == np.arange(LARGE)).all()
-            else:
-                assert_fails(ref, kind, text)
-            assert wb.get(call.remote()) == (2 if step == "argument unpickling" else 3)
-        else:
-            crash = rf"Worker \d+ \(pid \d+\) {DEATHS_OF_ACTORS[way]} while it ran `doomed`"
-            words = LAST_WORDS.get(way, "$")
-            with pytest.raises(ActorDiedError, match=rf"^{crash}; Patient is made again\.{words}"):
+    arguments = patients_arguments(step, Ending(way, str(runs)))
+    patient = wb.remote(Patient).options(max_restarts=1).remote()
+    call = patient.call.options(name="doomed")
+    assert wb.get(call.remote()) == 1
+    ref = call.remote(*arguments)
+    if way in ERRORS:
+        assert_ends(ref, *expected(step, way))
+        assert wb.get(call.remote()) == (2 if step == "argument unpickling" else 3)
+    else:
+        words = LAST_WORDS.get(way, "$")
+        again = rf"^{crash(way)}; Patient is made again\.{words}"
+        with pytest.raises(ActorDiedError, match=again):
+            wb.get(ref)
+        assert wb.get(call.remote()) == 1  # its state began anew
+        for ref in (call.remote(*arguments), call.remote()):
+            with pytest.raises(ActorDiedError, match=rf"^Patient died: {crash(way)}\.{words}"):
                 wb.get(ref)
-            assert wb.get(call.remote()) == 1  # its state began anew
-            for ref in (call.remote(*arguments[step]), call.remote()):
-                with pytest.raises(ActorDiedError, match=rf"^Patient died: {crash}\.{words}"):
-                    wb.get(ref)
-        del patient, call, ref
-        assert_in_order(session)
+    del patient, call, ref
+    in_order()
 
 
 class Failing:
@@ -452,17 +375,14 @@ def test_all_that_a_worker_had_said_counts_though_its_end_is_heard_at_the_same_t
 ) -> None:
     """More than the server reads at once; it wakes when the worker is gone already."""
     actor = wb.remote(Failing).remote()
-    stopped = actor.stop.remote(gate.stop)
+    waiting = actor.stop.remote(gate.stop)
     failed, end = [actor.fail.remote() for _ in range(13)], actor.end.remote()
     visitor, server = gate.next(), processes.server()
     session.snapshot()  # so all of them have been sent
-    server.suspend()
-    try:
+    with stopped(server):
         visitor.let_on()
         assert eventually(lambda: not psutil.pid_exists(visitor.pid))
-    finally:
-        server.resume()
-    assert wb.get(stopped, timeout=TIMEOUT) is None
+    assert wb.get(waiting, timeout=TIMEOUT) is None
     for ref in failed:
         with pytest.raises(ValueError, match="xxx"):
             wb.get(ref, timeout=TIMEOUT)

@@ -50,6 +50,7 @@ def test_chunks_are_views_of_the_store(session: Engine) -> None:
         assert (array[:7, ::3].compute() == wb.get(ref)[:7, ::3]).all()
 
 
+@pytest.mark.extended
 def test_a_task_computes_on_it_where_it_lies(session: Engine) -> None:
     ref = stored_array()
 
@@ -68,6 +69,7 @@ def test_a_task_computes_on_it_where_it_lies(session: Engine) -> None:
     assert wb.snapshot().live - before < SIZE / 4  # its arguments are no copies either
 
 
+@pytest.mark.extended
 def test_on_the_pool(session: Engine) -> None:
     ref = stored_array()
     array = da.from_array(wb.StoredArray(ref), chunks=(CHUNK, 500))
@@ -76,6 +78,7 @@ def test_on_the_pool(session: Engine) -> None:
         assert float(xr.DataArray(array, dims=("t", "x")).sum()) == wb.get(ref).sum()
 
 
+@pytest.mark.extended
 def test_xarray_shows_the_stored_array(session: Engine) -> None:
     ref = stored_array()
     stored = wb.get(ref)

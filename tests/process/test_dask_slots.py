@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from tests.leaks import eventually
+from tests.process.endings import leave_at_once
 from workbench.engines.cluster.backend import TaskEnd
 from workbench.engines.cluster.heads import Head, encode
 from workbench.engines.cluster.keeper import batch_of
@@ -88,7 +89,7 @@ def test_a_task_runs_in_its_childs_main_thread_and_shows_what_it_prints(slots: S
     assert again.value == ran.value[0]  # the child is kept
 
 
-@pytest.mark.parametrize("how", ["exit", "kill"])
+@pytest.mark.parametrize("how", [pytest.param("exit", marks=pytest.mark.extended), "kill"])
 def test_what_is_shown_right_before_a_death_is_kept(slots: Slots, how: str) -> None:
     """Once: what was sent by then isn't told again."""
 
@@ -96,12 +97,12 @@ def test_what_is_shown_right_before_a_death_is_kept(slots: Slots, how: str) -> N
         import signal
         import sys
 
-        queue: Any = sys.stdout
-        queue._put.__self__._lock.acquire()  # no other thread is amid sending at the end
+        out: Any = sys.stdout
+        out.lock.acquire()  # no other thread is amid sending at the end
         print("first")
         print("second")
         print("last words")
-        os._exit(3) if how == "exit" else os.kill(os.getpid(), signal.SIGKILL)
+        leave_at_once(3) if how == "exit" else os.kill(os.getpid(), signal.SIGKILL)
 
     sent: list[str] = []
     with pytest.raises(ChildDied) as caught:
@@ -113,16 +114,6 @@ def test_what_is_shown_right_before_a_death_is_kept(slots: Slots, how: str) -> N
     told = before + b"".join(data for _, _, data in died.unsent).decode()
     assert told == "first\nsecond\nlast words\n"
     assert died.worker == 1
-
-
-def test_what_a_program_wrote_right_before_a_death_is_kept(slots: Slots) -> None:
-    def dies() -> None:
-        os.write(1, b"half a line")
-        os._exit(3)
-
-    with pytest.raises(ChildDied) as caught:
-        Ran(slots, head_of(dies, 1))
-    assert caught.value.unsent == [(1, "stdout", b"half a line")]
 
 
 def test_what_blocks_is_stopped_and_the_child_goes_on(slots: Slots) -> None:
@@ -193,13 +184,16 @@ def test_a_kill_that_comes_too_late_is_not_the_next_tasks(
 
 def test_a_crash_says_how_and_what_was_written_last(slots: Slots) -> None:
     def crash() -> None:
+        os.write(1, b"half a line")
         os.write(2, b"the last words\n")
-        os._exit(7)
+        leave_at_once(7)
 
     with pytest.raises(ChildDied) as died:
         Ran(slots, head_of(crash, 1))
     assert (died.value.code, died.value.killed) == (7, False)
     assert "the last words" in died.value.words
+    assert died.value.unsent is not None
+    assert (1, "stdout", b"half a line") in died.value.unsent
     assert Ran(slots, head_of(lambda: "the next one runs", 2)).value == "the next one runs"
 
 

@@ -19,8 +19,6 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.leaks import nothing_left
-from tests.patience import TIMEOUT
 from tests.process.conftest import Sessions
 from tests.process.pages import Page, Row
 from workbench import api, context
@@ -182,10 +180,10 @@ def test_variables_that_hold_it_by_name(
     import __main__
 
     future = client.submit(list, pure=False)
-    monkeypatch.setattr(__main__, "mine", future, raising=False)
+    monkeypatch.setitem(vars(__main__), "mine", future)
     page.until(lambda: "mine, " in f"{row(page, future).get('held')}, ")
     assert row(page, future)["name"] == ""
-    monkeypatch.delattr(__main__, "mine")
+    monkeypatch.delitem(vars(__main__), "mine")
     page.until(lambda: "mine, " not in f"{row(page, future)['held']}, ")
 
 
@@ -196,20 +194,6 @@ def test_of_very_many_the_largest_are_told(client: Any, monkeypatch: pytest.Monk
     found = wb.snapshot(client)
     assert found.count == 20
     assert {record.key for record in found.objects} == {f.key for f in futures[10:]}
-
-
-def test_nobody_is_asked_while_nobody_looks(
-    client: Any, feed: Feed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    page = Page(feed)
-    feed.shown(page, True)
-    future = client.submit(list, pure=False)
-    page.until(lambda: row(page, future))
-    thread = feed._thread
-    assert thread is not None
-    feed.shown(page, False)
-    thread.join(TIMEOUT)
-    assert not thread.is_alive()
 
 
 def test_the_end_is_told_and_the_next_one_begins_anew(cluster: Any) -> None:
@@ -308,15 +292,6 @@ def test_a_client_that_cannot_be_waited_for_is_refused(cluster: Any) -> None:
                 wb.snapshot(client)
 
     asyncio.run(ask())
-
-
-def test_nothing_is_left(runtime: str, client: Any) -> None:
-    with nothing_left(runtime):
-        feed = Feed(api.observed(client))
-        page = Page(feed)
-        feed.shown(page, True)
-        page.until(lambda: page.world["workers"])
-        feed.close()
 
 
 @pytest.mark.parametrize("of", [3, "dask", distributed, np])

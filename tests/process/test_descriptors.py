@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import psutil
+import pytest
 
 import workbench as wb
 from tests.leaks import eventually
@@ -50,8 +51,12 @@ def test_a_driver_without_descriptors_stays_in_its_session(
 
     makers = [Maker.remote() for _ in range(5)]
     wb.get([maker.make.remote(f"x{i}") for i, maker in enumerate(makers)])
-    driver = script(READS_AND_PUTS)
-    assert driver.line() == "in"
+    driver, other = script(READS_AND_PUTS), script(READS_AND_PUTS)
+    assert driver.line() == other.line() == "in"
+    with limits.descriptors(other.pid):  # a first put takes those that are kept for it
+        other.tell("put another")
+        assert "ObjectRef" in other.line()
+    other.tell()
 
     def asks(what: str) -> str:
         driver.tell(what)
@@ -68,24 +73,11 @@ def test_a_driver_without_descriptors_stays_in_its_session(
     assert "ObjectRef" in asks("put it")
     assert (wb.get(session.find("it")) == 1).all()
     driver.tell()
-    assert driver.wait() == 0
+    assert driver.wait() == other.wait() == 0
     wb.shutdown()
 
 
-def test_a_first_put_takes_the_descriptors_that_are_kept_for_it(
-    script: Callable[..., Script], runtime: str
-) -> None:
-    wb.init(session="two", workers=1)
-    driver = script(READS_AND_PUTS)
-    assert driver.line() == "in"
-    with limits.descriptors(driver.pid):
-        driver.tell("put it")
-        assert "ObjectRef" in driver.line()
-    driver.tell()
-    assert driver.wait() == 0
-    wb.shutdown()
-
-
+@pytest.mark.extended
 def test_a_server_without_descriptors_hangs_up_on_nobody(
     script: Callable[..., Script], processes: Processes, runtime: str
 ) -> None:
@@ -135,21 +127,15 @@ def test_a_server_without_descriptors_hangs_up_on_nobody(
 
 
 def test_the_server_may_open_as_many_files_as_it_can_and_workers_as_many_as_the_driver(
-    script: Callable[..., Script], processes: Processes, runtime: str
+    processes: Processes,
 ) -> None:
-    driver = script(
-        """
-        import resource
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (500, hard))
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (500, before[1]))
+    try:
         wb.init(workers=1)
-        say(*wb.get(wb.remote(resource.getrlimit).remote(resource.RLIMIT_NOFILE)))
-        hear()
-        wb.shutdown()
-        """
-    )
-    soft, hard = map(int, driver.line().split())
+        soft, hard = wb.get(wb.remote(resource.getrlimit).remote(resource.RLIMIT_NOFILE))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
     assert soft == 500
     assert resource.prlimit(processes.server().pid, resource.RLIMIT_NOFILE) == (hard, hard)
-    driver.tell()
-    assert driver.wait() == 0
+    wb.shutdown()

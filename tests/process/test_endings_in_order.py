@@ -43,33 +43,46 @@ class AsyncWriter(Writer):
         self.file.write(text)
 
 
-@pytest.mark.parametrize(
-    ("cls", "options"), [(Writer, {}), (Writer, {"max_concurrency": 2}), (AsyncWriter, {})]
-)
-@pytest.mark.parametrize("by", ["its last handle", "the session", "leave", "__ray_terminate__"])
-def test_an_actor_that_ends_in_order(
-    runtime: str, tmp_path: Path, cls: Any, options: dict[str, Any], by: str
-) -> None:
-    wb.init(workers=1)
-    writer = wb.remote(cls).options(**options).remote(tmp_path)
-    wb.get(writer.write.remote("all of it"))
-    if by == "its last handle":
+KINDS: list[tuple[Any, dict[str, Any]]] = [
+    (Writer, {}), (Writer, {"max_concurrency": 2}), (AsyncWriter, {}),
+]  # fmt: skip
+
+
+def writers(directory: Path) -> list[Any]:
+    """An actor of each kind, with a directory of its own."""
+    made = []
+    for number, (cls, options) in enumerate(KINDS):
+        (directory / str(number)).mkdir()
+        made.append(wb.remote(cls).options(**options).remote(directory / str(number)))
+    wb.get([writer.write.remote("all of it") for writer in made])
+    return made
+
+
+def all_is_written(directory: Path) -> bool:
+    return eventually((directory / "atexit").exists) and eventually(
+        lambda: (directory / "log").read_text().startswith("all of it")
+    )
+
+
+@pytest.mark.parametrize("by", ["its last handle", "leave", "__ray_terminate__"])
+def test_an_actor_that_ends_in_order(session: Engine, tmp_path: Path, by: str) -> None:
+    made = writers(tmp_path)
+    if by != "its last handle":
+        for writer, (_, options) in zip(made, KINDS, strict=True):
+            ref, behind = getattr(writer, by).remote(), writer.write.remote("and more")
+            for over in (ref, behind)[: 1 if options else 2]:  # the other thread may have had it
+                with pytest.raises(ActorDiedError, match="left by"):
+                    wb.get(over)
         del writer
-    elif by == "the session":
-        wb.shutdown()
-    else:
-        ref, behind = getattr(writer, by).remote(), writer.write.remote("and more")
-        for over in (ref, behind)[: 1 if options else 2]:  # the other thread may have had it
-            with pytest.raises(ActorDiedError, match="left by"):
-                wb.get(over)
-    assert eventually((tmp_path / "end").exists)
-    assert eventually((tmp_path / "atexit").exists)
-    assert eventually(lambda: (tmp_path / "log").read_text().startswith("all of it"))
-    if wb.is_initialized():
-        wb.shutdown()
+    made.clear()
+    for directory in tmp_path.iterdir():
+        assert eventually((directory / "end").exists)
+        assert all_is_written(directory)
 
 
-def test_a_worker_s_files_and_exit_functions(runtime: str, tmp_path: Path) -> None:
+def test_what_ends_with_the_session(runtime: str, tmp_path: Path) -> None:
+    """Workers' files and exit functions, actors', and what tasks have started."""
+
     def leaves() -> None:
         import atexit
         import builtins
@@ -78,11 +91,18 @@ def test_a_worker_s_files_and_exit_functions(runtime: str, tmp_path: Path) -> No
         file.write("all of it")
         atexit.register((tmp_path / "atexit").touch)
 
-    wb.init(workers=1)
+    wb.init(workers=2)
     wb.get(wb.remote(leaves).remote())
+    pids = wb.get([wb.remote(sleeper).remote(detached) for detached in (False, True)])
+    assert all(map(psutil.pid_exists, pids))
+    (tmp_path / "actors").mkdir()
+    made = writers(tmp_path / "actors")
     wb.shutdown()
-    assert eventually((tmp_path / "atexit").exists)
-    assert eventually(lambda: (tmp_path / "log").read_text() == "all of it")
+    assert len(made) == len(KINDS)
+    for directory in (tmp_path, *(tmp_path / "actors").iterdir()):
+        assert all_is_written(directory)
+    assert all(eventually((each / "end").exists) for each in (tmp_path / "actors").iterdir())
+    assert all(ends(pid) for pid in pids)
 
 
 def sleeper(detached: bool) -> int:
@@ -97,28 +117,19 @@ def sleeper(detached: bool) -> int:
     return process.pid
 
 
-@pytest.mark.parametrize("detached", [False, True])
-def test_what_a_task_started_ends_with_its_worker(session: Engine, detached: bool) -> None:
+def test_what_a_task_started_ends_with_its_worker(session: Engine) -> None:
     class Starter:
-        def start(self) -> tuple[int, int]:
-            return os.getpid(), sleeper(detached)
+        def start(self) -> tuple[int, int, int]:
+            return os.getpid(), sleeper(False), sleeper(True)
 
     starter = wb.remote(Starter).remote()
-    worker, pid = wb.get(starter.start.remote())
-    assert psutil.pid_exists(pid)
-    psutil.Process(worker).kill()
-    assert ends(pid)
-
-
-def test_what_tasks_started_ends_with_the_session(runtime: str) -> None:
-    wb.init(workers=2)
-    pids = wb.get([wb.remote(sleeper).remote(detached) for detached in (False, True)])
+    worker, *pids = wb.get(starter.start.remote())
     assert all(map(psutil.pid_exists, pids))
-    wb.shutdown()
+    psutil.Process(worker).kill()
     assert all(ends(pid) for pid in pids)
 
 
-def test_who_does_not_end_in_order_is_killed(runtime: str) -> None:
+def test_who_does_not_end_in_order_is_killed(session: Engine) -> None:
     class Stubborn:
         def pid(self) -> int:
             return os.getpid()
@@ -128,9 +139,7 @@ def test_who_does_not_end_in_order_is_killed(runtime: str) -> None:
 
             signal.pause()
 
-    wb.init(workers=1)
     stubborn = wb.remote(Stubborn).remote()
     pid = wb.get(stubborn.pid.remote())
     del stubborn
     assert ends(pid)
-    wb.shutdown()

@@ -12,6 +12,8 @@ from matplotlib.figure import Figure
 import workbench as wb
 from workbench.engines.base import Engine
 
+pytestmark = pytest.mark.extended  # of read-only arrays in objects, others tell too
+
 DRAWN = {
     "line": "ax.plot(x, y)",
     "scatter": "ax.scatter(x, y, c=y, s=y)",
@@ -92,7 +94,7 @@ def test_a_figure_can_be_drawn_and_changed(session: Engine, kind: str) -> None:
 
 
 @wb.remote
-def own(fig: Figure) -> list[bool]:
+def writeable(fig: Figure) -> list[bool]:
     axes = fig.axes[0]
     read = axes.lines[0].get_ydata(orig=True), axes.images[0].get_array().data
     written = axes.spines["left"].get_path().vertices, axes.viewLim.get_points()
@@ -101,4 +103,4 @@ def own(fig: Figure) -> list[bool]:
 
 def test_only_what_matplotlib_writes_to_is_copied(session: Engine) -> None:
     ref = draw.remote("ax.plot(x, y); ax.imshow(square)")
-    assert wb.get(own.remote(ref)) == [False, False, True, True]
+    assert wb.get(writeable.remote(ref)) == [False, False, True, True]

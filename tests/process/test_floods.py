@@ -86,6 +86,7 @@ def test_questions_whose_answers_are_never_read(
         wb.free(session.find(f"x{n}"))
 
 
+@pytest.mark.extended
 def test_frames_that_are_never_whole(session: Engine, runtime: str, processes: Processes) -> None:
     beginning = LARGEST.to_bytes(4, "big") + bytes(60 * MB)
     bystander = Bystander(session, processes)
@@ -99,6 +100,7 @@ def test_frames_that_are_never_whole(session: Engine, runtime: str, processes: P
     bystander.is_served(MOST_HELD + 100 * MB, 0)
 
 
+@pytest.mark.extended
 def test_descriptors_in_floods(session: Engine, runtime: str, processes: Processes) -> None:
     bystander = Bystander(session, processes)
     reader, writer = os.pipe()
@@ -120,6 +122,7 @@ def test_descriptors_in_floods(session: Engine, runtime: str, processes: Process
     os.close(writer)
 
 
+@pytest.mark.extended
 def test_two_thousand_connections(session: Engine, runtime: str, processes: Processes) -> None:
     count = 2000
     bystander = Bystander(session, processes)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import multiprocessing
 import os
 import re
 import signal
@@ -19,10 +18,10 @@ import pytest
 import workbench as wb
 from tests.leaks import eventually
 from tests.patience import TIMEOUT
+from tests.process.endings import leave_at_once
 from tests.process.gates import Gate
-from tests.process.processes import Processes, ends
+from tests.process.processes import ends
 from workbench.engines.base import Engine
-from workbench.errors import SessionError
 
 # From Python 3.12 on it advises against what these tests are about: all of us have threads.
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
@@ -40,21 +39,12 @@ def in_child(act: Callable[[], object]) -> str:
         except BaseException as error:
             said = f"{type(error).__name__}: {error}"
         os.write(mouth, said.encode())
-        os._exit(0)
+        leave_at_once()
     os.close(mouth)
     with open(ear) as hears:
         said = hears.read()
     assert os.waitpid(child, 0)[1] == 0
     return said
-
-
-def raises(act: Callable[[], object]) -> str:
-    """The error's name and text."""
-    try:
-        act()
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"
-    return "nothing"
 
 
 # -- of a driver -----------------------------------------------------------------------------------
@@ -100,7 +90,7 @@ def test_every_call_in_a_fork_is_refused_and_says_what_to_do(session: Engine, ga
     visitor.let_on("not cancelled")
     assert wb.get([pending, actor.call.remote()]) == ["not cancelled", "called"]
     assert (wb.get(ref) == shown).all()
-    assert session.snapshot().clients[0].pid == os.getpid()
+    assert os.getpid() in {client.pid for client in session.snapshot().clients}
     assert len([c for c in session.snapshot().clients if c.role == "driver"]) == 1
 
 
@@ -144,41 +134,6 @@ def test_handles_and_views_that_die_in_a_fork_live_on_in_its_parent(session: Eng
     assert eventually(lambda: len(session.snapshot().objects) == 5)  # ours count, theirs don't
 
 
-def test_a_fork_may_have_a_session_of_its_own(session: Engine) -> None:
-    kept = wb.put("the parent's")
-
-    def begins_one() -> list[Any]:
-        own = wb.init(workers=1)
-        got = [own is session, wb.get(wb.put(1)), wb.get(wb.remote(len).remote("ab"))]
-        foreign = raises(lambda: wb.get(kept)).partition(":")[0]
-        wb.shutdown()
-        return [*got, foreign]
-
-    assert in_child(begins_one) == str([False, 1, 2, "ForeignRefError"])
-    assert wb.get(kept) == "the parent's"
-
-
-_shown: list[Any] = []
-
-
-def _element(i: int) -> int:
-    return int(_shown[0][i])
-
-
-def test_a_pool_of_processes_in_the_driver(session: Engine) -> None:
-    _shown.append(wb.get(wb.put(np.arange(100_000))))
-    with multiprocessing.get_context("fork").Pool(3) as pool:
-        assert pool.map(_element, range(0, 100_000, 999)) == list(range(0, 100_000, 999))
-        with pytest.raises(SessionError, match="was forked from"):
-            pool.map(wb.put, range(3))
-        assert wb.get(wb.remote(len).remote("abc")) == 3  # beside it
-        pool.close()
-        pool.join()
-    assert wb.get(wb.remote(len).remote("abc")) == 3
-    assert _element(99_999) == 99_999
-    _shown.clear()
-
-
 LISTING = """
 import os
 for name in os.listdir("/proc/self/fd"):
@@ -202,45 +157,26 @@ def test_a_program_that_is_started_inherits_nothing(session: Engine) -> None:
     assert wb.get(wb.remote(len).remote("abc")) == 3
 
 
-def test_a_fork_ends_however_it_likes(session: Engine) -> None:
-    ref = wb.put("kept")
-    for end in (signal.SIGKILL, signal.SIGTERM):
-        child = os.fork()
-        if not child:
-            signal.pause()
-        os.kill(child, end)
-        os.waitpid(child, 0)
-    assert wb.get(ref) == "kept"
-    assert wb.get(wb.remote(len).remote("abc")) == 3
-
-
 # -- of a task -------------------------------------------------------------------------------------
 
 
 def test_every_call_in_a_tasks_fork_is_refused(session: Engine) -> None:
+    def own_session() -> Any:
+        with wb.init(workers=1):
+            return wb.get(wb.put("own"))
+
     @wb.remote
     def forks(refs: list[wb.ObjectRef]) -> list[str]:
-        from tests.process.test_fork import in_child
-
-        def own_session() -> Any:
-            wb.init(workers=1)
-            try:
-                return wb.get(wb.put("own"))
-            finally:
-                wb.shutdown()
-
         array = wb.get(refs[0])
-        return [
-            *(in_child(use) for use in (
-                lambda: wb.put(1),
-                lambda: wb.get(refs[0]),
-                lambda: wb.remote(len).remote([]),
-                refs[0].future,
-            )),
-            in_child(lambda: array[-1]),
-            in_child(own_session),
-            str(wb.get(refs[0])[-1]),
-        ]  # fmt: skip
+        uses: list[Callable[[], object]] = [
+            lambda: wb.put(1),
+            lambda: wb.get(refs[0]),
+            lambda: wb.remote(len).remote([]),
+            refs[0].future,
+            lambda: array[-1],
+            own_session,
+        ]
+        return [*map(in_child, uses), str(wb.get(refs[0])[-1])]
 
     *refused, in_fork, own, in_task = wb.get(forks.remote([wb.put(np.arange(100_000))]))
     for said in refused:
@@ -254,8 +190,6 @@ def test_a_fork_that_comes_back_from_the_task_writes_to_nobodys_memory(session: 
 
     @wb.remote(max_retries=0)
     def forks() -> Any:
-        import os
-
         wb.put(np.zeros(1000_000))  # there is memory, and some of it free
         ear, mouth = os.pipe()
         child = os.fork()
@@ -298,11 +232,11 @@ class ForksOnALoop:
     ("cls", "options"),
     [
         (Forks, {}),
-        (Forks, {"max_concurrency": 2}),
         (ForksOnALoop, {}),
-        (ForksOnALoop, {"concurrency_groups": {"other": 1}}),
+        pytest.param(Forks, {"max_concurrency": 2}, marks=pytest.mark.extended),
+        pytest.param(ForksOnALoop, {"concurrency_groups": {"a": 1}}, marks=pytest.mark.extended),
     ],
-    ids=["in turn", "in threads", "on a loop", "on a loop in a thread"],
+    ids=["in turn", "on a loop", "in threads", "on a loop in a thread"],
 )
 def test_a_fork_that_comes_back_from_a_call_ends(
     session: Engine, cls: type, options: dict[str, Any]
@@ -320,12 +254,9 @@ def test_a_fork_ends_with_its_worker(session: Engine, gate: Gate) -> None:
 
     @wb.remote
     def leaves_one() -> int:
-        import os
-
-        child = os.fork()
-        if not child:
+        if not os.fork():
             stop()
-            os._exit(0)
+            leave_at_once()
         return os.getpid()
 
     worker = wb.get(leaves_one.remote())
@@ -338,27 +269,6 @@ def test_a_fork_ends_with_its_worker(session: Engine, gate: Gate) -> None:
 
     assert eventually(replaced)
     assert wb.get(wb.remote(len).remote("abc")) == 3
-    assert ends(child.pid)
-
-
-def test_a_session_ends_with_what_tasks_forked(
-    runtime: str, gate: Gate, processes: Processes
-) -> None:
-    wb.init(workers=1)
-    stop = gate.stop
-
-    @wb.remote
-    def leaves_one() -> None:
-        import os
-
-        if not os.fork():
-            stop()
-            os._exit(0)
-
-    wb.get(leaves_one.remote())
-    child = gate.next()
-    wb.shutdown()
-    assert processes.gone()
     assert ends(child.pid)
 
 

@@ -1,8 +1,12 @@
-"""Stored arrays that a function refers to without being given them: their refs go, no copies."""
+"""What a function reads without being given it: of stored arrays the refs go, no copies; and what
+has changed between the calls is sent anew."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
+from functools import partial
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -11,6 +15,7 @@ from joblib import Parallel, delayed, parallel_config
 
 import workbench as wb
 from tests.leaks import eventually
+from workbench.client import submitter
 from workbench.engines.base import Engine
 
 N = 10**5
@@ -70,15 +75,10 @@ def test_it_is_not_stored_again(session: Engine, way: str) -> None:
     assert len(large(session)) == 1
 
 
-@pytest.mark.parametrize("place", [in_a_default, in_a_container, in_another_function])
-def test_wherever_it_is(session: Engine, place: Callable[..., Any]) -> None:
+def test_wherever_it_is(session: Engine) -> None:
     _ref, array = stored()
-    assert wb.get(wb.remote(place(array)).remote(7)) == 7
-    assert len(large(session)) == 1
-
-
-def test_an_actor_s_class(session: Engine) -> None:
-    _ref, array = stored()
+    for place in (in_a_default, in_a_container, in_another_function):
+        assert wb.get(wb.remote(place(array)).remote(7)) == 7
 
     class Reader:
         def item(self, n: int) -> int:
@@ -100,15 +100,11 @@ def test_it_lives_as_long_as_the_function(session: Engine) -> None:
     assert eventually(lambda: not large(session))
 
 
-def test_what_is_no_whole_object_goes_by_value(session: Engine) -> None:
-    _ref, array = stored()
+def test_what_is_no_whole_object_or_freed_goes_by_value(session: Engine) -> None:
+    ref, array = stored()
     assert wb.get(wb.remote(in_a_closure(array[1:])).remote(7)) == 8
     assert wb.get(wb.remote(in_a_closure(array.copy())).remote(7)) == 7
-
-
-def test_one_that_was_freed_goes_by_value(session: Engine) -> None:
-    ref = wb.put(np.arange(N))
-    task = wb.remote(in_a_closure(wb.get(ref)))
+    task = wb.remote(in_a_closure(array))
     assert wb.get(task.remote(7)) == 7
     session.free([ref])
     assert wb.get(task.remote(8)) == 8
@@ -122,3 +118,141 @@ def test_a_variable_that_means_another_one_now(session: Engine) -> None:
     array = wb.get(refs[1])
     assert wb.get(task.remote(7)) == 8
     assert len(large(session)) == 2
+
+
+# -- much data that is changed between the calls ---------------------------------------------------
+
+MUCH = 10**6
+CALLS = 6
+
+
+def reader() -> tuple[Any, Callable[[int], float]]:
+    """8 MB, and a function that closes over them."""
+    array = np.zeros(MUCH)
+
+    def first(_: int = 0) -> float:
+        return float(array[0])
+
+    return array, first
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the first comparison there is no time for another."""
+    monkeypatch.setattr(submitter, "LOOK_EVERY", 10**9)
+
+
+def test_a_loop_sees_each_change(session: Engine) -> None:
+    array, first = reader()
+    task = wb.remote(first)
+    for n in range(CALLS):
+        array[0] = n
+        assert wb.get(task.remote()) == n
+
+
+@pytest.mark.parametrize("way", ["map", "Pool", "joblib"])
+def test_a_map_begins_with_what_it_is_then(session: Engine, hurried: None, way: str) -> None:
+    array, first = reader()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for n in range(CALLS):
+            array[0] = n
+            assert WAYS[way](first) == [n, n]
+
+
+def test_what_was_not_compared_is_said(session: Engine, hurried: None) -> None:
+    array, first = reader()
+    task = wb.remote(first)
+    assert wb.get(task.remote()) == 0
+    assert wb.get(task.remote()) == 0  # compared
+    array[0] = 1
+    with pytest.warns(UserWarning, match="`.*first` reads much data .*put") as said:
+        assert wb.get(task.remote()) == 0
+    assert said[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # once a cell: a script is one
+        wb.get(task.remote())
+
+
+class Settings:
+    def __init__(self) -> None:
+        self.rate = 1
+
+    def read(self) -> int:
+        return self.rate
+
+
+def read(settings: Settings) -> int:
+    return settings.rate
+
+
+def test_what_a_method_or_a_partial_has_may_change(session: Engine) -> None:
+    settings = Settings()
+    tasks = [wb.remote(settings.read), wb.remote(partial(read, settings))]
+    for rate in (1, 2):
+        settings.rate = rate
+        assert wb.get([task.remote() for task in tasks]) == [rate, rate]
+
+
+class Numbered:
+    """Of which no two pickles are the same."""
+
+    numbers = count()
+    value = 1
+
+    def __reduce__(self) -> Any:
+        return numbered, (self.value, next(self.numbers))
+
+
+def numbered(value: int, _: int) -> Numbered:
+    made = Numbered()
+    made.value = value
+    return made
+
+
+def test_what_cannot_be_compared_is_sent_each_time(session: Engine) -> None:
+    odd = Numbered()
+    task = wb.remote(lambda: odd.value)
+    assert wb.get(task.remote()) == 1
+    odd.value = 2
+    assert wb.get(task.remote()) == 2
+
+
+CODE = """
+class Base:
+    depth = 1
+class Config(Base):
+    rate, steps = 1, [1]
+    def doubled(self): return 2 * self.rate
+def helper(x=1, *, y=1): return x, y, helper.limit, helper.seen
+helper.limit, helper.seen = 1, [1]
+def other(x=1, *, y=1): return "other"
+def task(): return helper(), Config.rate, Config.steps, Config.depth, Config().doubled(), new()
+def new(): return getattr(Config, "new", None)
+"""
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "Config.rate = 2",
+        "Config.steps.append(2)",
+        "Config.new = 2",
+        "Base.depth = 2",
+        "Config.doubled = lambda self: 0",
+        "helper.limit = 2",
+        "helper.seen.append(2)",
+        "helper.__defaults__ = (2,)",
+        "helper.__kwdefaults__ = {'y': 2}",
+        "helper.__code__ = other.__code__",
+    ],
+)
+def test_classes_and_functions_that_it_reads_may_change(session: Engine, change: str) -> None:
+    """As `Config.rate = 0.1` in a notebook's next cell."""
+    cell: dict[str, Any] = {"__name__": "__main__"}
+    exec(CODE, cell)
+    task = wb.remote(cell["task"])
+    was = cell["task"]()
+    assert repr(wb.get(task.remote())) == (before := repr(was))
+    exec(change, cell)
+    assert repr(wb.get(task.remote())) == repr(cell["task"]()) != before

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import io
 import itertools
 import os
+import pickle
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr
 from typing import Any
 
 import pytest
@@ -19,8 +21,10 @@ from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from tests.process.processes import Processes
+from workbench import context
 from workbench.api import gathering
 from workbench.api.gathering import WINDOW
+from workbench.client.completion_queue import CompletionQueue
 from workbench.engines.base import Engine
 from workbench.errors import (
     ForeignRefError,
@@ -83,13 +87,14 @@ def test_time_runs_out_and_nothing_is_lost(session: Engine, gate: Gate) -> None:
     assert wb.gather([runs], timeout=0) == ["go"]
 
 
-def test_an_object_that_is_freed_meanwhile_ends_the_wait(session: Engine, gate: Gate) -> None:
-    runs = wb.remote(gate.stop).remote()
-    gate.next()
-    threading.Timer(0, lambda: wb.free(runs)).start()
-    with pytest.raises(ObjectFreedError):
-        wb.gather([runs])
-    wb.cancel(runs)
+def test_what_is_freed_or_cancelled_meanwhile_ends_the_wait(session: Engine, gate: Gate) -> None:
+    for end, error in ((wb.free, ObjectFreedError), (wb.cancel, TaskCancelledError)):
+        runs = wb.remote(gate.stop).remote()
+        gate.next()
+        threading.Timer(0, end, [runs]).start()
+        with pytest.raises(error):
+            wb.gather([runs])
+        wb.cancel(runs)
 
 
 def test_what_cannot_be_gathered_is_said(session: Engine) -> None:
@@ -126,17 +131,17 @@ def test_refs_come_as_they_become_ready_failed_ones_too(session: Engine, gate: G
     assert list(completed) == []
 
 
-@pytest.mark.fresh_session
 def test_leaving_the_loop_early_lets_go_of_the_refs(session: Engine, gate: Gate) -> None:
-    runs = wb.remote(gate.stop).remote()
+    ids = [(late := wb.remote(gate.stop).remote()).id, (early := wb.put(1)).id]
     gate.next()
-    for ref in wb.as_completed([wb.put(1), runs]):
+    for ref in wb.as_completed([early, late]):
         assert wb.get(ref) == 1
         break
-    assert not session.objects._listeners  # type: ignore[attr-defined]
-    wb.cancel(runs)
-    del ref, runs
-    assert eventually(lambda: not [r for r in session.snapshot().objects if r.holders][1:])
+    gc.collect()
+    assert not [each for each in gc.get_objects() if isinstance(each, CompletionQueue)]
+    wb.cancel(late)
+    del ref, late, early
+    assert eventually(lambda: not {r.id for r in session.snapshot().objects}.intersection(ids))
 
 
 def test_each_of_many_is_looked_at_once(session: Engine, monkeypatch: Any) -> None:
@@ -178,8 +183,14 @@ def test_in_an_event_loop_which_goes_on_meanwhile(session: Engine, gate: Gate) -
     assert seen == ["early", "late"]
 
 
-def test_a_session_that_ends_ends_the_wait(session: Engine, gate: Gate) -> None:
-    ref = wb.remote(gate.stop).remote()
+def test_a_session_that_ends_ends_the_wait_and_its_refs_and_handles(
+    runtime: str, gate: Gate
+) -> None:
+    class Idle:
+        """An actor's."""
+
+    session = wb.init(workers=1)
+    ref, handle = wb.remote(gate.stop).remote(), pickle.dumps(wb.remote(Idle).remote())
     gate.next()
 
     async def waiting() -> None:
@@ -198,16 +209,13 @@ def test_a_session_that_ends_ends_the_wait(session: Engine, gate: Gate) -> None:
     asyncio.run(asyncio.wait_for(main(), TIMEOUT))
     with pytest.raises(SessionError):
         session.arrivals([ref])
-
-
-def test_refs_of_another_session_are_refused(session: Engine) -> None:
-    ref = wb.put(1)
-    wb.shutdown()
     wb.init(workers=1)
     with pytest.raises(ForeignRefError):
         wb.gather([ref])
     with pytest.raises(ForeignRefError):
         list(wb.as_completed([ref]))
+    with pytest.raises(ValueError, match="belongs to session"):
+        pickle.loads(handle)
 
 
 # -- map -------------------------------------------------------------------------------------------
@@ -249,22 +257,15 @@ def test_a_failure_ends_map_and_what_it_submitted(session: Engine, gate: Gate) -
             raise LookupError("bad item")
         stop()
 
-    with pytest.raises(LookupError, match="bad item"):
-        wb.map(work, itertools.count())  # without end: a list of the items there can't be
-    assert eventually(lambda: is_idle(session))
-
-
-def test_a_failing_item_ends_what_was_submitted_before(session: Engine, gate: Gate) -> None:
-    stop = gate.stop
-
     def items() -> Iterator[int]:
-        yield 1
+        yield 0
         gate.next()
         raise LookupError("no more items")
 
-    with pytest.raises(LookupError, match="no more items"):
-        wb.map(lambda _: stop(), items())
-    assert eventually(lambda: is_idle(session))
+    for each in (items(), itertools.count()):  # without end: a list of those there can't be
+        with pytest.raises(LookupError, match=r"bad item|no more items"):
+            wb.map(work, each)
+        assert eventually(lambda: is_idle(session))
 
 
 @pytest.mark.own_process
@@ -281,23 +282,35 @@ def test_ctrl_c_leaves_nothing_running(session: Engine, gate: Gate) -> None:
     assert wb.map(len, ["abc"]) == [3]
 
 
-def test_a_second_ctrl_c_does_not_stop_the_cancelling(
-    session: Engine, gate: Gate, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stop, cancel, pressed = gate.stop, session.cancel, iter([True])
+def test_a_second_ctrl_c_does_not_stop_the_cancelling(session: Engine, gate: Gate) -> None:
+    stop = gate.stop
 
-    def interrupted(*arguments: Any) -> None:
-        cancel(*arguments)
-        if next(pressed, False):
-            raise KeyboardInterrupt
+    class Interrupted:
+        """The session; its first `cancel` is interrupted."""
+
+        presses = 1
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(session, name)
+
+        def cancel(self, *arguments: Any) -> None:
+            session.cancel(*arguments)
+            self.presses -= 1
+            if self.presses == 0:
+                raise KeyboardInterrupt
 
     def items() -> Iterator[int]:
         yield from range(10)
         raise LookupError("no more items")
 
-    monkeypatch.setattr(session, "cancel", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        wb.map(lambda _: stop(), items())
+    engine: Any = Interrupted()
+    context.set(engine)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            wb.map(lambda _: stop(), items())
+    finally:
+        context.set(session)
+    assert engine.presses < 0
     assert eventually(lambda: is_idle(session))
 
 
@@ -325,7 +338,7 @@ def test_ctrl_c_inside_a_submit_takes_that_task_along(
 
 
 def test_a_generator_is_not_run_far_ahead(session: Engine, gate: Gate) -> None:
-    stop, taken = gate.stop, 0
+    stop, taken, most = gate.stop, 0, 0
 
     def items() -> Iterator[int]:
         nonlocal taken
@@ -333,12 +346,9 @@ def test_a_generator_is_not_run_far_ahead(session: Engine, gate: Gate) -> None:
             taken = n
             yield n
 
-    visitors = [gate.next for _ in range(2)]
-    most = 0
-
     def watch() -> None:
         nonlocal most
-        first, second = (each() for each in visitors)
+        first, second = gate.next(), gate.next()
         eventually(lambda: taken >= WINDOW - 1)
         session.snapshot()  # what could be submitted, is
         most = taken
@@ -363,36 +373,18 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.fixture
-def late(gate: Gate) -> Callable[[], wb.ObjectRef]:
-    """A task that ends when a bar has been shown, whatever that says."""
+def test_a_bar_appears_while_somebody_waits(session: Engine, gate: Gate) -> None:
+    late = wb.remote(gate.stop).remote()
+    visitor, screen = gate.next(), Terminal()
 
-    def make() -> wb.ObjectRef:
-        ref = wb.remote(gate.stop).remote()
-        visitor = gate.next()
-        screen = sys.stderr
+    def lets_on() -> None:
+        assert eventually(lambda: "1/2" in screen.getvalue())
+        visitor.let_on("late")
 
-        def lets_on() -> None:
-            assert eventually(lambda: "1/2" in screen.getvalue())  # type: ignore[attr-defined]
-            visitor.let_on("late")
-
-        threading.Thread(target=lets_on).start()
-        return ref
-
-    return make
-
-
-@pytest.mark.parametrize("progress", [True, None])
-def test_a_bar_appears_while_somebody_waits(
-    session: Engine,
-    late: Callable[[], wb.ObjectRef],
-    progress: bool | None,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(gathering, "TICK", 0.01)
-    monkeypatch.setattr(sys, "stderr", screen := Terminal())
     threads = threading.active_count()
-    assert wb.gather([wb.put(1), late()], progress=progress) == [1, "late"]
+    threading.Thread(target=lets_on).start()
+    with redirect_stderr(screen):
+        assert wb.gather([wb.put(1), late]) == [1, "late"]
     assert "2/2" in screen.getvalue()
     assert eventually(lambda: threading.active_count() <= threads)
 
@@ -405,34 +397,22 @@ def test_no_bar_for_what_is_quick_or_unwatched_or_unwanted(
         (Terminal(), False, 0.0),
         (io.StringIO(), None, 0.0),
     ):
-        monkeypatch.setattr(sys, "stderr", file)
         monkeypatch.setattr(gathering, "PATIENCE", patience)
-        wb.map(len, ["a"], progress=progress)
-        list(wb.as_completed([wb.put(1)]))
+        with redirect_stderr(file):
+            wb.map(len, ["a"], progress=progress)
+            list(wb.as_completed([wb.put(1)]))
         assert file.getvalue() == ""
 
 
-@pytest.mark.parametrize(
-    ("shown", "call"),
-    [
+def test_the_bars_of_map_and_as_completed(session: Engine) -> None:
+    refs = [wb.put(1), wb.put(2)]
+    calls: list[tuple[str, Callable[[], object]]] = [
         ("3/3", lambda: wb.map(len, ["a", "b", "c"], progress=True)),
         ("2/2", lambda: wb.map(pow, [1, 2, 3], [1, 2], progress=True)),
         ("2it", lambda: wb.map(len, (letter for letter in "ab"), progress=True)),
-        ("2/2", lambda: list(wb.as_completed([wb.put(1), wb.put(2)], progress=True))),
-    ],
-    ids=["map", "shortest", "unknown", "as_completed"],
-)
-def test_the_bars_of_map_and_as_completed(
-    session: Engine, shown: str, call: Callable[[], object], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "stderr", screen := io.StringIO())
-    call()
-    assert shown in screen.getvalue()
-
-
-def test_what_was_cancelled_raises_like_any_failure(session: Engine, gate: Gate) -> None:
-    ref = wb.remote(gate.stop).remote()
-    gate.next()
-    wb.cancel(ref)
-    with pytest.raises(TaskCancelledError):
-        wb.gather([ref])
+        ("2/2", lambda: list(wb.as_completed(refs, progress=True))),
+    ]
+    for shown, call in calls:
+        with redirect_stderr(io.StringIO()) as screen:
+            call()
+        assert shown in screen.getvalue()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import workbench as wb
+from tests.patience import THOROUGH
 from workbench.engines.base import Engine
 
 # Some values small enough to travel inside messages, some in a segment.
@@ -133,28 +135,28 @@ def test_any_value_comes_back_as_it_was(session: Engine) -> None:
     def echo(value: Any) -> Any:
         return value
 
-    @given(graphs(), st.sampled_from(["put", "copy", "task"]))
-    @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+    @wb.remote
+    def read(refs: list[wb.ObjectRef]) -> Any:
+        return wb.get(refs[0])
+
+    ways: dict[str, Callable[[Any], Any]] = {
+        "put": lambda value: wb.get(wb.put(value)),
+        "copy": lambda value: wb.get(wb.put(value), copy=True),
+        "a task's argument": lambda value: wb.get(echo.remote(value)),
+        "a task's argument by ref": lambda value: wb.get(echo.remote(wb.put(value))),
+        "got in a task": lambda value: wb.get(read.remote([wb.put(value)])),
+    }
+
+    @given(graphs(), st.sampled_from([*ways]))
+    @settings(
+        max_examples=400 if THOROUGH else 15,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
     def check(value: Any, way: str) -> None:
-        if way == "task":
-            got = wb.get(echo.remote(wb.put(value)))
-        else:
-            got = wb.get(wb.put(value), copy=way == "copy")
+        got = ways[way](value)
         assert_same(value, got, {})
         for one in got:
             if isinstance(one, np.ndarray) and one.size:
                 assert one.flags.writeable == (way == "copy")
 
     check()
-
-
-def test_the_examples_of_rays_guide(session: Engine) -> None:
-    many = wb.get(wb.put([np.zeros(42)] * 99))
-    assert all(one is many[0] for one in many)
-    inner = [0]
-    twice = wb.get(wb.put([inner, inner]))
-    assert twice[0] is twice[1]
-    loop: list[Any] = []
-    loop.append(loop)
-    got = wb.get(wb.put(loop))
-    assert got[0] is got

@@ -74,11 +74,11 @@ def test_arrow_data_is_handed_on_as_it_lies(session: Engine) -> None:
 def test_what_knows_no_flag_writes_to_pages_of_its_own(session: Engine) -> None:
     ref = wb.put([classes.OldVector(np.zeros(N)), classes.Vector(np.zeros(N))])
     old, new = wb.get(ref)
-    assert mapping_of(address(new._data)) == READ_ONLY
-    assert mapping_of(address(old._data)) == "rw-p /memfd:workbench"
-    (ctypes.c_double * N).from_address(address(old._data))[3] = 1.0  # as a library in C would
-    assert old._data[3] == 1
-    assert not wb.get(ref)[0]._data.any()
+    assert mapping_of(address(new.data)) == READ_ONLY
+    assert mapping_of(address(old.data)) == "rw-p /memfd:workbench"
+    (ctypes.c_double * N).from_address(address(old.data))[3] = 1.0  # as a library in C would
+    assert old.data[3] == 1
+    assert not wb.get(ref)[0].data.any()
 
 
 @pytest.mark.slow

@@ -13,12 +13,12 @@ CALLS = """
     import gc, random
     import numpy as np
     from tests.leaks import Resources, eventually
-    from workbench.errors import ObjectFreedError, TaskCancelledError
+    from workbench.errors import ObjectFreedError
 
     directory = os.environ["WORKBENCH_RUNTIME_DIR"]
     before = Resources.now(directory)
     engine = wb.init(workers=2, memory="64MB")
-    heard = swallowed = 0
+    heard = calls = 0
 
     def alarm(*_):
         global heard
@@ -38,68 +38,34 @@ CALLS = """
             self.n += 1
             return self.n
 
-        async def later(self, ref):
-            return await ref[0]
-
     add = wb.remote(lambda a, b: a + b)
-
-    @wb.remote
-    def blocks():
-        import socket
-        one, other = socket.socketpair()
-        with one, other:
-            one.settimeout(5)  # should Ctrl-C have come before anybody could cancel it
-            one.recv(1)
-
-    blocking = []
     held, actor = wb.put(array), Counter.remote()
-    calls = 0
 
     def put_and_get():
-        assert wb.get(wb.put({"a": [1]})) == {"a": [1]}
         assert (wb.get(wb.put(array))[-3:] == array[-3:]).all()
 
     def submit_and_get():
         assert wb.get(add.remote(held, array))[-1] == 2 * array[-1]
-        refs = [add.remote(n, 1) for n in range(20)]
-        assert wb.get(refs) == list(range(1, 21))
+        assert wb.get([add.remote(n, 1) for n in range(20)]) == list(range(1, 21))
 
     def wait():
         refs = [add.remote(n, 1) for n in range(10)]
         while refs:
             ready, refs = wb.wait(refs, num_returns=min(3, len(refs)))
             assert ready
-        assert wb.wait([held, wb.put(1)], num_returns=2, timeout=0)[1] == []
-
-    def cancel():
-        for _ in range(3):  # one of them will not begin
-            blocking.append(blocks.remote())
-        for ref in blocking:
-            wb.cancel(ref)
-        while blocking:
-            ref = blocking.pop()
-            try:
-                wb.get(ref)
-            except TaskCancelledError:
-                continue
-            raise AssertionError("it was let on")
 
     def call():
         global calls
         first, second = wb.get([actor.add.remote(), actor.add.remote()])
-        assert (first, second) > (calls, calls)
-        assert second > first
+        assert second > first > calls
         calls = second
-        assert wb.get(actor.later.remote([wb.put("ref")])) == "ref"
 
     def short_lived_actor():
         assert wb.get(Counter.remote().add.remote()) == 1
 
     def free():
         ref = wb.put(array)
-        shown = wb.get(ref)
         wb.free(ref)
-        assert shown[-1] == array[-1]
         try:
             wb.get(ref)
         except ObjectFreedError:
@@ -114,46 +80,30 @@ CALLS = """
     def future():
         assert add.remote(1, 2).future().result(60) == 3
 
-    def two():
-        refs = wb.remote(lambda: (1, np.ones(50_000))).options(num_returns=2).remote()
-        assert wb.get(refs)[0] == 1
-
     def until_heard(call, before):  # apart: see `unit/test_interrupted_loops.py`
         while heard == before:
             call()
 
-    every = [
-        put_and_get, submit_and_get, wait, cancel, call, free, names, future, two,
-        short_lived_actor,
-    ]
+    every = [put_and_get, submit_and_get, wait, call, free, names, future, short_lived_actor]
     for each in every:
         each()
-    interrupted = {each.__name__: 0 for each in every}
     for _ in range(int(sys.argv[2])):
-        each = chance.choice(every)
+        each, before_it = chance.choice(every), heard
         try:
-            before_it = heard
             signal.setitimer(signal.ITIMER_REAL, chance.uniform(1e-5, 4e-3))
             until_heard(each, before_it)
-            swallowed += 1  # CPython does so in a finalizer that is written in Python
+            raise AssertionError("it was swallowed")
         except KeyboardInterrupt:
             pass
         except RuntimeError as error:  # CPython's own: Ctrl-C within `Condition.wait`
             if "un-acquired lock" not in str(error):
                 raise
             assert isinstance(error.__context__, KeyboardInterrupt)
-        interrupted[each.__name__] += 1
-        for ref in blocking:
-            wb.cancel(ref)
-        blocking.clear()
         chance.choice(every)()  # the next call works, whichever it is
-    assert not swallowed
-    assert min(interrupted.values()) > int(sys.argv[2]) / len(every) / 2, interrupted
     for each in every:
         each()
     engine.unname("named")  # should Ctrl-C have come between the two
-    del held, actor, add, blocks, Counter
-    ref = None
+    del held, actor, add, Counter
     gc.collect()
     assert eventually(lambda: not wb.snapshot().objects), wb.snapshot()
     assert eventually(lambda: [w.state for w in wb.snapshot().workers] == ["idle"] * 2)
@@ -165,6 +115,7 @@ CALLS = """
 """
 
 
+@pytest.mark.extended
 @pytest.mark.thorough
 def test_hundreds_of_interrupts(script: Callable[..., Script]) -> None:
     driver = script(CALLS, "20", "3000" if THOROUGH else "300")

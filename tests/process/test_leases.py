@@ -8,197 +8,111 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 import workbench as wb
 from tests.leaks import eventually
+from tests.process.endings import leave_at_once
 from tests.process.gates import Gate
-from tests.process.scripts import Script
-from workbench.client.direct_line import NO_ACTOR
+from tests.process.processes import Processes
+from tests.process.test_lines import needs_no_server, soon
+from workbench.engines.base import Engine
 from workbench.errors import TaskCancelledError, TaskError, WorkerCrashedError
 
 
-def does() -> Any:
-    """The function, as a notebook's cell makes it."""
+@pytest.fixture
+def server(session: Engine, processes: Processes) -> psutil.Process:
+    session.snapshot()
+    return processes.server()
 
-    @wb.remote
-    def do(kind: Any = None, stop: Any = None) -> Any:
-        if stop is not None:
-            return stop()
-        if kind == "large":
+
+def does(kind: Any = None, stop: Any = None) -> Any:
+    if stop is not None:
+        return stop()
+    match kind:
+        case "large":
             return np.arange(100_000)
-        if kind == "ref":
+        case "ref":
             return [wb.put("inside")]
-        if kind == "error":
+        case "error":
             raise LookupError("no such thing")
-        if kind == "print":
+        case "print":
             print("shown first")
-        if kind == "dies":
+        case "dies":
             print("shown last")
-            os._exit(3)
-        if kind == "nested":
-
-            @wb.remote
-            def inner() -> int:
-                print("shown by a task of a task")
-                return 5
-
-            return wb.get(inner.remote())
-        if isinstance(kind, str) and kind.startswith("name "):
-            return wb.get(kind)
-        return kind
-
-    return do
+            leave_at_once(3)
+        case "nested":
+            return wb.get(wb.remote(shows).remote())
+        case "named":
+            return wb.get("the name")
+    return kind
 
 
-def borrow(session: Any, do: Any) -> None:
-    """Have a worker lent for the function."""
+def shows() -> int:
+    print("shown by a task of a task")
+    return 5
 
-    def has_one() -> bool:
-        line = session._base.lines._by_actor.get(NO_ACTOR)
-        before = 0 if line is None else line.sent
-        wb.get(do.remote())
-        return line is not None and line.sent > before
 
-    assert eventually(has_one)
+def go_straight(server: psutil.Process, submit: Callable[[], Any], times: int = 5) -> bool:
+    """Whether tasks one after the other end without the server. To be asked until they do: a lease
+    may end in between."""
+    for _ in range(20):
+        wb.get(submit())
+    return needs_no_server(server, lambda: [soon(submit()) for _ in range(times)])
 
 
 @pytest.fixture
-def do(session: Any) -> Any:
+def do(server: psutil.Process) -> Any:
     """A function whose tasks go straight to a worker from now on."""
-    function = does()
-    borrow(session, function)
+    function = wb.remote(does)
+    assert eventually(lambda: go_straight(server, function.remote))
     return function
 
 
-def go_straight(session: Any, tasks: Callable[[], int]) -> bool:
-    """Whether so many tasks, which that submits and gets, all went by one line.
-
-    To be asked until they do: a lease may end in between, as where two runs waited long for a
-    processor.
-    """
-    lines = session._base.lines._by_actor
-    line = lines.get(NO_ACTOR)  # none while another one is being made
-    before = 0 if line is None else line.sent
-    count = tasks()
-    return line is not None and lines.get(NO_ACTOR) is line and line.sent == before + count
-
-
-def test_tasks_one_after_the_other_go_straight(session: Any, do: Any) -> None:
-    def tasks() -> int:
-        assert [wb.get(do.remote(n)) for n in range(20)] == list(range(20))
-        return 20
-
-    assert eventually(lambda: go_straight(session, tasks))
-
-
-def test_so_do_those_of_functions_that_take_turns(session: Any, do: Any) -> None:
+def test_tasks_of_functions_that_take_turns_go_straight(server: psutil.Process, do: Any) -> None:
     """A lease is for all of them, once its worker knows them."""
+    other = wb.remote(lambda: None)
 
-    @wb.remote
-    def other() -> None: ...
+    def turns() -> Any:
+        soon(do.remote())
+        return other.remote()
 
-    def tasks() -> int:
-        for function in (do, other) * 5:
-            wb.get(function.remote())
-        return 10
-
-    assert eventually(lambda: go_straight(session, tasks))
+    assert eventually(lambda: go_straight(server, turns))
 
 
-def lend(session: Any, do: Any, ref: Any) -> Any:
-    """Have a worker lent for the function with the object; returns the line."""
+@pytest.fixture
+def lent(server: psutil.Process) -> Callable[[Any, Any], None]:
+    """Has a worker lent for a function with an object."""
 
-    def has_one() -> bool:
-        nonlocal line
-        wb.get(do.remote(ref))
-        line = session._base.lines._by_actor.get(NO_ACTOR)
-        return line is not None and line.is_granted and ref.id in line.objects
+    def lend(function: Any, ref: Any) -> None:
+        assert eventually(lambda: go_straight(server, lambda: function.remote(ref)))
 
-    line: Any = None
-    assert eventually(has_one)
-    return line
+    return lend
 
 
-def length() -> Any:
-    @wb.remote
-    def length(array: Any, stop: Any = None) -> Any:
-        return len(array) if stop is None else (stop(), float(array.sum()))
-
-    return length
+def length(array: Any, stop: Any = None) -> Any:
+    return len(array) if stop is None else (stop(), float(array.sum()))
 
 
-def test_arguments_by_reference_go_straight(session: Any) -> None:
-    size, ref = length(), wb.put(np.ones(1_000_000))
-
-    def tasks() -> int:
-        assert [wb.get(size.remote(ref)) for _ in range(20)] == [1_000_000] * 20
-        assert wb.get(size.remote(wb.get(ref))) == 1_000_000  # the array stands for its object
-        return 21
-
-    assert eventually(lambda: lend(session, size, ref) and go_straight(session, tasks))
-    line, other = lend(session, size, ref), wb.put(np.ones(500_000))
-    before = line.sent
-    assert wb.get(size.remote(other)) == 500_000  # through the server: it wasn't lent
-    assert line.sent == before
+def test_arguments_by_reference_go_straight(server: psutil.Process, session: Engine) -> None:
+    size, ref = wb.remote(length), wb.put(np.ones(1_000_000))
+    array = wb.get(ref)  # stands for its object
+    for given in (ref, array):
+        assert eventually(lambda: go_straight(server, lambda: size.remote(given)))  # noqa: B023
+    assert wb.get(size.remote(wb.put(np.ones(500_000)))) == 500_000  # which wasn't lent
 
 
-def test_what_is_lent_stays_until_it_was_read(session: Any, gate: Gate) -> None:
+def test_what_is_lent_stays_until_it_was_read(lent: Any, gate: Gate) -> None:
     """Its driver has let go of it, and its room is wanted."""
-    size, held = length(), [wb.put(np.ones(1_000_000))]
-    began: list[Any] = []
-
-    def goes_straight() -> bool:
-        line = lend(session, size, held[0])
-        before = line.sent
-        began[:] = size.remote(held[0], gate.stop), gate.next()
-        if line.sent == before + 1:
-            return True
-        began[1].let_on("the lease had ended")
-        wb.get(began[0])
-        return False
-
-    assert eventually(goes_straight)
-    result, visitor = began
+    size, held = wb.remote(length), [wb.put(np.ones(1_000_000))]
+    lent(size, held[0])
+    result, visitor = size.remote(held[0], gate.stop), gate.next()
     held.clear()
     for _ in range(5):
         wb.get(wb.put(np.zeros(1_000_000)))
     visitor.let_on("read")
     assert wb.get(result) == ("read", 1_000_000.0)
-
-
-def test_what_is_lent_and_dropped_gives_its_room_back(session: Any) -> None:
-    size, ref = length(), wb.put(np.ones(1_000_000))
-    lend(session, size, ref)
-    number = ref.id
-    del ref
-    assert eventually(lambda: all(o.id != number for o in session.snapshot().objects))
-
-
-def test_an_array_outlives_the_task_that_it_was_lent_to(session: Any) -> None:
-    @wb.remote
-    def keep(array: Any) -> int:
-        import builtins
-
-        builtins.kept_by_test = array  # type: ignore[attr-defined]
-        return len(array)
-
-    @wb.remote
-    def kept(array: Any) -> float:
-        import builtins
-
-        array = getattr(builtins, "kept_by_test", None)
-        return 1_000_000.0 if array is None else float(array.sum())
-
-    ref = wb.put(np.ones(1_000_000))
-    lend(session, keep, ref)
-    wb.get(keep.remote(ref))
-    del ref
-    for _ in range(5):
-        wb.get(wb.put(np.zeros(1_000_000)))
-    others = [wb.put(np.zeros(1_000_000)) for _ in range(3)]
-    assert wb.get([kept.remote(0) for _ in range(8)]) == [1_000_000.0] * 8
-    del others
 
 
 def test_results_of_any_kind(do: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -210,43 +124,25 @@ def test_results_of_any_kind(do: Any, capsys: pytest.CaptureFixture[str]) -> Non
             wb.get(do.remote("error"))
         assert wb.get(do.remote("print")) == "print"
         assert "shown first" in capsys.readouterr().out  # before the result is there
-
-
-def test_a_task_that_waits_for_another(do: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert wb.get(do.remote("nested")) == 5
     assert eventually(lambda: "shown by a task of a task" in capsys.readouterr().out)
 
 
-def test_only_one_at_a_time_goes_there(session: Any, do: Any, gate: Gate) -> None:
-    """The others go where there is room, and whoever waits for a worker has the lent one, too."""
-    workers = session._base.workers
-    refs = [do.remote(None, gate.stop) for _ in range(workers + 1)]
-    visitors = [gate.next() for _ in range(workers)]
-    assert len({visitor.pid for visitor in visitors}) == workers
-    for visitor in visitors:
-        visitor.let_on("done")
-    gate.next().let_on("done")
-    assert wb.get(refs) == ["done"] * len(refs)
+def test_only_one_at_a_time_goes_there(session: Engine, do: Any, gate: Gate) -> None:
+    """The others go where there is room; who waits for a worker has the lent one, too."""
+    for function in (do, wb.remote(lambda _, stop: stop())):
+        refs = [function.remote(None, gate.stop) for _ in range(session.workers + 1)]
+        visitors = [gate.next() for _ in range(session.workers)]
+        assert len({visitor.pid for visitor in visitors}) == session.workers
+        for visitor in visitors:
+            visitor.let_on("done")
+        gate.next().let_on("done")
+        assert wb.get(refs) == ["done"] * len(refs)
 
 
-def test_a_lent_worker_is_there_for_who_waits(session: Any, do: Any, gate: Gate) -> None:
-    """Also if its lease isn't used just then."""
-
-    @wb.remote
-    def other(stop: Any) -> Any:
-        return stop()
-
-    workers = range(session._base.workers)
-    refs = [other.remote(gate.stop) for _ in workers]
-    visitors = [gate.next() for _ in workers]
-    for visitor in visitors:
-        visitor.let_on("done")
-    assert wb.get(refs) == ["done"] * len(refs)
-    assert wb.get(do.remote(1)) == 1
-    borrow(session, do)
-
-
-def test_it_is_seen_while_it_runs(session: Any, do: Any, gate: Gate) -> None:
+def test_it_is_seen_while_it_runs_and_cancelled(
+    server: psutil.Process, session: Engine, do: Any, gate: Gate
+) -> None:
     ref = do.remote(None, gate.stop)
     visitor = gate.next()
 
@@ -254,84 +150,33 @@ def test_it_is_seen_while_it_runs(session: Any, do: Any, gate: Gate) -> None:
         workers = session.snapshot().workers
         return [worker.tasks for worker in workers if worker.pid == visitor.pid]
 
-    assert eventually(lambda: tasks() == [("does.<locals>.do",)])
+    assert eventually(lambda: tasks() == [("does",)])
     assert not wb.wait([ref], timeout=0)[0]
-    visitor.let_on("done")
-    assert wb.get(ref) == "done"
-
-
-def test_a_task_is_cancelled(session: Any, do: Any, gate: Gate) -> None:
-    ref = do.remote(None, gate.stop)
-    gate.next()
     wb.cancel(ref)
     with pytest.raises(TaskCancelledError):
         wb.get(ref)
-    borrow(session, do)
+    assert eventually(lambda: go_straight(server, do.remote))
 
 
 @pytest.mark.parametrize("retries", [0, 1])
-def test_the_worker_is_killed(session: Any, do: Any, gate: Gate, retries: int) -> None:
+def test_the_worker_is_killed(server: psutil.Process, do: Any, gate: Gate, retries: int) -> None:
     ref = do.options(max_retries=retries).remote(None, gate.stop)
     os.kill(gate.next().pid, signal.SIGKILL)
     if retries:
         gate.next().let_on("again")
         assert wb.get(ref) == "again"
     else:
-        with pytest.raises(WorkerCrashedError, match=r"while it ran `does.*do`"):
+        with pytest.raises(WorkerCrashedError, match=r"while it ran `does`"):
             wb.get(ref)
-    borrow(session, do)
+    assert eventually(lambda: go_straight(server, do.remote))
 
 
-def test_what_is_shown_right_before_the_end(
-    session: Any, do: Any, capsys: pytest.CaptureFixture[str]
+def test_what_was_said_before_is_known_and_a_result_is_there_for_others(
+    session: Engine, do: Any
 ) -> None:
-    with pytest.raises(WorkerCrashedError):
-        wb.get(do.options(max_retries=0).remote("dies"))
-    assert eventually(lambda: "shown last" in capsys.readouterr().out)
-
-
-def test_what_was_said_before_is_known(session: Any, do: Any) -> None:
+    more = wb.remote(lambda value: value + 1)
     for n in range(10):
-        session.name(wb.put(n), f"name {n}")
-        assert wb.get(do.remote(f"name {n}")) == n
-        session.unname(f"name {n}")
-
-
-def test_a_result_is_there_for_others(do: Any) -> None:
-    @wb.remote
-    def more(value: int) -> int:
-        return value + 1
-
-    for n in range(20):
+        session.name(wb.put(n), "the name")
+        assert wb.get(do.remote("named")) == n
+        session.unname("the name")
         assert wb.get(more.remote(do.remote(n))) == n + 1
-
-
-def test_a_driver_that_is_killed(session: Any, script: Callable[..., Script], gate: Gate) -> None:
-    """What it had sent by its lease is nobody's; the worker is free again."""
-    victim = script(
-        """
-        engine = wb.init(session=sys.argv[1])
-
-        @wb.remote
-        def do(stop=None):
-            return stop and stop()
-
-        line = None
-        while line is None or not engine._base.lines.lease(*line.functions):
-            wb.get(do.remote())
-            line = engine._base.lines._by_actor.get(0)
-        engine._base.connection.defer = lambda message: None  # the server never hears of it
-        ref = do.remote(stopper(sys.argv[2]))
-        hear()
-        """,
-        session.session,
-        gate.path,
-    )
-    gate.next()
-    os.kill(victim.pid, signal.SIGKILL)
-    victim.wait()
-    workers = range(session._base.workers)
-    others = [wb.remote(lambda stop: stop()).remote(gate.stop) for _ in workers]
-    for visitor in [gate.next() for _ in workers]:
-        visitor.let_on("done")
-    assert wb.get(others) == ["done"] * len(others)

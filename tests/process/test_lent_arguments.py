@@ -12,9 +12,10 @@ import pytest
 
 import workbench as wb
 from tests.leaks import eventually
+from tests.process.endings import leave_at_once
 from tests.process.gates import Gate
 from tests.process.scripts import Script
-from workbench.errors import ActorUnavailableError, TaskError
+from workbench.errors import ActorUnavailableError
 
 N = 1_000_000
 
@@ -46,11 +47,8 @@ def reader(is_async: bool) -> Any:
         def last(self) -> Any:
             return self.found
 
-        def asks(self, array: Any) -> Any:
-            return array.nothing
-
         def dies(self, array: Any) -> None:
-            os._exit(3)
+            leave_at_once(3)
 
     @wb.remote
     class AsyncReader:
@@ -100,35 +98,19 @@ def is_gone(session: Any, id: int) -> bool:
     return eventually(gone)
 
 
-def test_they_go_straight(session: Any, make: Any) -> None:
+def test_they_go_straight_alone_and_in_a_burst(session: Any, make: Any) -> None:
     actor = make()
-    ref = wb.put(np.ones(N))
+    ref, other = wb.put(np.ones(N)), wb.put(np.ones(N // 2))
     line = lend(session, actor, ref)
     before = line.sent
     assert [wb.get(actor.size.remote(ref)) for _ in range(20)] == [N] * 20
     assert wb.get(actor.size.remote(wb.get(ref), ref)) == 2 * N  # the array stands for its object
-    assert line.sent == before + 21
-    other = wb.put(np.ones(N // 2))
-    assert wb.get(actor.size.remote(ref, other)) == N + N // 2  # through the server
-    assert line.sent == before + 21
-
-
-def test_a_burst_with_one_object_goes_straight(session: Any, make: Any) -> None:
-    actor = make()
-    ref = wb.put(np.arange(N))
-    line = lend(session, actor, ref)
-    before = line.sent
     assert wb.get([actor.size.remote(ref) for _ in range(300)]) == [N] * 300
-    assert line.sent == before + 300
-
-
-def test_a_burst_with_other_calls_between(session: Any, make: Any) -> None:
-    """Calls in one packet have the same arguments."""
-    actor = make()
-    ref, other = wb.put(np.ones(N)), wb.put(np.ones(N // 2))
-    lend(session, actor, ref)
+    assert line.sent == before + 321
+    assert wb.get(actor.size.remote(ref, other)) == N + N // 2  # through the server
+    assert line.sent == before + 321
     lend(session, actor, other)
-    calls = [(ref,), (ref,), (other,), (), (ref, other), (other, ref)] * 50
+    calls = [(ref,), (ref,), (other,), (), (ref, other), (other, ref)] * 50  # packed apart
     sizes = wb.get([actor.size.remote(*refs) for refs in calls])
     assert sizes == [N, N, N // 2, 0, N + N // 2, N + N // 2] * 50
 
@@ -172,14 +154,6 @@ def test_an_array_that_the_actor_keeps(session: Any, make: Any) -> None:
     others = [wb.put(np.zeros(N)) for _ in range(5)]
     assert wb.get(actor.total.remote()) == float(N)
     del others
-
-
-def test_errors_name_the_argument(session: Any) -> None:
-    actor = reader(False).remote()
-    ref = wb.put(np.ones(N))
-    lend(session, actor, ref)
-    with pytest.raises(TaskError, match="nothing"):
-        wb.get(actor.asks.remote(ref))
 
 
 def test_its_worker_dies(session: Any) -> None:

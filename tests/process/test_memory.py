@@ -23,6 +23,7 @@ from tests.process.processes import Processes, most_granted, seen_memory
 from tests.process.scripts import Script
 from workbench.engines.base import Engine
 from workbench.errors import StoreFullError
+from workbench.report.text import put_line
 from workbench.system import machine
 
 pytestmark = pytest.mark.fresh_session
@@ -35,7 +36,38 @@ def array(megabytes: float, value: int = 1) -> np.ndarray[Any, Any]:
     return np.full(int(megabytes * MB), value, np.uint8)
 
 
-def test_an_object_larger_than_the_store(session: Engine) -> None:
+def test_a_put_tells_whether_it_was_the_first_use_of_its_memory(session: Engine) -> None:
+    first, about = session.put(np.ones(1 << 18))
+    assert about.cold
+    assert " in new memory; " in put_line("x", about)
+    (record,) = wb.snapshot().objects
+    assert record.about is not None
+    assert record.about.cold
+    del first
+    assert eventually(lambda: not wb.snapshot().objects)
+    again, about = session.put(np.ones(1 << 18))
+    assert not about.cold
+    assert "new memory" not in put_line("x", about)
+    assert again.id
+
+
+def test_bytes_stay_while_anything_shows_them(session: Engine) -> None:
+    """A view of a view of freed memory: nothing else is written there before it dies."""
+    ref = wb.put({"a": array(20, 7)})
+    view = wb.get(ref)["a"][5:].reshape(-1, 5)[::2]
+    where = wb.get(ref)["a"].__array_interface__["data"][0]
+    wb.free(ref)
+    others = [wb.put(array(20, i)) for i in (1, 2)]
+    with pytest.raises(StoreFullError, match="arrays in this process"):
+        wb.put(array(20))
+    assert (view == 7).all()
+    del view
+    again = wb.put(array(20, 3))
+    assert wb.get(again).__array_interface__["data"][0] == where  # reused, once it was free
+    assert [wb.get(other)[0] for other in others] == [1, 2]
+
+
+def test_a_full_store_lists_what_fills_it(session: Engine) -> None:
     with pytest.raises(StoreFullError, match=r"needs 70 MB.* holds 64 MB.*--memory") as caught:
         wb.put(array(70))
     assert isinstance(caught.value, MemoryError)
@@ -43,16 +75,9 @@ def test_an_object_larger_than_the_store(session: Engine) -> None:
         wb.remote(len).remote(array(70))
     assert session.snapshot().live == 0
     assert wb.get(wb.put(array(60)))[-1] == 1  # what was refused takes no room
-
-
-def test_a_full_store_lists_what_fills_it(session: Engine) -> None:
-    @wb.remote
-    def made() -> Any:
-        return array(10)
-
     wb.put(array(20), name="named")
     held = wb.put({"x": array(16)})
-    result = made.remote()
+    result = wb.remote(lambda: np.ones(10 * MB, np.uint8)).remote()
     shown = wb.get(result)
     wb.free(result)
     with pytest.raises(StoreFullError) as caught:
@@ -74,11 +99,24 @@ def test_a_full_store_lists_what_fills_it(session: Engine) -> None:
     assert wb.get(wb.put(array(60))).size == 60 * MB
 
 
-@pytest.mark.parametrize("where", ["here", "in a worker"])
-def test_what_is_dropped_makes_room_at_once(session: Engine, where: str) -> None:
-    """Ten times the store passes through it, and no put comes too early."""
+def test_what_is_let_go_makes_room_for_whoever_needs_it(
+    session: Engine, processes: Processes
+) -> None:
+    @wb.remote
+    def makes(megabytes: int) -> Any:
+        return array(megabytes)
+
+    # Room is granted in large pieces. One array here and one there must not use it up.
+    held = [wb.put(array(1)), makes.remote(1), makes.remote(1)]
+    wb.wait(held, num_returns=3)
+    large = makes.remote(50)
+    assert wb.get(large).size == 50 * MB
+    del large
+    held.append(wb.put(array(50)))
+    held.clear()
 
     def passes() -> int:
+        """Ten times the store passes through it, and no put comes too early."""
         total = 0
         for i in range(20):
             ref = wb.put(array(40, i))
@@ -86,37 +124,12 @@ def test_what_is_dropped_makes_room_at_once(session: Engine, where: str) -> None
             del ref
         return total
 
-    total = passes() if where == "here" else wb.get(wb.remote(passes).remote())
-    assert total == sum(range(20))
-
-
-def test_memory_kept_warm_by_one_process_goes_to_another(
-    session: Engine, processes: Processes
-) -> None:
-    @wb.remote
-    def makes(megabytes: int) -> Any:
-        return array(megabytes)
-
-    for _ in range(3):
+    assert passes() == wb.get(wb.remote(passes).remote()) == sum(range(20))
+    for _ in range(3):  # memory kept warm by one process goes to another
         ref = wb.put(array(50))
         del ref
         assert wb.get(makes.remote(50)).size == 50 * MB
     assert processes.touched() <= session.capacity
-
-
-def test_room_that_nobody_uses_goes_to_who_needs_it(session: Engine) -> None:
-    """Room is granted in large pieces. One array here and one there must not use it up."""
-
-    @wb.remote
-    def makes(megabytes: int) -> Any:
-        return array(megabytes)
-
-    held = [wb.put(array(1)), makes.remote(1), makes.remote(1)]
-    wb.wait(held, num_returns=3)
-    large = makes.remote(50)
-    assert wb.get(large).size == 50 * MB
-    del large
-    held.append(wb.put(array(50)))
 
 
 def test_all_of_it_comes_back(session: Engine, processes: Processes) -> None:
@@ -139,24 +152,9 @@ def test_all_of_it_comes_back(session: Engine, processes: Processes) -> None:
     assert snapshot.live == 0
     assert snapshot.granted <= most_granted(snapshot.capacity)
     assert processes.touched() <= snapshot.granted  # warm, and counted
+    assert session.huge_pages() == "", "nobody asked"
     wb.put(array(63.9))
     assert processes.touched() <= session.capacity
-
-
-def test_bytes_stay_while_anything_shows_them(session: Engine) -> None:
-    """A view of a view of freed memory: nothing else is written there before it dies."""
-    ref = wb.put({"a": array(20, 7)})
-    view = wb.get(ref)["a"][5:].reshape(-1, 5)[::2]
-    where = wb.get(ref)["a"].__array_interface__["data"][0]
-    wb.free(ref)
-    others = [wb.put(array(20, i)) for i in (1, 2)]
-    with pytest.raises(StoreFullError, match="arrays in this process"):
-        wb.put(array(20))
-    assert (view == 7).all()
-    del view
-    again = wb.put(array(20, 3))
-    assert wb.get(again).__array_interface__["data"][0] == where  # reused, once it was free
-    assert [wb.get(other)[0] for other in others] == [1, 2]
 
 
 def test_a_dead_workers_memory_comes_back(session: Engine, processes: Processes) -> None:
@@ -176,18 +174,7 @@ def test_a_dead_workers_memory_comes_back(session: Engine, processes: Processes)
     assert wb.get(wb.put(array(60))).size == 60 * MB
 
 
-@pytest.fixture
-def has_work() -> Iterator[None]:
-    """Threads take turns as often as Python lets them."""
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(interval)
-
-
-def test_threads_that_get_the_same_object_count_as_they_should(
-    session: Engine, has_work: None
-) -> None:
+def test_threads_that_get_the_same_object_count_as_they_should(session: Engine) -> None:
     barrier = threading.Barrier(4)
     problems: list[BaseException] = []
 
@@ -204,23 +191,18 @@ def test_threads_that_get_the_same_object_count_as_they_should(
 
     shared = [wb.put(array(0.1, 0))]
     threads = [threading.Thread(target=run) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # they take turns as often as Python lets them
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
     assert not problems
     shared.clear()
     assert session.snapshot().live == 0
-
-
-@pytest.mark.fresh_session  # what this process was granted before, it may use again
-def test_the_store_can_be_filled_by_small_objects_too(session: Engine) -> None:
-    """Inline objects count, and no arena grows beside them."""
-    small = [wb.put(bytes(10_000)) for _ in range(5_000)]
-    with pytest.raises(StoreFullError, match=r"5\d(\.\d)? MB of 64 MB are in use"):
-        wb.put(array(20))
-    del small
-    assert wb.get(wb.put(array(20))).size == 20 * MB
 
 
 SMALL, MANY = 10_000, 1_000
@@ -233,7 +215,9 @@ def little(runtime: str) -> Iterator[Engine]:
     wb.shutdown()
 
 
-def test_small_objects_are_refused_as_others_are(little: Engine) -> None:
+def test_small_objects_results_and_arguments_are_refused_as_others_are(
+    little: Engine, gate: Gate
+) -> None:
     kept: list[wb.ObjectRef] = []
     with pytest.raises(StoreFullError, match=r"No room for 12.3 kB.* are in use"):
         kept += (wb.put(bytes(SMALL)) for _ in range(MANY))
@@ -245,9 +229,7 @@ def test_small_objects_are_refused_as_others_are(little: Engine) -> None:
     kept.clear()
     kept += [wb.put(bytes(SMALL)) for _ in range(100)]
     assert eventually(lambda: little.snapshot().live < 100 * 4096 * 3 + 1)
-
-
-def test_results_and_arguments_that_are_small_too(little: Engine, gate: Gate) -> None:
+    kept.clear()
     stop = gate.stop
 
     @wb.remote
@@ -293,6 +275,7 @@ def test_a_generator_waits_when_small_items_fill_the_store(little: Engine) -> No
     assert 5 * MB < most <= most_granted(little.snapshot().capacity)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("then", ["it goes on", "it is killed"])
 def test_a_stream_ahead_of_a_stopped_reader_counts_and_waits(
     runtime: str, script: Callable[..., Script], processes: Processes, then: str
@@ -338,6 +321,7 @@ def test_a_stream_ahead_of_a_stopped_reader_counts_and_waits(
     wb.shutdown()
 
 
+@pytest.mark.extended
 def test_huge_pages_are_asked_for_and_the_answer_is_told() -> None:
     """Whatever this kernel says: the bytes are right, and the status says what became of it."""
     engine = wb.init(workers=1, memory="64MB", huge_pages=True)
@@ -350,27 +334,30 @@ def test_huge_pages_are_asked_for_and_the_answer_is_told() -> None:
         assert "asked for, and not granted" in engine.huge_pages()
         assert machine.SHMEM_ENABLED in engine.huge_pages()
     wb.shutdown()
-    assert wb.init(workers=1).huge_pages() == "", "nobody asked"
 
 
-@pytest.mark.parametrize("spare", [0, 1, 2])
-def test_a_first_put_with_hardly_a_descriptor_leaves_none(session: Engine, spare: int) -> None:
+@pytest.mark.extended
+def test_a_first_put_with_hardly_a_descriptor_leaves_none() -> None:
     """Enough for none, for the memory's first one, or its second."""
-    limits, filled = resource.getrlimit(resource.RLIMIT_NOFILE), []
-    resource.setrlimit(resource.RLIMIT_NOFILE, (256, limits[1]))
-    try:
-        with contextlib.suppress(OSError):
-            while True:
-                filled.append(os.dup(0))
-        for _ in range(spare):
-            os.close(filled.pop())
-        again: list[int] = []
-        try:  # with those that are kept for such a moment it may find enough
-            assert (wb.get(wb.put(np.ones(1 << 16))) == 1).all()
-        except OSError:
-            again = [os.dup(0) for _ in range(spare)]  # they are free
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-    for fd in (*filled, *again):
-        os.close(fd)
-    assert (wb.get(wb.put(np.ones(1 << 16))) == 1).all()
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for spare in (0, 1, 2):
+        wb.init(workers=0, memory="64MB")
+        filled = []
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, limits[1]))
+        try:
+            with contextlib.suppress(OSError):
+                while True:
+                    filled.append(os.dup(0))
+            for _ in range(spare):
+                os.close(filled.pop())
+            again: list[int] = []
+            try:  # with those that are kept for such a moment it may find enough
+                assert (wb.get(wb.put(np.ones(1 << 16))) == 1).all()
+            except OSError:
+                again = [os.dup(0) for _ in range(spare)]  # they are free
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        for fd in (*filled, *again):
+            os.close(fd)
+        assert (wb.get(wb.put(np.ones(1 << 16))) == 1).all()
+        wb.shutdown()

@@ -55,43 +55,43 @@ async def _completed() -> Any:
     return sorted([await ref async for ref in wb.as_completed(refs)]) == [*range(1, 6)]
 
 
-def _result() -> Any:
-    return leaf.remote(1).future().result(TIMEOUT)
-
-
-def _exception() -> Any:
-    return leaf.remote(1).future().exception(TIMEOUT) is None
-
-
 def _futures() -> list[Any]:
     return [leaf.remote(i).future() for i in range(5)]
 
 
-def _wait_for_futures() -> Any:
-    return len(concurrent.futures.wait(_futures(), TIMEOUT).done) == 5
+def _plus(i: int) -> int:
+    return i + 1
 
 
-def _wait_for_the_first() -> Any:
+def _calls() -> list[Any]:
+    executor = wb.Executor()
+    return [executor.submit(_plus, i) for i in range(5)]
+
+
+def _wait_for(futures: list[Any]) -> Any:
+    return len(concurrent.futures.wait(futures, TIMEOUT).done) == 5
+
+
+def _wait_for_first(futures: list[Any]) -> Any:
     first = concurrent.futures.FIRST_COMPLETED
-    return concurrent.futures.wait(_futures(), TIMEOUT, first).done != set()
+    return concurrent.futures.wait(futures, TIMEOUT, first).done != set()
 
 
-def _futures_as_completed() -> Any:
-    done = concurrent.futures.as_completed(_futures(), TIMEOUT)
+def _come_as_completed(futures: list[Any]) -> Any:
+    done = concurrent.futures.as_completed(futures, TIMEOUT)
     return sorted(future.result() for future in done) == [*range(1, 6)]
 
 
-def _called_back() -> Any:
-    called = threading.Event()
-    leaf.remote(1).future().add_done_callback(lambda _: called.set())
-    return called.wait(TIMEOUT)
-
-
-def _polls_futures() -> Any:
-    future = leaf.remote(1).future()
-    while not future.done():
+def _polls_until_done(futures: list[Any]) -> Any:
+    while not all(future.done() for future in futures):
         threading.Event().wait(0.001)
-    return future.result()
+    return True
+
+
+def _called_back(futures: list[Any]) -> Any:
+    called = threading.Event()
+    futures[0].add_done_callback(lambda _: called.set())
+    return called.wait(TIMEOUT)
 
 
 def _polls() -> Any:
@@ -112,42 +112,6 @@ def _gets_at_once() -> Any:
             pass
 
 
-def _plus(i: int) -> int:
-    return i + 1
-
-
-def _calls() -> list[Any]:
-    executor = wb.Executor()
-    return [executor.submit(_plus, i) for i in range(5)]
-
-
-def _wait_for_calls() -> Any:
-    return len(concurrent.futures.wait(_calls(), TIMEOUT).done) == 5
-
-
-def _wait_for_the_first_call() -> Any:
-    first = concurrent.futures.FIRST_COMPLETED
-    return concurrent.futures.wait(_calls(), TIMEOUT, first).done != set()
-
-
-def _calls_as_completed() -> Any:
-    done = concurrent.futures.as_completed(_calls(), TIMEOUT)
-    return sorted(future.result() for future in done) == [*range(1, 6)]
-
-
-def _polls_calls() -> Any:
-    left = _calls()
-    while not all(future.done() for future in left):
-        threading.Event().wait(0.001)
-    return True
-
-
-def _called_back_by_a_call() -> Any:
-    called = threading.Event()
-    _calls()[0].add_done_callback(lambda _: called.set())
-    return called.wait(TIMEOUT)
-
-
 async def _calls_of_a_loop() -> Any:
     loop = asyncio.get_running_loop()
     with wb.Executor() as executor:
@@ -166,10 +130,16 @@ WAYS: list[Callable[[], Any]] = [
     lambda: asyncio.run(_with_a_limit()),
     lambda: asyncio.run(_items()),
     lambda: asyncio.run(_completed()),
-    _result, _exception, _wait_for_futures, _wait_for_the_first, _futures_as_completed,
-    _called_back, _polls_futures, _polls, _gets_at_once, _in_threads,
-    _wait_for_calls, _wait_for_the_first_call, _calls_as_completed, _polls_calls,
-    _called_back_by_a_call, lambda: asyncio.run(_calls_of_a_loop()),
+    lambda: leaf.remote(1).future().result(TIMEOUT),
+    lambda: leaf.remote(1).future().exception(TIMEOUT) is None,
+    lambda: _wait_for(_futures()), lambda: _wait_for_first(_futures()),
+    lambda: _come_as_completed(_futures()), lambda: _polls_until_done(_futures()),
+    lambda: _called_back(_futures()),
+    lambda: _wait_for(_calls()), lambda: _wait_for_first(_calls()),
+    lambda: _come_as_completed(_calls()), lambda: _polls_until_done(_calls()),
+    lambda: _called_back(_calls()),
+    _polls, _gets_at_once, _in_threads,
+    lambda: asyncio.run(_calls_of_a_loop()),
     lambda: wb.get(leaf.remote(1)),
     lambda: len(wb.wait([leaf.remote(i) for i in range(5)], num_returns=3)[0]) == 3,
     lambda: wb.gather([leaf.remote(i) for i in range(5)]) == [*range(1, 6)],
@@ -187,7 +157,11 @@ def test_with_one_worker_a_task_may_wait_by_any_means(runtime: str) -> None:
         assert len(done) == 3, f"stuck: line {way.__code__.co_firstlineno}"
         assert all(wb.get(refs)), f"line {way.__code__.co_firstlineno}"
         assert eventually(lambda: {w.state for w in wb.snapshot().workers} == {"idle"})
-    del refs, done
+    ahead = stream.options(max_ahead=1).remote(100)  # it waits for its reader
+    assert wb.get(next(ahead)) == 0
+    assert wb.get(leaf.remote(1), timeout=TIMEOUT) == 2
+    assert [wb.get(ref) for ref in ahead] == [*range(1, 100)]
+    del refs, done, ahead
     wb.shutdown()
 
 
@@ -232,6 +206,7 @@ def test_who_has_waited_runs_in_a_slot(session: Engine, gate: Gate, kind: str) -
     wb.get(refs, timeout=TIMEOUT)
 
 
+@pytest.mark.extended  # `tests/unit/core/test_nesting.py` shows the rule
 def test_many_that_wait_for_one_of_their_own_each_take_few_processes(session: Engine) -> None:
     """Else 300 would begin, and 300 workers wait, before the first of theirs came to its turn."""
 
@@ -251,4 +226,4 @@ def test_a_deep_chain(session: Engine) -> None:
     def down(n: int) -> int:
         return n if n == 0 else 1 + wb.get(down.remote(n - 1))
 
-    assert wb.get(down.remote(30), timeout=TIMEOUT) == 30
+    assert wb.get(down.remote(8), timeout=TIMEOUT) == 8

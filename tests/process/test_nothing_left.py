@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import random
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -21,8 +20,6 @@ from tests.process.processes import Processes, ends
 from tests.process.scripts import Script
 
 VICTIMS = ("driver", "server", "forkserver", "workers")
-
-SUBSETS = [who for n in range(1, 5) for who in itertools.combinations(VICTIMS, n)]
 
 DRIVER = """
     import numpy as np
@@ -126,7 +123,19 @@ def check_what_is_left(
     begins_in_a_clean_directory(runtime)
 
 
-@pytest.mark.parametrize("killed", SUBSETS, ids="+".join)
+@pytest.mark.parametrize(
+    "killed",
+    [
+        *((who,) for who in VICTIMS),
+        ("driver", "workers", "forkserver", "server"),
+        *(
+            pytest.param(who, marks=pytest.mark.extended)
+            for n in (2, 3)
+            for who in itertools.combinations(VICTIMS, n)
+        ),
+    ],
+    ids="+".join,
+)
 def test_any_of_them_are_killed(
     busy: Callable[..., Busy], processes: Processes, runtime: str, killed: tuple[str, ...]
 ) -> None:
@@ -136,61 +145,9 @@ def test_any_of_them_are_killed(
     check_what_is_left(session, killed, processes, runtime)
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_in_any_order(
-    busy: Callable[..., Busy], processes: Processes, runtime: str, seed: int
-) -> None:
-    dice = random.Random(seed)
-    killed = tuple(dice.sample(VICTIMS, dice.randint(2, 4)))
-    session = busy()
-    for who in (*killed, *dice.choices(killed, k=2)):  # what was started again meanwhile too
-        if who != "driver" or session.driver.pid in psutil.pids():
-            session.kill(who)
-    check_what_is_left(session, killed, processes, runtime)
-
-
-def test_a_session_that_lingers_is_found_and_then_ends(
-    busy: Callable[..., Busy],
-    script: Callable[..., Script],
-    processes: Processes,
-    runtime: str,
-) -> None:
-    session = busy("1h")
-    session.kill("driver")
-    text = """
-        engine = wb.init(session="lab")
-        assert engine.joined
-        engine.keep(1)
-        say(*engine.names(), wb.get(engine.find("large")).size)
-        hear()
-    """
-    second = script(text)
-    assert second.line() == f"large {1 << 20}"
-    second.signal(signal.SIGKILL)
-    second.wait()
-    assert processes.gone()
-    begins_in_a_clean_directory(runtime)
-
-
-@pytest.mark.parametrize("killed", [("server",), ("forkserver", "server"), ("workers", "server")])
-def test_while_it_lingers(
-    busy: Callable[..., Busy], processes: Processes, runtime: str, killed: tuple[str, ...]
-) -> None:
-    session = busy("1h")
-    session.kill("driver")
-    for who in killed:
-        session.kill(who)
-    assert processes.gone()
-    begins_in_a_clean_directory(runtime)
-
-
 @pytest.mark.parametrize("place", ["Popen", "_driver"])
 def test_a_driver_that_is_killed_while_it_starts_a_session(
-    script: Callable[..., Script],
-    processes: Processes,
-    gate: Gate,
-    runtime: str,
-    place: str,
+    script: Callable[..., Script], processes: Processes, gate: Gate, runtime: str, place: str
 ) -> None:
     """When the socket is there and no server yet; and between the server's start and the Hello."""
     driver = script(

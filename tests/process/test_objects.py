@@ -9,8 +9,7 @@ import pickle
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from tests.process.processes import mapping_of
 from tests.process.scripts import Script
+from workbench.core.snapshot import ObjectRecord
 from workbench.engines.base import Engine
 from workbench.error_notes.readonly import note_of
 from workbench.errors import (
@@ -36,123 +36,43 @@ from workbench.errors import (
     SessionError,
     TaskError,
 )
-from workbench.report.text import put_line
 
 READ_ONLY = "r--s /memfd:workbench"
-
-
-@dataclass
-class Point:
-    """A class of the test's own: it travels by reference, as a library's does."""
-
-    x: int
-    field: Any
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Point) and self.x == other.x and same(self.field, other.field)
 
 
 def large() -> np.ndarray[Any, Any]:
     return np.arange(40_000.0)
 
 
-KINDS: dict[str, Any] = {
-    "nothing": None,
-    "a dict": {"a": 1, "b": [2.5, "drei", None, True]},
-    "long bytes": b"x" * 300_000,
-    "a long text": "ü" * 100_000,
-    "a set": {1, 2, 3},
-    "a dataclass": Point(3, {"weights": large()}),
-    "a scalar": np.float32(1.5),
-    "a small array": np.arange(5),
-    "a large array": large(),
-    "0-d": np.array(7.0),
-    "empty": np.empty((0, 3)),
-    "Fortran": np.asfortranarray(large().reshape(200, 200)),
-    "small Fortran": np.asfortranarray(np.arange(6).reshape(2, 3)),
-    "strided": large()[::3],
-    "turned": large().reshape(20, 40, 50).transpose(2, 0, 1),
-    "backwards": large()[::-1],
-    "structured": np.zeros(3000, [("id", "i4"), ("place", "f8", (3,)), ("name", "U5")]),
-    "big-endian": np.arange(5000, dtype=">i8"),
-    "dates": np.arange("2020-01", "2220-01", dtype="datetime64[M]"),
-    "objects": np.array([1, "two", None], dtype=object),
-    "masked": np.ma.masked_less(large(), 10),
-    "nested": {"a": [large(), (np.arange(3), {"deep": large()[:9]})], "b": large()[1:]},
-    "a frame": pd.DataFrame({"n": range(3000), "x": np.linspace(0, 1, 3000), "s": ["t"] * 3000}),
-    "a series": pd.Series(pd.Categorical(["a", "b"] * 2000)),
+def frame() -> pd.DataFrame:
+    return pd.DataFrame({"n": range(3000), "x": np.linspace(0, 1, 3000)})
+
+
+KINDS: dict[str, tuple[Any, Callable[[Any], list[Any]]]] = {
+    "Fortran": (np.asfortranarray(large().reshape(200, 200)), lambda value: [value]),
+    "strided": (large()[::3], lambda value: [value]),
+    "nested": ({"a": [large(), (3,)], "b": large()[1:]}, lambda v: [v["a"][0], v["b"]]),
+    "a frame": (frame(), lambda value: [value["n"].to_numpy(), value["x"].to_numpy()]),
 }
 
 
-def same(a: Any, b: Any) -> bool:
-    """Equal in type, layout and content."""
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, np.ma.MaskedArray):
-        return same(a.data, b.data) and same(a.mask, b.mask)
-    if isinstance(a, np.ndarray):
-        return a.dtype == b.dtype and np.array_equal(a, b) and a.flags.fnc == b.flags.fnc
-    if isinstance(a, dict):
-        return list(a) == list(b) and all(same(a[key], b[key]) for key in a)
-    if isinstance(a, list | tuple):
-        return len(a) == len(b) and all(map(same, a, b))
-    if isinstance(a, pd.DataFrame | pd.Series):
-        return a.equals(b) and (a.index == b.index).all()
-    return bool(a == b)
-
-
-def arrays(value: Any) -> Iterator[np.ndarray[Any, Any]]:
-    """Those in it that could have gone out of band."""
-    if isinstance(value, Point):
-        value = value.field
-    if isinstance(value, pd.DataFrame):
-        value = [value["n"].to_numpy(), value["x"].to_numpy()]
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list | tuple):
-        for each in value:
-            yield from arrays(each)
-    elif isinstance(value, np.ndarray) and not value.dtype.hasobject:
-        yield value
-
-
-def test_every_kind_of_value_comes_back(session: Engine) -> None:
-    @wb.remote
-    def echo(value: Any, *, refs: list[wb.ObjectRef]) -> tuple[Any, Any]:
-        return value, wb.get(refs[0])
-
-    for kind, value in KINDS.items():
+def test_arrays_are_read_where_they_lie_and_cannot_be_changed(session: Engine) -> None:
+    for kind, (value, arrays) in KINDS.items():
         ref = wb.put(value)
-        assert same(value, wb.get(ref)), kind
-        assert same(value, wb.get(ref, copy=True)), f"{kind}, copied"
-        by_value, inside = wb.get(echo.remote(value, refs=[ref]))
-        assert same(value, by_value), f"{kind}, through a worker"
-        assert same(value, inside), f"{kind}, got in a worker"
-        by_ref, _ = wb.get(echo.remote(ref, refs=[ref]))
-        assert same(value, by_ref), f"{kind}, as a task's argument"
-
-
-@pytest.mark.parametrize(
-    "kind", ["a large array", "Fortran", "strided", "nested", "a dataclass", "a frame"]
-)
-def test_arrays_are_read_where_they_lie_and_cannot_be_changed(session: Engine, kind: str) -> None:
-    value = KINDS[kind]
-    ref = wb.put(value)
-    found = list(arrays(wb.get(ref)))
-    assert found
-    for array in found:
-        assert mapping_of(array.__array_interface__["data"][0]) == READ_ONLY
-        assert not array.flags.writeable
-        with pytest.raises(ValueError, match=r"cannot set|read-only"):
-            array.flags.writeable = True
-    copy = wb.get(ref, copy=True)
-    for array in arrays(copy):
-        assert "memfd" not in mapping_of(array.__array_interface__["data"][0])
-        if isinstance(copy, pd.DataFrame):  # pandas' own arrays are read-only from outside
-            copy.loc[:, "x"] = 0
-        else:
-            array[...] = 0
-    assert same(value, wb.get(ref))
+        for array in arrays(wb.get(ref)):
+            assert mapping_of(array.__array_interface__["data"][0]) == READ_ONLY, kind
+            assert not array.flags.writeable
+            with pytest.raises(ValueError, match=r"cannot set|read-only"):
+                array.flags.writeable = True
+        copy = wb.get(ref, copy=True)
+        assert all(map(np.array_equal, arrays(copy), arrays(value))), kind
+        for array in arrays(copy):
+            assert "memfd" not in mapping_of(array.__array_interface__["data"][0])
+            if isinstance(copy, pd.DataFrame):  # pandas' own arrays are read-only from outside
+                copy.loc[:, "x"] = 0
+            else:
+                array[...] = 0
+        assert all(map(np.array_equal, arrays(wb.get(ref)), arrays(value))), kind
 
 
 def test_the_original_and_small_arrays_are_not_shared_with_the_object(session: Engine) -> None:
@@ -164,66 +84,65 @@ def test_the_original_and_small_arrays_are_not_shared_with_the_object(session: E
         copy = wb.get(ref, copy=True)
         copy[0] = 98
         assert wb.get(ref)[0] == 0
-
-
-@pytest.mark.parametrize("length", [5, 40_000])
-def test_what_numpy_writes_to_although_it_is_read_only_is_refused(
-    session: Engine, length: int
-) -> None:
-    ref = wb.put(np.zeros(length), name="sums")
-    shown = wb.get(ref)
-    with pytest.raises(ValueError, match="read-only") as caught:
-        np.add.at(shown, [0, 1, 1], 1.0)
-    assert "the stored object 'sums'" in note_of(caught.value)
-    assert not shown.any()
-    assert not wb.get(ref).any()
-
-    @wb.remote
-    def count(into: Any) -> None:
-        np.add.at(into, 0, 1.0)
-
-    with pytest.raises(ValueError, match="read-only"):
-        wb.get(count.remote(ref))
-
-
-@pytest.mark.parametrize("length", [5, 40_000])
-def test_a_tensor_of_pyarrows_may_be_written_to_and_the_object_stays(
-    session: Engine, length: int
-) -> None:
-    original = np.arange(float(length)).reshape(-1, 5)
-    ref = wb.put(pa.Tensor.from_numpy(original, dim_names=["row", "column"]))
-    tensor = wb.get(ref)
-    assert tensor.dim_names == ["row", "column"]
-    shown = tensor.to_numpy()
-    if length > 5:
-        assert "memfd:workbench" in mapping_of(shown.__array_interface__["data"][0])
-    shown.flags.writeable = True
-    shown[0] = -1
-    assert (tensor.to_numpy()[0] == -1).all()
-    assert same(wb.get(ref).to_numpy(), original)
-    assert same(wb.get(wb.put(tensor)).to_numpy(), shown)
-
-
-def test_bytes_of_a_small_object_are_each_readers_own(session: Engine) -> None:
-    """C code may write to them, whatever the flag says."""
     ref = wb.put({"x": np.zeros(5)})
     array = wb.get(ref)["x"]
-    ctypes.memset(array.ctypes.data, 1, array.nbytes)
+    ctypes.memset(array.ctypes.data, 1, array.nbytes)  # C code may, whatever the flag says
     assert array.all()
     assert not wb.get(ref)["x"].any()
     assert session.shown(array) is not None  # it still shows the object
 
 
-def test_get_takes_one_ref_or_a_list(session: Engine) -> None:
+def test_what_numpy_writes_to_although_it_is_read_only_is_refused(session: Engine) -> None:
+    @wb.remote
+    def count(into: Any) -> None:
+        np.add.at(into, 0, 1.0)
+
+    for length in (5, 40_000):
+        ref = wb.put(np.zeros(length), name="sums")
+        shown = wb.get(ref)
+        with pytest.raises(ValueError, match="read-only") as caught:
+            np.add.at(shown, [0, 1, 1], 1.0)
+        assert "the stored object 'sums'" in note_of(caught.value)
+        with pytest.raises(ValueError, match="read-only"):
+            wb.get(count.remote(ref))
+        assert not shown.any()
+        assert not wb.get(ref).any()
+    session.unname("sums")
+
+
+def test_a_tensor_of_pyarrows_may_be_written_to_and_the_object_stays(session: Engine) -> None:
+    for length in (5, 40_000):
+        original = np.arange(float(length)).reshape(-1, 5)
+        ref = wb.put(pa.Tensor.from_numpy(original, dim_names=["row", "column"]))
+        tensor = wb.get(ref)
+        assert tensor.dim_names == ["row", "column"]
+        shown = tensor.to_numpy()
+        is_mapped = "memfd:workbench" in mapping_of(shown.__array_interface__["data"][0])
+        assert is_mapped or length == 5
+        shown.flags.writeable = True
+        shown[0] = -1
+        assert (tensor.to_numpy()[0] == -1).all()
+        assert np.array_equal(wb.get(ref).to_numpy(), original)
+        assert np.array_equal(wb.get(wb.put(tensor)).to_numpy(), shown)
+
+
+def test_get_takes_refs_names_and_lists_of_them(session: Engine) -> None:
     refs = [wb.put(i) for i in range(3)]
     assert wb.get(refs) == [0, 1, 2]
     assert wb.get((refs[2], refs[0], refs[2])) == [2, 0, 2]
     assert wb.get([]) == []
+    kept = wb.put([1], name="one"), wb.put([2], name="two")
+    assert wb.get("one") == [1]
+    assert wb.get(["two", kept[0]]) == [[2], [1]]
+    with pytest.raises(ObjectLostError, match="no object named 'three'"):
+        wb.get(["one", "three"])
     for wrong in (3, [refs[0], 3], {refs[0]}):
         with pytest.raises(TypeError, match="ObjectRef"):
             wb.get(wrong)  # type: ignore[call-overload]
     with pytest.raises(SerializationError, match="ObjectRef already"):
         wb.put(refs[0])
+    session.unname("one")
+    session.unname("two")
 
 
 def test_get_runs_out_of_time_and_the_object_comes_later(session: Engine, gate: Gate) -> None:
@@ -236,6 +155,11 @@ def test_get_runs_out_of_time_and_the_object_comes_later(session: Engine, gate: 
     assert wb.get(quick, timeout=0) == 1
     visitor.let_on("late")
     assert wb.get([slow, quick], timeout=TIMEOUT) == ["late", 1]
+    wb.get(wb.remote(lambda: wb.put("there", name="it")).remote())
+    ref = session.find("it")
+    assert wb.wait([ref], timeout=0) == ([ref], []), "it asks once"
+    del ref
+    assert wb.get(session.find("it"), timeout=0) == "there"
 
 
 def test_get_of_several_raises_as_soon_as_one_has_failed(session: Engine, gate: Gate) -> None:
@@ -266,20 +190,6 @@ def test_get_of_several_raises_as_soon_as_one_has_failed(session: Engine, gate: 
     failing.join()
 
 
-def test_a_timeout_of_zero_asks_once(session: Engine) -> None:
-    @wb.remote
-    def elsewhere() -> None:
-        wb.put("there", name="it")
-
-    wb.get(elsewhere.remote())
-    ref = session.find("it")
-    assert ref is not None
-    assert wb.wait([ref], timeout=0) == ([ref], [])
-    del ref
-    again = session.find("it")
-    assert wb.get(again, timeout=0) == "there"
-
-
 def test_wait_gives_what_is_ready_in_the_order_given(session: Engine, gate: Gate) -> None:
     @wb.remote(max_retries=0)
     def fails() -> None:
@@ -299,16 +209,17 @@ def test_wait_gives_what_is_ready_in_the_order_given(session: Engine, gate: Gate
 
 def test_wait_refuses_what_makes_no_sense(session: Engine) -> None:
     ref = wb.put(1)
-    with pytest.raises(ValueError, match="twice"):
-        wb.wait([ref, ref])
-    for count in (0, 2):
-        with pytest.raises(ValueError, match="num_returns"):
-            wb.wait([ref], num_returns=count)
-    with pytest.raises(TypeError, match=r"wait\(\[ref\]\)"):
-        wb.wait(ref)  # type: ignore[arg-type]
-    for wrong, found in (([1], "an int"), ([ref, "r"], "a str"), (3, "an int")):
-        with pytest.raises(TypeError, match=found):
-            wb.wait(wrong)  # type: ignore[arg-type]
+    for refs, count, error, found in (
+        ([ref, ref], 1, ValueError, "twice"),
+        ([ref], 0, ValueError, "num_returns"),
+        ([ref], 2, ValueError, "num_returns"),
+        (ref, 1, TypeError, r"wait\(\[ref\]\)"),
+        ([1], 1, TypeError, "an int"),
+        ([ref, "r"], 1, TypeError, "a str"),
+        (3, 1, TypeError, "an int"),
+    ):
+        with pytest.raises(error, match=found):
+            wb.wait(refs, num_returns=count)  # type: ignore[arg-type]
     assert wb.wait([]) == ([], [])
 
 
@@ -327,7 +238,7 @@ def test_an_object_dies_with_its_last_ref(session: Engine) -> None:
     assert live(session) >= large().nbytes
     del other
     wb.put(large() + 1)  # not there: a view of the first one lives
-    assert same(view, large())
+    assert np.array_equal(view, large())
     del view
     assert live(session) == 0
 
@@ -341,7 +252,7 @@ def test_refs_inside_an_object_keep_theirs_alive(session: Engine) -> None:
     for container in (outer, inside.remote()):
         text, array = wb.get(container)["list"]
         assert wb.get(text) in ("put here", "made by a worker")
-        assert same(wb.get(array), large())
+        assert np.array_equal(wb.get(array), large())
     chain = wb.put("end")
     for _ in range(30):
         chain = wb.put([chain])
@@ -387,10 +298,9 @@ def test_free_of_what_is_still_to_be_made(session: Engine, gate: Gate) -> None:
     waits = wb.remote(lambda value: value).remote(pending)
     visitor = gate.next()
     wb.free(pending)
-    with pytest.raises(ObjectFreedError):
-        wb.get(pending)
-    with pytest.raises(ObjectFreedError):
-        wb.get(waits)
+    for ref in (pending, waits):
+        with pytest.raises(ObjectFreedError):
+            wb.get(ref)
     visitor.let_on()
 
 
@@ -456,30 +366,19 @@ def test_a_name_keeps_an_object_and_finds_it(session: Engine) -> None:
     assert session.find("a") is None
 
 
-def test_get_takes_names_and_ids(session: Engine) -> None:
-    kept = wb.put([1], name="one"), wb.put([2], name="two")
-    assert wb.get("one") == [1]
-    assert wb.get(["two", kept[0]]) == [[2], [1]]
-    with pytest.raises(ObjectLostError, match="no object named 'three'"):
-        wb.get(["one", "three"])
-    session.unname("one")
-    session.unname("two")
-
-
-@pytest.mark.parametrize("name", [3, b"x", ["x"], object()])
-def test_a_name_that_is_no_text_is_refused_and_nothing_is_lost(session: Engine, name: Any) -> None:
-    with pytest.raises(TypeError, match=r"name is text, not \w+\."):
-        wb.put(1, name=name)
-    assert wb.get(wb.put(1)) == 1
-
-
-@pytest.mark.parametrize("limit", [-1, 2.5, "3", 1 << 70])
-def test_a_limit_that_is_no_number_is_refused_and_nothing_is_lost(
-    session: Engine, limit: Any
+@pytest.mark.parametrize(
+    ("refused", "error"),
+    [
+        *((lambda name=name: wb.put(1, name=name), TypeError) for name in (3, b"x", ["x"])),
+        *((lambda n=n: wb.objects(limit=n), ValueError) for n in (-1, 2.5, "3", 1 << 70)),
+    ],
+)
+def test_names_that_are_no_text_and_limits_that_are_no_number_are_refused(
+    session: Engine, refused: Callable[[], object], error: type[Exception]
 ) -> None:
-    with pytest.raises(ValueError, match="must be a whole number"):
-        wb.objects(limit=limit)
-    assert wb.get(wb.put(1)) == 1
+    with pytest.raises(error, match=r"name is text, not \w+\.|must be a whole number"):
+        refused()
+    assert wb.get(wb.put(1)) == 1, "nothing is lost by it"
 
 
 def test_a_name_may_be_the_path_of_a_file_that_is_no_unicode(session: Engine) -> None:
@@ -495,6 +394,7 @@ def test_a_name_may_be_the_path_of_a_file_that_is_no_unicode(session: Engine) ->
     wb.free(found)
 
 
+@pytest.mark.extended
 def test_a_script_in_a_directory_that_is_no_unicode(tmp_path: Path) -> None:
     directory = os.fsencode(tmp_path) + b"/d\xff"
     os.mkdir(directory)
@@ -510,79 +410,59 @@ def test_a_script_in_a_directory_that_is_no_unicode(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == (b"True\n", b"")
 
 
-def test_whoever_is_told_of_a_name_at_once_finds_it(script: Callable[..., Script]) -> None:
-    """Puts precede it, so the server has much to read from us when the other one asks."""
-    wb.init(workers=1, memory="32MB", session="names", linger="1h")
-    other = script(
-        """
-        engine = wb.init(session="names")
-        say("joined")
-        while number := hear():
-            say(engine.find(f"name {number}") is not None, engine.find(f"also {number}") is None)
-        """
-    )
-    assert other.line() == "joined"
-    engine = wb.init(ignore_reinit_error=True)
-    for number in range(100):
-        refs = [wb.put(i) for i in range(200)]
-        if number % 2:
-            wb.put("named", name=f"name {number}")
-        else:
-            engine.name(refs[0], f"name {number}")
-        other.tell(f"{number}")
-        assert other.line() == "True True"
-        engine.name(refs[0], f"also {number + 1}")
-        refs += [wb.put(i) for i in range(200)]
-        engine.unname(f"also {number + 1}")
-    other.tell()
-    assert other.wait() == 0
-    wb.shutdown()
-
-
-def test_two_drivers_share_names(script: Callable[..., Script]) -> None:
+def test_two_drivers_share_names_and_objects(script: Callable[..., Script]) -> None:
     other = script("""
+        import numpy as np
         engine = wb.init(session="shared", workers=1)
         wb.put("from the other", name="theirs")
-        say("ready")
+        ref = wb.put(np.ones(100_000))
+        shown = wb.get(ref)
+        say(wb.snapshot().live > 0)
         hear()
         say(wb.get(engine.find("ours")).sum())
+        while number := hear():
+            found = engine.find(f"name {number}"), engine.find(f"also {number}")
+            say(found[0] is not None, found[1] is None)
+        del ref
+        hear()
+        del shown
         hear()
     """)
-    assert other.line() == "ready"
+    assert other.line() == "True"
     session = wb.init(session="shared")
     assert session.joined
     assert wb.get(session.find("theirs")) == "from the other"
     wb.put(large(), name="ours")
     other.tell()
     assert other.line() == str(large().sum())
+    # Whoever is told of a name at once finds it, although the server has much to read before.
+    for number in range(1, 16):
+        refs = [wb.put(i) for i in range(200)]
+        if number % 2:
+            wb.put("named", name=f"name {number}")
+        else:
+            session.name(refs[0], f"name {number}")
+        other.tell(f"{number}")
+        assert other.line() == "True True"
+        session.name(refs[0], f"also {number + 1}")
+        refs += [wb.put(i) for i in range(200)]
+        session.unname(f"also {number + 1}")
+    del refs
+
+    def theirs() -> list[ObjectRecord]:
+        return [record for record in session.snapshot().objects if not record.names]
+
+    # What an idle driver drops is gone for all.
+    (held,) = theirs()
+    assert held.holders == held.viewers
+    other.tell()
+    assert eventually(lambda: not theirs()[0].holders)
+    other.tell()
+    assert eventually(lambda: not theirs())
     other.tell()
     assert other.wait() == 0  # it started the session, and leaves first
     assert wb.get(wb.remote(len).remote(session.find("ours"))) == len(large())
-    assert session.names() == ["ours", "theirs"]
-    wb.shutdown()
-
-
-def test_what_an_idle_driver_drops_is_gone_for_all(script: Callable[..., Script]) -> None:
-    idle = script("""
-        import numpy as np
-        engine = wb.init(session="shared", workers=1)
-        ref = wb.put(np.ones(100_000))
-        shown = wb.get(ref)
-        say(wb.snapshot().live > 0)
-        hear()
-        del ref
-        hear()
-        del shown
-        signal.pause()
-    """)
-    assert idle.line() == "True"
-    session = wb.init(session="shared")
-    [held] = session.snapshot().objects
-    assert held.holders == held.viewers
-    idle.tell()
-    assert eventually(lambda: not session.snapshot().objects[0].holders)
-    idle.tell()
-    assert eventually(lambda: not session.snapshot().objects)
+    assert {"ours", "theirs"} < {*session.names()}
     wb.shutdown()
 
 
@@ -590,11 +470,7 @@ def test_what_an_idle_driver_drops_is_gone_for_all(script: Callable[..., Script]
 
 
 def test_await_and_futures(session: Engine, gate: Gate) -> None:
-    @wb.remote
-    def fails() -> None:
-        raise KeyError("k")
-
-    stop = wb.remote(gate.stop)
+    stop, fails = wb.remote(gate.stop), wb.remote(lambda: {}["k"])
 
     async def main() -> None:
         pending = stop.remote()
@@ -614,20 +490,4 @@ def test_await_and_futures(session: Engine, gate: Gate) -> None:
     gate.next().let_on("later")
     assert [future.result(TIMEOUT) for future in futures] == ["later", "later"]
     assert wb.put(3).future().result(TIMEOUT) == 3
-    assert isinstance(fails.remote().future().exception(30), KeyError)
-
-
-@pytest.mark.fresh_session
-def test_a_put_tells_whether_it_was_the_first_use_of_its_memory(session: Engine) -> None:
-    first, about = session.put(np.ones(1 << 18))
-    assert about.cold
-    assert " in new memory; " in put_line("x", about)
-    (record,) = wb.snapshot().objects
-    assert record.about is not None
-    assert record.about.cold
-    del first
-    assert eventually(lambda: not wb.snapshot().objects)
-    again, about = session.put(np.ones(1 << 18))
-    assert not about.cold
-    assert "new memory" not in put_line("x", about)
-    assert again.id
+    assert isinstance(fails.remote().future().exception(TIMEOUT), KeyError)

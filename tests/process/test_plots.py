@@ -8,15 +8,22 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+import pytest
+
 from tests.process.scripts import Script
 
 
-def test_the_default_is_the_session_as_it_is(script: Callable[..., Script]) -> None:
+@pytest.mark.extended
+def test_the_default_is_the_session_as_it_is_and_its_still_form_outlives_it(
+    script: Callable[..., Script],
+) -> None:
     driver = script("""
         import json
         import numpy as np
         from matplotlib.figure import Figure
         from matplotlib.text import Text
+        from workbench.plots.pictures import picture
+        from workbench.report.html import PARTS, Still
 
         wb.init(workers=1, memory="64MB")
         ref = wb.put(np.zeros(1_000_000), name="weights")
@@ -27,32 +34,19 @@ def test_the_default_is_the_session_as_it_is(script: Callable[..., Script]) -> N
             plot(ax=ax)
             figure.canvas.draw()
             say(json.dumps([text.get_text() for text in ax.findobj(Text)]))
+        wb.pin(ref)
+        kept = wb.snapshot().to_json()
+        still = Still(PARTS, wb.snapshot(), {ref.id: (("held", "ref"),)})
+        now, drawn = str(still), picture(still)
+        wb.shutdown()
+        later = Still(PARTS, wb.Snapshot.from_json(kept))
+        say(json.dumps([now, str(later), len(drawn)]))
         """)
     occupancy, pins, costs, timeline = (json.loads(driver.line()) for _ in range(4))
     assert "weights" in occupancy
     assert {"named", "ref", "arrays", "weights", "8 MB"} <= set(pins)
     assert any(text.startswith("ndarray float64 (1000000,)") for text in costs)
     assert "live 8 MB" in timeline
-    assert driver.wait() == 0
-
-
-def test_the_still_form_of_a_session_outlives_it(script: Callable[..., Script]) -> None:
-    driver = script("""
-        import json
-        import numpy as np
-        from workbench.plots.pictures import picture
-        from workbench.report.html import PARTS, Still
-
-        engine = wb.init(workers=1, memory="64MB")
-        ref = wb.put(np.zeros(1_000_000))
-        wb.pin(ref)
-        kept = wb.snapshot().to_json()
-        still = Still(PARTS, wb.snapshot(), {ref.id: (("weights", "ref"),)})
-        now, drawn = str(still), picture(still)
-        wb.shutdown()
-        later = Still(PARTS, wb.Snapshot.from_json(kept))
-        say(json.dumps([now, str(later), len(drawn)]))
-        """)
     now, later, picture = json.loads(driver.line())
     assert "weights" in now
     assert "pinned" in later

@@ -16,7 +16,6 @@ import workbench as wb
 from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from tests.process.gates import Gate
-from tests.process.scripts import Script
 from workbench import Pool
 from workbench.engines.base import Engine
 from workbench.errors import SerializationError
@@ -60,6 +59,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "a failing iterable, in part": lambda p: _until_it_fails(
         p.imap(double, (1 // (30 - n) for n in range(40)))
     ),
+    "behind a failure": lambda p: _behind_a_failure(p.imap(not_three, range(5))),
     "closed, and then read": lambda p: [p.imap(double, range(40)), p.close()][0],
 }
 
@@ -69,6 +69,13 @@ def _until_it_fails(results: Any) -> list[Any]:
     with pytest.raises(ZeroDivisionError):
         found.extend(iter(results.__next__, None))
     return found
+
+
+def _behind_a_failure(results: Any) -> list[Any]:
+    found = [next(results) for _ in range(3)]
+    with pytest.raises(LookupError):
+        next(results)
+    return [*found, *results]
 
 
 def _waited(result: Any) -> bool:
@@ -84,33 +91,10 @@ def outcome(call: Callable[[Any], Any], pool: Any) -> Any:
         return next(c for c in type(error).__mro__ if c.__module__ == "builtins")
 
 
-@pytest.mark.parametrize("name", CALLS)
-def test_as_multiprocessing_does_it(session: Engine, name: str) -> None:
-    with ThreadPool(2) as theirs, Pool(2) as ours:
-        assert outcome(CALLS[name], ours) == outcome(CALLS[name], theirs)
-
-
-def test_in_a_task(session: Engine) -> None:
-    """With as many tasks as workers: each waits for calls of its own."""
-
-    def inner() -> list[Any]:
-        with Pool() as pool:
-            return [
-                pool.map(double, range(3)), pool.apply_async(double, (4,)).get(),
-                list(pool.imap(double, range(3))), sorted(pool.imap_unordered(double, range(3))),
-            ]  # fmt: skip
-
-    expected = [[0, 2, 4], 8, [0, 2, 4], [0, 2, 4]]
-    assert wb.get([wb.remote(inner).remote() for _ in range(4)]) == [expected] * 4
-
-
-def test_imap_goes_on_behind_a_failure(session: Engine) -> None:
-    with Pool() as pool:
-        results = pool.imap(not_three, range(5))
-        assert [next(results) for _ in range(3)] == [0, 1, 2]
-        with pytest.raises(LookupError, match="three"):
-            next(results)
-        assert list(results) == [4]
+def test_as_multiprocessing_does_it(session: Engine) -> None:
+    for name, call in CALLS.items():
+        with ThreadPool(2) as theirs, Pool(2) as ours:
+            assert outcome(call, ours) == outcome(call, theirs), name
 
 
 def test_callbacks(session: Engine) -> None:
@@ -166,45 +150,22 @@ def test_terminate_stops_what_runs(session: Engine, gate: Gate) -> None:
     assert wb.get(wb.remote(double).remote(1)) == 2
 
 
-def test_proxies_of_a_manager_are_arguments(script: Callable[..., Script]) -> None:
-    """Their manager asks for a key, which multiprocessing gives to children alone."""
-    script_ = script("""
-        import multiprocessing
-
-        def note(n, seen, counts):
-            seen.append(n)
-            counts[n] = 2 * n
-
-        with multiprocessing.get_context("spawn").Manager() as manager:
-            seen, counts = manager.list(), manager.dict()
-            with wb.Pool(2) as pool:
-                pool.starmap(note, [(n, seen, counts) for n in range(4)])
-            say(sorted(seen), sorted(counts.items()))
-    """)
-    assert script_.line() == "[0, 1, 2, 3] [(0, 0), (1, 2), (2, 4), (3, 6)]"
-
-
 def locked(n: int) -> dict[str, Any]:
     return {"n": n, "locks": [threading.Lock()]} if n else {}
 
 
-ENCODED: dict[str, Callable[[Any], Any]] = {
-    "apply": lambda pool: pool.apply(locked, (1,)),
-    "map": lambda pool: pool.map(locked, [0, 1], chunksize=2),
-    "starmap": lambda pool: pool.starmap(locked, [(0,), (1,)], chunksize=2),
-    "imap": lambda pool: [*pool.imap(locked, [0, 1], chunksize=2)],
-    "imap_unordered": lambda pool: [*pool.imap_unordered(locked, [0, 1], chunksize=2)],
-}
-
-
-@pytest.mark.parametrize("call", ENCODED)
-def test_a_result_that_cannot_be_pickled(session: Engine, call: str) -> None:
+def test_a_result_that_cannot_be_pickled(session: Engine) -> None:
     """multiprocessing's exception, with the path."""
-    with wb.Pool() as pool, pytest.raises(MaybeEncodingError) as found:
-        ENCODED[call](pool)
-    path = "the result of locked" if call == "apply" else "the results of locked[1]"
-    assert f"{path}['locks'][0] (_thread.lock)" in str(found.value)
-    assert "Error sending result: 'what locked returned'" in str(found.value)
+    calls: dict[str, Callable[[Any], Any]] = {
+        "result of locked": lambda pool: pool.apply(locked, (1,)),
+        "results of locked[1]": lambda pool: pool.map(locked, [0, 1], chunksize=2),
+        "results of locked[2]": lambda pool: [*pool.imap(locked, [0, 0, 1], chunksize=3)],
+    }
+    for what, call in calls.items():
+        with wb.Pool() as pool, pytest.raises(MaybeEncodingError) as found:
+            call(pool)
+        assert f"the {what}['locks'][0] (_thread.lock)" in str(found.value)
+        assert "Error sending result: 'what locked returned'" in str(found.value)
 
 
 def test_an_argument_that_cannot_be_pickled(session: Engine) -> None:

@@ -19,6 +19,8 @@ from workbench.engines.base import Engine
 from workbench.errors import ActorDiedError, OutOfMemoryError
 from workbench.system.machine import MemoryGauge
 
+pytestmark = pytest.mark.extended
+
 SPARE = 1_500_000_000
 """More than the other tests, which run beside this one, take or give back in between."""
 
@@ -60,18 +62,6 @@ def test_a_task_that_takes_too_much_ends_and_says_so(tight: Engine, runtime: str
     assert eventually(lambda: len(tight.snapshot().workers) == 2)
 
 
-def test_beside_others_it_is_tried_again_and_they_stay(
-    tight: Engine, runtime: str, gate: Gate
-) -> None:
-    other = wb.remote(gate.stop).remote()
-    visitor = gate.next()
-    with pytest.raises(OutOfMemoryError):
-        wb.get(wb.remote(max_retries=1)(greedy(runtime)).remote(), timeout=TIMEOUT)
-    assert os.path.getsize(os.path.join(runtime, "tries")) == 2
-    visitor.let_on("untouched")
-    assert wb.get(other) == "untouched"
-
-
 def test_an_actor_that_takes_too_much_says_so(tight: Engine, runtime: str) -> None:
     takes = greedy(runtime)
 
@@ -83,3 +73,15 @@ def test_an_actor_that_takes_too_much_says_so(tight: Engine, runtime: str) -> No
     actor = Greedy.remote()
     with pytest.raises(ActorDiedError, match=r"ran short .*; in use: Greedy "):
         wb.get(actor.take.remote(), timeout=TIMEOUT)
+
+
+def test_beside_others_it_is_tried_again_and_they_stay(
+    tight: Engine, runtime: str, gate: Gate
+) -> None:
+    other = wb.remote(gate.stop).remote()
+    visitor = gate.next()
+    with pytest.raises(OutOfMemoryError):
+        wb.get(wb.remote(max_retries=1)(greedy(runtime)).remote(), timeout=TIMEOUT)
+    assert os.path.getsize(os.path.join(runtime, "tries")) == 2
+    visitor.let_on("untouched")
+    assert wb.get(other) == "untouched"

@@ -50,7 +50,9 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_exit_with_a_status_is_a_crash(session: Engine, kind: str) -> None:
+def test_exit_with_a_status_is_a_crash_and_without_one_ends_the_actor(
+    session: Engine, kind: str
+) -> None:
     cls, options = KINDS[kind]
     actor = wb.remote(cls).options(max_restarts=1, **options).remote()
     assert wb.get(actor.count.remote()) == 1
@@ -63,17 +65,11 @@ def test_exit_with_a_status_is_a_crash(session: Engine, kind: str) -> None:
         wb.get(actor.exit.remote("a reason"))
     with pytest.raises(ActorDiedError, match="died"):
         wb.get(actor.count.remote())
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("code", [0, None])
-def test_exit_without_one_ends_the_actor_for_good(session: Engine, kind: str, code: Any) -> None:
-    cls, options = KINDS[kind]
-    actor = wb.remote(cls).options(max_restarts=1, **options).remote()
-    with pytest.raises(ActorDiedError, match="exit_actor"):
-        wb.get(actor.exit.remote(code))
-    with pytest.raises(ActorDiedError, match="exit_actor"):
-        wb.get(actor.count.remote())
+    for code in (0, None):
+        actor = wb.remote(cls).options(max_restarts=1, **options).remote()
+        for ref in (actor.exit.remote(code), actor.count.remote()):
+            with pytest.raises(ActorDiedError, match="exit_actor"):
+                wb.get(ref)
 
 
 def test_a_call_that_exited_is_tried_again(session: Engine) -> None:
@@ -132,8 +128,6 @@ def grouped(kind: str) -> Any:
 
     class Threads:
         def stop(self, path: str) -> None:
-            from tests.process.gates import stopper
-
             stopper(path)()
 
         def thread(self) -> str:
@@ -172,16 +166,6 @@ def test_a_concurrency_group_holds_up_no_other(session: Engine, gate: Gate, kind
     wb.get(of_default)
 
 
-def test_a_limit_may_be_as_large_as_one_likes(session: Engine) -> None:
-    class Counts:
-        def one(self) -> int:
-            return 1
-
-    most = sys.maxsize
-    actor = wb.remote(max_concurrency=most, concurrency_groups={"io": most})(Counts).remote()
-    assert wb.get(actor.one.remote()) == 1
-
-
 def test_groups_that_there_are_not_are_told(session: Engine) -> None:
     actor = grouped("threads").remote()
     with pytest.raises(ValueError, match=r"no concurrency group 'x'.*It has io, compute"):
@@ -217,7 +201,9 @@ def test_an_async_actor_is_made_on_its_loop(session: Engine, groups: dict[str, i
             await self.seen.wait()
             return asyncio.get_running_loop() is self.loop, self.ticks
 
-    assert wb.get(Ticks.remote(7).look.remote(), timeout=TIMEOUT) == (True, 8)
+    most = Ticks.options(max_concurrency=sys.maxsize)  # a limit may be as large as one likes
+    for ticks in (Ticks, most):
+        assert wb.get(ticks.remote(7).look.remote(), timeout=TIMEOUT) == (True, 8)
 
     @wb.remote(concurrency_groups=groups)
     class Fails:

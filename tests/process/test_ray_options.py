@@ -1,4 +1,4 @@
-"""Ray's options: honoured, accepted where they ask for what is so anyway, else refused in words."""
+"""Ray's options, where a row of `ray_rows` doesn't show all of what they do."""
 
 from __future__ import annotations
 
@@ -34,9 +34,6 @@ def held() -> Any:
             return variable()
 
     return Held
-
-
-# -- those that are honoured -----------------------------------------------------------------------
 
 
 def test_an_actor_takes_processors_from_tasks(session: Engine, gate: Gate) -> None:
@@ -99,22 +96,18 @@ def test_options_stand_at_a_method(session: Engine) -> None:
         def items(self) -> Any:
             yield from range(100)
 
-        @wb.method
-        def plain(self) -> str:
-            return "plain"
-
     actor = Marked.remote()
-    one, two = actor.two.remote()
-    assert wb.get([one, two]) == [1, 2]
+    assert wb.get(actor.two.remote()) == [1, 2]
     assert wb.get(actor.two.options(num_returns=1).remote()) == (1, 2)
     assert wb.get(actor.third_time.remote()) == 3
-    assert wb.get(actor.plain.remote()) == "plain"
-    assert actor.items._options.max_ahead == 2
-    with pytest.raises(TypeError, match="A method has no option restarts"):
-        wb.method(restarts=3)(len)
+    items = actor.items.remote()
+    assert eventually(lambda: items.received == 2)
+    for wrong in ({"restarts": 3}, {"max_calls": 1}):
+        with pytest.raises(TypeError, match=r"no max_calls|no option restarts"):
+            wb.method(**wrong)(len)
     for option in ("num_cpus", "runtime_env"):
         with pytest.raises(TypeError, match=f"have no {option}: give that to the class"):
-            actor.plain.options(**{option: 1})
+            actor.two.options(**{option: 1})
 
 
 def yields(kind: str) -> Any:
@@ -140,14 +133,10 @@ def yields(kind: str) -> Any:
     return wb.remote(MakesAsync if kind == "coroutine" else Makes).remote().items
 
 
-KINDS = pytest.mark.parametrize("kind", ["task", "method", "coroutine"])
-
-
-@KINDS
-def test_what_a_dynamic_generator_yields_is_one_object_to_pass_on(
-    session: Engine, kind: str
-) -> None:
-    dynamic = yields(kind).options(num_returns="dynamic")
+@pytest.mark.parametrize("kind", ["task", "method", "coroutine"])
+def test_a_generator_may_be_one_object_or_a_number_of_them(session: Engine, kind: str) -> None:
+    maker = yields(kind)
+    dynamic = maker.options(num_returns="dynamic")
 
     @wb.remote
     def total(made: wb.DynamicObjectRefGenerator) -> tuple[int, int]:
@@ -162,47 +151,13 @@ def test_what_a_dynamic_generator_yields_is_one_object_to_pass_on(
     assert wb.get([one, large]) == [b"1", bytes(100_000)]
     one, failed = wb.get(dynamic.remote(b"1", KeyError("no"), b"3"))
     assert wb.get(one) == b"1"
-    with pytest.raises(KeyError, match="no"):
-        wb.get(failed)
-    with pytest.raises(KeyError, match="no"):
-        wb.get(total.remote([failed, wb.put(b"")]))
+    for fails in (failed, total.remote([failed, wb.put(b"")])):
+        with pytest.raises(KeyError, match="no"):
+            wb.get(fails)
     assert not len(wb.get(dynamic.remote()))
 
-
-def test_after_max_calls_a_worker_ends(session: Engine) -> None:
-    @wb.remote(max_calls=2)
-    def look(refs: int = 0) -> tuple[int, bytes, list[Any]]:
-        one = wb.remote(lambda: 1)
-        return os.getpid(), bytes(100_000), [one.remote() for _ in range(refs)]
-
-    calls: Counter[int] = Counter()
-    while 2 not in calls.values():
-        pid, made, refs = wb.get(look.remote(2))
-        calls[pid] += 1
-    assert eventually(lambda: not os.path.exists(f"/proc/{pid}"))
-    assert made == bytes(100_000)  # what it has made stays
-    assert wb.get(refs) == [1, 1]
-    pids = {pid for pid, *_ in wb.get([look.options(max_calls=1).remote() for _ in range(6)])}
-    assert len(pids) == 6
-    with pytest.raises(TypeError, match="calls have no max_calls"):
-        wb.method(max_calls=1)(len)
-
-
-def test_only_what_yields_can_be_dynamic(session: Engine) -> None:
-    @wb.remote(num_returns="dynamic")
-    def gives() -> list[int]:
-        return [1]
-
-    with pytest.raises(TypeError, match="has to yield; it returned list"):
-        wb.get(gives.remote())
-
-
-@KINDS
-def test_a_generator_may_have_a_number_of_results(session: Engine, kind: str) -> None:
-    maker = yields(kind)
     three = maker.options(num_returns=3)
-    assert wb.get(three.remote(1, 2, 3)) == [1, 2, 3]
-    assert wb.get(three.remote(1, 2, 3, 4)) == [1, 2, 3]
+    assert wb.get(three.remote(1, 2, 3)) == wb.get(three.remote(1, 2, 3, 4)) == [1, 2, 3]
     assert wb.get(maker.options(num_returns=1).remote([7])) == [7]
     *there, missing = three.remote(1, 2)
     assert wb.get(there) == [1, 2]
@@ -220,14 +175,36 @@ def test_rays_older_ways_with_generators(session: Engine) -> None:
 
     @wb.remote(num_returns=None, _generator_backpressure_num_objects=2)
     def numbers() -> Any:
-        yield from range(3)
+        yield from range(5)
 
-    ref = numbers.remote()
+    ref = numbers.options(_generator_backpressure_num_objects=-1).remote()
     assert wb.get(ref) is ref
-    assert [wb.get(each) for each in ref] == [0, 1, 2]
-    assert numbers.options(_generator_backpressure_num_objects=-1)._options.max_ahead == 2
+    assert eventually(lambda: ref.received == 2)
+    assert [wb.get(each) for each in ref] == [0, 1, 2, 3, 4]
     with pytest.raises(ValueError, match="max_ahead=0"):
         numbers.options(_generator_backpressure_num_objects=0)
+    with pytest.raises(TypeError, match="has to yield; it returned list"):
+        wb.get(wb.remote(num_returns="dynamic")(lambda: [1]).remote())
+
+
+def test_after_max_calls_a_worker_ends(session: Engine) -> None:
+    @wb.remote(max_calls=2)
+    def look(refs: int = 0) -> tuple[int, bytes, list[Any]]:
+        one = wb.remote(lambda: 1)
+        return os.getpid(), bytes(100_000), [one.remote() for _ in range(refs)]
+
+    calls: Counter[int] = Counter()
+    while 2 not in calls.values():
+        pid, made, refs = wb.get(look.remote(2))
+        calls[pid] += 1
+    assert eventually(lambda: not os.path.exists(f"/proc/{pid}"))
+    assert made == bytes(100_000)  # what it has made stays
+    assert wb.get(refs) == [1, 1]
+    pids = {pid for pid, *_ in wb.get([look.options(max_calls=1).remote() for _ in range(6)])}
+    assert len(pids) == 6
+
+
+# -- init ------------------------------------------------------------------------------------------
 
 
 def test_a_session_may_have_actors_only(script: Callable[..., Script]) -> None:
@@ -254,14 +231,15 @@ def test_a_session_may_have_actors_only(script: Callable[..., Script]) -> None:
         except ValueError as error:
             say("has no workers" in str(error))
         wb.shutdown()
-        say("over")
     """)
-    assert [other.line(), other.line()] == ["True", "over"]
-    roles = lambda: [client.role for client in engine.snapshot().clients]
-    assert eventually(lambda: roles().count("driver") == 1)  # else it ends after we have left
+    assert other.line() == "True"
+    assert other.wait() == 0
+    drivers = lambda: [client for client in engine.snapshot().clients if client.role == "driver"]
+    assert eventually(lambda: len(drivers()) == 1)  # else it ends after we have left
     wb.shutdown()
 
 
+@pytest.mark.extended
 def test_workers_import_from_where_their_driver_does() -> None:
     """``python -s -S``: without site-packages of the user, or any but what PYTHONPATH names."""
     code = (
@@ -277,50 +255,6 @@ def test_workers_import_from_where_their_driver_does() -> None:
     assert (done.stdout, done.stderr) == (b"True (1, 1)\n", b"")
 
 
-# -- those that are accepted, or refused -----------------------------------------------------------
-
-VAIN = {
-    "num_gpus": 0, "resources": {}, "scheduling_strategy": "SPREAD", "accelerator_type": None,
-    "runtime_env": {}, "memory": None, "enable_task_events": False,
-}  # fmt: skip
-
-REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"num_gpus": 1}, "num_gpus=1 can't be had here. Workbench shares out processors, not GPUs"),
-    ({"num_gpus": True}, "shares out processors"),
-    ({"resources": {"tpu": 1}}, "raise num_cpus"),
-    ({"accelerator_type": "A100"}, "one machine"),
-    ({"scheduling_strategy": object()}, "one machine"),
-    ({"runtime_env": {"pip": ["x"], "env_vars": {"A": "1"}}}, "nothing else, not 'pip'"),
-    ({"memory": -1}, "number of bytes, 0 or more"),
-]
-
-
-def test_what_asks_for_nothing_is_accepted(session: Engine) -> None:
-    assert wb.get(wb.remote(**VAIN)(lambda: 1).remote()) == 1
-    actor = held().options(**VAIN).remote()
-    assert wb.get(actor.__ray_ready__.remote())
-
-
-@pytest.mark.parametrize(("given", "complaint"), REFUSED)
-def test_what_cannot_be_had_is_refused(given: dict[str, Any], complaint: str) -> None:
-    for refuse in (wb.remote(lambda: 1).options, held().options, wb.remote):
-        with pytest.raises(ValueError, match=complaint):
-            refuse(**given)(len)
-
-
-# -- init ------------------------------------------------------------------------------------------
-
-
-def test_a_session_starts_with_rays_names() -> None:
-    engine = wb.init(
-        num_cpus=1, object_store_memory=20_000_000, include_dashboard=False, num_gpus=0,
-        configure_logging=False, runtime_env={"env_vars": {VARIABLE: "from the start"}},
-    )  # fmt: skip
-    assert (engine.workers, engine.capacity) == (1, 20_000_000)
-    assert wb.get(wb.remote(variable).remote()) == "from the start"
-    assert VARIABLE not in os.environ
-
-
 def test_a_session_that_was_there_keeps_its_variables(script: Callable[..., Script]) -> None:
     other = script("""
         wb.init(session="there", workers=1)
@@ -332,23 +266,15 @@ def test_a_session_that_was_there_keeps_its_variables(script: Callable[..., Scri
         wb.init(session="there", runtime_env={"env_vars": {VARIABLE: "late"}})
 
 
-@pytest.mark.parametrize(
-    ("given", "error", "complaint"),
-    [
-        ({"address": "auto"}, ValueError, r"init\(session=...\)` joins"),
-        ({"local_mode": True}, ValueError, "call the plain function"),
-        ({"num_gpus": 2}, ValueError, "not GPUs"),
-        ({"resources": {"x": 1}}, ValueError, "raise num_cpus"),
-        ({"include_dashboard": True}, ValueError, r"`dashboard\(\)`"),
+def test_no_session_starts_with_what_cannot_be() -> None:
+    wrong: list[tuple[dict[str, Any], type[Exception], str]] = [
+        ({"num_gpus": True}, ValueError, "not GPUs"),
         ({"runtime_env": {"working_dir": "."}}, ValueError, "nothing else, not 'working_dir'"),
         ({"num_cpus": 1, "workers": 2}, ValueError, "Ray's name of workers"),
         ({"num_cpus": -1}, ConfigError, "workers=-1"),
         ({"wrokers": 2}, TypeError, "init has no option wrokers. Did you mean 'workers'"),
-    ],
-)
-def test_no_session_starts_with_what_cannot_be(
-    given: dict[str, Any], error: type[Exception], complaint: str
-) -> None:
-    with pytest.raises(error, match=complaint):
-        wb.init(**given)
+    ]
+    for given, error, complaint in wrong:
+        with pytest.raises(error, match=complaint):
+            wb.init(**given)
     assert not wb.is_initialized()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.process import ray_rows, ray_table
+from tests.process.ray_rows import REFUSED
 from workbench import options
 from workbench.ray_api import options as ray_options
 
@@ -16,13 +17,9 @@ def test_the_page_says_what_each_name_and_option_does() -> None:
 
 
 def test_a_row_that_is_wrong_fails() -> None:
-    for row in (
-        ray_rows.same("x", lambda: False),
-        ray_rows.ignored("x", lambda: False, ""),
-        ray_rows.refused("x", lambda: 1),
-    ):
+    for verdict, result in ((ray_rows.SAME, False), (ray_rows.IGNORED, False), (REFUSED, 1)):
         with pytest.raises(AssertionError):
-            ray_table.called(row)
+            ray_table.called(ray_rows.Row("x", verdict, lambda result=result: result))
 
 
 def test_every_option_has_a_row() -> None:

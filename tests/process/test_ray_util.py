@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import queue
-import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -24,6 +24,9 @@ from workbench.util.queue import Empty, Full
 class Doubler:
     def double(self, x: int) -> int:
         return 2 * x
+
+    def twice(self, x: int) -> tuple[int, int]:
+        return x, 2 * x
 
     def fails(self, x: int) -> int:
         raise LookupError(x)
@@ -49,8 +52,6 @@ def test_a_pool_has_its_names_where_ray_has_them() -> None:
 
     assert wb.util.ActorPool is actor_pool.ActorPool
     assert wb.util.register_serializer is wb.register_serializer
-    with pytest.raises(AttributeError, match="no attribute 'placement'"):
-        _ = wb.util.placement
 
 
 def test_results_come_in_order_or_as_they_are_done(session: Engine) -> None:
@@ -59,6 +60,20 @@ def test_results_come_in_order_or_as_they_are_done(session: Engine) -> None:
     assert sorted(pool.map_unordered(double, range(9))) == [2 * x for x in range(9)]
     assert not pool.has_next()
     assert pool.has_free()
+    pool.map(double, range(5))
+    assert list(pool.map(double, [7, 8])) == [14, 16]  # a new map drops what the last one left
+    for x in range(3):
+        pool.submit(double, x)
+    got = [pool.get_next_unordered()]
+    while pool.has_next():
+        got.append(pool.get_next())  # Ray's pool refuses or forgets the earlier ones
+    assert sorted(got) == [0, 2, 4]
+
+    def both(actor: Any, x: int) -> Any:
+        return actor.twice.options(num_returns=2).remote(x)
+
+    for map in (pool.map, pool.map_unordered):
+        assert sorted(map(both, range(3))) == [[0, 0], [1, 2], [2, 4]]
 
 
 def test_who_is_done_first_is_fetched_first(session: Engine, gate: Gate) -> None:
@@ -73,17 +88,6 @@ def test_who_is_done_first_is_fetched_first(session: Engine, gate: Gate) -> None
         pool.get_next(timeout=0)
     visitor.let_on()
     assert pool.get_next(timeout=TIMEOUT) == 1
-
-
-def test_results_out_of_order_lose_none(session: Engine) -> None:
-    """Ray's pool refuses or forgets the earlier ones."""
-    pool = two()
-    for x in range(3):
-        pool.submit(double, x)
-    got = [pool.get_next_unordered()]
-    while pool.has_next():
-        got.append(pool.get_next())
-    assert sorted(got) == [0, 2, 4]
 
 
 def test_a_result_that_is_given_up_frees_its_actor(session: Engine, gate: Gate) -> None:
@@ -101,12 +105,6 @@ def test_a_result_that_is_given_up_frees_its_actor(session: Engine, gate: Gate) 
         pool.get_next_unordered()
 
 
-def test_a_new_map_drops_the_results_of_the_last_one(session: Engine) -> None:
-    pool = two()
-    pool.map(double, range(5))
-    assert list(pool.map(double, [7, 8])) == [14, 16]
-
-
 def test_a_failed_call_costs_no_actor(session: Engine) -> None:
     pool = two()
     results = pool.map_unordered(lambda actor, x: actor.fails.remote(x), range(4))
@@ -119,20 +117,6 @@ def test_a_failed_call_costs_no_actor(session: Engine) -> None:
         with pytest.raises((ZeroDivisionError, TypeError)):
             pool.submit(bad, 0)
     assert list(pool.map(double, [1, 2, 3])) == [2, 4, 6]
-
-
-def test_several_results_of_a_call(session: Engine) -> None:
-    def both(actor: Any, x: int) -> Any:
-        return actor.twice.options(num_returns=2).remote(x)
-
-    @wb.remote
-    class Twice:
-        def twice(self, x: int) -> tuple[int, int]:
-            return x, 2 * x
-
-    pool = ActorPool([Twice.remote()])
-    assert list(pool.map(both, range(3))) == [[0, 0], [1, 2], [2, 4]]
-    assert list(pool.map_unordered(both, range(3))) == [[0, 0], [1, 2], [2, 4]]
 
 
 def test_actors_come_and_go(session: Engine, gate: Gate) -> None:
@@ -200,7 +184,7 @@ def test_batches_are_taken_whole_or_not_at_all(items: Queue) -> None:
     assert not Queue().full()
 
 
-def test_tasks_share_it(items: Queue) -> None:
+def test_tasks_and_threads_share_it(items: Queue) -> None:
     @wb.remote
     def produce(to: Queue, count: int) -> None:
         for i in range(count):
@@ -213,6 +197,11 @@ def test_tasks_share_it(items: Queue) -> None:
     made, taken = produce.remote(items, 20), consume.remote(items, 20)
     assert wb.get(taken) == list(range(20))
     wb.get(made)
+    with ThreadPoolExecutor(3) as threads:
+        got = [threads.submit(items.get) for _ in range(3)]
+        for i in range(3):
+            items.put(i)
+        assert sorted(each.result(TIMEOUT) for each in got) == [0, 1, 2]
 
 
 def test_coroutines_wait_side_by_side(items: Queue) -> None:
@@ -275,19 +264,12 @@ def test_a_queue_that_was_shut_down_says_so(session: Engine) -> None:
 def test_many_may_wait_and_still_somebody_can_bring_an_item(session: Engine) -> None:
     """More than an async actor runs at a time, unless it is told otherwise."""
     made = Queue()
-    waiting = [made._items.get.remote(None) for _ in range(1100)]
-    made.put_nowait_batch(range(1100))
-    assert sorted(found for (found,) in wb.get(waiting)) == list(range(1100))
+
+    async def run() -> list[Any]:
+        waiting = [asyncio.create_task(made.get_async()) for _ in range(1100)]
+        await asyncio.wait(waiting[:1], timeout=0)
+        made.put_nowait_batch(range(1100))
+        return await asyncio.wait_for(asyncio.gather(*waiting), TIMEOUT)
+
+    assert sorted(asyncio.run(run())) == list(range(1100))
     made.shutdown()
-
-
-def test_threads_share_it(items: Queue) -> None:
-    got: list[Any] = []
-    threads = [threading.Thread(target=lambda: got.append(items.get())) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for i in range(3):
-        items.put(i)
-    for thread in threads:
-        thread.join(TIMEOUT)
-    assert sorted(got) == [0, 1, 2]

@@ -1,12 +1,15 @@
-"""Serialization through a whole session: custom serializers, refs in values, what fails and where.
+"""Serialization through a whole session: refs in values, what fails and where, what it costs.
 
 The classes are made by each test, as a notebook's cells make them: nobody can import them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import importlib
+import inspect
+import io
 import itertools
 import os
 import pickle
@@ -15,7 +18,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import cloudpickle
@@ -24,7 +27,6 @@ import pytest
 
 import workbench as wb
 from tests.leaks import eventually
-from tests.process.processes import Processes
 from tests.process.scripts import Script
 from workbench import error_notes
 from workbench.core.snapshot import ObjectRecord
@@ -44,8 +46,12 @@ def fail(*args: Any) -> Any:
     raise ValueError("not today")
 
 
-def record(ref: wb.ObjectRef) -> ObjectRecord:
-    return next(r for r in wb.snapshot().objects if r.id == ref.id)
+def record(id: int) -> ObjectRecord:
+    return next(r for r in wb.snapshot().objects if r.id == id)
+
+
+def line_of_caller() -> int:
+    return inspect.stack()[1].lineno
 
 
 # -- what can't travel -----------------------------------------------------------------------------
@@ -64,11 +70,9 @@ def test_a_pickle_without_end_ends_at_the_stores_size(session: Engine) -> None:
     assert eventually(lambda: not wb.snapshot().objects)
 
 
-def test_ctrl_c_ends_a_pickle_without_end(
-    runtime: str, script: Callable[..., Script], processes: Processes
-) -> None:
+def test_ctrl_c_ends_a_pickle_without_end(runtime: str, script: Callable[..., Script]) -> None:
     run = script("""
-        import itertools, threading, warnings
+        import itertools, warnings
         class Endless:
             def __reduce__(self):
                 say("pickling")
@@ -95,43 +99,45 @@ def nested(depth: int) -> list[Any]:
 
 
 def test_a_structure_deeper_than_the_recursion_limit(session: Engine) -> None:
-    for make in (nested, lambda depth: {"in": nested(depth)}):
-        deep: Any = make(10_000)
-        with pytest.raises(
-            SerializationError, match=r"(?s)deep can't be .*nested more than 2000 obj.*Flatten"
-        ):
-            wb.put(deep)
+    deep = {"in": nested(10_000)}
+    with pytest.raises(
+        SerializationError, match=r"(?s)deep can't be .*nested more than 2000 obj.*Flatten"
+    ):
+        wb.put(deep)
     with pytest.raises(SerializationError, match=r"(?s)obj can't be .* 2000 objects deep"):
         wb.remote(len).remote(nested(10_000))
     with pytest.raises(TaskError, match=r"(?s)the result of nested can't be .*0 objects deep"):
         wb.get(wb.remote(nested).remote(10_000))
-    shallow = nested(300)
-    got = wb.get(wb.put(shallow))
+    got = wb.get(wb.put(nested(300)))
     for _ in range(300):
         got = got[0]
     assert got == []
 
 
-NONSENSE = [7, (), (1,), ("a", "b"), (list, 7), (list, (), None, 7), "no_such_global"]
+def test_what_breaks_is_named_and_nothing_half_written_stays(session: Engine) -> None:
+    class Breaks:
+        def __reduce__(self) -> Any:
+            return fail()
 
-
-@pytest.mark.parametrize("answer", NONSENSE, ids=repr)
-def test_a_reduce_that_returns_nonsense(session: Engine, answer: Any) -> None:
     class Nonsense:
         def __reduce__(self) -> Any:
-            return answer
+            return list, 7
 
-    value = {"fine": LARGE, "bad": Nonsense()}
-    with pytest.raises(SerializationError, match=r"value\['bad'\] \("):
-        wb.put(value)
-    assert eventually(lambda: not wb.snapshot().objects)
-
-
-def test_a_reduce_that_cannot_be_undone(session: Engine) -> None:
     class Odd:
         def __reduce__(self) -> Any:
             return int, ("no number",)
 
+    value = {"fine": LARGE, "bad": Nonsense()}
+    with pytest.raises(SerializationError, match=r"value\['bad'\] \("):
+        wb.put(value)
+    for broken in ([LARGE, Breaks()], {"a": b"x" * 10_000_000, "b": Breaks()}):
+        for attempt in (wb.put, wb.remote(len).remote):
+            with pytest.raises(SerializationError, match="not today"):
+                attempt(broken)
+    assert eventually(
+        lambda: not [r for r in wb.snapshot().objects if "function" not in r.about.type]
+    )
+    assert wb.get(wb.put(np.zeros(60_000_000, np.uint8))).nbytes == 60_000_000
     ref = wb.put({"list": [1, Odd()]})
     with pytest.raises(SerializationError, match=r"object\['list'\]\[1\] can't be rebuilt.*int"):
         wb.get(ref)
@@ -172,53 +178,27 @@ def test_a_class_that_the_worker_cannot_import(session: Engine, module: ModuleTy
     assert wb.get(take.remote(1)) == 1
 
 
-def test_nothing_half_written_stays(session: Engine) -> None:
-    class Breaks:
-        def __reduce__(self) -> Any:
-            return fail()
-
-    for value in ([LARGE, Breaks()], {"a": b"x" * 10_000_000, "b": Breaks()}):
-        for attempt in (lambda v: wb.put(v), lambda v: wb.remote(len).remote(v)):
-            with pytest.raises(SerializationError, match="not today"):
-                attempt(value)
-    functions = [r for r in wb.snapshot().objects if "function" not in r.about.type]
-    assert functions == []
-    assert wb.get(wb.put(np.zeros(60_000_000, np.uint8))).nbytes == 60_000_000
-
-
 # -- refs inside values, and refs that leave -------------------------------------------------------
 
 
 def test_a_ref_in_a_closure_an_attribute_a_list_keeps_its_object(session: Engine) -> None:
-    class Owner:
-        pass
-
     def closing_over(ref: Any) -> Any:
         return lambda: wb.get(ref)
 
     for wrap, unwrap in (
         (lambda ref: [1, {"k": ref}], lambda value: wb.get(value[1]["k"])),
         (closing_over, lambda value: value()),
-        (lambda ref: owner_of(Owner(), ref), lambda value: wb.get(value.ref)),
+        (lambda ref: SimpleNamespace(ref=ref), lambda value: wb.get(value.ref)),
     ):
         inner = wb.put("inner")
         outer = wb.put(wrap(inner))
         wanted = inner.id
         del inner
-        assert eventually(lambda: not record_of(wanted).holders)  # noqa: B023
-        assert record_of(wanted).parents == 1
+        assert eventually(lambda: not record(wanted).holders)  # noqa: B023
+        assert record(wanted).parents == 1
         assert unwrap(wb.get(outer)) == "inner"
         del outer
     assert eventually(lambda: not wb.snapshot().objects)
-
-
-def owner_of(owner: Any, ref: Any) -> Any:
-    owner.ref = ref
-    return owner
-
-
-def record_of(id: int) -> ObjectRecord:
-    return next(r for r in wb.snapshot().objects if r.id == id)
 
 
 def test_a_ref_pickled_into_a_file_stays_good_until_free(session: Engine, tmp_path: Path) -> None:
@@ -226,12 +206,12 @@ def test_a_ref_pickled_into_a_file_stays_good_until_free(session: Engine, tmp_pa
     id = ref.id
     with open(tmp_path / "ref.pkl", "wb") as file:
         cloudpickle.dump(ref, file)
-    line = sys._getframe().f_lineno - 1
+    line = line_of_caller() - 1
     pickle.dumps(copy.deepcopy([copy.copy(ref)]))
     del ref
     assert wb.get(wb.put(1)) == 1
-    assert eventually(lambda: not record_of(id).holders)
-    assert record_of(id).escapes == (
+    assert eventually(lambda: not record(id).holders)
+    assert record(id).escapes == (
         f"test_serialization.py:{line}", f"test_serialization.py:{line + 2}",
     )  # fmt: skip
 
@@ -289,33 +269,31 @@ WRITES: list[Callable[[Any], Any]] = [
 ]
 
 
-@pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize("size", [10, 100_000])
-def test_writing_to_a_stored_array_says_what_to_do(
-    session: Engine, write: Callable[[Any], Any], size: int
-) -> None:
+def test_writing_to_a_stored_array_says_what_to_do(session: Engine, size: int) -> None:
     ref = wb.put(np.arange(size), name="data")
+    for write in WRITES:
 
-    @wb.remote
-    def task(array: Any) -> None:
-        write(array)
+        @wb.remote
+        def task(array: Any) -> None:
+            write(array)  # noqa: B023
 
-    with pytest.raises(ValueError, match="read-only") as caught:
-        wb.get(task.remote(ref))
-    (note,) = [n for n in caught.value.remote_notes if "what is stored" in n]
-    assert "the stored object 'data' (ndarray int64" in note
-    assert re.search(r"The way out in a task: `(array|value) = \1\.copy\(\)`\.", note)
-    with pytest.raises(ValueError, match="read-only") as ours:
-        write(wb.get(ref))
-    error_notes.explain(ours.value)
-    (note,) = ours.value.__notes__
-    assert "`%get data --copy`" in note
-    assert "`get(ref, copy=True)`" in note
-    mine = wb.get(ref, copy=True)
-    write(mine)
+        with pytest.raises(ValueError, match="read-only") as caught:
+            wb.get(task.remote(ref))
+        (note,) = [n for n in caught.value.remote_notes if "what is stored" in n]
+        assert "the stored object 'data' (ndarray int64" in note
+        assert re.search(r"The way out in a task: `(array|value) = \1\.copy\(\)`\.", note)
+        with pytest.raises(ValueError, match="read-only") as ours:
+            write(wb.get(ref))
+        error_notes.explain(ours.value)
+        (note,) = ours.value.__notes__
+        assert "`%get data --copy`" in note
+        assert "`get(ref, copy=True)`" in note
+        write(wb.get(ref, copy=True))
+    wb.free(ref)
 
 
-def test_the_note_is_for_stored_arrays_alone(session: Engine) -> None:
+def test_the_note_is_for_stored_arrays_and_arguments_alone(session: Engine) -> None:
     @wb.remote
     def task(kept: Any) -> None:
         array = np.arange(3)
@@ -325,46 +303,28 @@ def test_the_note_is_for_stored_arrays_alone(session: Engine) -> None:
     with pytest.raises(ValueError, match="read-only") as caught:
         wb.get(task.remote(wb.put(LARGE)))
     assert not any("stored" in note for note in caught.value.remote_notes)
-
-
-def test_an_argument_that_came_by_value(session: Engine) -> None:
     with pytest.raises(ValueError, match=r"`value` came to the task as an argument.*copy\(\)"):
         wb.get(wb.remote(write_to).remote(np.arange(3)))
 
 
-def test_uncaught_in_a_script(runtime: str, script: Callable[..., Script]) -> None:
-    run = script("""
-        import contextlib, io
-        hook = sys.excepthook
-        wb.init(workers=1)
-        import numpy as np
-        x = wb.get(wb.put({"a": np.zeros(100_000)}))
-        try:
-            x["a"][0] = 1
-        except ValueError as error:
-            with contextlib.redirect_stderr(io.StringIO()) as shown:
+def test_what_nobody_catches_is_explained_while_there_is_a_session(runtime: str) -> None:
+    def uncaught(act: Callable[[], object]) -> str:
+        with contextlib.redirect_stderr(io.StringIO()) as shown:
+            try:
+                act()
+            except Exception as error:
                 sys.excepthook(type(error), error, error.__traceback__)
-        say("copy the array before you change it" in shown.getvalue())
-        wb.shutdown()
-        say(sys.excepthook is hook)
-    """)
-    assert [run.line(), run.line()] == ["True", "True"]
+        return shown.getvalue()
 
-
-def test_a_ref_used_as_the_value_in_a_script(runtime: str, script: Callable[..., Script]) -> None:
-    run = script("""
-        import contextlib, io
-        wb.init(workers=1)
-        model = wb.put([1.0, 2.0])
-        try:
-            model.coef_
-        except AttributeError as error:
-            with contextlib.redirect_stderr(io.StringIO()) as shown:
-                sys.excepthook(type(error), error, error.__traceback__)
-        say(shown.getvalue().splitlines()[-1])
-        wb.shutdown()
-    """)
-    assert run.line() == ("`model` is a ref to a stored list: `wb.get(model)` returns the value.")
+    wb.init(workers=1)
+    x = wb.get(wb.put({"a": LARGE}))
+    assert "copy the array before you change it" in uncaught(lambda: write_to(x["a"]))
+    model: Any = wb.put([1.0, 2.0])
+    assert uncaught(lambda: model.coef_).splitlines()[-1] == (
+        "`model` is a ref to a stored list: `wb.get(model)` returns the value."
+    )
+    wb.shutdown()
+    assert not type(sys.excepthook).__module__.startswith("workbench")
 
 
 # -- functions and classes of a notebook -----------------------------------------------------------
@@ -415,8 +375,8 @@ def test_instances_of_a_class_defined_again_are_told_apart(session: Engine) -> N
 
 def test_every_put_and_first_get_records_what_it_cost(session: Engine) -> None:
     ref = wb.put({"a": LARGE, "b": [1, 2]})
-    line = sys._getframe().f_lineno - 1
-    about = record(ref).about
+    line = line_of_caller() - 1
+    about = record(ref.id).about
     assert about is not None
     assert about.type == "dict (2)"
     assert about.outband == LARGE.nbytes
@@ -425,12 +385,12 @@ def test_every_put_and_first_get_records_what_it_cost(session: Engine) -> None:
     assert about.pickle_seconds > 0
     assert about.copy_seconds > 0
     assert about.site == f"test_serialization.py:{line}"
-    assert record(ref).load_seconds == 0
+    assert record(ref.id).load_seconds == 0
     wb.get(ref)
-    first = record(ref).load_seconds
+    first = record(ref.id).load_seconds
     assert first > 0
     wb.get(ref)
-    assert record(ref).load_seconds == first
+    assert record(ref.id).load_seconds == first
 
     @wb.remote
     def make() -> Any:
@@ -441,15 +401,15 @@ def test_every_put_and_first_get_records_what_it_cost(session: Engine) -> None:
 
     made = make.remote()
     wb.wait([made])
-    about = record(made).about
+    about = record(made.id).about
     assert about is not None
     assert about.outband == LARGE.nbytes
     assert "result of" in about.site
-    assert record(made).load_seconds == 0
+    assert record(made.id).load_seconds == 0
     nothing = take.remote(made)
     wb.get(nothing)
-    assert eventually(lambda: record(made).load_seconds > 0)  # the worker's was the first
-    assert record(nothing).load_seconds == 0  # it is None: nothing was built
+    assert eventually(lambda: record(made.id).load_seconds > 0)  # the worker's was the first
+    assert record(nothing.id).load_seconds == 0  # it is None: nothing was built
 
 
 # -- the verbose mode ------------------------------------------------------------------------------

@@ -19,11 +19,14 @@ def for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "TOGETHER", 1000 * TIMEOUT)
 
 
-def test_they_go_when_all_are_there(session: Engine) -> None:
+def test_all_go_when_they_are_there_or_somebody_waits(session: Engine) -> None:
     remote = wb.remote(double)
     with session.together():
         refs = [remote.remote(n) for n in range(20)]
     assert wb.get(refs, timeout=TIMEOUT) == [2 * n for n in range(20)]
+    with session.together():
+        assert wb.get(remote.remote(3), timeout=TIMEOUT) == 6
+    assert wb.get(remote.remote(4), timeout=TIMEOUT) == 8
 
 
 def test_an_error_among_them_keeps_none_back(session: Engine) -> None:
@@ -37,12 +40,6 @@ def test_an_error_among_them_keeps_none_back(session: Engine) -> None:
     with pytest.raises(LookupError):
         submit_and_fail()
     assert wb.get(refs, timeout=TIMEOUT) == [4]
-
-
-def test_who_waits_meanwhile_is_answered(session: Engine) -> None:
-    with session.together():
-        assert wb.get(wb.remote(double).remote(3), timeout=TIMEOUT) == 6
-    assert wb.get(wb.remote(double).remote(4), timeout=TIMEOUT) == 8
 
 
 def test_maps_of_executors_and_pools(session: Engine) -> None:

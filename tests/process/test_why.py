@@ -9,14 +9,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from IPython.core.formatters import DisplayFormatter
 
 import workbench as wb
 from tests.leaks import eventually
 from tests.process.gates import Gate
 from tests.process.scripts import Script
-from workbench.client import requests
+from workbench.core.snapshot import ObjectRecord
 from workbench.engines.base import Engine
 from workbench.errors import ObjectFreedError, ObjectLostError
+
+
+def html(thing: Any) -> str:
+    return str(DisplayFormatter().format(thing)[0]["text/html"])
 
 
 def told(what: Any) -> list[str]:
@@ -60,7 +65,7 @@ def test_every_reason_has_its_words_and_its_way_out(session: Engine, gate: Gate)
     (escaped,) = [text for text in by_text if "pickled at test_why.py:" in text]
     assert "`free(ref)`" in by_text[escaped]
     assert str(why).count("\n") == 2 * len(why.reasons)
-    assert "<script" not in why._repr_html_()
+    assert "<script" not in html(why)
     wb.cancel(running)
     del parts, box
 
@@ -70,43 +75,36 @@ def test_following_the_advice_lets_go(session: Engine) -> None:
     wb.pin("data")
     wb.unpin("data")
     assert not [text for text in told(ref) if "pinned" in text]
-    session.unname("data")
-    view = wb.get(ref)
-    del ref
-    (record,) = session.snapshot().objects
-    assert record.state == "freed"  # only the array is left, and the bytes stay for it
-    assert view[-1] == (1 << 17) - 1
-    del view
-    assert eventually(lambda: not session.snapshot().objects)
-
-
-def test_a_pinned_object_stays_without_anybody(session: Engine) -> None:
-    ref = wb.put([1, 2], name="list")
     wb.pin(ref)
-    session.unname("list")
-    number = ref.id
+    session.unname("data")
+    view, number = wb.get(ref), ref.id
     del ref
-    session.snapshot()
-    assert [r.id for r in session.snapshot().objects if r.pinned] == [number]
+    (record,) = held(session)
+    assert record.id == number
+    assert record.pinned  # it stays without anybody
     session.free([session.borrow(number)])
-    assert eventually(lambda: not session.snapshot().objects)
+    assert eventually(lambda: held(session)[0].state == "freed")
+    assert view[-1] == (1 << 17) - 1  # only the array is left, and the bytes stay for it
+    del view
+    assert eventually(lambda: not held(session))
 
 
-def test_freeing_by_name_is_for_everybody(session: Engine) -> None:
-    ref = wb.put([1], name="list")
-    wb.free("list")
-    with pytest.raises(ObjectFreedError):
-        wb.get(ref)
-    with pytest.raises(ObjectLostError, match="no object named 'list'"):
-        wb.free("list")
-    with pytest.raises(ObjectLostError, match="no object 'list'"):
-        wb.why("list")
+def held(session: Engine) -> list[ObjectRecord]:
+    return [r for r in session.snapshot().objects if r.about and r.about.type[:7] == "ndarray"]
 
 
-def test_another_process_says_which_variable_it_is(
+def test_other_processes_and_actors_say_what_they_keep(
     session: Engine, script: Callable[..., Script]
 ) -> None:
-    wb.put(np.arange(1 << 17), name="shared")
+    @wb.remote(name="keeper")
+    class Keeper:
+        def keep(self, refs: Any) -> int:
+            self.refs = refs
+            return len(refs)
+
+    ref = wb.put(np.arange(1 << 17), name="shared")
+    keeper = Keeper.remote()
+    wb.get(keeper.keep.remote({"first": ref}))
     other = script(
         """
         wb.init(session=sys.argv[1])
@@ -117,25 +115,17 @@ def test_another_process_says_which_variable_it_is(
         session.session.split("~")[0],
     )
     assert other.line() == "has it"
-    (reason,) = [r for r in wb.why("shared", deep=True).reasons if "arrays" in r.text]
-    assert reason.text == "arrays in -c: `frames['of'][0]`"
-    assert reason.action == "in -c: `del frames['of'][0]`"  # to free it doesn't empty that list
+    by_text = {reason.text: reason.action for reason in wb.why("shared", deep=True).reasons}
+    assert [text for text in by_text if text.endswith(": `Keeper.refs['first']`")], by_text
+    # To free it doesn't empty that list.
+    assert by_text["arrays in -c: `frames['of'][0]`"] == "in -c: `del frames['of'][0]`"
+    assert {"actor Keeper", "class Keeper"} <= {str(r.about and r.about.type) for r in wb.objects()}
     other.tell("go")
+    assert other.wait() == 0
+    session.unname("shared")
 
 
-def test_an_actor_says_what_it_keeps(session: Engine) -> None:
-    @wb.remote
-    class Keeper:
-        def keep(self, refs: Any) -> int:
-            self.refs = refs
-            return len(refs)
-
-    keeper = Keeper.remote()
-    ref = wb.put([1])
-    wb.get(keeper.keep.remote({"first": ref}))
-    assert "ref in Keeper: `Keeper.refs['first']`" in told(ref)
-
-
+@pytest.mark.fresh_session
 def test_a_listing_shows_sizes_pins_and_ages(session: Engine) -> None:
     ref = wb.put(np.arange(1 << 17), name="train_x")
     small = wb.put({"a": 1})
@@ -149,20 +139,10 @@ def test_a_listing_shows_sizes_pins_and_ages(session: Engine) -> None:
     assert second.startswith("small in test_a_listing")  # as the live views call it
     assert [record.names for record in wb.objects("train*")] == [("train_x",)]
     assert [record.id for record in wb.objects("dict*", sort="age")] == [small.id]
-    assert "<td" in listed._repr_html_()
+    assert "<td" in html(listed)
     with pytest.raises(ValueError, match="sorted by size, age, name, type, not by 'colour'"):
         wb.objects(sort="colour")
     del ref
-
-
-def test_actors_are_listed_as_what_they_are(session: Engine) -> None:
-    @wb.remote(name="keeper")
-    class Keeper:
-        pass
-
-    actor = Keeper.remote()
-    assert {"actor Keeper", "class Keeper"} <= {str(r.about and r.about.type) for r in wb.objects()}
-    del actor
 
 
 @pytest.mark.fresh_session
@@ -177,10 +157,9 @@ def test_what_a_worker_keeps_is_named_and_lets_go(session: Engine) -> None:
         return 1
 
     ref = wb.put(np.arange(1 << 17))
-    number = ref.id
+    number, id = ref.id, ref.hex()
     wb.get(keeps.remote(ref))
-    id = ref.hex()
-    assert eventually(lambda: any("arrays" in text for text in told(id)))
+    assert eventually(lambda: any(r.viewers for r in session.snapshot().objects if r.id == number))
     (reason,) = [r for r in wb.why(id, deep=True).reasons if "arrays" in r.text]
     assert re.fullmatch(r"arrays in worker \d+: `logging.mine.kept\['k'\]`", reason.text)
     assert "and another takes its place" in reason.action
@@ -191,24 +170,29 @@ def test_what_a_worker_keeps_is_named_and_lets_go(session: Engine) -> None:
 
 
 def test_an_id_is_enough_also_a_part_of_it(session: Engine) -> None:
-    ref = wb.put([1])
-    other = wb.put([2])
+    ref, other = wb.put([1]), wb.put([2], name="list")
     for text in (ref.hex(), ref.hex()[-8:], repr(ref)):
-        assert any("`ref`" in reason for reason in told(text)), text
+        assert session.identify(text) == ref, text
+    assert "`ref`" in str(told(repr(ref)))
     with pytest.raises(ObjectLostError, match="2 objects have an id like"):
         wb.why(ref.hex()[:8])
     with pytest.raises(ObjectLostError, match="no object '123456789abcdef0'"):
         wb.why("123456789abcdef0")
-    wb.free(other.hex())
-    with pytest.raises(ObjectFreedError):
-        wb.get(other)
+    wb.free(ref.hex())
+    wb.free("list")
+    for freed in (ref, other):
+        with pytest.raises(ObjectFreedError):
+            wb.get(freed)
+    with pytest.raises(ObjectLostError, match="no object named 'list'"):
+        wb.free("list")
+    with pytest.raises(ObjectLostError, match="no object 'list'"):
+        wb.why("list")
 
 
-def test_an_id_is_found_by_a_server_that_takes_its_time(
-    session: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_id_is_found_by_a_server_that_takes_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only what is shown by the way waits for half a second."""
-    monkeypatch.setattr(requests, "GLANCE", 0.0)
+    monkeypatch.setenv("WORKBENCH_GLANCE", "0")
+    session = wb.init(workers=0)
     ref = wb.put([1])
     assert session.identify(ref.hex()) == ref
 
@@ -220,10 +204,9 @@ def test_what_a_function_took_along_is_inside_that(session: Engine) -> None:
     uses = wb.remote(lambda: int(array[1]))
     assert wb.get(uses.remote()) == 1
     del ref
-    texts = told("taken along")
-    assert not [text for text in texts if "just now" in text], texts
-    (inside,) = [text for text in texts if text.startswith("inside function")]
-    (reason,) = [r for r in wb.why("taken along", deep=True).reasons if r.text == inside]
-    function = reason.action.split("%why ")[1].partition("`")[0]
-    assert any("`uses`" in text for text in told(function)), told(function)
+    reasons = wb.why("taken along", deep=True).reasons
+    assert not [reason.text for reason in reasons if "just now" in reason.text]
+    (inside,) = [reason for reason in reasons if reason.text.startswith("inside function")]
+    function = inside.action.split("%why ")[1].partition("`")[0]
+    assert "`uses`" in str(told(function))
     wb.free("taken along")

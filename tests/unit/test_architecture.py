@@ -11,8 +11,6 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 import workbench
 
 PACKAGE = Path(workbench.__file__).parent
@@ -22,10 +20,10 @@ PAGE = (ROOT / "ARCHITECTURE.md").read_text()
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 
-def defined(source: str) -> set[str]:
+def defined(tree: ast.Module) -> set[str]:
     """Names that a file defines, in whatever scope: functions, classes, variables, attributes."""
     names = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree):
         match node:
             case ast.FunctionDef(name) | ast.AsyncFunctionDef(name) | ast.ClassDef(name):
                 names.add(name)
@@ -43,9 +41,14 @@ def place_of(file: Path) -> tuple[str, ...]:
 
 
 @cache
+def tree(file: Path) -> ast.Module:
+    return ast.parse(file.read_text())
+
+
+@cache
 def names() -> dict[tuple[str, ...], set[str]]:
     """By place. Not above: whoever only collects the tests has no use for it."""
-    return {place_of(file): defined(file.read_text()) for file in FILES}
+    return {place_of(file): defined(tree(file)) for file in FILES}
 
 
 DOTTED = re.compile(r"(?<!`)`([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)(?:\([^`]*\))?`(?!`)")
@@ -55,6 +58,7 @@ OTHERS = ("distributed.", "joblib.", "ray.exceptions", "ray.util", "time.")
 """What begins so is another package's, though a module of ours has that name, too."""
 
 
+@cache
 def is_there(name: str) -> bool:
     """Whether a dotted name is one of ours: a module by the end of its place, what stands in one,
     or what a class of ours has. Of what begins with no name of ours, nothing is known: True."""
@@ -76,11 +80,11 @@ def absent(dotted: Iterable[str]) -> list[str]:
     return [name for name in dotted if not is_there(name)]
 
 
-def prose(source: str) -> str:
+def prose(file: Path) -> str:
     """The comments and docstrings of a file."""
-    nodes = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Expr))
+    nodes = (node for node in ast.walk(tree(file)) if isinstance(node, ast.Expr))
     texts = [str(node.value.value) for node in nodes if isinstance(node.value, ast.Constant)]
-    return "\n".join([*texts, *re.findall(r"#.*", source)])
+    return "\n".join([*texts, *re.findall(r"#.*", file.read_text())])
 
 
 def test_a_name_that_is_gone_is_found() -> None:
@@ -93,15 +97,15 @@ def test_what_the_page_names_is_there() -> None:
     assert not absent(DOTTED.findall(PAGE))
 
 
-@pytest.mark.parametrize("path", sorted(set(FILE.findall(PAGE))))
-def test_a_file_that_the_page_names_is_there(path: str) -> None:
-    found = [base / f"{path}{end}" for base in (ROOT, PACKAGE) for end in ("", ".py")]
-    assert any(each.exists() for each in found)
+def test_the_files_that_the_page_names_are_there() -> None:
+    places = [(ROOT, ""), (ROOT, ".py"), (PACKAGE, ""), (PACKAGE, ".py")]
+    for path in FILE.findall(PAGE):
+        assert any((base / f"{path}{end}").exists() for base, end in places), path
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(PACKAGE)))
-def test_what_a_file_names_is_there(file: Path) -> None:
-    assert not absent(DOTTED.findall(prose(file.read_text())))
+def test_what_a_file_names_is_there() -> None:
+    found = {str(file): absent(DOTTED.findall(prose(file))) for file in FILES}
+    assert not {file: names for file, names in found.items() if names}
 
 
 def test_the_page_has_a_row_for_each_room() -> None:

@@ -11,6 +11,7 @@ import threading
 import types
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,24 +23,26 @@ Call = Callable[[], Coroutine[Any, Any, object]]
 
 
 class Served:
-    """A loop that serves in a thread. Calls are queued there, by a call that runs, or before."""
+    """A loop that serves calls in a thread."""
 
     def __init__(self, most: int = 1000) -> None:
-        self.queue: deque[Any] = deque()
         self.ended: list[int] = []
         self.tasks: dict[int, asyncio.Task[Any] | None] = {}  # of the loop, by call
-        self.all_ended = threading.Event()
-        self._calls: dict[int, Call] = {}
         self.loop = CallLoop(most, self._next, self._run)
+        self._all_ended = threading.Event()
 
-    def add(self, *calls: Call) -> None:
-        for call in calls:
-            number = len(self._calls)
-            self._calls[number] = call
-            self.queue.append(_Run(number))
+    def serve(self, *calls: Call) -> None:
+        """Until all have ended."""
+        self._calls = calls
+        self._queue = deque(SimpleNamespace(task=number) for number in range(len(calls)))
+        thread = threading.Thread(target=self.loop.serve)
+        thread.start()
+        assert self._all_ended.wait(TIMEOUT)
+        self.loop.stop()
+        thread.join(TIMEOUT)
 
     def _next(self) -> Any:
-        return self.queue.popleft() if self.queue else None
+        return self._queue.popleft() if self._queue else None
 
     async def _run(self, run: Any) -> None:
         self.tasks[run.task] = asyncio.current_task()
@@ -47,24 +50,7 @@ class Served:
             await self._calls[run.task]()
         self.ended.append(run.task)
         if len(self.ended) == len(self._calls):
-            self.all_ended.set()
-
-
-class _Run:
-    def __init__(self, task: int) -> None:
-        self.task = task
-
-
-@contextlib.contextmanager
-def serving(served: Served) -> Iterator[None]:
-    thread = threading.Thread(target=served.loop.serve)
-    thread.start()
-    try:
-        assert served.all_ended.wait(TIMEOUT)
-        yield
-    finally:
-        served.loop.stop()
-        thread.join(TIMEOUT)
+            self._all_ended.set()
 
 
 async def nothing() -> None:
@@ -77,15 +63,7 @@ def a_turn() -> Iterator[None]:
     yield
 
 
-def test_calls_that_wait_for_nothing_share_a_task() -> None:
-    served = Served()
-    served.add(*[nothing] * 10)
-    with serving(served):
-        assert served.ended == list(range(10))
-        assert len(set(served.tasks.values())) == 1
-
-
-def test_one_that_waits_lets_the_others_go_on() -> None:
+def test_calls_share_a_task_until_one_waits_which_lets_the_others_go_on() -> None:
     served = Served()
     come: list[asyncio.Event] = []
 
@@ -96,11 +74,13 @@ def test_one_that_waits_lets_the_others_go_on() -> None:
     async def ends_it() -> None:
         come[0].set()
 
-    served.add(nothing, waits, nothing, nothing, ends_it, nothing)
-    with serving(served):
-        assert sorted(served.ended) == list(range(6))
-        assert served.ended.index(1) > served.ended.index(4)
-        assert served.tasks[2] is not served.tasks[1]
+    served.serve(nothing, nothing, waits, nothing, ends_it, nothing)
+    assert served.ended[:2] == [0, 1]
+    assert sorted(served.ended) == list(range(6))
+    assert served.ended.index(2) > served.ended.index(4)
+    first, second, waiting, other, *_ = (served.tasks[n] for n in range(6))
+    assert first is second is waiting
+    assert other is not waiting
 
 
 def test_no_more_than_so_many_at_a_time() -> None:
@@ -115,10 +95,9 @@ def test_no_more_than_so_many_at_a_time() -> None:
         await a_turn()
         running -= 1
 
-    served.add(*[waits] * 20)
-    with serving(served):
-        assert sorted(served.ended) == list(range(20))
-        assert most == 2
+    served.serve(*[waits] * 20)
+    assert sorted(served.ended) == list(range(20))
+    assert most == 2
 
 
 def test_a_context_that_a_call_has_changed_is_its_own() -> None:
@@ -130,9 +109,8 @@ def test_a_context_that_a_call_has_changed_is_its_own() -> None:
         found.append(variable.get())
         variable.set("set")
 
-    served.add(nothing, changes, changes, changes)
-    with serving(served):
-        assert found == ["unset"] * 3
+    served.serve(nothing, changes, changes, changes)
+    assert found == ["unset"] * 3
 
 
 @pytest.mark.parametrize("waits", [False, True])
@@ -154,9 +132,8 @@ def test_who_is_cancelled_late_stops_nobody_else(waits: bool) -> None:
             stopped.append("the wrong one")
             raise
 
-    served.add(is_cancelled_late, follows, follows)
-    with serving(served):
-        assert not stopped
+    served.serve(is_cancelled_late, follows, follows)
+    assert not stopped
 
 
 def test_one_that_waits_is_cancelled() -> None:
@@ -166,17 +143,15 @@ def test_one_that_waits_is_cancelled() -> None:
     async def waits() -> None:
         try:
             await asyncio.Event().wait()
-        except asyncio.CancelledError:
+        finally:
             stopped.append(1)
-            raise
 
     async def cancels() -> None:
         served.loop.cancel(1)
 
-    served.add(nothing, waits, nothing, cancels, nothing)
-    with serving(served):
-        assert stopped == [1]
-        assert sorted(served.ended) == list(range(5))
+    served.serve(nothing, waits, nothing, cancels, nothing)
+    assert stopped == [1]
+    assert sorted(served.ended) == list(range(5))
 
 
 def test_all_else_on_the_loop_has_its_turn() -> None:
@@ -199,9 +174,8 @@ def test_all_else_on_the_loop_has_its_turn() -> None:
 
     kept: list[Any] = []
     seen: list[int] = []
-    served.add(starts, *[looks] * (10 * IN_TURN))
-    with serving(served):
-        assert max(seen.count(tick) for tick in set(seen)) <= 2 * IN_TURN
+    served.serve(starts, *[looks] * (10 * IN_TURN))
+    assert max(seen.count(tick) for tick in set(seen)) <= 2 * IN_TURN
 
 
 def test_a_busy_loop_looks_every_second_time_and_an_idle_one_each() -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -37,12 +40,9 @@ BAD = [
     ({"workers": "two"}, "workers='two' (from this call) can't be used: a whole number"),
     ({"workers": 257}, "between 0 and 256"),
     ({"memory": "much"}, "write it like 500MB"),
-    ({"memory": "-1GB"}, "500MB"),
     ({"memory": 1000}, "at least 1 MiB"),
-    ({"memory": [1]}, "memory=[1]"),
     ({"memory": float("inf")}, "memory=inf"),
     ({"memory": 1 << 50}, "16 TiB at most"),
-    ({"memory": "99999TB"}, "16 TiB at most"),
     ({"memory": 10**5000}, "16 TiB at most"),
     ({"memory": [[1] * 10_000] * 10_000}, "memory=[[1, 1, 1"),
     ({"memory": "1e999"}, "500MB"),
@@ -73,23 +73,16 @@ def test_a_bad_setting_says_where_it_comes_from(tmp_path: Path) -> None:
     file.write_text("workers = = 3")
     with pytest.raises(ConfigError, match=r"config.toml is not valid TOML"):
         config.load(environ={}, file=file)
-    file.write_bytes(b"\xff\xfe")
-    with pytest.raises(ConfigError, match=r"config.toml is not valid TOML"):
-        config.load(environ={}, file=file)
 
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "workers = " + "[" * 30_000,
-        "workers = " + "9" * 5000,
-        "#" * 2**21,
-    ],
-    ids=["deep", "a long number", "large"],
+    [b"\xff\xfe", b"workers = " + b"[" * 30_000, b"workers = " + b"9" * 5000, b"#" * 2**21],
+    ids=["no text", "deep", "a long number", "large"],
 )
-def test_a_config_file_that_nobody_wrote_says_so(tmp_path: Path, text: str) -> None:
+def test_a_config_file_that_nobody_wrote_says_so(tmp_path: Path, text: bytes) -> None:
     file = tmp_path / "config.toml"
-    file.write_text(text)
+    file.write_bytes(text)
     with pytest.raises(ConfigError, match=r"config.toml is not valid TOML"):
         config.load(environ={}, file=file)
 
@@ -117,7 +110,8 @@ def test_a_config_file_that_is_none_does_not_count(tmp_path: Path) -> None:
 
 
 def test_a_notebook_keeps_its_session_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(config, "is_interactive", lambda: True)
+    shell = SimpleNamespace(get_ipython=object)
+    monkeypatch.setitem(sys.modules, "IPython", cast(ModuleType, shell))
     one = config.notebook_session({"JPY_SESSION_NAME": "work/My analysis (2).ipynb"})
     assert one == config.notebook_session({"JPY_SESSION_NAME": "work/My analysis (2).ipynb"})
     assert one.startswith("My-analysis-2-")

@@ -11,14 +11,11 @@ from __future__ import annotations
 
 import ast
 import ctypes
-import dis
 import re
-import sys
 import textwrap
 import threading
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
-from types import CodeType
 from typing import Any
 
 import pytest
@@ -58,21 +55,18 @@ UNREACHED = {
 """Where Ctrl-C doesn't come, or leaves nothing undone: files, or functions in them."""
 
 
-@cache
-def loops(text: str) -> tuple[set[str], set[str]]:
-    """The functions that have such a loop where Ctrl-C comes; and in `ki_protection`, or in what
-    has nothing to do then: `suppress`."""
+def loops(text: str) -> set[str]:
+    """The functions that have such a loop where Ctrl-C comes, and may leave something undone."""
     finder = _Finder()
     finder.visit(ast.parse(text))
-    return finder.found, finder.protected
+    return finder.found
 
 
 class _Finder(ast.NodeVisitor):
     def __init__(self) -> None:
         self.found: set[str] = set()
-        self.protected: set[str] = set()
         self._names: list[str] = []
-        self._guarded = self._held = self._suppresses = False
+        self._guarded = self._held = False
 
     def _inside(self, nodes: list[Any], guarded: bool) -> None:
         before, self._guarded = self._guarded, guarded
@@ -82,10 +76,9 @@ class _Finder(ast.NodeVisitor):
 
     def _scope(self, node: Any) -> None:
         self._names.append(getattr(node, "name", "<lambda>"))
-        before = self._held, self._suppresses
-        self._held = self._suppresses = False
+        before, self._held = self._held, False
         self._inside([*ast.iter_child_nodes(node)], False)
-        self._held, self._suppresses = before
+        self._held = before
         self._names.pop()
 
     visit_FunctionDef = visit_AsyncFunctionDef = visit_Lambda = visit_ClassDef = _scope
@@ -97,11 +90,11 @@ class _Finder(ast.NodeVisitor):
     def visit_With(self, node: ast.With | ast.AsyncWith) -> None:
         self._inside([item.context_expr for item in node.items], self._guarded)
         calls = [ast.unparse(each.context_expr) for each in node.items]
-        before = self._held, self._suppresses
+        before = self._held
         self._held |= any(each in ("ki_protection()", "self._alone()") for each in calls)
-        self._suppresses = all(re.match(r"(contextlib\.)?suppress\(", each) for each in calls)
-        self._inside(node.body, self._guarded or not self._suppresses)
-        self._held, self._suppresses = before
+        suppresses = all(re.match(r"(contextlib\.)?suppress\(", each) for each in calls)
+        self._inside(node.body, self._guarded or not suppresses)
+        self._held = before
 
     visit_AsyncWith = visit_With
 
@@ -116,8 +109,6 @@ class _Finder(ast.NodeVisitor):
     def _note(self) -> None:
         if self._guarded and not self._held:
             self.found.add(".".join(self._names))
-        elif self._guarded or self._suppresses:
-            self.protected.add(".".join(self._names))
 
     def _comprehension(self, node: Any) -> None:
         if node.generators[-1].ifs:
@@ -138,45 +129,14 @@ def _ends_in_condition(body: list[ast.stmt]) -> bool:
     return _ends_in_condition(last.body) or bool(last.orelse and _ends_in_condition(last.orelse))
 
 
-def forgotten(code: CodeType) -> set[str]:
-    """The functions in which this Python has forgotten the handlers of a jump back."""
-    entries = dis.Bytecode(code).exception_entries  # type: ignore[attr-defined]
-    opcodes = {each.offset: each.opname for each in dis.get_instructions(code)}
-
-    def handlers(offset: int) -> list[int]:
-        found: list[int] = []
-        while True:
-            target = next((e.target for e in entries if e.start <= offset < e.end), None)
-            if target is None or target in found:
-                return found
-            found.append(offset := target)
-
-    names = set()
-    for each in dis.get_instructions(code):
-        if each.opname == "JUMP_BACKWARD":
-            # Before 3.13, it is heard only where the jump leads to.
-            heard = each.offset if sys.version_info >= (3, 13) else each.argval - 2
-            lost = set(handlers(each.argval)) - set(handlers(heard))
-            # Others put back a variable of a comprehension, or are a loop's own end.
-            if any(opcodes[target] in ("PUSH_EXC_INFO", "COPY") for target in lost):
-                names.add(code.co_qualname.replace("<locals>.", ""))
-    parts = [part for part in code.co_consts if isinstance(part, CodeType)]
-    return names.union(*map(forgotten, parts))
-
-
 SOURCES = {
     path.relative_to(PACKAGE).as_posix(): path.read_text() for path in sorted(PACKAGE.rglob("*.py"))
 }
 
 
 def test_what_ctrl_c_can_reach_has_none() -> None:
-    found = [f"{name}: {each}" for name, text in SOURCES.items() for each in sorted(loops(text)[0])]
+    found = [f"{name}: {each}" for name, text in SOURCES.items() for each in sorted(loops(text))]
     assert [each for each in found if not each.startswith(tuple(UNREACHED))] == []
-
-
-def test_no_others_are_forgotten_by_this_python() -> None:
-    for name, text in SOURCES.items():
-        assert forgotten(compile(text, name, "exec")) <= set.union(*loops(text)), name
 
 
 # -- that this is so -------------------------------------------------------------------------------
@@ -208,7 +168,7 @@ KEPT = {
 def test_the_rule_says_what_is_so(kind: str) -> None:
     loop = textwrap.indent({**FORGOTTEN, **KEPT}[kind], 8 * " ")
     text = f"def run():\n    try:\n{loop}\n    finally:\n        ended.append(1)\n"
-    assert loops(text)[0] == ({"run"} if kind in FORGOTTEN else set())
+    assert loops(text) == ({"run"} if kind in FORGOTTEN else set())
 
     interrupt = ctypes.pythonapi["PyThreadState_SetAsyncExc"]  # a new one, which is ours
     interrupt.restype = ctypes.c_bool
@@ -216,9 +176,7 @@ def test_the_rule_says_what_is_so(kind: str) -> None:
     Asked.__bool__ = staticmethod(partial(interrupt, *here))
     ended: list[int] = []
     variables: dict[str, Any] = {"asked": Asked(), "ended": ended}
-    code = compile(text, "loop", "exec")
-    exec(code, variables)
+    exec(text, variables)
     with pytest.raises(KeyboardInterrupt):
         variables["run"]()
-    assert bool(ended) == (forgotten(code) == set())
     assert ended or kind in FORGOTTEN

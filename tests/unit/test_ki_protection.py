@@ -62,27 +62,19 @@ def test_it_is_for_one_thread_alone() -> None:
     done = []
 
     def other() -> None:
-        with ki_protection():
-            held.set()
-            assert interrupted.wait(TIMEOUT)
-            done.append("whole")
+        try:
+            with ki_protection():
+                held.set()
+                assert interrupted.wait(TIMEOUT)
+                done.append("whole")
+        except KeyboardInterrupt:
+            done.append("interrupted")
 
-    def body() -> None:
-        assert held.wait(TIMEOUT)
-        with ki_protection():
-            interrupt(thread.ident or 0)
-        interrupted.set()
-        done.append("went on")
-
-    thread = threading.Thread(target=lambda: caught(other, done))
+    thread = threading.Thread(target=other)
     thread.start()
-    in_thread(body)
+    assert held.wait(TIMEOUT)
+    with ki_protection():
+        interrupt(thread.ident or 0)
+    interrupted.set()
     thread.join(TIMEOUT)
-    assert sorted(done) == ["interrupted", "went on", "whole"]
-
-
-def caught(body: Callable[[], None], done: list[str]) -> None:
-    try:
-        body()
-    except KeyboardInterrupt:
-        done.append("interrupted")
+    assert done == ["whole", "interrupted"]

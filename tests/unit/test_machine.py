@@ -16,17 +16,20 @@ GIB = 1 << 30
 V2 = {"proc/self/cgroup": "0::/user/pod\n"}
 V1 = {"proc/self/cgroup": "5:cpu,cpuacct:/docker/abc\n4:memory:/docker/abc\n1:name=systemd:/x\n"}
 
+POD, DOCKER = "sys/fs/cgroup/user/pod", "sys/fs/cgroup/memory/docker/abc"
+LIMIT = "memory.limit_in_bytes"
+
 MEMORY = [
     ({}, {}, 16 * GIB),
-    ({**V2, "sys/fs/cgroup/user/pod/memory.max": "max\n"}, {}, 16 * GIB),
-    ({**V2, "sys/fs/cgroup/user/pod/memory.max": f"{2 * GIB}\n"}, {}, 2 * GIB),
+    ({**V2, f"{POD}/memory.max": "max\n"}, {}, 16 * GIB),
+    ({**V2, f"{POD}/memory.max": f"{2 * GIB}\n"}, {}, 2 * GIB),
     ({**V2, "sys/fs/cgroup/user/memory.max": f"{3 * GIB}\n"}, {}, 3 * GIB),  # the parent's
-    ({**V1, "sys/fs/cgroup/memory/docker/abc/memory.limit_in_bytes": f"{GIB}\n"}, {}, GIB),
-    ({**V1, "sys/fs/cgroup/memory/memory.limit_in_bytes": f"{2**63 - 4096}\n"}, {}, 16 * GIB),
-    ({**V1, "sys/fs/cgroup/memory/memory.limit_in_bytes": f"{GIB}\n"}, {}, GIB),  # docker's view
+    ({**V1, f"{DOCKER}/{LIMIT}": f"{GIB}\n"}, {}, GIB),
+    ({**V1, f"sys/fs/cgroup/memory/{LIMIT}": f"{2**63 - 4096}\n"}, {}, 16 * GIB),
+    ({**V1, f"sys/fs/cgroup/memory/{LIMIT}": f"{GIB}\n"}, {}, GIB),  # docker's view
     ({}, {"MEM_LIMIT": str(2 * GIB)}, 2 * GIB),  # JupyterHub and Binder
     ({}, {"MEM_LIMIT": "nonsense"}, 16 * GIB),
-    ({**V2, "sys/fs/cgroup/user/pod/memory.max": f"{GIB}\n"}, {"MEM_LIMIT": str(2 * GIB)}, GIB),
+    ({**V2, f"{POD}/memory.max": f"{GIB}\n"}, {"MEM_LIMIT": str(2 * GIB)}, GIB),
 ]
 
 
@@ -37,18 +40,20 @@ def test_memory_is_the_least_of_all_limits(
     assert machine.memory_limit(environ, kernel_files(tmp_path, files)) == limit
 
 
+def quota(directory: str, quota: str, period: str) -> dict[str, str]:
+    files = {f"{directory}/cpu.cfs_quota_us": quota, f"{directory}/cpu.cfs_period_us": period}
+    return {**V1, **files}
+
+
 QUOTAS = [
-    ({**V2, "sys/fs/cgroup/user/pod/cpu.max": "100000 100000\n"}, 1),
+    ({**V2, f"{POD}/cpu.max": "100000 100000\n"}, 1),
     ({**V2, "sys/fs/cgroup/user/cpu.max": "50000 100000\n"}, 1),  # half a processor is one
-    ({**V1, "sys/fs/cgroup/cpu,cpuacct/docker/abc/cpu.cfs_quota_us": "100000\n",
-      "sys/fs/cgroup/cpu,cpuacct/docker/abc/cpu.cfs_period_us": "100000\n"}, 1),
-    ({**V1, "sys/fs/cgroup/cpu/docker/abc/cpu.cfs_quota_us": "100000\n",
-      "sys/fs/cgroup/cpu/docker/abc/cpu.cfs_period_us": "100000\n"}, 1),
-    ({**V2, "sys/fs/cgroup/user/pod/cpu.max": "max 100000\n"}, None),
-    ({**V1, "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": "-1\n",
-      "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us": "100000\n"}, None),
-    ({**V2, "sys/fs/cgroup/user/pod/cpu.max": "99900000 100000\n"}, None),  # more than there are
-]  # fmt: skip
+    (quota("sys/fs/cgroup/cpu,cpuacct/docker/abc", "100000\n", "100000\n"), 1),
+    (quota("sys/fs/cgroup/cpu/docker/abc", "100000\n", "100000\n"), 1),
+    ({**V2, f"{POD}/cpu.max": "max 100000\n"}, None),
+    (quota("sys/fs/cgroup/cpu,cpuacct", "-1\n", "100000\n"), None),
+    ({**V2, f"{POD}/cpu.max": "99900000 100000\n"}, None),  # more than there are
+]
 
 
 @pytest.mark.parametrize(("files", "count"), QUOTAS)
@@ -68,12 +73,12 @@ def group(version: int, limit: str, used: int, **stat: int) -> dict[str, str]:
     """``stat``: fields of memory.stat, by their names in version 2."""
     if version == 2:
         names, fields = ("memory.max", "memory.current"), stat
-        directory, files = "sys/fs/cgroup/user/pod", V2
+        directory, files = POD, V2
     else:
-        names = "memory.limit_in_bytes", "memory.usage_in_bytes"
+        names = LIMIT, "memory.usage_in_bytes"
         fields = {f"total_{V1_FIELDS.get(name, name)}": value for name, value in stat.items()}
         fields |= {"active_file": 7, "inactive_file": 7}  # without the groups below it
-        directory, files = "sys/fs/cgroup/memory/docker/abc", V1
+        directory, files = DOCKER, V1
     return {
         **files,
         f"{directory}/{names[0]}": limit,
@@ -85,16 +90,15 @@ def group(version: int, limit: str, used: int, **stat: int) -> dict[str, str]:
 V1_FIELDS = {"file_mapped": "mapped_file", "file_dirty": "dirty", "file_writeback": "writeback"}
 
 
+MUCH, LITTLE = meminfo(16 * GIB, 9 * GIB), meminfo(16 * GIB, GIB)
+
 LEFT = [
-    (meminfo(16 * GIB, 9 * GIB), (9 * GIB, 16 * GIB)),
-    (
-        {**meminfo(16 * GIB, 9 * GIB), **group(2, str(4 * GIB), 3 * GIB, inactive_file=GIB)},
-        (2 * GIB, 4 * GIB),
-    ),
-    ({**meminfo(16 * GIB, 9 * GIB), **group(1, str(4 * GIB), 3 * GIB)}, (GIB, 4 * GIB)),
-    ({**meminfo(16 * GIB, GIB), **group(2, str(4 * GIB), 0)}, (GIB, 16 * GIB)),
-    ({**meminfo(16 * GIB, GIB), **group(2, "max", 0)}, (GIB, 16 * GIB)),
-    ({**meminfo(16 * GIB, GIB), **group(1, str(GIB), 2 * GIB)}, (0, GIB)),
+    (MUCH, (9 * GIB, 16 * GIB)),
+    ({**MUCH, **group(2, str(4 * GIB), 3 * GIB, inactive_file=GIB)}, (2 * GIB, 4 * GIB)),
+    ({**MUCH, **group(1, str(4 * GIB), 3 * GIB)}, (GIB, 4 * GIB)),
+    ({**LITTLE, **group(2, str(4 * GIB), 0)}, (GIB, 16 * GIB)),
+    ({**LITTLE, **group(2, "max", 0)}, (GIB, 16 * GIB)),
+    ({**LITTLE, **group(1, str(GIB), 2 * GIB)}, (0, GIB)),
     ({"proc/meminfo": ""}, (machine.UNLIMITED, machine.UNLIMITED)),
 ]
 
@@ -126,20 +130,19 @@ def test_file_cache_that_can_go_is_available(
 ) -> None:
     MIB = 1 << 20
     inside = group(version, str(4096 * MIB), 3 * GIB, **{k: v * MIB for k, v in stat.items()})
-    root = kernel_files(tmp_path, meminfo(16 * GIB, 9 * GIB) | inside)
+    root = kernel_files(tmp_path, MUCH | inside)
     available = min(1024 + reclaimable, 4096)
     assert machine.MemoryGauge(root).read() == (available * MIB, 4 * GIB)
 
 
 def test_half_of_the_kernels_own_caches_can_go(tmp_path: Path) -> None:
-    inside = group(2, str(4 * GIB), 3 * GIB, slab_reclaimable=1 << 20)
-    root = kernel_files(tmp_path, meminfo(16 * GIB, 9 * GIB) | inside)
+    root = kernel_files(tmp_path, MUCH | group(2, str(4 * GIB), 3 * GIB, slab_reclaimable=1 << 20))
     assert machine.MemoryGauge(root).read() == (GIB + (1 << 19), 4 * GIB)
 
 
 def test_a_limit_above_which_everybody_waits_is_a_limit_too(tmp_path: Path) -> None:
-    inside = group(2, str(4 * GIB), GIB) | {"sys/fs/cgroup/user/pod/memory.high": str(3 * GIB)}
-    root = kernel_files(tmp_path, meminfo(16 * GIB, 9 * GIB) | inside)
+    inside = group(2, str(4 * GIB), GIB) | {f"{POD}/memory.high": str(3 * GIB)}
+    root = kernel_files(tmp_path, MUCH | inside)
     assert machine.MemoryGauge(root).read() == (2 * GIB, 3 * GIB)
     assert machine.memory_limits({}, root)["cgroup v2"] == 3 * GIB
 
@@ -147,17 +150,10 @@ def test_a_limit_above_which_everybody_waits_is_a_limit_too(tmp_path: Path) -> N
 def test_what_a_process_has_to_itself_grows_with_what_it_takes() -> None:
     gauge = machine.MemoryGauge()
     before = gauge.private(os.getpid())
-    taken = bytearray(64 << 20)
-    taken[:: os.sysconf("SC_PAGESIZE")] = bytes(len(taken[:: os.sysconf("SC_PAGESIZE")]))
+    taken = b"\1" * (64 << 20)
     assert gauge.private(os.getpid()) >= before + (60 << 20)
     assert gauge.private(2**22 + 1) == 0  # no such process
-
-
-def test_which_directories_are_memory(tmp_path: Path) -> None:
-    mounts = "1 0 8:1 / / rw - ext4 /dev/sda rw\n2 1 0:5 / /tmp rw - tmpfs none rw\n"
-    root = kernel_files(tmp_path, {"proc/self/mountinfo": mounts})
-    assert machine.in_memory("/tmp/below", root)
-    assert not machine.in_memory("/tmpfoo", root)
+    del taken
 
 
 def test_objects_go_to_a_disk_if_there_is_one(tmp_path: Path) -> None:
@@ -189,13 +185,9 @@ ShmemPmdMapped:     4096 kB
 
 
 def test_each_limit_is_told_by_what_sets_it(tmp_path: Path) -> None:
-    files = {
-        **V2,
-        "sys/fs/cgroup/user/pod/memory.max": f"{3 * GIB}\n",
-        "sys/fs/cgroup/user/memory.max": f"{2 * GIB}\n",
-    }
-    limits = machine.memory_limits({"MEM_LIMIT": "5GiB"}, kernel_files(tmp_path, files))
-    assert limits == {"RAM": 16 * GIB, "cgroup v2": 2 * GIB, "MEM_LIMIT": 5 * GIB}
+    limits = {f"{POD}/memory.max": str(3 * GIB), "sys/fs/cgroup/user/memory.max": str(2 * GIB)}
+    told = machine.memory_limits({"MEM_LIMIT": "5GiB"}, kernel_files(tmp_path, V2 | limits))
+    assert told == {"RAM": 16 * GIB, "cgroup v2": 2 * GIB, "MEM_LIMIT": 5 * GIB}
 
 
 # -- processes, sockets, file systems -------------------------------------------------------------
@@ -246,20 +238,16 @@ def test_ports_are_those_of_listening_sockets_that_the_process_has(tmp_path: Pat
 
 
 def test_the_file_system_is_that_of_the_innermost_and_last_mount(tmp_path: Path) -> None:
-    root = kernel_files(
-        tmp_path,
-        {
-            "proc/self/mountinfo": (
-                "1 0 8:1 / / rw,relatime - ext4 /dev/sda rw\n"
-                "2 1 0:5 / /data rw shared:1 master:2 - xfs /dev/sdb rw\n"
-                "3 2 0:6 / /data/with\\040space rw - tmpfs none rw\n"
-                "4 1 0:7 / /data rw - btrfs /dev/sdc rw\n"
-            )
-        },
+    mounts = (
+        "1 0 8:1 / / rw,relatime - ext4 /dev/sda rw\n"
+        "2 1 0:5 / /data rw shared:1 master:2 - xfs /dev/sdb rw\n"
+        "3 2 0:6 / /data/with\\040space rw - tmpfs none rw\n"
+        "4 1 0:7 / /data rw - btrfs /dev/sdc rw\n"
     )
-    assert machine.file_system("/dataset", root) == "ext4"
-    assert machine.file_system("/data/x", root) == "btrfs"
-    assert machine.file_system("/data/with space/x", root) == "tmpfs"
+    root = kernel_files(tmp_path, {"proc/self/mountinfo": mounts})
+    places = ("/dataset", "/data/x", "/data/with space/x")
+    assert [machine.file_system(path, root) for path in places] == ["ext4", "btrfs", "tmpfs"]
+    assert [machine.in_memory(path, root) for path in places] == [False, False, True]
     assert machine.file_system("/data", kernel_files(tmp_path / "none", {})) == ""
 
 

@@ -55,11 +55,8 @@ def test_no_style_leaks_and_every_theme_variable_has_its_fallback() -> None:
         assert len(re.findall(rf"<{tag}\b", made)) == made.count(f"</{tag}>"), tag
 
 
-def test_a_table_in_a_terminal() -> None:
+def test_a_table_is_aligned_and_figures_are_flush_right() -> None:
     assert TABLE.text() == "name   size\na       9 B\nlong  10 kB\nand 3 more"
-
-
-def test_figures_are_flush_right_on_a_page() -> None:
     sides = re.findall(r"<td style=\"text-align:(\w+)", TABLE.html())
     assert sides == ["left", "right"] * 2
 

@@ -6,11 +6,9 @@ import os
 import sys
 import threading
 from itertools import pairwise
-from types import SimpleNamespace
 
 import pytest
 
-from workbench.system import spin_poll
 from workbench.system.spin_poll import (
     CONTESTED,
     LONGEST,
@@ -18,6 +16,7 @@ from workbench.system.spin_poll import (
     SHORTEST,
     SPIN,
     SpinThenPoll,
+    can_spin,
     yield_with_gil,
 )
 
@@ -51,17 +50,20 @@ class Machine:
         return self.yields - before
 
 
+def poll_of(machine: Machine, may_spin: bool = True) -> SpinThenPoll:
+    """One that has waited once: that tells it that messages come soon."""
+    poll = SpinThenPoll(machine.poll, machine.sched_yield, lambda: machine.now, may_spin)
+    assert not machine.wait(poll)
+    return poll
+
+
 @pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
-    made = Machine()
-    monkeypatch.setattr(spin_poll, "time", SimpleNamespace(perf_counter=lambda: made.now))
-    monkeypatch.setattr(spin_poll, "machine", SimpleNamespace(cpu_limits=lambda: (4, None)))
-    return made
+def machine() -> Machine:
+    return Machine()
 
 
 def test_it_spins_while_messages_follow_each_other(machine: Machine) -> None:
-    poll = SpinThenPoll(machine.poll, machine.sched_yield)
-    assert not machine.wait(poll)  # the first wait tells that messages come soon
+    poll = poll_of(machine)
     assert machine.wait(poll) > 10
     machine.after = 1.0
     assert machine.wait(poll) <= SPIN / machine.turn + 1  # in vain, and it says so
@@ -72,11 +74,10 @@ def test_it_spins_while_messages_follow_each_other(machine: Machine) -> None:
 
 def test_where_others_want_the_core_it_sleeps(machine: Machine) -> None:
     """A yield that takes long says so; it is tried again later, and ever more seldom."""
-    poll = SpinThenPoll(machine.poll, machine.sched_yield)
-    machine.wait(poll)
+    poll = poll_of(machine)
     machine.turn = 2 * CONTESTED
     tried = []
-    until = machine.now + 100
+    until = machine.now + 60
     while machine.now < until:
         if machine.wait(poll):
             tried.append(machine.now)
@@ -90,25 +91,22 @@ def test_where_others_want_the_core_it_sleeps(machine: Machine) -> None:
 
 def test_where_they_want_it_now_and_then_it_mostly_spins(machine: Machine) -> None:
     """A turn of theirs each 0.2 s: what it costs is less than what sleeping would."""
-    poll = SpinThenPoll(machine.poll, machine.sched_yield)
-    machine.wait(poll)
-    spun = waits = 0
-    until = next_turn = machine.now
-    until += 2
-    while machine.now < until:
-        machine.turn = 1e-6
-        if machine.now >= next_turn:
-            next_turn, machine.turn = machine.now + 0.2, 0.004
-        spun += machine.wait(poll) > 10
-        waits += 1
-    assert spun > waits / 2
+    poll = poll_of(machine)
+    spun = []
+    for _ in range(10):
+        machine.turn, until = 0.004, machine.now + 0.2
+        while machine.now < until:
+            spun.append(machine.wait(poll) > 10)
+            machine.turn = 1e-6
+    assert spun.count(True) > spun.count(False)
 
 
 def test_when_they_have_gone_it_spins_again(machine: Machine) -> None:
-    poll = SpinThenPoll(machine.poll, machine.sched_yield)
-    machine.wait(poll)
+    poll = poll_of(machine)
     machine.turn = 2 * CONTESTED
+    started = machine.now
     assert machine.wait(poll) == 1
+    assert machine.now == started + machine.turn  # what came meanwhile isn't waited for
     machine.turn = 1e-6
     assert not machine.wait(poll)
     machine.now += 1.01 * SHORTEST
@@ -117,31 +115,17 @@ def test_when_they_have_gone_it_spins_again(machine: Machine) -> None:
     assert machine.wait(poll) > 10
 
 
-def test_the_message_that_came_meanwhile_isnt_waited_for(machine: Machine) -> None:
-    poll = SpinThenPoll(machine.poll, machine.sched_yield)
-    machine.wait(poll)
-    machine.turn = 2 * CONTESTED
-    started = machine.now
-    machine.wait(poll)
-    assert machine.now == started + machine.turn
-
-
-@pytest.mark.parametrize("limits", [(1, None), (8, 1.0), (8, 1.5)])
-def test_with_one_processor_it_never_spins(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch, limits: tuple[int, float | None]
-) -> None:
+def test_with_one_processor_it_never_spins(machine: Machine) -> None:
     """One by quota, too: a container of one processor on a large machine."""
-    monkeypatch.setattr(spin_poll, "machine", SimpleNamespace(cpu_limits=lambda: limits))
-    poll = SpinThenPoll(machine.poll, machine.sched_yield)
-    machine.wait(poll)
-    machine.wait(poll)
+    assert [can_spin(each) for each in [(1, None), (8, 1.0), (8, 1.5)]] == [False] * 3
+    assert [can_spin(each) for each in [(2, None), (8, 2.0)]] == [True] * 2
+    machine.wait(poll_of(machine, may_spin=False))
     assert not machine.yields
     assert SOON < SHORT_WAIT
 
 
 def test_a_look_and_a_short_timeout_dont_spin(machine: Machine) -> None:
-    poll = SpinThenPoll(machine.poll, machine.sched_yield)
-    machine.wait(poll)
+    poll = poll_of(machine)
     machine.due = machine.now + 1.0
     assert poll(0) == []
     assert poll(SPIN / 2) == []
@@ -163,7 +147,7 @@ def test_our_own_threads_arent_taken_for_others() -> None:
     try:
         sys.setswitchinterval(10.0)
         seen = []
-        for _ in range(20_000):
+        for _ in range(500):
             before = turns[0]
             yield_()
             seen.append(turns[0] > before)

@@ -16,15 +16,18 @@ from workbench.errors import WorkbenchError
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
+    from workbench.cli import admin
 
-def main(arguments: Sequence[str] | None = None) -> int:
+
+def main(arguments: Sequence[str] | None = None, patience: admin.Patience | None = None) -> int:
     """Run one command; returns the exit status.
 
     0: it is done; 1: it can't be, or `doctor` has found a problem; 2: it isn't one of ours.
+    ``patience``: with sessions, if it isn't the usual one.
     """
     given = command_parser().parse_args(arguments)
     try:
-        status = _run(given)
+        status = _run(given, patience)
         sys.stdout.flush()
     except WorkbenchError as error:
         print(f"workbench: {error}", file=sys.stderr)
@@ -37,22 +40,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
-def _run(given: Namespace) -> int:
+def _run(given: Namespace, patience: admin.Patience | None) -> int:
     if given.command == "doctor":
         from workbench.cli import doctor
 
         return doctor.run(given.json)
-    from workbench.cli import sessions
+    from workbench.cli import admin, sessions
 
+    patience = patience or admin.USUAL
     match given.command:
         case "ps":
-            return sessions.ps(given.json)
+            return sessions.ps(given.json, patience)
         case "objects":
-            return sessions.objects(given.session, given.pattern, given.sort, given.json)
+            return sessions.objects(given.session, given.pattern, given.sort, given.json, patience)
         case "why":
-            return sessions.why(given.session, given.name, given.deep, given.json)
+            return sessions.why(given.session, given.name, given.deep, given.json, patience)
         case _:
-            return sessions.stop(None if given.all else given.session, given.json)
+            return sessions.stop(None if given.all else given.session, given.json, patience)
 
 
 def command_parser() -> ArgumentParser:

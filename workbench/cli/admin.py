@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -40,16 +40,19 @@ from workbench.wire.buffers import Inbox, Outbox
 from workbench.wire.codec import decode_from_server
 from workbench.wire.framing import LARGEST_OF_SERVER
 
-PATIENCE = 1.0
-"""Seconds in which a server that runs has answered."""
 
-INQUIRY = 7.0
-DEEP_INQUIRY = 152.0
-"""The same for `why`, the latter if all is looked at: the server itself waits for whoever holds the
-object."""
+class Patience(NamedTuple):
+    """Seconds in which a server that runs has ``answered``; the same for `why`, ``deep`` if all is
+    looked at (the server itself waits for whoever holds the object); and in which a session that
+    was told to end is ``gone``."""
 
-ENDING = 5.0
-"""Seconds in which a session that was told to end is gone."""
+    answered: float = 1.0
+    why: float = 7.0
+    deep: float = 152.0
+    gone: float = 5.0
+
+
+USUAL = Patience()
 
 _ANSWERS = (do.Answer, do.Changed)
 
@@ -64,8 +67,9 @@ class AdminConnection:
     methods do, `NotAnsweringError` if it doesn't answer.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, patience: Patience = USUAL) -> None:
         self.name = name
+        self._patience = patience
         self._requests = count(1)
         self._inbox = Inbox(decode_from_server, largest=LARGEST_OF_SERVER)
         sock = _dial(address_of(name)) if name in names_found() else None  # others become no paths
@@ -105,23 +109,24 @@ class AdminConnection:
 
     def why(self, what: int | str, deep: bool = False) -> Account | None:
         id, name = (0, what) if isinstance(what, str) else (what, "")
-        return self._ask("why", id, name, DEEP_INQUIRY if deep else INQUIRY, deep).account
+        seconds = self._patience.deep if deep else self._patience.why
+        return self._ask("why", id, name, seconds, deep).account
 
     def end(self, reason: str) -> None:
         """End the session for everybody; returns before it has ended."""
         self._say(ev.EndSession(reason))
 
     def _ask(
-        self, what: str, object: int = 0, name: str = "", patience: float = PATIENCE,
+        self, what: str, object: int = 0, name: str = "", seconds: float | None = None,
         deep: bool = False,
     ) -> do.Answer:  # fmt: skip
-        answer = self._asked(ev.Ask(next(self._requests), what, object, name, deep), patience)
+        answer = self._asked(ev.Ask(next(self._requests), what, object, name, deep), seconds)
         assert isinstance(answer, do.Answer)
         return answer
 
-    def _asked(self, question: ev.Ask | ev.Subscribe, patience: float = PATIENCE) -> Any:
+    def _asked(self, question: ev.Ask | ev.Subscribe, seconds: float | None = None) -> Any:
         self._say(question)
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + (self._patience.answered if seconds is None else seconds)
         while True:
             messages = self._inbox.messages()
             while messages:
@@ -185,10 +190,10 @@ class Stopped:
     was: Snapshot | None
 
 
-def stop(name: str) -> Stopped:
+def stop(name: str, patience: Patience = USUAL) -> Stopped:
     """End a session for everybody, and wait until its processes are gone.
 
-    Its drivers are told why. What hasn't ended after `ENDING` seconds is killed.
+    Its drivers are told why. What hasn't ended by then is killed: see `Patience`.
 
     Raises
     ------
@@ -196,23 +201,23 @@ def stop(name: str) -> Stopped:
         If no such session runs, or if something is left that can't be killed.
     """
     began, was = time.monotonic(), None
-    with suppress(NotAnsweringError), AdminConnection(name) as connection:
+    with suppress(NotAnsweringError), AdminConnection(name, patience) as connection:
         with suppress(NotAnsweringError):
             was = connection.summary()
         connection.end(f"The session was stopped from a shell: `workbench stop {name}`.")
-    killed = clear(name)
+    killed = clear(name, patience)
     return Stopped(time.monotonic() - began, killed, was)
 
 
-def clear(name: str) -> int:
-    """Wait until a session's processes are gone, killing what hasn't ended after `ENDING` seconds.
+def clear(name: str, patience: Patience = USUAL) -> int:
+    """Wait until a session's processes are gone, killing what hasn't ended by then.
 
     Returns how many it killed. Raises `SessionError` if something is left that can't be killed.
     """
     killed = 0
-    if not _end(name):
+    if not _end(name, patience.gone):
         killed = _kill(name)
-        if not _end(name):
+        if not _end(name, USUAL.gone):
             left = ", ".join(map(str, processes(name)))
             raise SessionError(
                 f"Processes of session {name!r} are still there though they were killed (pid "
@@ -224,13 +229,13 @@ def clear(name: str) -> int:
     return killed
 
 
-def _end(name: str) -> bool:
-    """Whether the session's processes end within `ENDING` seconds, with those it still starts."""
-    deadline = time.monotonic() + ENDING
+def _end(name: str, seconds: float) -> bool:
+    """Whether the session's processes end within so many seconds, with those it still starts."""
+    deadline = time.monotonic() + seconds
     while pids := processes(name):
         for _, fd in _opened(pids):
-            seconds = deadline - time.monotonic()
-            if seconds <= 0 or not select.select([fd], [], [], seconds)[0]:
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([fd], [], [], left)[0]:
                 return False
     return True
 

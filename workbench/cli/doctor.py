@@ -255,7 +255,7 @@ CHECKS: dict[str, Callable[[Config], Finding]] = {
 # -- what a session does --------------------------------------------------------------------------
 
 
-def try_out() -> Iterator[Finding]:
+def try_out(longest: float = LONGEST) -> Iterator[Finding]:
     """The runtime directory, a session in it, who could reach that, and what is left of it."""
     untried = ("access", "self-test", "nothing left")
     try:
@@ -271,7 +271,7 @@ def try_out() -> Iterator[Finding]:
 
     name = f"self-test-{os.getpid()}"
     try:
-        tried = _self_test(name)
+        tried = _self_test(name, longest)
     except SessionError as error:
         yield Finding("access", PROBLEM, "not tried", "See below.")
         yield Finding("self-test", PROBLEM, str(error), REPORT)
@@ -306,18 +306,18 @@ def nothing_left(name: str) -> Finding:
     return Finding("nothing left", OK, "no process, no file of the self-test", data=data)
 
 
-def _self_test(name: str) -> dict[str, Any]:
+def _self_test(name: str, longest: float) -> dict[str, Any]:
     """Run it; raises SessionError, after clearing up, if it fails or doesn't come to an end."""
     command = [sys.executable, "-P", "-m", "workbench.cli.selftest", name]
     try:
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LONGEST
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=longest
         )
         if done.returncode == 0:
             tried: dict[str, Any] = json.loads(done.stdout)
             return tried
         last = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
     except subprocess.TimeoutExpired:
-        last = f"it hadn't ended after {human_seconds(LONGEST)}"
+        last = f"it hadn't ended after {human_seconds(longest)}"
     admin.clear(name)  # without its driver it ends, even if it was still starting
     raise SessionError(f"A session could not be used: {last}")

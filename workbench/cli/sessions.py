@@ -7,6 +7,7 @@ import re
 import shlex
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 from workbench.cli import admin, show
 from workbench.core.snapshot import Snapshot
@@ -66,10 +67,10 @@ class Seen:
         return outside | (json.of_session(self.snapshot) if self.snapshot else {})
 
 
-def ps(as_json: bool) -> int:
+def ps(as_json: bool, patience: admin.Patience) -> int:
     names = admin.sessions()
     with ThreadPoolExecutor(max(len(names), 1)) as pool:  # one that hangs keeps no other waiting
-        seen = [each for each in pool.map(_look, names) if each is not None]
+        seen = [each for each in pool.map(partial(_look, patience), names) if each is not None]
     if as_json:
         found = [each.document() for each in seen]
         show.document({"runtime_directory": str(runtime_directory()), "sessions": found})
@@ -87,10 +88,10 @@ def _none() -> str:
     return f"No session is running on this machine (in {runtime_directory()}). {admin.ELSEWHERE}"
 
 
-def _look(name: str) -> Seen | None:
+def _look(patience: admin.Patience, name: str) -> Seen | None:
     """What there is to see; None if it has ended meanwhile."""
     try:
-        with admin.AdminConnection(name) as connection:
+        with admin.AdminConnection(name, patience) as connection:
             snapshot = connection.summary()
     except NotAnsweringError:
         snapshot = None
@@ -104,8 +105,8 @@ def _look(name: str) -> Seen | None:
 # -- objects and why -----------------------------------------------------------------------------
 
 
-def objects(session: str, pattern: str, sort: str, as_json: bool) -> int:
-    with admin.AdminConnection(session) as connection:
+def objects(session: str, pattern: str, sort: str, as_json: bool, patience: admin.Patience) -> int:
+    with admin.AdminConnection(session, patience) as connection:
         found = text.objects(connection.objects(), pattern, sort)
     if as_json:
         show.document({"session": session, "objects": [json.of_object(r) for r in found]})
@@ -116,8 +117,8 @@ def objects(session: str, pattern: str, sort: str, as_json: bool) -> int:
     return 0
 
 
-def why(session: str, name: str, deep: bool, as_json: bool) -> int:
-    with admin.AdminConnection(session) as connection:
+def why(session: str, name: str, deep: bool, as_json: bool, patience: admin.Patience) -> int:
+    with admin.AdminConnection(session, patience) as connection:
         account = connection.why(name, deep)
         by_name = account is not None
         if account is None and re.fullmatch("[0-9a-f]{16}", name):
@@ -142,15 +143,15 @@ def why(session: str, name: str, deep: bool, as_json: bool) -> int:
 # -- stop -----------------------------------------------------------------------------------------
 
 
-def stop(session: str | None, as_json: bool) -> int:
+def stop(session: str | None, as_json: bool, patience: admin.Patience) -> int:
     """End one; with None, all."""
     ended = {}
     if session is not None:
-        ended[session] = admin.stop(session)
+        ended[session] = admin.stop(session, patience)
     else:
         for name in admin.sessions():
             with contextlib.suppress(SessionError):  # it was just ending
-                ended[name] = admin.stop(name)
+                ended[name] = admin.stop(name, patience)
     if as_json:
         stopped = [
             {"name": name, "seconds": end.seconds, "killed": end.killed, "lost": _lost(end)}

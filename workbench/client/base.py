@@ -26,7 +26,7 @@ from workbench.client.marshal import Marshal
 from workbench.client.objects import KnownObjects
 from workbench.client.process_memory import ProcessMemory
 from workbench.client.reference_counter import ReferenceCounter
-from workbench.client.requests import Requests
+from workbench.client.requests import GLANCE, Requests
 from workbench.client.send_queue import SendQueue
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -49,6 +49,8 @@ class ClientBase:
         Seconds the session shall outlive its last driver.
     threads : int
         Threads for large copies.
+    glance : float
+        Seconds that somebody waits who only wants to see what a thing is.
 
     Attributes
     ----------
@@ -73,6 +75,7 @@ class ClientBase:
         threads: int = 1,
         debug: bool = False,
         huge: bool = False,
+        glance: float = GLANCE,
     ) -> None:
         self.session = session
         self.worker = worker
@@ -83,7 +86,7 @@ class ClientBase:
         self._hello = ev.Hello(os.getpid(), prefix, worker, linger, label)
         self.handlers: dict[type, Callable[[Any], object]] = {}
         self.connection = connection = Connection(sock, self._handle, self._translate, self._ended)
-        self.requests = Requests(connection)
+        self.requests = Requests(connection, glance)
         self.references = ReferenceCounter(connection.put, connection.wake_from_finalizer)
         self._memory = memory = ProcessMemory(
             connection, self.requests, self.next_id, threads, huge
@@ -104,7 +107,7 @@ class ClientBase:
         )
         self.generators = GeneratorReaders(connection, self.references, self.objects)
         self.lines = DirectCalls(connection, self.objects, self.handlers, worker > 0)
-        self._send_queue = queue = SendQueue(
+        self.send_queue = queue = SendQueue(
             self.objects,
             self.generators,
             self.marshal,
@@ -193,7 +196,7 @@ class ClientBase:
     # -- for parts that are made before the one that answers; any thread --------------------------
 
     def _translate(self, queued: list[Any]) -> list[Any]:
-        return self._send_queue.translate(queued)
+        return self.send_queue.translate(queued)
 
     def _stored_as(self, value: Any) -> ObjectRef | None:
         return self.objects.stored_as(value)

@@ -98,8 +98,8 @@ class Client:
 
     # -- objects ------------------------------------------------------------------------------
 
-    def describe(self, ref: ObjectRef) -> ObjectDescription | None:
-        return self._requests.describe(ref.id)
+    def describe(self, ref: ObjectRef, patient: bool = False) -> ObjectDescription | None:
+        return self._requests.describe(ref.id, patient)
 
     def shown(self, array: Any) -> Shown | None:
         id = self.objects.shown(array, self._role.task)

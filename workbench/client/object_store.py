@@ -16,7 +16,6 @@ from workbench.client.base import ClientBase
 from workbench.client.completion_queue import CompletionQueue
 from workbench.client.marshal import ByRef, Encoded, Parts
 from workbench.client.objects import chunks
-from workbench.client.requests import GLANCE
 from workbench.client.role import Role
 from workbench.core import events as ev
 from workbench.engines.base import Copying, Waitable, first_ready
@@ -209,11 +208,11 @@ class ObjectStore:
         if not known():
             try:
                 self._objects.request([ref.id])
-                self._connection.wait_for(known, GLANCE)
+                seconds = self._base.requests.glance
+                if not self._connection.wait_for(known, seconds):
+                    raise LookupError(f"it didn't come within {seconds:g} s")
             except SessionError:
-                pass
-        if not known():
-            raise LookupError("it isn't here")
+                raise LookupError("it isn't here") from None
         return self._objects.peek(ref.id)
 
     def compare(self, ref: ObjectRef, value: Any, check: ChangeCheck, spent: float) -> Comparison:

@@ -47,16 +47,21 @@ _one_at_a_time = threading.Lock()  # two searches would find each other
 
 
 def find_referrers(
-    targets: dict[str, Any], roots: Mapping[str, Any], deep: bool = False
+    targets: dict[str, Any],
+    roots: Mapping[str, Any],
+    deep: bool = False,
+    seconds: float | None = None,
 ) -> tuple[tuple[Place, ...], bool, int]:
     """All that keeps the targets (by kind: the ``ref``, what ``view``s show) in this process.
 
     ``roots`` are names beside those of modules and running functions; what stands behind
-    `ROOT_NOTE` in one is said behind it. Returns places, whether all there is was looked at, and
-    how many objects were.
+    `ROOT_NOTE` in one is said behind it. ``seconds`` of its thread's work is what it may take at
+    most. Returns places, whether all there is was looked at, and how many objects were.
     """
+    if seconds is None:
+        seconds = DEEP_SECONDS if deep else SECONDS
     with _one_at_a_time:
-        search = _Search(targets, roots, DEEP_SECONDS if deep else SECONDS)
+        search = _Search(targets, roots, seconds)
         try:
             complete = search.run()
             return search.places(complete), complete, search.looked_at

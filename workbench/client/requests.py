@@ -19,16 +19,20 @@ from workbench.core.snapshot import Change, JobRecord, ObjectRecord, Snapshot
 from workbench.errors import ObjectLostError, SessionError
 
 GLANCE = 0.5
-"""Seconds that somebody waits who only wants to see what a thing is."""
+"""Seconds that somebody waits who only wants to see what a thing is, unless told otherwise."""
 
 _AWAITED = object()
 """Stands where an answer will be."""
 
 
 class Requests:
-    """Questions to the server, and what they are answered with. Any thread may ask."""
+    """Questions to the server, and what they are answered with. Any thread may ask.
 
-    def __init__(self, connection: Connection) -> None:
+    ``glance``: seconds that somebody waits who only wants to see what a thing is.
+    """
+
+    def __init__(self, connection: Connection, glance: float = GLANCE) -> None:
+        self.glance = glance
         self._connection = connection
         self._answers: dict[int, Any] = {}
         self._requests = itertools.count(1)
@@ -144,22 +148,22 @@ class Requests:
     def task(self, what: str, id: int) -> str:
         return self._ask(what, id).text
 
-    def describe(self, id: int) -> ObjectDescription | None:
-        answer = self._glance("describe", id)
+    def describe(self, id: int, patient: bool = False) -> ObjectDescription | None:
+        answer = self._glance("describe", id, None if patient else self.glance)
         return None if answer is None else answer.description
 
     def overview(self) -> Snapshot | None:
         """The session with a few of its objects; None if nobody answers soon."""
-        answer = self._glance("overview")
+        answer = self._glance("overview", 0, self.glance)
         return None if answer is None else answer.snapshot
 
     def _ask(self, what: str, id: int = 0, name: str = "", deep: bool = False) -> do.Answer:
         answer: do.Answer = self.ask(lambda request: ev.Ask(request, what, id, name, deep))
         return answer
 
-    def _glance(self, what: str, id: int = 0) -> do.Answer | None:
+    def _glance(self, what: str, id: int, seconds: float | None) -> do.Answer | None:
         try:
-            found: do.Answer | None = self.ask(lambda request: ev.Ask(request, what, id), GLANCE)
+            found: do.Answer | None = self.ask(lambda request: ev.Ask(request, what, id), seconds)
         except SessionError:
             return None
         return found

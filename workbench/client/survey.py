@@ -53,7 +53,9 @@ def main_variables() -> dict[str, Any]:
 
 
 def survey(
-    held_by: Callable[[Any], tuple[int | None, str]], roots: Mapping[str, Any]
+    held_by: Callable[[Any], tuple[int | None, str]],
+    roots: Mapping[str, Any],
+    clock: Callable[[], float] = time.thread_time,
 ) -> dict[int, Places]:
     """Where every object is held, the plainest first, as far as that is found in no time.
 
@@ -67,9 +69,9 @@ def survey(
         if key not in _SAME
         for name, _, where in [key.partition(ROOT_NOTE)]
     )
-    until = time.thread_time() + MOST_SECONDS
+    until = clock() + MOST_SECONDS
     for nodes in range(MOST_NODES):
-        if not queue or (nodes % 100 == 99 and time.thread_time() > until):
+        if not queue or (nodes % 100 == 99 and clock() > until):
             break
         path, thing, plain, where = queue.popleft()
         try:  # even to ask for its class may fail: of a weak proxy whose object is gone

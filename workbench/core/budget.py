@@ -107,7 +107,7 @@ class Budget:
         self._messages = messages
         # Client → what it asked for of inline objects, less what it sent: all have one allowance
         # besides, unasked.
-        self._inline_left: dict[int, int] = {}
+        self.inline_left: dict[int, int] = {}
         self._least_left = -inline_allowance(capacity) - INLINE_GRACE
         self._by_owner: dict[int, ArenaUsage] = {}
         self._files: dict[int, int] = {}  # segment on disk that nothing was sealed in → its client
@@ -115,7 +115,7 @@ class Budget:
         self._own_segments = 0
         self.requests: deque[GrowRequest] = deque()  # the first is served first
         # client whose Trimmed is due → bytes asked of it, until when
-        self._trimming: dict[int, tuple[int, float]] = {}
+        self.trimming: dict[int, tuple[int, float]] = {}
         self.late: dict[int, int] = {}  # who hasn't answered by then → bytes asked of it
         self._dry: set[int] = (
             set()
@@ -162,20 +162,20 @@ class Budget:
     def allow_inline(self, client: int) -> bool:
         """Whether ``client`` may send another allowance of inline objects; then it counts."""
         allowance = inline_allowance(self.capacity)
-        more = allowance + self._in_messages()
+        more = allowance + self.in_messages()
         if (
             self._messages.inline_bytes + more > self.capacity * INLINE_SHARE
             or self.live + more > self.capacity
             or (self.room is not None and self.room < allowance)
         ):
             return False
-        self._inline_left[client] = self._inline_left.get(client, 0) + allowance
+        self.inline_left[client] = self.inline_left.get(client, 0) + allowance
         return True
 
-    def _in_messages(self) -> int:
+    def in_messages(self) -> int:
         """Bytes besides objects: tasks' arguments, and what was asked for and hasn't been sent."""
         return self._messages.argument_bytes + sum(
-            left for left in self._inline_left.values() if left > 0
+            left for left in self.inline_left.values() if left > 0
         )
 
     def admits_inline(self, client: int, nbytes: int) -> bool:
@@ -183,7 +183,7 @@ class Budget:
         and the word for arguments that are an object."""
         if nbytes <= 1:
             return True
-        left = self._inline_left[client] = self._inline_left.get(client, 0) - nbytes
+        left = self.inline_left[client] = self.inline_left.get(client, 0) - nbytes
         return left >= self._least_left
 
     def admits(self, client: int, values: Sequence[Value]) -> bool:
@@ -272,10 +272,10 @@ class Budget:
 
     def orphan(self, client: int) -> Iterator[tuple[ArenaUsage, tuple[tuple[int, int], ...]]]:
         """The client is gone: yields its arena and the gaps between live extents to punch."""
-        self._trimming.pop(client, None)
+        self.trimming.pop(client, None)
         self.late.pop(client, None)
         self._dry.discard(client)
-        self._inline_left.pop(client, None)
+        self.inline_left.pop(client, None)
         self.requests = deque(r for r in self.requests if r.client != client)
         for segment in [segment for segment, owner in self._files.items() if owner == client]:
             del self._files[segment]
@@ -307,17 +307,17 @@ class Budget:
     @property
     def has_work(self) -> bool:
         """Whether `settle` may have something to do."""
-        if self.requests or self._trimming:
+        if self.requests or self.trimming:
             return True
         return self._granted + self._messages.inline_bytes > self.capacity
 
     def cool(self, now: float) -> Iterator[tuple[int, int]]:
         """Nobody uses the session: whom to ask for how much, all that is kept warm."""
         for arena in self._donors():
-            if arena.owner not in self._trimming:
+            if arena.owner not in self.trimming:
                 assert arena.owner is not None
                 nbytes = arena.granted - arena.live
-                self._trimming[arena.owner] = nbytes, now + PATIENCE
+                self.trimming[arena.owner] = nbytes, now + PATIENCE
                 yield arena.owner, nbytes
 
     def trimmed(self, client: int, nbytes: int, answer: bool) -> None:
@@ -327,7 +327,7 @@ class Budget:
             self._grant(arena, max(arena.live - arena.granted, -nbytes))
         if not answer:
             return
-        asked = self._trimming.pop(client, (0, 0.0))[0] or self.late.pop(client, 0)
+        asked = self.trimming.pop(client, (0, 0.0))[0] or self.late.pop(client, 0)
         if nbytes < asked:
             self._dry.add(client)
             if self.requests:
@@ -348,7 +348,7 @@ class Budget:
 
     def deadline(self) -> float | None:
         """When who hasn't trimmed is given up."""
-        return min((until for _, until in self._trimming.values()), default=None)
+        return min((until for _, until in self.trimming.values()), default=None)
 
     def settle(self, now: float, more_to_come: bool = False) -> Iterator[tuple[str, int, int, int]]:
         """What to tell whom now: ("grant", client, request, bytes), ("refuse", …, short by; "deny"
@@ -358,8 +358,8 @@ class Budget:
         made from what others keep warm, then from what is kept for nobody, and only then by moving
         objects to disk. None of that while ``more_to_come`` frees memory.
         """
-        for late in [c for c, (_, until) in self._trimming.items() if until <= now]:
-            asked = self._trimming.pop(late)[0]
+        for late in [c for c, (_, until) in self.trimming.items() if until <= now]:
+            asked = self.trimming.pop(late)[0]
             if asked:
                 self.late[late] = asked
         while self.requests:
@@ -376,12 +376,12 @@ class Budget:
                     self._grant(arena, nbytes)
                 yield "grant", head.client, head.request, nbytes
                 continue
-            if self._trimming or more_to_come:
+            if self.trimming or more_to_come:
                 return  # an answer is due, or objects are dying: that will bring us back
             if not head.is_heard:  # calls by lines overtake what their callers say of objects
                 head.is_heard = True
                 for caller in self.callers(head.client):
-                    self._trimming[caller] = 0, now + PATIENCE
+                    self.trimming[caller] = 0, now + PATIENCE
                     yield "trim", caller, 0, 0
                 continue
             donors = [a for a in self._donors() if a is not arena and a.owner not in head.spent]
@@ -396,14 +396,14 @@ class Budget:
                 return  # what is moved brings us back
             self.requests.popleft()
             yield "refuse" if head.spill else "deny", head.client, head.request, max(short, 1)
-        if not self._trimming and self.granted > self.capacity:  # inline objects, unasked
+        if not self.trimming and self.granted > self.capacity:  # inline objects, unasked
             excess = self.granted - self.capacity + int(self.capacity * SLACK)
             donors = [arena for arena in self._donors() if arena.owner not in self._dry]
             yield from self._trim(donors, excess, now)
 
     def _short(self, nbytes: int) -> int:
         """How much is missing for a grant of so many bytes: of the capacity, or of the machine."""
-        short = self.granted + self._in_messages() + nbytes - self.capacity
+        short = self.granted + self.in_messages() + nbytes - self.capacity
         if self.room is not None and self.room < nbytes:
             short = max(short, nbytes - max(int(self.room), 0))
         return short
@@ -424,7 +424,7 @@ class Budget:
                 return
             assert donor.owner is not None
             take = min(nbytes, donor.granted - donor.live)
-            self._trimming[donor.owner] = take, now + PATIENCE
+            self.trimming[donor.owner] = take, now + PATIENCE
             yield "trim", donor.owner, 0, take
             nbytes -= take
 

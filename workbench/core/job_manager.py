@@ -42,6 +42,7 @@ class JobManager:
         self._over: dict[int, int] = {}  # jobs that are over → bytes of what is kept of them
         self._logged = 0  # the sum of these
         self._kept: dict[int, TaskGroup] = {}  # those that may have results that are kept
+        self.most_jobs, self.most_records, self.most_logged = MOST_JOBS, MOST_RECORDS, MOST_LOGGED
 
     def __contains__(self, task: Task) -> bool:
         """Whether it is one of a job's own. What such a task submits isn't."""
@@ -119,12 +120,12 @@ class JobManager:
         job.tasks.clear()
         self._weigh(job)
         oldest = iter(list(self._over))
-        while self._logged > MOST_LOGGED:
+        while self._logged > self.most_logged:
             forgotten = self._jobs[next(oldest)]
             forgotten.log.close()
             forgotten.ends.clear()
             self._weigh(forgotten)
-        if len(self._over) - len(self._kept) > MOST_JOBS:
+        if len(self._over) - len(self._kept) > self.most_jobs:
             self._forget(next(self._jobs[id] for id in self._over if id not in self._kept))
 
     def _weigh(self, job: TaskGroup) -> None:
@@ -229,7 +230,7 @@ class JobManager:
     def last_records(self) -> tuple[JobRecord, ...]:
         """Those that are not over or that nobody has seen, and the last of the others."""
         others = [job for job in self._jobs.values() if job.is_over and not job.unseen]
-        hidden = {job.id for job in others[:-MOST_RECORDS]}
+        hidden = {job.id for job in others[: -self.most_records]}
         return tuple(self._record(job) for job in self._jobs.values() if job.id not in hidden)
 
     def _shown(self, job: TaskGroup) -> Iterator[ev.Output]:

@@ -189,8 +189,9 @@ class LeaseManager:
         self._take_back(line)
 
     def _take_back(self, line: Line) -> None:
-        if line.actor is None:
-            self._borrowers[line.caller].streak = 0
+        borrower = self._borrowers.get(line.caller)
+        if line.actor is None and borrower is not None:  # else it is gone, and its worker reads on
+            borrower.streak = 0
         if line.asked_at is None and line.worker.client is not None:
             line.asked_at = self._state.now
             self._state.send(line.worker.client, do.TakeBack(line.number))

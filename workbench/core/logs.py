@@ -35,9 +35,20 @@ class Log:
     ``is_part``: its tasks left some out before it came here, so they showed at least as much.
     """
 
-    __slots__ = ("_cut", "_pieces", "_sizes", "displays", "is_part", "lines")
+    __slots__ = (
+        "_cut", "_most", "_most_pieces", "_piece", "_pieces", "_sizes", "displays", "is_part",
+        "lines",
+    )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        text: int = MOST_TEXT,
+        displayed: int = MOST_DISPLAYED,
+        piece: int = PIECE,
+        pieces: int = MOST_PIECES,
+    ) -> None:
+        self._most = (displayed, text)
+        self._piece, self._most_pieces = piece, pieces
         self._pieces: deque[tuple[ev.Output, bytearray]] = deque()
         self._reset()
 
@@ -59,14 +70,15 @@ class Log:
         self.is_part |= is_text and NOT_SHOWN in data
         self.displays += kind == "display"
         last = pieces[-1] if pieces else None
-        if is_text and last is not None and _goes_with(last[0], output) and len(last[1]) < PIECE:
+        goes_on = is_text and last is not None and _goes_with(last[0], output)
+        if goes_on and last is not None and len(last[1]) < self._piece:
             last[1].extend(data)
         else:
             pieces.append((replace(output, data=b""), bytearray(data)))
         self._sizes[is_text] += len(data)
-        while self._sizes[is_text] > (MOST_TEXT if is_text else MOST_DISPLAYED):
+        while self._sizes[is_text] > self._most[is_text]:
             self._cut_first(is_text)
-        if len(pieces) > MOST_PIECES:
+        if len(pieces) > self._most_pieces:
             self._cut_first(pieces[0][0].kind in TEXT)
 
     def _cut_first(self, is_text: bool) -> None:
@@ -76,7 +88,7 @@ class Log:
         """
         for place, (output, data) in enumerate(self._pieces):
             if (output.kind in TEXT) == is_text:
-                excess = self._sizes[True] - MOST_TEXT
+                excess = self._sizes[True] - self._most[True]
                 size = len(data)
                 if is_text and excess > 0:
                     size = min(data.find(b"\n", excess - 1) + 1 or excess, size)

@@ -85,13 +85,13 @@ class TaskQueue:
 
     def __iter__(self) -> Iterator[Task]:
         """In turns, as they will come unless more do."""
-        lines = [iter(line) for line in self._lines()]
+        lines = [iter(line) for line in self.lines()]
         while lines:
             firsts = [(line, next(line, None)) for line in lines]
             yield from (task for _, task in firsts if task is not None)
             lines = [line for line, task in firsts if task is not None]
 
-    def _lines(self) -> Iterator[_Line]:
+    def lines(self) -> Iterator[_Line]:
         return chain((self._line,), self._others.values())
 
     def _line_of(self, task: Task) -> _Line:
@@ -141,7 +141,7 @@ class TaskQueue:
     @property
     def has_urgent(self) -> bool:
         """Whether there is a task that a running one waits for."""
-        return any(line.urgent.first() is not None for line in self._lines())
+        return any(line.urgent.first() is not None for line in self.lines())
 
     @property
     def first(self) -> Task:

@@ -49,10 +49,10 @@ def some_named(state: State) -> list[Entry]:
     return [entry for entry in map(catalog.get, named) if entry is not None]
 
 
-def names_with(state: State, beginning: str) -> tuple[str, ...]:
+def names_with(state: State, beginning: str, most: int = MOST_NAMES) -> tuple[str, ...]:
     """Names of objects that begin so: all of them, if they aren't very many."""
     names = state.catalog.names
-    return tuple(islice((name for name in names if name.startswith(beginning)), MOST_NAMES))
+    return tuple(islice((name for name in names if name.startswith(beginning)), most))
 
 
 def first_of(entries: Iterable[Entry], search: Search) -> tuple[list[int], int, int]:

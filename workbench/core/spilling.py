@@ -56,21 +56,21 @@ class Spilling:
         self._stale_copies = state.stale_copies
         self._moves = state.moves
         self.enabled = enabled
-        self._broken_until = 0.0
+        self.broken_until = 0.0
         self._moments = 0  # how often in a row it had no descriptor
-        self._resting: LruList[Entry] = LruList()  # in memory and not shown
+        self.resting: LruList[Entry] = LruList()  # in memory and not shown
         self._copied: set[int] = set()  # moves whose copy is made
         self._wished: dict[int, bool] = {}  # on disk and in use → whether others shall make room
         self._asked: set[int] = set()  # those of them for which memory was asked
-        self._grown = False  # objects came since the last look at the capacity
+        self.grown = False  # objects came since the last look at the capacity
         self._collect_at = 0.0  # when processes may next be asked to collect garbage
 
     def rested(self, entry: Entry) -> None:
         """Nobody shows it now: the most recently used of those that may go."""
         value = entry.value
         if value is not None and value.segment and not value.digest:
-            self._resting.add(entry)
-            self._grown = True
+            self.resting.add(entry)
+            self.grown = True
 
     def used(self, entry: Entry, force: bool = False) -> None:
         """Somebody is about to read it: from disk it comes back if there is room.
@@ -84,12 +84,12 @@ class Spilling:
             move.unwanted = move.disk  # it comes back after all, or stays
         if value.digest:
             self._wished[entry.id] = force or self._wished.get(entry.id, False)
-        elif entry in self._resting:
-            self._resting.add(entry)
+        elif entry in self.resting:
+            self.resting.add(entry)
 
     def gone(self, entry: Entry) -> None:
         """It is dead, so it is no candidate for a move any more, in either direction."""
-        self._resting.discard(entry)
+        self.resting.discard(entry)
         self._wished.pop(entry.id, None)
 
     def spill(self, client: ClientState, event: ev.Ask) -> None:
@@ -124,12 +124,12 @@ class Spilling:
     def _failed(self, passing: bool) -> None:
         now = self._state.now
         if not passing:
-            self._moments, self._broken_until = MOST_MOMENTS, now + RESPITE
-        elif now >= self._broken_until:  # of those that failed at once, one counts
+            self._moments, self.broken_until = MOST_MOMENTS, now + RESPITE
+        elif now >= self.broken_until:  # of those that failed at once, one counts
             self._moments += 1
-            self._broken_until = now + MOMENT
+            self.broken_until = now + MOMENT
             if self._moments < MOST_MOMENTS:
-                self._state.copies_at = self._broken_until
+                self._state.copies_at = self.broken_until
 
     def make_room(self, nbytes: int) -> bool:
         """Start moves to disk for so many bytes. False if those that can move aren't enough, and no
@@ -137,9 +137,9 @@ class Spilling:
         coming = self._coming()
         if coming >= nbytes:
             return True
-        if not self.enabled or self._state.now < self._broken_until:
+        if not self.enabled or self._state.now < self.broken_until:
             return coming > 0 or self._state.now < self._state.copies_at
-        victims = self._victims(nbytes - coming)
+        victims = self.victims(nbytes - coming)
         if coming + sum(_size(v) for v in victims) >= nbytes:
             for victim in victims:
                 self._start(victim, disk=True)
@@ -156,7 +156,7 @@ class Spilling:
     @property
     def is_busy(self) -> bool:
         """Whether `settle` has something to do."""
-        return bool(self._copied or self._wished or self._grown)
+        return bool(self._copied or self._wished or self.grown)
 
     def settle(self) -> None:
         """Put in place what can be; have come back what was used; keep below the water mark."""
@@ -187,8 +187,8 @@ class Spilling:
             elif force or budget.live + _size(entry) <= low:
                 self._asked.add(id)
                 budget.ask(GrowRequest(SERVER, id, _size(entry), force))
-        if self._grown:
-            self._grown = False
+        if self.grown:
+            self.grown = False
             if self._state.now >= self._collect_at and budget.live > budget.capacity * FULL:
                 self._collect_at = self._state.now + COLLECT_EVERY
                 for client in self._state.clients.values():
@@ -198,9 +198,9 @@ class Spilling:
             over = budget.live - self._coming() - high
             if self.enabled and over > 0 and budget.let_go(over + high - low):
                 over = budget.live - self._coming() - high
-            if self.enabled and over > 0 and self._state.now >= self._broken_until:
-                for victim in self._victims(over + high - low):
-                    if not self._resting.is_newest(victim):  # somebody has just put or read it
+            if self.enabled and over > 0 and self._state.now >= self.broken_until:
+                for victim in self.victims(over + high - low):
+                    if not self.resting.is_newest(victim):  # somebody has just put or read it
                         self._start(victim, disk=True)
 
     def deadline(self) -> float | None:
@@ -223,7 +223,7 @@ class Spilling:
                 "This session moves nothing to disk: it was started without a `spill_dir`."
                 f"{waiting}"
             )
-        if self._state.now < self._broken_until:
+        if self._state.now < self.broken_until:
             return f"Nothing could be moved to disk: {self._state.spill_error}."
         return (
             "What is left can't move to disk: arrays show it, it is pinned, small, being read by a "
@@ -266,16 +266,16 @@ class Spilling:
                 found |= line.lent
         return found
 
-    def _victims(self, nbytes: int) -> list[Entry]:
+    def victims(self, nbytes: int) -> list[Entry]:
         """The least recently used that may move, of so many bytes; fewer if there aren't more."""
         chosen: list[Entry] = []
         total, late = 0, self._late()
         busy = self._state.in_use() | self._withheld()
-        for entry in self._resting:
+        for entry in self.resting:
             if total >= nbytes:
                 break
             if entry.state is not READY or entry.viewers or entry.pinned or entry.id in self._moves:
-                self._resting.discard(entry)  # the catalog tells when it is again
+                self.resting.discard(entry)  # the catalog tells when it is again
             elif (
                 entry.id not in busy
                 and entry.id not in self._stale_copies
@@ -330,7 +330,7 @@ class Spilling:
         assert value is not None
         target = self._state.budget.reserve(value.length, disk)
         move = self._moves[entry.id] = Move(value, target, disk)
-        self._resting.discard(entry)
+        self.resting.discard(entry)
         if entry.id in self._catalog.lent:
             self._catalog.on_lent(entry.id)
         size = self._state.budget.arenas[target[0]].size

@@ -46,14 +46,15 @@ class Subscriptions:
     def __init__(self, state: State) -> None:
         self._state = state
         self.subscribers: dict[tuple[int, int], Subscriber] = {}
-        self._looks: dict[tuple[int, int], list[int]] = {}  # ids to be told, the next at the end
+        self.looks: dict[tuple[int, int], list[int]] = {}  # ids to be told, the next at the end
+        self.searched = SEARCHED
 
     def subscribe(self, client: ClientState, event: ev.Subscribe) -> None:
         """Begin, ask for the next change, look once, or end: as the message says."""
         key, catalog = (client.number, event.request), self._state.catalog
         subscriber = self.subscribers.get(key)
         if not event.on:
-            self._looks.pop(key, None)
+            self.looks.pop(key, None)
             self.subscribers.pop(key, None)
             if not self.subscribers:
                 catalog.touched = None
@@ -67,7 +68,7 @@ class Subscriptions:
                 catalog.touched = {}
 
     def left(self, number: int) -> None:
-        for keyed in (self.subscribers, self._looks):
+        for keyed in (self.subscribers, self.looks):
             for key in [key for key in keyed if key[0] == number]:
                 del keyed[key]
         if not self.subscribers:
@@ -113,15 +114,15 @@ class Subscriptions:
     def _look(self, key: tuple[int, int], search: ev.Search | None) -> None:
         """Tell the next part of all there is; of a search what comes first in it."""
         state = self._state
-        ids = self._looks.pop(key, None)
+        ids = self.looks.pop(key, None)
         if ids is None:
             ids = state.catalog.ids()
-        part = _cut(ids, MOST if search is None else SEARCHED)
+        part = _cut(ids, MOST if search is None else self.searched)
         others = size = 0
         if search is not None:
             part, others, size = first_of(filter(None, map(state.catalog.get, part)), search)
         if ids:
-            self._looks[key] = ids
+            self.looks[key] = ids
         rest = take_snapshot(state, entries=())
         objects = self._records(part, state.in_use())
         change = Change(rest, objects, left=len(ids), others=others, others_size=size)

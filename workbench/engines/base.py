@@ -189,8 +189,11 @@ class Store(Protocol):
         None if there is none. ObjectLostError if several have such ids.
         """
 
-    def describe(self, ref: ObjectRef) -> ObjectDescription | None:
-        """The object at a glance; None if it is unknown, or nobody answers soon. Never raises."""
+    def describe(self, ref: ObjectRef, patient: bool = False) -> ObjectDescription | None:
+        """The object at a glance; None if it is unknown, or nobody answers soon. Never raises.
+
+        ``patient``: however long the answer takes, for who acts on it.
+        """
 
     def search(self, pattern: str, order: str, most: int) -> Change:
         """Of the objects that match, those that come first, in no order, and how many others."""

@@ -101,7 +101,7 @@ def _driver(
 
     base = ClientBase(
         sock, session, linger=config.linger, label=process_label(), threads=config.cpus,
-        debug=config.pickle_debug, huge=config.huge_pages,
+        debug=config.pickle_debug, huge=config.huge_pages, glance=config.glance,
     )  # fmt: skip
     if started is not None:
         base.workers, base.capacity = config.workers, config.memory  # as Welcome will say

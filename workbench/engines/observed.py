@@ -91,9 +91,15 @@ class PolledChanges:
     there is no answer: there may be one the next time.
     """
 
-    def __init__(self, look: Callable[[], Snapshot], is_over: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        look: Callable[[], Snapshot],
+        is_over: Callable[[], bool],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._look = look
         self._is_over = is_over
+        self._clock = clock
         self._before: Snapshot | None = None
         self._history = SeenHistory()
         self._due = 0.0
@@ -102,7 +108,7 @@ class PolledChanges:
         self._closed = False
 
     def next(self, timeout: float | None = None) -> Change | None:
-        wait = max(self._due - time.monotonic(), 0.0)
+        wait = max(self._due - self._clock(), 0.0)
         in_time = timeout is None or wait <= timeout
         if self._interrupted.wait(wait if timeout is None else min(wait, timeout)):
             self._interrupted.clear()
@@ -113,13 +119,13 @@ class PolledChanges:
         if self.is_over:
             return None
         self._is_hurried = False
-        began = time.monotonic()
+        began = self._clock()
         try:
             now = self._history.noted(self._look())
         except SessionError:
             return None
         finally:
-            ended = time.monotonic()
+            ended = self._clock()
             self._due = ended + max(PACE, SHARE * (ended - began))
         change, self._before = difference(self._before, now), now
         return change

@@ -12,15 +12,16 @@ EVERY = 0.5
 
 class CallTally:
     """Of one cell. Any thread may count; ``tell`` is called in one of its own, which lives while
-    calls are left, with how many are done, and how many there will be.
+    calls are left, with how many are done, and how many there will be: ``every`` so many seconds.
 
     The latter is 0 while nobody knows it: joblib submits the next calls as others end.
     """
 
-    def __init__(self, tell: Callable[[int, int], object]) -> None:
+    def __init__(self, tell: Callable[[int, int], object], every: float = EVERY) -> None:
         self.done = 0
         self.known = 0
         self._tell = tell
+        self._every = every
         self._grows = False  # calls came while others were done, and some not
         self._told = False
         self._closed = threading.Event()
@@ -47,7 +48,7 @@ class CallTally:
         self._closed.set()
 
     def _run(self) -> None:
-        while not self._closed.wait(EVERY):
+        while not self._closed.wait(self._every):
             with self._lock:
                 done, known, grows = self.done, self.known, self._grows
                 if done >= known:

@@ -144,7 +144,8 @@ def _object(engine: Engine, ref: ObjectRef, cell: str) -> tuple[str, bool, bool]
     if engine.state(ref) == "failed" or (record is not None and record.state == "failed"):
         return _failed(engine, ref, cell)
     if record is None:
-        return "an object that the session doesn't have any more", False, False
+        what = "an object that the session doesn't have any more, or doesn't tell of just now"
+        return what, False, False
     if cell:
         return f"what {cell} made", False, True
     if record.about is None:

@@ -58,6 +58,7 @@ class OutStream(io.TextIOBase):
         self._put = queue.put
         self._keep = queue.keep
         self._sendings = queue.sendings
+        self.lock = queue.lock
         queue.streams.append(self)
         # Pieces of the line that isn't over, each with how many sendings there had been.
         self._line: list[tuple[int, str]] = []
@@ -82,15 +83,16 @@ class OutStream(io.TextIOBase):
             return self._forked.write(text)
         run = self._work.current
         if run is not None and text:
-            # Before it is queued: then it may be sent, and forgotten, at once.
-            self._line.append((self._sendings(), text))
-            if text[-1:] == "\n" or len(self._line) > MOST_PIECES:
-                line, self._line = self._line, []
-                sent = self._sendings()  # what came before the last of them is out
-                rest = "".join([piece for number, piece in line if number == sent])
-                self._keep(run.task, self.kind, rest)
-            for start in range(0, len(text), PIECE):
-                self._put(run.task, self.kind, text[start : start + PIECE])
+            with self.lock:  # who sends finds a piece in its line and in the queue, or in neither
+                # Before it is queued: then it may be sent, and forgotten, at once.
+                self._line.append((self._sendings(), text))
+                if text[-1:] == "\n" or len(self._line) > MOST_PIECES:
+                    line, self._line = self._line, []
+                    sent = self._sendings()  # what came before the last of them is out
+                    rest = "".join([piece for number, piece in line if number == sent])
+                    self._keep(run.task, self.kind, rest)
+                for start in range(0, len(text), PIECE):
+                    self._put(run.task, self.kind, text[start : start + PIECE])
         return len(text)
 
     def begun(self, sendings: int) -> str:
@@ -138,7 +140,8 @@ class OutputQueue:
         self._begun: dict[str, bytes] = {}  # lines that C code, or a program, hasn't ended yet
         self._throttles: dict[int, Throttle] = {}  # of tasks that have shown something
         self._room = process_room(_clock())
-        self._lock = threading.RLock()  # a signal's handler may come, and print, once we have it
+        self.lock = threading.RLock()
+        """Of who shows or sends. A signal's handler may come, and print, once we have it."""
         self._busy = False
         self._sent_at = 0.0
         self._sendings = 0
@@ -166,9 +169,10 @@ class OutputQueue:
         if len(data) > MOST_SHOWN:
             size, most = human_bytes(len(data)), human_bytes(MOST_SHOWN)
             kind, data = "stderr", f"A {kind} of {size} was left out: {most} at most.\n".encode()
-        if self._unsent is not None:
-            self._unsent.add(run.task, kind, data)
-        self.put(run.task, kind, data, key)
+        with self.lock:
+            if self._unsent is not None:
+                self._unsent.add(run.task, kind, data)
+            self.put(run.task, kind, data, key)
 
     def keep(self, task: int, kind: str, text: str) -> None:
         """A line is about to be put: have it told even if this process ends before it is sent."""
@@ -219,6 +223,7 @@ class OutputQueue:
         if self._abandoned:
             return
         self._abandoned = True
+        self.lock = threading.RLock()  # another thread may have had it
         for capture in self._captures:
             capture.close()
         os.close(self._wake)
@@ -233,7 +238,7 @@ class OutputQueue:
     @contextmanager
     def _alone(self) -> Iterator[bool]:
         """With the lock, and no interrupt; False in a finalizer that came while we are at it."""
-        with ki_protection(), self._lock:
+        with ki_protection(), self.lock:
             if self._busy:
                 yield False
                 return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import weakref
 from collections.abc import Callable
@@ -14,7 +15,7 @@ import xxhash
 from workbench.engines.base import Engine
 from workbench.errors import WorkbenchError
 from workbench.ref import ObjectRef
-from workbench.serialization.comparison import BUDGET, ChangeCheck, Verdict
+from workbench.serialization.comparison import ChangeCheck, Verdict
 
 LARGE = 1 << 20
 """Bytes from which an argument is stored, and read-only, as with joblib's own processes."""
@@ -82,7 +83,8 @@ class _Stored:
         self.ref = ref
         self._engine = engine
         self._value: Callable[[], Any] = weakref.ref(value)
-        self._check = ChangeCheck(False)
+        # However long it takes: to store it again takes longer than to look at all of it.
+        self._check = ChangeCheck(False, math.inf)
         self._form: tuple[Any, ...] | None = None  # of what is stored, as this:
         self._digests: list[bytes] | None = None  # of the stored bytes, once they were asked for
         self._round = -1  # the last one in which it was the same
@@ -90,10 +92,7 @@ class _Stored:
     @classmethod
     def now(cls, engine: Engine, value: Any, round: int) -> Self:
         """Stored now."""
-        ref, about = engine.put(value)
-        stored = cls(engine, value, ref)
-        # To store it again takes longer than to look at all of it.
-        stored._check.budget = max(BUDGET, 10 * (about.pickle_seconds + about.copy_seconds))
+        stored = cls(engine, value, engine.put(value)[0])
         stored._form, stored._round = _form(value), round
         return stored
 

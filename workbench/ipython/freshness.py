@@ -98,7 +98,7 @@ class Freshness:
     def _store_again(self, name: str, variable: str, binding: Binding) -> ObjectRef:
         """As `%put` did, if it was that: under the same name, unless that means something else."""
         engine, old, value = self._engine, binding.ref, binding.value()
-        described = engine.describe(old)
+        described = engine.describe(old, patient=True)
         names = described.object.names if described is not None else (binding.stored,)
         own = binding.stored if binding.stored in names else ""
         watched: AbstractContextManager[object] = nullcontext()

@@ -37,8 +37,10 @@ class End(Protocol):
 
 
 @contextmanager
-def progress(router: Router, tell: Callable[[float], str]) -> Iterator[End]:
-    """While the block runs, show what it is at.
+def progress(
+    router: Router, tell: Callable[[float], str], after: float | None = None
+) -> Iterator[End]:
+    """While the block runs, show what it is at, once that takes longer than ``after`` seconds.
 
     Yields a function that ends that, with what came of it in the line's place; if there was no
     line, that is printed, or not (``only_instead``). Without its call the line just goes.
@@ -47,9 +49,10 @@ def progress(router: Router, tell: Callable[[float], str]) -> Iterator[End]:
     block; what it raises is dropped.
     """
     line, over = _ProgressLine(router), threading.Event()
+    after = AFTER if after is None else after
     # Not this frame's: if Ctrl-C comes before the block begins, the frame dies, and `finally` runs.
     thread = threading.Thread(
-        target=_watch, args=(line, tell, over), name="workbench-progress", daemon=True
+        target=_watch, args=(line, tell, over, after), name="workbench-progress", daemon=True
     )
 
     try:
@@ -60,9 +63,10 @@ def progress(router: Router, tell: Callable[[float], str]) -> Iterator[End]:
         line.close()
 
 
-def _watch(line: _ProgressLine, tell: Callable[[float], str], over: threading.Event) -> None:
+def _watch(
+    line: _ProgressLine, tell: Callable[[float], str], over: threading.Event, pause: float
+) -> None:
     began = time.monotonic()
-    pause = AFTER
     while not over.wait(pause):
         pause = EVERY
         with contextlib.suppress(Exception):  # the session ended; the block will say so

@@ -55,7 +55,7 @@ def unchanged(
     if found is None or found[1].stored != name:
         return None
     ref = found[1].ref
-    described = None if ref.session != engine.session else engine.describe(ref)
+    described = None if ref.session != engine.session else engine.describe(ref, patient=True)
     record = None if described is None else described.object
     if record is None or record.about is None or name not in record.names:
         return None

@@ -39,9 +39,10 @@ def yield_with_gil() -> Callable[[], object]:
     return yield_
 
 
-def can_spin() -> bool:
-    """Whether there is a core to keep busy while another of our processes computes."""
-    count, quota = machine.cpu_limits()
+def can_spin(limits: tuple[int, float | None] | None = None) -> bool:
+    """Whether there is a core to keep busy while another of our processes computes. ``limits``: as
+    of `machine.cpu_limits`, which says those of this process."""
+    count, quota = limits or machine.cpu_limits()
     return min(count, count if quota is None else quota) >= 2
 
 
@@ -74,11 +75,14 @@ class SpinThenPoll:
         self,
         poll: Callable[[Any], list[tuple[int, int]]],
         yield_: Callable[[], object] = os.sched_yield,
+        clock: Callable[[], float] = time.perf_counter,
+        may_spin: bool | None = None,
     ) -> None:
         self._poll = poll
         self._yield = yield_
+        self._clock = clock
         self._spins = False
-        self._may_spin = can_spin()
+        self._may_spin = can_spin() if may_spin is None else may_spin
         self._pause = 0.0  # seconds
         self._resumes = 0.0
 
@@ -87,7 +91,7 @@ class SpinThenPoll:
         ready = poll(0)
         if ready or timeout == 0:
             return ready
-        clock, yield_ = time.perf_counter, self._yield
+        clock, yield_ = self._clock, self._yield
         started = now = clock()
         if self._spins and self._may_spin and started >= self._resumes:
             while now - started < SPIN and (timeout is None or timeout > SPIN):

@@ -11,6 +11,7 @@ import contextlib
 import threading
 import time
 from collections import Counter, deque
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from IPython.core.getipython import get_ipython
@@ -26,31 +27,37 @@ from workbench.report.facts import Place
 from workbench.report.format import UNKNOWN
 from workbench.report.page import Rest, Row, TimelinePoint, key_of
 from workbench.report.processes import Processes, owners_of
-from workbench.widgets.mirror import Mirror
+from workbench.widgets.mirror import MOST, Mirror
 from workbench.widgets.page_model import Message
-
-PACE = 0.25
-"""Seconds between two updates, at least."""
 
 SHARE = 30
 """An update that took a second is followed by so many without one."""
 
-FIRST = 0.5
-"""Seconds that a first view waits to have something to show; of very much, it waits no longer."""
 
-LOOKED = 5.0
-"""Seconds that a view waits for a look at the session which begins after the line before it: on a
-busy cluster one takes a while. Then the view says that what it has is older."""
+@dataclass(frozen=True)
+class Waits:
+    """How long a feed waits for what, in seconds.
 
-UNSEEN = 60.0
-"""A page says every 20 seconds that it is looked at. If none has for so long, it may be gone, or
-can't be heard while a cell is busy: then it gets one update in `SLOW` seconds."""
+    A page says every 20 seconds that it is looked at. If none has for ``unseen``, it may be gone,
+    or can't be heard while a cell is busy: then it gets one update in ``slow``. After ``forgotten``
+    it gets none any more, until it is heard again; so long after the last page was shown the
+    session needn't note any more what changes.
+    """
 
-SLOW = 10.0
+    pace: float = 0.25
+    """Between two updates, at least."""
 
-FORGOTTEN = 600.0
-"""Then it gets none any more, until it is heard again. So long after the last page was shown the
-session needn't note any more what changes."""
+    first: float = 0.5
+    """A first view waits so long to have something to show; of very much, it waits no longer."""
+
+    looked: float = 5.0
+    """A view waits so long for a look at the session which begins after the line before it: on a
+    busy cluster one takes a while. Then the view says that what it has is older."""
+
+    unseen: float = 60.0
+    slow: float = 10.0
+    forgotten: float = 600.0
+
 
 BINS = 128
 """Into so many a segment is divided to say where the objects without a row are."""
@@ -63,13 +70,18 @@ class Audience(Protocol):
 
 
 class Feed:
-    """See the module. ``held``: by object, the variables of this process that have it."""
+    """See the module. ``held``: by object, the variables of this process that have it.
 
-    def __init__(self, engine: Observed) -> None:
+    ``most``: objects with a row of their own.
+    """
+
+    def __init__(self, engine: Observed, waits: Waits = Waits(), most: int = MOST) -> None:
         self.engine = engine
+        self.waits = waits
+        self._most = most
         self._lock = threading.RLock()  # guards all below
         self._audience: dict[tuple[Audience, str], float] = {}  # view and page → heard when
-        self._mirror = Mirror()
+        self._mirror = Mirror(most)
         self._rows: dict[int, Row] = {}
         self._owners: dict[int, str] = {}  # by segment
         self.held: dict[int, tuple[Place, ...]] = {}
@@ -88,7 +100,7 @@ class Feed:
         self._looked = threading.Condition()  # guards the next
         self._looks = 0  # that the thread has had
         self._awaited = 0  # so many, for what was done before a view to be in it
-        self._take_in(FIRST)
+        self._take_in(self.waits.first)
         self._difference()
         shell = get_ipython()
         self._events = None if shell is None else shell.events
@@ -140,7 +152,7 @@ class Feed:
                 if self._difference():
                     self.seq += 1
                 return
-        until = time.monotonic() + LOOKED
+        until = time.monotonic() + self.waits.looked
         for _ in range(2):
             self._settle()
             self._have_looked(until)
@@ -159,7 +171,7 @@ class Feed:
                     return
                 self._changes.hurry()
                 self._hurry.set()
-                self._looked.wait(PACE)
+                self._looked.wait(self.waits.pace)
 
     def _settle(self) -> None:
         with contextlib.suppress(WorkbenchError):  # it ended, or doesn't answer
@@ -191,7 +203,7 @@ class Feed:
                     self._events.register("post_run_cell", self.nudge)
             if self._thread is not None:
                 self._changes.interrupt()
-                if time.monotonic() - heard > UNSEEN:
+                if time.monotonic() - heard > self.waits.unseen:
                     self._hurry.set()
         return before
 
@@ -214,7 +226,7 @@ class Feed:
             self._changes.close()
         self._hurry.set()
         if thread is not None:
-            thread.join(FIRST)
+            thread.join(self.waits.first)
 
     # -- the thread --------------------------------------------------------------------------------
 
@@ -244,7 +256,7 @@ class Feed:
             self._looked.notify_all()
         if is_over:
             return False
-        self._pause(began + max(PACE, SHARE * (time.thread_time() - cpu)))
+        self._pause(began + max(self.waits.pace, SHARE * (time.thread_time() - cpu)))
         return True
 
     def _leave(self) -> None:
@@ -254,7 +266,7 @@ class Feed:
             if self._events is not None:
                 self._events.unregister("post_run_cell", self.nudge)
             if not self._changes.is_over:
-                self._ending = threading.Timer(FORGOTTEN, self._sleep)
+                self._ending = threading.Timer(self.waits.forgotten, self._sleep)
                 self._ending.name, self._ending.daemon = "workbench-views-ending", True
                 self._ending.start()
 
@@ -275,10 +287,10 @@ class Feed:
         with self._lock:
             now = time.monotonic()
             for who, heard in list(self._audience.items()):
-                if now - heard > FORGOTTEN:
+                if now - heard > self.waits.forgotten:
                     del self._audience[who]
-            if now - max(self._audience.values(), default=0.0) > UNSEEN:
-                until += SLOW
+            if now - max(self._audience.values(), default=0.0) > self.waits.unseen:
+                until += self.waits.slow
         self._hurry.wait(max(until - time.monotonic(), 0.0))
         self._hurry.clear()
 
@@ -291,13 +303,13 @@ class Feed:
             self._is_asleep = False
             self._begin_anew()
         change = self._changes.next(timeout)
-        until = time.monotonic() + FIRST
+        until = time.monotonic() + self.waits.first
         while change is not None:
             with self._lock:
                 self._mirror.apply(change)
                 self._note(change.session)
             # Of a change in pieces each next one is on its way.
-            patience = FIRST if timeout is None else max(until - time.monotonic(), 0.0)
+            patience = self.waits.first if timeout is None else max(until - time.monotonic(), 0.0)
             change = self._changes.next(patience) if change.left else None
         if self._mirror.is_thin and time.monotonic() >= self._anew:
             with contextlib.suppress(SessionError):  # it has just ended
@@ -307,13 +319,13 @@ class Feed:
 
     def _begin_anew(self) -> None:
         """Hear of everything again, and then forget what was known. Others needn't wait for it."""
-        changes, mirror = self.engine.changes(), Mirror()
-        change = changes.next(FIRST)
+        changes, mirror = self.engine.changes(), Mirror(self._most)
+        change = changes.next(self.waits.first)
         while change is not None:
             mirror.apply(change)
             with self._lock:  # of the past, all but how it is now has been told before
                 self._note(change.session.replace(history=(change.session.history or ())[-1:]))
-            change = changes.next(FIRST) if change.left else None
+            change = changes.next(self.waits.first) if change.left else None
         with self._lock:
             mirror.changed.update(self._rows)
             former, self._changes, self._mirror = self._changes, changes, mirror

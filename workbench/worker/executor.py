@@ -60,9 +60,7 @@ class TaskExecutor:
         self._connection = base.connection
         self._work = work
         self._queue = RunQueue()
-        self._lending = SlotLending(
-            self._connection, work, self._take_back_all, base.objects.values.__contains__
-        )
+        self._lending = SlotLending(self._connection, work, self._take_back_all, self._is_missing)
         self._interrupts = Interrupts()
         self._generators = GeneratorSender(base, self, self._interrupts)
         reloader = Reloader(reload)
@@ -185,6 +183,9 @@ class TaskExecutor:
         if self._has_slot:
             return self._lending.waiting(missing, enough, item)
         return contextlib.nullcontext()
+
+    def _is_missing(self, id: int) -> bool:
+        return id not in self._base.objects.values and self._base.references.alive(id)
 
     def polled(self, missing: Missing) -> None:
         if self._has_slot:

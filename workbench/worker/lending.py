@@ -23,7 +23,8 @@ class SlotLending:
     """See the module; see `events.Blocked`, too. Any thread.
 
     ``take_back`` empties the queue of this worker: what is there may be what the task waits for.
-    ``is_known`` tells whether an object is here.
+    ``is_missing`` tells whether an object that isn't here may still come: who has read it and let
+    go of it has no place for it any more.
     """
 
     def __init__(
@@ -31,12 +32,12 @@ class SlotLending:
         connection: Connection,
         work: TaskContext[do.Run],
         take_back: Callable[[], tuple[int, ...]],
-        is_known: Callable[[int], bool],
+        is_missing: Callable[[int], bool],
     ) -> None:
         self._connection = connection
         self._work = work
         self._take_back = take_back
-        self._is_known = is_known
+        self._is_missing = is_missing
         self._numbers = itertools.count(1)
         self._waits: set[int] = set()
         # What was looked for and wasn't there; of that, what is waited for.
@@ -96,10 +97,10 @@ class SlotLending:
         if not again:
             return
         if self._poll:
-            if ids <= set(self._polled) and not any(map(self._is_known, self._polled)):
+            if ids <= set(self._polled) and all(map(self._is_missing, self._polled)):
                 return
             self.end(self._poll)
-        self._looked_for = {id for id in self._looked_for if not self._is_known(id)}
+        self._looked_for = set(filter(self._is_missing, self._looked_for))
         self._polled = tuple(self._looked_for)
         self._poll = self.begin(self._polled, 1)
 

@@ -1,1 +1,1 @@
-"""One module per system that is measured; each has one function, ``measure(rows, effort)``."""
+"""What is measured: pools and stores of `pools`, and functions ``measure(rows, effort)``."""

@@ -1,6 +1,7 @@
-"""`python -m contestants NAME FILE SECONDS DIVISOR ROW…`: take one sample, write it as JSON.
+"""`python -m contestants TARGET FILE SECONDS DIVISOR ROW…`: take one sample, write it as JSON.
 
-Runs in the contestant's own environment, in a process of its own: see `rounds`.
+The target is what to make or call in a module here, as ``ray.Ray``. Runs in the contestant's own
+environment, in a process of its own: see `rounds`.
 """
 
 from __future__ import annotations
@@ -10,14 +11,21 @@ import json
 import sys
 from pathlib import Path
 
-from pools import Effort
+from measures import measure_pool, measure_store
+from pools import Effort, Pool
 
 
 def main() -> None:
-    """See the module."""
-    name, file, seconds, divisor, *rows = sys.argv[1:]
-    contestant = importlib.import_module(f"contestants.{name}")
-    sample = contestant.measure(set(rows), Effort(float(seconds), int(divisor)))
+    target, file, seconds, divisor, *rows = sys.argv[1:]
+    module, name = target.split(".")
+    found = getattr(importlib.import_module(f"contestants.{module}"), name)
+    effort = Effort(float(seconds), int(divisor))
+    if name == "measure":
+        sample = found(set(rows), effort)
+    else:
+        made = found()
+        measure = measure_pool if isinstance(made, Pool) else measure_store
+        sample = measure(made, set(rows), effort)
     Path(file).write_text(json.dumps(sample))
 
 

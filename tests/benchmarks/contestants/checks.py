@@ -37,7 +37,6 @@ def small() -> dict[str, Any]:
 
 
 def measure(rows: Collection[str], effort: Effort) -> Sample:
-    """See the package."""
     workbench.init(workers=1, memory="3GB")
     try:
         return {**_ten(effort), **_large(effort)}

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from distributed import Client, LocalCluster, wait
-from measures import measure_pool
-from pools import WORKERS, Effort, NotOffered, Pool, Sample
+from pools import WORKERS, NotOffered, Pool
 
 
 class Dask(Pool):
@@ -29,13 +28,6 @@ class Dask(Pool):
     def stop(self) -> None:
         self._client.close()
         self._cluster.close()
-
-    def call(self, function: Callable[..., Any], *args: Any) -> Any:
-        return self._client.submit(function, *args, pure=False).result()
-
-    def burst(self, function: Callable[[], Any], count: int) -> None:
-        submit = self._client.submit
-        self._client.gather([submit(function, pure=False) for _ in range(count)])
 
     def submit(self, function: Callable[..., Any], *args: Any) -> Any:
         return self._client.submit(function, *args, pure=False)
@@ -66,8 +58,3 @@ class Dask(Pool):
 
     def get(self, ref: Any) -> Any:
         return ref.result()
-
-
-def measure(rows: Collection[str], effort: Effort) -> Sample:
-    """See the package."""
-    return measure_pool(Dask(), rows, effort)

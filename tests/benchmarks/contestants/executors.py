@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future, wait
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, wait
 from typing import Any
 
 from pools import WORKERS, NotOffered, Pool
+
+
+def processpool() -> Pool:
+    return ExecutorPool(ProcessPoolExecutor)
+
+
+def loky() -> Pool:
+    import loky
+
+    return ExecutorPool(loky.get_reusable_executor)
 
 
 class ExecutorPool(Pool):
@@ -24,14 +34,13 @@ class ExecutorPool(Pool):
     def call(self, function: Callable[..., Any], *args: Any) -> Any:
         return self._executor.submit(function, *args).result()
 
-    def burst(self, function: Callable[[], Any], count: int) -> None:
-        for future in [self._executor.submit(function) for _ in range(count)]:
-            future.result()
-
     def submit(self, function: Callable[..., Any], *args: Any) -> Any:
         if any(isinstance(arg, Future) for arg in args):
             raise NotOffered
         return self._executor.submit(function, *args)
+
+    def get(self, ref: Any) -> Any:
+        return ref.result()
 
     def gather(self, refs: Sequence[Any]) -> list[Any]:
         return [future.result() for future in refs]

@@ -22,7 +22,6 @@ _pack, _unpack = msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder().dec
 
 
 def measure(rows: Collection[str], effort: Effort) -> Sample:
-    """See the package."""
     return {"empty": _empty(LOOK, effort), "empty_asleep": _empty(0.0, effort)}
 
 

@@ -20,7 +20,6 @@ _CODE = "import time; t = time.perf_counter(); import {}; print(time.perf_counte
 
 
 def measure(rows: Collection[str], effort: Effort) -> Sample:
-    """See the package."""
     samples: dict[str, list[float]] = {name: [] for name in IMPORTS}
     for _ in range(5):
         for name, modules in IMPORTS.items():

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any
 
 import ipyparallel
-from measures import measure_pool
-from pools import WORKERS, Effort, Pool, Sample
+from pools import WORKERS, Pool
 
 
 class IPyParallel(Pool):
@@ -31,8 +30,3 @@ class IPyParallel(Pool):
     def burst(self, function: Callable[[], Any], count: int) -> None:
         for result in [self._view.apply_async(function) for _ in range(count)]:
             result.get()
-
-
-def measure(rows: Collection[str], effort: Effort) -> Sample:
-    """See the package."""
-    return measure_pool(IPyParallel(), rows, effort)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any
 
 import joblib
-from measures import measure_pool
-from pools import WORKERS, Effort, Pool, Sample
+from pools import WORKERS, Pool
 
 
 class Joblib(Pool):
@@ -25,8 +24,3 @@ class Joblib(Pool):
 
     def burst(self, function: Callable[[], Any], count: int) -> None:
         self._parallel(joblib.delayed(function)() for _ in range(count))
-
-
-def measure(rows: Collection[str], effort: Effort) -> Sample:
-    """See the package."""
-    return measure_pool(Joblib(), rows, effort)

@@ -82,7 +82,6 @@ class Kernel:
 
 
 def measure(rows: Collection[str], effort: Effort) -> Sample:
-    """See the package."""
     measures: dict[str, Callable[[Kernel, Effort], Sample]] = {"cell": _cell, "flood": _flood}
     kernel = Kernel()
     try:

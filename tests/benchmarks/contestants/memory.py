@@ -26,12 +26,8 @@ SHARED_BYTES = 20_000
 
 
 def measure(rows: Collection[str], effort: Effort) -> Sample:
-    """See the package."""
-    sample: Sample = {}
-    for row, measured in (("spill", _spill), ("full", _full), ("crowd", _crowd)):
-        if row in rows:
-            sample |= measured(effort)
-    return sample
+    measures = {"spill": _spill, "full": _full, "crowd": _crowd}
+    return {name: value for row in rows for name, value in measures[row](effort).items()}
 
 
 @contextmanager
@@ -59,30 +55,21 @@ def _spill(effort: Effort) -> Sample:
         for ref in held:  # so that nothing comes back by itself: four fifths are taken
             workbench.pin(ref)
 
-        def put() -> Any:
-            held.append(workbench.put(array))
-            return held[-1]
-
-        def spilled() -> None:
-            workbench.spill(held[-1])
-
-        def added() -> float:
-            return float(workbench.get(held[-1]).sum())
-
-        def read_and_added() -> float:
+        def read_and_added() -> None:
             read(warm)
-            return float(warm.sum())
+            warm.sum()
 
-        turns = zip(
-            ("spill", "sendfile", "read_back", "readv"),
-            (spilled, write, added, read_and_added),
-            strict=True,
-        )
-        for name, action in list(turns) * max(5, int(7 * effort.seconds)):
-            if name == "spill":
-                put()
-            (taken,) = times(Effort(0), action, least=1)
-            seconds.setdefault(name, []).append(taken)
+        actions = {
+            "spill": lambda: workbench.spill(held[-1]),
+            "sendfile": write,
+            "read_back": lambda: workbench.get(held[-1]).sum(),
+            "readv": read_and_added,
+        }
+        for _ in range(max(5, int(7 * effort.seconds))):
+            held.append(workbench.put(array))
+            for name, action in actions.items():
+                (taken,) = times(Effort(0), action, least=1)
+                seconds.setdefault(name, []).append(taken)
     return {name: array.nbytes / float(np.median(each)) for name, each in seconds.items()}
 
 

@@ -12,7 +12,6 @@ from traitlets.config import Config
 
 
 def measure(rows: Collection[str], effort: Effort) -> Sample:
-    """See the package."""
     os.environ["WORKBENCH_WORKERS"] = str(WORKERS)
     shell = InteractiveShell.instance(config=Config(HistoryManager={"enabled": False}))
     began = time.perf_counter()

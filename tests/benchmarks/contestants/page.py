@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -100,7 +100,6 @@ print(json.dumps({"costs": costs, "sizes": sizes}))"""
 
 
 def measure(rows: Collection[str], effort: Effort) -> Sample:
-    """See the package."""
     from playwright.sync_api import sync_playwright
 
     from tests.browser.conftest import CHROMIUMS
@@ -165,5 +164,4 @@ def _run(notebook: Any, *numbers: int) -> None:
 
 
 def _text(notebook: Any, number: int) -> str:
-    show: Callable[[], str] = notebook.output(number).inner_text
-    return show()
+    return str(notebook.output(number).inner_text())

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
 import ray
-from measures import measure_pool
-from pools import WORKERS, Effort, Pool, Sample
+from pools import WORKERS, Pool
 
 
 class Ray(Pool):
@@ -25,13 +24,6 @@ class Ray(Pool):
 
     def stop(self) -> None:
         ray.shutdown()
-
-    def call(self, function: Callable[..., Any], *args: Any) -> Any:
-        return ray.get(self._remote(function).remote(*args))
-
-    def burst(self, function: Callable[[], Any], count: int) -> None:
-        remote = self._remote(function)
-        ray.get([remote.remote() for _ in range(count)])
 
     def submit(self, function: Callable[..., Any], *args: Any) -> Any:
         return self._remote(function).remote(*args)
@@ -65,8 +57,3 @@ class Ray(Pool):
 
 def _tell(actor: Any, count: int) -> None:
     ray.get([actor.empty.remote() for _ in range(count)])
-
-
-def measure(rows: Collection[str], effort: Effort) -> Sample:
-    """See the package."""
-    return measure_pool(Ray(), rows, effort)

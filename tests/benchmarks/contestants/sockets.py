@@ -15,7 +15,6 @@ MESSAGE = b"x" * 200
 
 
 def measure(rows: Collection[str], effort: Effort) -> Sample:
-    """See the package."""
     cores = sorted(os.sched_getaffinity(0))
     return {
         "round_trip": _round_trip(cores[0], cores[-1], effort),

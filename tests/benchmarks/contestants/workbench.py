@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
 import psutil
-from measures import measure_pool
-from pools import WORKERS, Effort, Pool, Sample
+from pools import WORKERS, Pool
 
 import workbench
 
@@ -27,13 +26,6 @@ class Workbench(Pool):
 
     def get_private(self, ref: Any, on_write: bool) -> Any:
         return workbench.get(ref, copy=not on_write, copy_on_write=on_write)
-
-    def call(self, function: Callable[..., Any], *args: Any) -> Any:
-        return workbench.get(self._remote(function).remote(*args))
-
-    def burst(self, function: Callable[[], Any], count: int) -> None:
-        remote = self._remote(function)
-        workbench.get([remote.remote() for _ in range(count)])
 
     def submit(self, function: Callable[..., Any], *args: Any) -> Any:
         return self._remote(function).remote(*args)
@@ -77,8 +69,3 @@ class Workbench(Pool):
 
 def _tell(actor: Any, count: int) -> None:
     workbench.get([actor.empty.remote() for _ in range(count)])
-
-
-def measure(rows: Collection[str], effort: Effort) -> Sample:
-    """See the package."""
-    return measure_pool(Workbench(), rows, effort)

@@ -125,6 +125,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("system", chosen, indirect=True, scope="session")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Who asks for an engine gets all of the suite: nothing else shows its promises over that."""
+    if config.getoption("engine", None):
+        for item in items:
+            item.own_markers[:] = [mark for mark in item.own_markers if mark.name != "extended"]
+
+
 @pytest.fixture(scope="session")
 def system(request: pytest.FixtureRequest) -> Iterator[System]:
     """The engine's surroundings."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,7 @@ class Counter:
 """
 
 
-def test_an_actor_keeps_its_state_and_its_order(book: Book) -> None:
+def test_an_actor_keeps_its_state_and_its_order_whoever_calls(book: Book) -> None:
     book.ok(COUNTER)
     book.ok("""
         counter = Counter.remote(10)
@@ -32,15 +31,20 @@ def test_an_actor_keeps_its_state_and_its_order(book: Book) -> None:
     book.fails("wb.get(counter.fail.remote())", "KeyError")
     book.ok("assert wb.get(counter.add.remote()) == 31")
     book.fails("counter.nothing", "AttributeError")
-
-
-def test_a_handle_travels(book: Book) -> None:
-    book.ok(COUNTER)
     book.ok("""
-        counter = Counter.remote()
         wb.get([wb.remote(lambda c: wb.get(c.add.remote())).remote(counter) for _ in range(5)])
-        assert wb.get(counter.add.remote()) == 6
+        assert wb.get(counter.add.remote()) == 37
+        @wb.remote
+        class Base:
+            def __init__(self, fails=False):
+                import sqlite3
+                self.db = sqlite3.connect(":memory:")
+                if fails: 1 / 0
+            def one(self): return self.db.execute("select 1").fetchone()[0]
+        assert wb.get(Base.remote().one.remote()) == 1
+        bad = Base.remote(fails=True)
     """)
+    book.fails("wb.get(bad.one.remote())", "ZeroDivisionError")
 
 
 def test_an_actor_is_found_by_its_name(book: Book) -> None:
@@ -70,26 +74,6 @@ def test_a_killed_actor_says_so(book: Book) -> None:
     book.fails("wb.get(crashed.add.remote())", "ActorDiedError", "Counter")
 
 
-def test_an_actor_that_can_t_be_made_says_why(book: Book) -> None:
-    book.ok(
-        "@wb.remote\nclass Bad:\n    def __init__(self): 1 / 0\n    def f(self): pass\n"
-        "bad = Bad.remote()"
-    )
-    book.fails("wb.get(bad.f.remote())", "ZeroDivisionError")
-
-
-def test_what_can_t_be_pickled_lives_in_an_actor(book: Book) -> None:
-    book.ok("""
-        @wb.remote
-        class Base:
-            def __init__(self):
-                import sqlite3
-                self.db = sqlite3.connect(":memory:")
-            def one(self): return self.db.execute("select 1").fetchone()[0]
-        assert wb.get(Base.remote().one.remote()) == 1
-    """)
-
-
 def test_a_call_is_stopped_and_the_actor_stays(book: Book, gate: Gate) -> None:
     book.ok(f"""
         @wb.remote
@@ -106,23 +90,6 @@ def test_a_call_is_stopped_and_the_actor_stays(book: Book, gate: Gate) -> None:
     book.ok("wb.wait([waiting], timeout=0.1)\nwb.cancel(waiting)")
     book.fails("wb.get(waiting)", "TaskCancelledError")
     assert book.value("wb.get(actor.read.remote()) in (0, 1)") == "True"
-
-
-@pytest.mark.needs("restarts", COUNTER + "Counter.options(max_restarts=1).remote()")
-def test_an_actor_is_made_again(book: Book) -> None:
-    book.ok(COUNTER)
-    book.ok("""
-        counter = Counter.options(max_restarts=1).remote(5)
-        assert wb.get(counter.add.remote()) == 6
-        counter.die.remote()
-        for _ in range(10_000):
-            try:
-                found = wb.get(counter.add.remote())
-                break
-            except wb.exceptions.RayError:
-                pause(0.01)
-        assert found == 6
-    """)
 
 
 @pytest.mark.needs("restarts", COUNTER + "Counter.options(max_restarts=1).remote()")
@@ -164,8 +131,7 @@ STREAM = "wb.remote(num_returns='streaming')(lambda: iter(range(3))).remote()"
 
 
 @pytest.mark.needs("streams", STREAM)
-def test_items_come_while_the_task_runs(book: Book, gates: Callable[[], Gate]) -> None:
-    gate = gates()
+def test_items_come_while_the_task_runs_and_an_error_is_the_last(book: Book, gate: Gate) -> None:
     book.ok(f"""
         @wb.remote(num_returns="streaming")
         def count(n):
@@ -177,10 +143,6 @@ def test_items_come_while_the_task_runs(book: Book, gates: Callable[[], Gate]) -
     """)
     gate.open()
     book.ok("assert [wb.get(ref) for ref in stream] == [2, 3]")
-
-
-@pytest.mark.needs("streams", STREAM)
-def test_an_error_is_a_streams_last_item(book: Book) -> None:
     book.ok("""
         @wb.remote(num_returns="streaming", max_retries=0)
         def breaks():

@@ -43,6 +43,19 @@ def test_several_sessions_over_one_connection(cluster: Cluster, alone: Callable[
         book.ok("%workbench stop")
 
 
+def test_variables_that_workers_cannot_get_are_told(
+    cluster: Cluster, alone: Callable[..., Book]
+) -> None:
+    """A cluster that this process is connected to has started its workers, with what they have."""
+    book = alone()
+    book.ok(CONNECTS[cluster.name].format(cluster.address))
+    cell = book.ok("""
+        import workbench as wb
+        session = wb.init(target, runtime_env={"env_vars": {"TOLD": "1"}})
+    """)
+    assert "runtime_env: a cluster that runs already has its own" in cell.text("stderr")
+
+
 SCRIPT = """
 import numpy as np, workbench as wb
 with wb.init("dask", workers=3) as session:

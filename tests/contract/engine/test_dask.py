@@ -22,10 +22,15 @@ from tests.leaks import eventually
 
 
 @pytest.fixture
-def scheduler(cluster: Cluster, tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """The address of a scheduler without workers, and its process."""
+def dask(cluster: Cluster) -> Cluster:
     if cluster.name != "dask":
         pytest.skip("of Dask alone")
+    return cluster
+
+
+@pytest.fixture
+def scheduler(dask: Cluster, tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """The address of a scheduler without workers, and its process."""
     place = tmp_path / "scheduler.json"
     process = subprocess.Popen(
         [sys.executable, "-m", "dask", "scheduler", "--host", "127.0.0.1", "--port", "0",
@@ -109,17 +114,15 @@ def test_a_stop_that_comes_just_after_the_end_changes_nothing() -> None:
     assert len(told) == 2
 
 
-def test_running_is_what_is_at_work_and_ours(book: Book, cluster: Cluster, gate: Gate) -> None:
-    if cluster.name != "dask":
-        pytest.skip("of Dask alone")
-    slots = cluster.workers
+def test_running_is_what_is_at_work_and_ours(book: Book, dask: Cluster, gate: Gate) -> None:
+    slots = dask.workers
     book.ok(f"""
         from workbench import context
         from distributed import Client
         def wait(): {gate.wait}
         tasks = [wb.remote(wait).remote() for _ in range({slots} + 3)]
         parts = context.get().backend.parts
-        other = Client({cluster.address!r}, set_as_default=False)
+        other = Client({dask.address!r}, set_as_default=False)
         foreign = [other.submit(lambda n: n, n, pure=False) for n in range(20)]
         for _ in range(10_000):
             seen = parts()
@@ -138,12 +141,9 @@ def test_running_is_what_is_at_work_and_ours(book: Book, cluster: Cluster, gate:
 
 @pytest.mark.parametrize("tries", [0, 1])
 def test_results_that_are_lost_are_made_again_if_that_is_allowed(
-    book: Book, cluster: Cluster, gates: Callable[[], Gate], tmp_path: Path, tries: int
+    book: Book, dask: Cluster, gate: Gate, tmp_path: Path, tries: int
 ) -> None:
     """Large ones: small ones are in the notebook by then. Files say how often something ran."""
-    if cluster.name != "dask":
-        pytest.skip("of Dask alone")
-    gate = gates()
     marks = tmp_path / "marks"
     marks.mkdir()
     count, lost = book.system.workers, book.system.workers // NODES
@@ -159,7 +159,7 @@ def test_results_that_are_lost_are_made_again_if_that_is_allowed(
     gate.open(count)
     book.ok("wb.wait(refs, num_returns=len(refs))")
     gate.open(count)  # those that run again needn't wait
-    cluster.ask("kill_node")
+    dask.ask("kill_node")
     book.ok("""
         def found(n):
             try: return int(wb.get(refs[n], timeout=60)[0]) == n
@@ -173,10 +173,8 @@ def test_results_that_are_lost_are_made_again_if_that_is_allowed(
 
 
 def test_what_restarts_do_not_cover_is_said_where_they_are_asked_for(
-    book: Book, cluster: Cluster
+    book: Book, dask: Cluster
 ) -> None:
-    if cluster.name != "dask":
-        pytest.skip("of Dask alone")
     book.ok("""
         @wb.remote
         class Empty: pass

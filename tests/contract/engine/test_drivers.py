@@ -65,20 +65,3 @@ def test_tasks_of_ray_keep_their_output(cluster: Cluster, alone: Callable[..., B
     """)
     assert "workbench" in book.value("str(ours)")
     assert "workbench" not in book.value("str(theirs)")
-
-
-def test_variables_that_workers_cannot_get_are_told(
-    cluster: Cluster, alone: Callable[..., Book]
-) -> None:
-    """A cluster that this process is connected to has started its workers, with what they have."""
-    connects = {
-        "ray": "import ray as target\ntarget.init({!r}, log_to_driver=False)",
-        "dask": "from distributed import Client\ntarget = Client({!r})",
-    }
-    book = alone()
-    book.ok(connects[cluster.name].format(cluster.address))
-    cell = book.ok("""
-        import workbench as wb
-        session = wb.init(target, runtime_env={"env_vars": {"TOLD": "1"}})
-    """)
-    assert "runtime_env: a cluster that runs already has its own" in cell.text("stderr")

@@ -38,6 +38,7 @@ def test_nothing_is_left_of_a_session(alone: Callable[..., Book], gate: Gate) ->
     assert eventually(lambda: not book.system.left()), book.system.left()
 
 
+@pytest.mark.extended
 def test_one_session_after_the_other(alone: Callable[..., Book]) -> None:
     """By magics, and in Python as a block: the next one is as good as the first, also where the
     same processes serve it."""
@@ -74,6 +75,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("how", ["ends", "killed"])
 def test_nothing_is_left_of_a_script(
     books: Books, system: System, tmp_path: Path, how: str

@@ -25,40 +25,25 @@ QUEUED = {
 """Cells by name, all of which need something that the kernel stored without giving it a name."""
 
 
-def test_a_line_says_how_a_cell_is_and_ends(book: Book, gate: Gate) -> None:
-    cell = book.ok(f"%%remote --name training\n{gate.wait}\nmodel = 'trained'")
+def test_a_line_and_a_job_say_how_a_cell_is_and_ends(book: Book, gate: Gate) -> None:
+    cell = book.ok(f"%%remote --name training\nprint('one')\n{gate.wait}\nmodel = 'trained'")
     book.until(lambda: book.says(r"training · .*running \d+ s"))
     book.ok("job = %workbench job training")
     assert book.value("job.state") == "'running'"
+    book.until(lambda: re.search("training +running", book.ok("%workbench jobs").results()[0]))
     gate.open()
     assert book.value("job.result()") == "{'model': 'trained'}"
+    assert book.value("(await job, job.output())") == r"({'model': 'trained'}, 'one\n')"
     assert re.fullmatch(r"training · done in .*s( · peak .*B)? · model", book.over(cell))
+    assert eventually(lambda: re.search("training +done", book.ok("%workbench jobs").results()[0]))
 
 
-def test_a_job_is_awaited_and_read(book: Book) -> None:
-    book.ok("%%remote --name talks\nprint('one')\nprint('two')\nx = 1")
-    book.ok("job = %workbench job talks\nfound = await job")
-    assert book.value("found") == "{'x': 1}"
-    assert book.value("job.output()") == r"'one\ntwo\n'"
-
-
-def test_cells_are_listed(book: Book, gate: Gate) -> None:
-    book.ok(f"%%remote --name listed\n{gate.wait}\nx = 1")
-    book.until(lambda: "running" in book.ok("%workbench jobs").results()[0].split("listed", 1)[1])
-    gate.open()
-    book.ok("job = %workbench job listed\njob.wait()")
-    assert eventually(lambda: re.search("listed +done", book.ok("%workbench jobs").results()[0]))
-
-
-def test_some_items_fail(book: Book) -> None:
+def test_cells_of_which_some_items_fail_or_whose_process_dies_have_failed(book: Book) -> None:
     cell = book.ok("%%remote -n 4\nif index % 2: raise ValueError(index)\nx = index")
     book.until(lambda: "more of them failed" in cell.text("stderr"))
     assert "ValueError" in cell.failure
     assert re.match(r"cell \d+ · failed after .*s · 2 of 4", book.over(cell))
     assert book.value("(wb.get(x[0]), wb.get(x[2]))") == "(0, 2)"
-
-
-def test_a_cell_whose_process_dies_has_failed(book: Book) -> None:
     cell = book.ok("%%remote --name dies --retries 0\nimport os\nos._exit(3)")
     assert "failed" in book.over(cell)
     assert eventually(lambda: re.search("dies +failed", book.ok("%workbench jobs").results()[0]))
@@ -86,6 +71,7 @@ def restart(book: Book) -> None:
     book.restart(now=False)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("ends", [crash, restart])
 def test_what_outlives_the_kernel_is_found_again(
     another: Callable[..., Book], gates: Callable[[], Gate], ends: Callable[[Book], None]

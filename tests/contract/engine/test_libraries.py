@@ -16,9 +16,6 @@ def test_an_executor(book: Book) -> None:
             assert futures[0].result() == (3, 1)
     """)
     book.fails("futures[1].result()", "ZeroDivisionError")
-
-
-def test_an_executor_maps_in_chunks_and_says_what_failed(book: Book) -> None:
     book.ok("""
         def inverse(n): return 1 / n
         with wb.Executor() as pool:

@@ -22,28 +22,47 @@ else: raise AssertionError(wb.objects())
 """Waits until there is no object of that ``id``."""
 
 
-def test_objects_are_listed(book: Book) -> None:
-    book.ok("block = np.ones(200_000)\n%put block")
+WHY = "' '.join(str(wb.why(block, deep=True)).split())"
+"""What `%why` says of ``block``, in one line."""
+
+
+def test_objects_are_listed_shown_and_kept_by_arrays(book: Book) -> None:
+    book.ok("ref = wb.put(np.ones(200_000), name='block')\nid = ref.hex()\nrow = wb.get(ref)[5:9]")
     (table,) = book.ok("%objects").results()
     assert re.search(r"block +ndarray", table), table
     assert "1.6 MB" in table
     assert "None" not in table
     found = book.value("[(r.names, r.size > 1_600_000) for r in wb.objects('block')]")
     assert found == "[(('block',), True)]"
+    still = "from workbench.report.html import PARTS, Still\nStill(PARTS, wb.snapshot())"
+    (html,) = book.ok(still).results("text/html")
+    assert "block" in html
+    assert ">None<" not in html
+    book.ok("wb.put(0, name='block')\ndel ref")  # the name is another's now
+    book.ok("(kept,) = [r for r in wb.objects() if r.id == int(id, 16)]\nassert kept.viewers")
+    assert "`row`" in str(book.ok("%why --deep row").results())
+    book.ok("del row, kept\nOut.clear()")
+    book.ok(GONE)
 
 
 @pytest.mark.needs("why", "wb.why(wb.put('x'))")
-def test_why_names_variables_and_names(book: Book) -> None:
-    book.ok("block = wb.put(np.ones(200_000))\nkeeps = {'deep': block}")
-    said = book.ok("%why --deep block").results()[0]
-    assert "`block`" in said
-    assert "keeps['deep']" in said
+def test_why_finds_what_variables_tasks_and_values_hold(book: Book, gate: Gate) -> None:
+    book.ok(f"""
+        import pickle
+        def waits_here(array): {gate.wait}
+        block = wb.put(np.ones(200_000))
+        keeps = {{"deep": block}}
+        outer = wb.put({{"inner": block}})
+        task = wb.remote(waits_here).remote(block)
+        pickled = pickle.dumps(block)
+    """)
+    said = book.value(WHY)
+    for reason in ("`block`", "keeps['deep']", "needed by `waits_here`", "inside dict", "pickled"):
+        assert reason in said, said
     book.ok("view = wb.get(block)")
     assert "`view`" in book.ok("%why --deep block").results()[0]
-
-
-WHY = "' '.join(str(wb.why(block, deep=True)).split())"
-"""What `%why` says of ``block``, in one line."""
+    gate.open()
+    book.ok("del view\nwb.get(task)\nwb.free(block)")
 
 
 @pytest.mark.needs("why", "wb.why(wb.put('x'))")
@@ -69,23 +88,7 @@ def test_why_finds_what_actors_hold(book: Book) -> None:
 
 
 @pytest.mark.needs("why", "wb.why(wb.put('x'))")
-def test_why_says_what_needs_it_and_what_has_it_inside(book: Book, gate: Gate) -> None:
-    book.ok(f"""
-        def waits_here(array): {gate.wait}
-        block = wb.put(np.ones(200_000))
-        outer = wb.put({{"inner": block}})
-        task = wb.remote(waits_here).remote(block)
-    """)
-    said = book.value(WHY)
-    assert "needed by `waits_here`" in said, said
-    assert "inside dict" in said, said
-    book.ok("import pickle\npickled = pickle.dumps(block)")
-    assert "ref pickled at" in book.value(WHY)
-    gate.open()
-    book.ok("wb.get(task)\nwb.free(block)")
-
-
-@pytest.mark.needs("why", "wb.why(wb.put('x'))")
+@pytest.mark.extended
 def test_why_finds_what_other_notebooks_hold(alone: Callable[..., Book]) -> None:
     mine, others = alone("one.ipynb"), alone("one.ipynb")
     for book in (mine, others):
@@ -100,14 +103,11 @@ def test_why_finds_what_other_notebooks_hold(alone: Callable[..., Book]) -> None
 
 
 @pytest.mark.needs("get", "%cost np.ones(10)")
-def test_cost_says_what_is_pickled(book: Book) -> None:
+def test_cost_and_inspect_say_what_is_pickled_and_what_cannot_be(book: Book) -> None:
     book.ok("table = {'a': np.ones(200_000), 'words': ['x'] * 1000}")
     said = book.ok("%cost table")
     text = said.text() + "".join(map(str, said.results()))
     assert "words" in text or "table" in text
-
-
-def test_a_thing_is_inspected_before_it_is_sent(book: Book) -> None:
     book.ok("import threading\nbad = {'lock': threading.Lock()}")
     cell = book.ok("%inspect bad")
     assert "lock" in cell.text() + "".join(map(str, cell.results()))
@@ -133,30 +133,25 @@ def test_the_record_of_a_session(book: Book, gate: Gate) -> None:
     gate.open()
 
 
-def test_the_session_is_told_in_lines_without_holes(book: Book) -> None:
+def test_the_session_is_told_in_lines_without_holes_and_its_workers_are_counted_alike(
+    book: Book,
+) -> None:
     said = book.ok("%workbench").text()
     assert "None" not in said
     assert "workers" in said
     lines = [line.removeprefix("  can't").strip() for line in said.splitlines()]
     for lack in book.lacks.values():
         assert lack.replace("`", "").partition(". ")[0].rstrip(".") + "." in lines
-
-
-def test_workers_are_counted_alike_wherever_they_are(book: Book) -> None:
-    book.ok("wb.get(wb.remote(lambda: 1).remote())")
-    book.ok("from workbench.report import facts\nnow = wb.api.engine().summary()")
+    book.ok("from workbench import context\nfrom workbench.report import facts")
+    book.ok("wb.get(wb.remote(lambda: 1).remote())\nnow = wb.api.engine().summary()")
     (said,) = (line for line in book.ok("%workbench").text().splitlines() if "  workers" in line)
     heading = book.value("facts.workers_heading(now)").strip("'")
     pool = heading.split(" · ")[1].replace(" started", " workers started")
     assert pool in said
     assert f"{book.system.workers}" in pool
-
-
-def test_the_session_says_what_it_is(book: Book) -> None:
-    (shown,) = book.ok("from workbench import context\ncontext.get()").results()
+    (shown,) = book.ok("context.get()").results()
     assert "None" not in shown
-    refs = book.ok("wb.put(1)").results()
-    assert "ObjectRef" in refs[0]
+    assert "ObjectRef" in book.ok("wb.put(1)").results()[0]
 
 
 @pytest.mark.needs("pin", "wb.pin(wb.put('x'))")
@@ -170,6 +165,7 @@ def test_a_pinned_object_stays(book: Book) -> None:
 
 
 @pytest.mark.needs("pin", "wb.pin(wb.put('x'))")
+@pytest.mark.extended
 def test_a_pinned_object_outlives_its_kernel(alone: Callable[..., Book]) -> None:
     book = alone("pins")
     book.begin()
@@ -181,14 +177,6 @@ def test_a_pinned_object_outlives_its_kernel(alone: Callable[..., Book]) -> None
     book.ok(GONE)
 
 
-def test_arrays_keep_what_they_show(book: Book) -> None:
-    book.ok("ref = wb.put(np.ones(200_000))\nid = ref.hex()\nrow = wb.get(ref)[5:9]\ndel ref")
-    book.ok("(kept,) = [r for r in wb.objects() if r.id == int(id, 16)]\nassert kept.viewers")
-    assert "`row`" in str(book.ok("%why --deep row").results())
-    book.ok("del row, kept\nOut.clear()")
-    book.ok(GONE)
-
-
 @pytest.mark.needs("keep", "%workbench start --keep 8h")
 def test_a_session_is_kept_as_long_as_one_says(book: Book) -> None:
     assert "kept for 8 h" in book.ok("%workbench start --keep 8h").text()
@@ -196,6 +184,7 @@ def test_a_session_is_kept_as_long_as_one_says(book: Book) -> None:
 
 
 @pytest.mark.needs("edited", "%load_ext autoreload", "%autoreload 2", "%put --name told 1")
+@pytest.mark.extended
 def test_workers_take_up_an_edited_module(book: Book, tmp_path: Path) -> None:
     module = tmp_path / "edited_for_contract.py"
 
@@ -218,6 +207,7 @@ def test_workers_take_up_an_edited_module(book: Book, tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("huge_pages", "%workbench stop", "%workbench start {start} --huge-pages")
+@pytest.mark.extended
 def test_huge_pages_are_asked_for(book: Book) -> None:
     """Whether there are any is the machine's affair."""
     book.ok(f"%workbench stop\n%workbench start {book.system.start} --huge-pages")
@@ -233,15 +223,6 @@ def test_an_object_moves_to_disk(book: Book) -> None:
     assert book.value("int(wb.get(ref).sum())") == "200000"
 
 
-def test_views_show_the_session(book: Book) -> None:
-    book.ok("%put --name seen np.ones(200_000)")
-    (html,) = book.ok(
-        "from workbench.report.html import PARTS, Still\nStill(PARTS, wb.snapshot())"
-    ).results("text/html")
-    assert "seen" in html
-    assert ">None<" not in html
-
-
 def test_a_view_has_the_cell_right_before_it(book: Book, gate: Gate) -> None:
     """Also while another view is live, which has just looked."""
     book.ok("""
@@ -254,7 +235,8 @@ def test_a_view_has_the_cell_right_before_it(book: Book, gate: Gate) -> None:
         feed.catch_up()
     """)
     first = book.ok(f"%%remote --name first\nprint('began')\n{gate.wait}")
-    seen = "(wb.widgets.Jobs(), [job.name for job in feed.snapshot().jobs])[1]"
+    ours = "[j.name for j in feed.snapshot().jobs if j.name in ('first', 'second')]"
+    seen = f"(wb.widgets.Jobs(), {ours})[1]"
     assert book.value(seen) == "['first']"
     book.ok("feed.shown(page, True)")
     second = book.ok(f"%%remote --name second\nprint('began')\n{gate.wait}")

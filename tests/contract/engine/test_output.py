@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -33,62 +32,77 @@ ENDS = {
 
 @pytest.mark.parametrize("end", ENDS)
 def test_all_of_it_is_there_before_the_end(book: Book, end: str) -> None:
-    """Of a cell that waits: when the cell is idle."""
+    """Of a cell that waits: when the cell is idle. Of one in the background: when it is over."""
     cell = book.run(f"%%remote -w\n{ALL_KINDS}\nfor n in range(50): print('line', n)\n{ENDS[end]}")
     assert bool(cell.error) == bool(ENDS[end])
     lines = cell.text().splitlines()
     assert sorted(line for line in lines if not line.startswith("line")) == WRITTEN
     assert [line for line in lines if line.startswith("line")] == [f"line {n}" for n in range(50)]
     assert "to stderr\n" in cell.text("stderr")
-
-
-@pytest.mark.parametrize("end", ["success", "error"])
-def test_a_background_cell_is_over_when_all_of_it_was_shown(book: Book, end: str) -> None:
     cell = book.ok(f"%%remote\n{ALL_KINDS}\n{ENDS[end]}")
     book.over(cell)
     assert sorted(cell.text().splitlines()) == WRITTEN
 
 
-@pytest.mark.parametrize("force", [False, True])
-def test_what_is_stopped_or_killed_has_shown_all_before(
-    book: Book, gate: Gate, tmp_path: Path, force: bool
+@pytest.mark.parametrize("how", ["cancel()", "cancel(force=True)", "crash"])
+def test_what_is_stopped_killed_or_crashes_has_shown_all_before(
+    book: Book, gate: Gate, how: str
 ) -> None:
-    cell = book.ok(f"%%remote --name stops\n{ALL_KINDS}\n{gate.wait}")
+    cell = book.ok(f"%%remote --name ends\n{ALL_KINDS}\n{gate.wait}\nos._exit(1)")
     book.until(lambda: "subprocess" in cell.text())
-    book.ok(f"job = %workbench job stops\njob.cancel(force={force})")
-    assert "stopped" in book.over(cell)
-    assert sorted(cell.text().splitlines()) == WRITTEN
-
-
-def test_what_a_crashed_cell_had_shown_stays(book: Book, gate: Gate) -> None:
-    cell = book.ok(f"%%remote\n{ALL_KINDS}\n{gate.wait}\nos._exit(1)")
-    book.until(lambda: "subprocess" in cell.text())
-    gate.open()
-    assert "failed" in book.over(cell)
-    book.until(lambda: "WorkerCrashedError" in cell.failure)
+    if how == "crash":
+        gate.open()
+        assert "failed" in book.over(cell)
+        book.until(lambda: "WorkerCrashedError" in cell.failure)
+    else:
+        book.ok(f"job = %workbench job ends\njob.{how}")
+        assert "stopped" in book.over(cell)
     assert sorted(cell.text().splitlines()) == WRITTEN
 
 
 def test_what_tasks_print_is_there_before_their_result(book: Book) -> None:
+    """Of an actor's calls too, and of their own tasks."""
     book.ok("""
+        @wb.remote
+        def inner(n): print(f"inner {n}")
         @wb.remote
         def talk(n):
             print(f"task {n}")
             os.system(f"echo shell {n}")
+            wb.get(inner.remote(n))
             return n
+        class Talker:
+            def say(self, word): print(word); return word
+        talker = wb.remote(Talker).remote()
+        wb.get(talker.say.remote("first"))
     """)
     cell = book.ok("assert wb.get([talk.remote(n) for n in range(10)]) == list(range(10))")
     written = sorted(line.partition(") ")[2] or line for line in cell.text().splitlines())
-    assert written == sorted([f"task {n}" for n in range(10)] + [f"shell {n}" for n in range(10)])
+    kinds = ("task", "shell", "inner")
+    assert written == sorted(f"{kind} {n}" for n in range(10) for kind in kinds)
+    cell = book.ok("wb.get(talker.say.remote('second'))")
+    assert "second" in cell.text()
+    assert "first" not in cell.text()
 
 
-def test_each_cell_has_its_own(book: Book, gate: Gate) -> None:
+def test_it_comes_while_the_cell_runs_and_each_cell_has_its_own(book: Book, gate: Gate) -> None:
     one = book.ok(f"%%remote\nprint('one')\n{gate.wait}\nprint('one again')")
-    book.until(one.text)
+    book.until(lambda: one.text() == "one\n")
     two = book.ok("%%remote -w\nprint('two')")
     gate.open()
     book.over(one)
     assert (one.text(), two.text()) == ("one\none again\n", "two\n")
+
+
+def test_a_flood_is_cut_where_it_arises(book: Book) -> None:
+    """So much that it is one also where it comes slowly: 24 MB."""
+    flood = "for n in range(4000): print(f'flood {n}\\n' + 'flood\\n' * 999)"
+    cell = book.ok(f"%%remote -w\n{flood}\nprint('the end')")
+    text = cell.text() + cell.text("stderr")
+    assert text.startswith("flood 0\n")
+    assert text.rstrip().endswith("the end")
+    assert len(text) < 12_000_000
+    assert re.search("left out|skipped|not shown", text), text[-500:]
 
 
 def test_items_say_whose_lines_they_are(book: Book) -> None:
@@ -97,38 +111,6 @@ def test_items_say_whose_lines_they_are(book: Book) -> None:
     )
     expected = [f"[{n}] part {n}" for n in range(8)] + [f"[{n}] shell" for n in range(8)]
     assert cell.printed == sorted(expected)
-
-
-def test_a_tasks_own_tasks_print_where_it_does(book: Book) -> None:
-    book.ok("""
-        @wb.remote
-        def inner(): print("inner")
-        @wb.remote
-        def outer():
-            print("outer")
-            wb.get(inner.remote())
-    """)
-    cell = book.ok("wb.get(outer.remote())")
-    assert sorted(re.sub(r"^\(.*?\) ", "", line) for line in cell.text().splitlines()) == [
-        "inner", "outer",
-    ]  # fmt: skip
-
-
-def test_it_comes_while_the_cell_runs(book: Book, gate: Gate) -> None:
-    cell = book.ok(f"%%remote\nprint('before')\n{gate.wait}\nprint('after')")
-    book.until(lambda: cell.text() == "before\n")
-    gate.open()
-    book.over(cell)
-    assert cell.text() == "before\nafter\n"
-
-
-def test_a_flood_is_cut_where_it_arises(book: Book) -> None:
-    cell = book.ok("%%remote -w\nfor n in range(150_000): print('flood', n)\nprint('the end')")
-    text = cell.text() + cell.text("stderr")
-    assert text.startswith("flood 0\n")
-    assert text.rstrip().endswith("the end")
-    assert len(text) < 4_000_000
-    assert re.search("left out|skipped|not shown", text), text[-500:]
 
 
 def test_displays_and_figures(book: Book) -> None:
@@ -145,55 +127,36 @@ def test_displays_and_figures(book: Book) -> None:
     assert "42" in cell.results()
 
 
-def test_actors_print_too(book: Book) -> None:
-    book.ok("""
-        @wb.remote
-        class Talker:
-            def say(self, word): print(word); return word
-        talker = Talker.remote()
-        wb.get(talker.say.remote("first"))
-    """)
-    cell = book.ok("wb.get(talker.say.remote('second'))")
-    assert "second" in cell.text()
+PRINTS, WRITES = "print('last words')", "os.write(1, b'last words\\n')"
 
-
-STREAM = """
+STREAM = f"""
 @wb.remote(num_returns="streaming", max_retries=0)
 def dies():
     yield 1
-    print("last words")
+    {PRINTS}
     os._exit(3)
 found = [wb.get(ref) for ref in dies.remote()]
 """
 
-CALL = """
-@wb.remote
-class Dies:
-    def calls(self):
-        print("last words")
-        os._exit(3)
-actor = Dies.remote()
-wb.get(actor.calls.remote())
-"""
-
-
-CALL_IN_C = """
-@wb.remote
-class Dies:
-    def calls(self):
-        os.write(1, b"last words\\n")
-        os._exit(3)
-actor = Dies.remote()
-wb.get(actor.calls.remote())
-"""
-
-
-TASK = """
+TASK = f"""
 def dies():
-    print("last words")
+    {PRINTS}
     os._exit(3)
 wb.get(wb.remote(max_retries=0)(dies).remote())
 """
+
+CALL, CALL_IN_C = (
+    f"""
+@wb.remote
+class Dies:
+    def calls(self):
+        {shows}
+        os._exit(3)
+actor = Dies.remote()
+wb.get(actor.calls.remote())
+"""
+    for shows in (PRINTS, WRITES)
+)
 
 
 @pytest.mark.parametrize("code", [TASK, STREAM, CALL, CALL_IN_C])

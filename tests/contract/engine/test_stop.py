@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ KINDS = {
     "a sleep": SLEEPS,
     "a subprocess": "import subprocess\nsubprocess.run(['sleep', '3600'])",
     "a lock": "import threading\nthreading.Event().wait(3600)",
+    "each of its items": SLEEPS,
 }
 
 DEAF = "import collections, itertools\ncollections.deque(itertools.repeat(0), maxlen=0)"
@@ -31,8 +31,11 @@ def began(path: Path) -> str:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_runs_is_stopped(book: Book, tmp_path: Path, kind: str) -> None:
-    cell = book.ok(f"%%remote --name runs\n{began(tmp_path / 'on')}\n{KINDS[kind]}")
-    assert eventually((tmp_path / "on").exists)
+    runs, mark, some = "", began(tmp_path / "on"), 1
+    if kind == "each of its items":
+        runs, mark, some = "-n 20", f"open({str(tmp_path)!r} + f'/{{index}}', 'w').close()", 2
+    cell = book.ok(f"%%remote --name runs {runs}\n{mark}\n{KINDS[kind]}")
+    assert eventually(lambda: len(list(tmp_path.iterdir())) >= some)
     book.ok("job = %workbench job runs\njob.cancel()")
     assert "stopped" in book.over(cell)
     book.fails("job.result()", "TaskCancelledError", "stopped")
@@ -76,7 +79,9 @@ def test_what_does_not_listen_is_killed_by_force_after_a_plain_stop(
     assert book.value("wb.get(wb.remote(len).remote('abc'))") == "3"
 
 
-def test_what_is_queued_never_begins(book: Book, gate: Gate, tmp_path: Path) -> None:
+def test_what_is_queued_never_begins_and_what_is_over_stays(
+    book: Book, gate: Gate, tmp_path: Path
+) -> None:
     slots = book.system.workers
     book.ok(f"""
         @wb.remote
@@ -92,7 +97,7 @@ def test_what_is_queued_never_begins(book: Book, gate: Gate, tmp_path: Path) -> 
     """)
     book.fails("wb.get(queued)", "TaskCancelledError")
     gate.open(slots)
-    book.ok("wb.get(busy)")
+    book.ok("wb.get(busy)\nwb.cancel(busy[0])\nwb.get(busy)")
     assert book.value("wb.get(wb.remote(len).remote('abc'))") == "3"
     assert not (tmp_path / "ran").exists()
 
@@ -114,51 +119,27 @@ def test_what_a_task_has_submitted_is_stopped_with_it(book: Book, tmp_path: Path
     assert eventually(lambda: not list(tmp_path.iterdir()))
 
 
-def test_what_is_over_stays(book: Book) -> None:
-    book.ok("done = wb.remote(len).remote('abc')\nwb.get(done)\nwb.cancel(done)")
-    assert book.value("wb.get(done)") == "3"
-
-
-def test_the_stop_button_stops_the_cell_that_waits(book: Book, tmp_path: Path) -> None:
-    cell = book.start(f"%%remote -w\n{began(tmp_path / 'on')}\n{SLEEPS}")
-    assert eventually((tmp_path / "on").exists)
-    book.interrupt()
-    book.until(lambda: cell.idle)
-    assert "was stopped" in cell.failure
-    assert book.value("wb.get(wb.remote(len).remote('abc'))") == "3"
-
-
-def test_the_stop_button_leaves_background_cells_alone(
+def test_the_stop_button_stops_the_cell_that_waits_and_no_other(
     book: Book, gate: Gate, tmp_path: Path
 ) -> None:
     behind = book.ok(f"%%remote\n{gate.wait}\nx = 1")
     cell = book.start(f"%%remote -w\n{began(tmp_path / 'on')}\n{SLEEPS}")
     assert eventually((tmp_path / "on").exists)
+    book.until(lambda: cell.lines)  # the kernel has begun to wait
     book.interrupt()
     book.until(lambda: cell.idle)
+    assert "was stopped" in cell.failure, cell.failure
     gate.open()
     assert "done" in book.over(behind)
-
-
-def test_all_items_of_a_cell_are_stopped(book: Book, tmp_path: Path) -> None:
-    cell = book.ok(
-        f"%%remote --name many -n 20\nopen({str(tmp_path)!r} + f'/{{index}}', 'w').close()\n"
-        + SLEEPS
-    )
-    assert eventually(lambda: len(list(tmp_path.iterdir())) >= 2)
-    book.ok("job = %workbench job many\njob.cancel()")
-    assert "stopped" in book.over(cell)
-    assert book.value("wb.get(wb.remote(len).remote('abc'))") == "3"
 
 
 @pytest.mark.needs(
     "recursive", "ref = wb.remote(abs).remote(-3)", "wb.cancel(ref, recursive=False)"
 )
-def test_a_task_is_stopped_without_its_children(book: Book, gates: Callable[[], Gate]) -> None:
-    child = gates()
+def test_a_task_is_stopped_without_its_children(book: Book, gate: Gate) -> None:
     book.ok(f"""
         def inner():
-            {child.wait}
+            {gate.wait}
             return 7
         def outer():
             wb.put([wb.remote(inner).options(num_cpus=0).remote()], name="inner")
@@ -167,5 +148,5 @@ def test_a_task_is_stopped_without_its_children(book: Book, gates: Callable[[], 
     """)
     assert eventually(lambda: book.value("len(wb.objects('inner'))") == "1")
     book.ok("wb.cancel(task, recursive=False)")
-    child.open()
+    gate.open()
     assert book.value("wb.get(wb.get('inner')[0])") == "7"

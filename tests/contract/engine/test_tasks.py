@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from tests.kernel.gates import Gate
 from tests.leaks import eventually
 
 
-def test_arguments_of_all_kinds(book: Book) -> None:
+def test_arguments_and_results_of_all_kinds(book: Book) -> None:
     book.ok("""
         @wb.remote
         def f(a, b=2, *args, c=3, **kwargs): return a, b, args, c, kwargs
@@ -25,30 +24,19 @@ def test_arguments_of_all_kinds(book: Book) -> None:
         assert wb.get(chained)[0][0][0] == 0
         nested = wb.get(wb.remote(lambda refs: [type(r).__name__ for r in refs]).remote([one]))
         assert nested == ["ObjectRef"]
-    """)
-    book.fails("f.remote()", "TypeError", "'a'")
-
-
-def test_several_results_and_none(book: Book) -> None:
-    book.ok("""
         a, b = wb.remote(num_returns=2)(lambda: (1, [2])).remote()
         assert wb.get([b, a]) == [[2], 1]
         assert wb.remote(num_returns=0)(lambda: None).remote() is None
         big = wb.remote(num_returns=3)(lambda: [np.full(200_000, i) for i in range(3)]).remote()
         assert [int(each[0]) for each in wb.get(big)] == [0, 1, 2]
+        x = np.random.default_rng(0).random(1_000_000)
+        assert np.array_equal(wb.get(wb.remote(lambda a: a * 2).remote(x)), x * 2)
     """)
+    book.fails("f.remote()", "TypeError", "'a'")
     book.fails("wb.get(wb.remote(num_returns=2)(lambda: (1, 2, 3)).remote())", "ValueError")
 
 
-def test_large_arguments_and_results(book: Book) -> None:
-    book.ok("""
-        x = np.random.default_rng(0).random(1_000_000)
-        double = wb.get(wb.remote(lambda a: a * 2).remote(x))
-        assert np.array_equal(double, x * 2)
-    """)
-
-
-def test_a_function_that_changed_is_sent_anew(book: Book) -> None:
+def test_each_call_runs_in_a_task_and_the_function_as_it_is_now(book: Book) -> None:
     book.ok("""
         n = 1
         @wb.remote
@@ -59,54 +47,14 @@ def test_a_function_that_changed_is_sent_anew(book: Book) -> None:
         @wb.remote
         def told(): return n + 10
         assert wb.get(told.remote()) == 11
-    """)
-
-
-def test_calls_with_the_same_arguments_all_run(book: Book) -> None:
-    book.ok("""
         draw = wb.remote(lambda n: os.urandom(n))
         assert len(set(wb.get([draw.remote(8) for _ in range(20)]))) == 20
-    """)
-
-
-def test_many_tasks(book: Book) -> None:
-    book.ok("""
         square = wb.remote(lambda n: n * n)
         assert wb.get([square.remote(n) for n in range(300)]) == [n * n for n in range(300)]
-    """)
-
-
-def test_map_gather_and_as_completed(book: Book) -> None:
-    book.ok("""
         assert list(wb.map(lambda n: n + 1, range(20))) == list(range(1, 21))
         refs = [wb.remote(lambda n=n: n).remote() for n in range(6)]
         assert wb.gather(refs) == list(range(6))
         assert sorted(map(wb.get, wb.as_completed(refs))) == list(range(6))
-    """)
-
-
-def test_futures_inside_tasks(book: Book) -> None:
-    """Those of refs, and of an executor that a task opens: who waits for them lends its slot."""
-    book.ok(f"""
-        import concurrent.futures
-        def waits(n):
-            futures = [wb.remote(pow).remote(n, 2).future() for n in range(n)]
-            done, left = concurrent.futures.wait(futures)
-            assert not left
-            return sorted(future.result() for future in done)
-        def opens(n):
-            with wb.Executor() as pool:
-                return [pool.submit(pow, n, 2).result(), *pool.map(abs, [-1, -2])]
-        many = {book.system.workers} + 1
-        refs = [wb.remote(waits).remote(3) for _ in range(many)]
-        assert wb.get(refs) == [[0, 1, 4]] * many
-        assert wb.get([wb.remote(opens).remote(3) for _ in range(many)]) == [[9, 1, 2]] * many
-    """)
-
-
-def test_a_task_says_where_it_runs(book: Book) -> None:
-    book.ok("""
-        here = wb.get_runtime_context()
         def where(): return os.getpid(), wb.get_runtime_context().get_task_id()
         pid, task = wb.get(wb.remote(where).remote())
         assert pid != os.getpid() and task
@@ -125,17 +73,21 @@ def test_a_task_has_as_long_as_one_says(book: Book) -> None:
 # -- cells -----------------------------------------------------------------------------------------
 
 
-def test_a_cell_takes_what_it_reads_and_brings_what_it_assigns(book: Book) -> None:
-    book.ok("n, data = 3, np.ones(200_000)\n%put data")
-    book.ok("%%remote -w\ntotal = float(data.sum()) + n\nmore = [total]")
-    assert book.value("(total, more)") == "(200003.0, [200003.0])"
-    cell = book.ok("%%remote\nlater = n * 2")
-    book.over(cell)
+def test_a_cell_takes_what_it_reads_and_brings_what_it_assigns_or_changes(book: Book) -> None:
+    book.ok("n, data, model = 3, np.ones(200_000), {'steps': 0}\n%put data")
+    (shown,) = book.ok("%%remote --dry-run\nx = data.sum() + n").results()
+    assert "by reference" in shown
+    assert "by value" in shown
+    book.ok("%%remote -w\ntotal = float(data.sum()) + n\nmore = [total]\nmodel['steps'] += 1")
+    assert book.value("(total, more, model)") == "(200003.0, [200003.0], {'steps': 1})"
+    book.over(book.ok("%%remote\nlater = n * 2"))
     assert book.value("wb.get(later)") == "6"
-
-
-def test_an_expression(book: Book) -> None:
     assert book.value("wb.get(get_ipython().run_line_magic('remote', 'sum(range(10))'))") == "45"
+    book.ok(
+        "%%remote -w\nimport workbench as wb\n"
+        "found = wb.get([wb.remote(abs).remote(-n) for n in range(4)])"
+    )
+    assert book.value("found") == "[0, 1, 2, 3]"
 
 
 def test_once_for_each_item(book: Book) -> None:
@@ -144,19 +96,6 @@ def test_once_for_each_item(book: Book) -> None:
     assert book.value("size") == repr([(name * 2, i) for i, name in enumerate("abcdefgh")])
     book.ok("%%remote -w -n 3\nsquare = index ** 2")
     assert book.value("square") == "[0, 1, 4]"
-
-
-def test_what_would_travel_is_shown(book: Book) -> None:
-    book.ok("n, data = 3, np.ones(200_000)\n%put data")
-    (shown,) = book.ok("%%remote --dry-run\nx = data.sum() + n").results()
-    assert "by reference" in shown
-    assert "by value" in shown
-
-
-def test_what_a_cell_changes_in_place_comes_back(book: Book) -> None:
-    book.ok("model = {'steps': 0}\nweights = [1.0]")
-    book.ok("%%remote -w\nmodel['steps'] += 1\nweights.append(2.0)")
-    assert book.value("(model, weights)") == "({'steps': 1}, [1.0, 2.0])"
 
 
 def test_a_namespace_of_cells_stays(book: Book) -> None:
@@ -169,7 +108,7 @@ def test_a_namespace_of_cells_stays(book: Book) -> None:
 # -- errors ----------------------------------------------------------------------------------------
 
 
-def test_an_error_is_what_it_was(book: Book) -> None:
+def test_an_error_is_what_it_was_for_whoever_takes_the_result(book: Book) -> None:
     book.ok("""
         class Odd(ValueError):
             def __init__(self, code): super().__init__(f"code {code}"); self.code = code
@@ -178,37 +117,15 @@ def test_an_error_is_what_it_was(book: Book) -> None:
             error = Odd(code)
             error.add_note("a note")
             raise error
+        bad = broken.remote(7)
+        after = wb.remote(abs).remote(bad)
         try:
-            wb.get(broken.remote(7))
+            wb.get(bad)
         except Odd as error:
             said = (error.code, str(error), error.__notes__, type(error.cause).__name__)
     """)
     assert book.value("said") == "(7, 'code 7', ['a note'], 'Odd')"
-
-
-def test_an_error_has_the_lines_of_its_cell(book: Book) -> None:
-    failure = book.fails("%%remote -w\nzero = 0\n1 / zero  # here", "ZeroDivisionError")
-    assert "1 / zero # here" in failure
-    book.ok("@wb.remote(max_retries=0)\ndef f():\n    return 1 / 0  # in f")
-    assert "1 / 0 # in f" in book.fails("wb.get(f.remote())", "ZeroDivisionError")
-    cell = book.ok("%%remote\n1 / 0  # later")
-    book.until(lambda: cell.failure)
-    assert "1 / 0  # later" in cell.failure
-
-
-def test_an_error_reaches_who_takes_the_result(book: Book) -> None:
-    book.ok(
-        "bad = wb.remote(max_retries=0)(lambda: 1 / 0).remote()\nafter = wb.remote(abs).remote(bad)"
-    )
-    book.fails("wb.get(after)", "ZeroDivisionError")
-    book.fails("wb.get([wb.put(1), after])", "ZeroDivisionError")
-
-
-def test_a_name_that_is_missing_there(book: Book) -> None:
-    book.fails("%%remote -w\nexec('nobody_knows')", "NameError", "nobody_knows")
-
-
-def test_errors_that_can_t_travel(book: Book) -> None:
+    book.fails("wb.get([wb.put(1), after])", "Odd")
     book.ok("""
         def closes():
             class Locked(Exception):
@@ -222,6 +139,17 @@ def test_errors_that_can_t_travel(book: Book) -> None:
     book.fails("wb.get(wb.remote(max_retries=0)(threading.Lock).remote())", "lock")
 
 
+def test_an_error_has_the_lines_of_its_cell(book: Book) -> None:
+    failure = book.fails("%%remote -w\nzero = 0\n1 / zero  # here", "ZeroDivisionError")
+    assert "1 / zero # here" in failure
+    book.ok("@wb.remote(max_retries=0)\ndef f():\n    return 1 / 0  # in f")
+    assert "1 / 0 # in f" in book.fails("wb.get(f.remote())", "ZeroDivisionError")
+    cell = book.ok("%%remote\n1 / 0  # later")
+    book.until(lambda: cell.failure)
+    assert "1 / 0  # later" in cell.failure
+    book.fails("%%remote -w\nexec('nobody_knows')", "NameError", "nobody_knows")
+
+
 def test_a_task_that_ends_its_process(book: Book) -> None:
     book.ok("gone = wb.remote(max_retries=0)(lambda: os._exit(3)).remote()")
     book.fails("wb.get(gone)", "WorkerCrashedError", "`<lambda>`")
@@ -231,14 +159,6 @@ def test_a_task_that_ends_its_process(book: Book) -> None:
     book.ok("left = wb.remote(max_retries=0)(lambda: __import__('sys').exit(3)).remote()")
     assert book.run("wb.get(left)").failure
     assert book.value("wb.get(wb.remote(len).remote('abc'))") == "3"
-
-
-def test_what_a_dead_process_showed_last_is_there_or_said_to_be_lost(
-    book: Book, cluster: Cluster
-) -> None:
-    shows = "lambda: (os.write(1, b'last words'), os._exit(3))"
-    cell = book.run(f"wb.get(wb.remote(max_retries=0)({shows}).remote())")
-    book.until(lambda: "last words" in cell.text() or "may not have" in cell.text("stderr"))
 
 
 @pytest.mark.needs("max_calls", "wb.get(wb.remote(max_calls=1)(abs).remote(-1))")
@@ -251,10 +171,8 @@ def test_a_worker_ends_after_so_many_calls(book: Book) -> None:
 
 
 @pytest.mark.needs("needs", "wb.get(wb.remote(num_cpus=2)(abs).remote(-1))")
-def test_fewer_run_of_those_that_take_more(
-    book: Book, gates: Callable[[], Gate], tmp_path: Path
-) -> None:
-    gate, most = gates(), book.system.workers // 2
+def test_fewer_run_of_those_that_take_more(book: Book, gate: Gate, tmp_path: Path) -> None:
+    most = book.system.workers // 2
     marks = tmp_path / "marks"
     marks.mkdir()
     book.ok(f"""
@@ -270,59 +188,55 @@ def test_fewer_run_of_those_that_take_more(
     book.ok("wb.get(refs)")
 
 
-# -- retries ---------------------------------------------------------------------------------------
-
-
-def test_what_crashed_is_tried_again(book: Book, tmp_path: Path) -> None:
+def test_what_crashed_is_tried_again_and_what_failed_if_that_is_wanted(
+    book: Book, tmp_path: Path
+) -> None:
     book.ok(f"""
-        def comes_back(path, times, end):
+        def comes_back(name, times, end):
+            path = os.path.join({str(tmp_path)!r}, name)
+            os.makedirs(path, exist_ok=True)
             tries = len(os.listdir(path))
             open(os.path.join(path, str(tries)), "w").close()
             if tries < times: end()
             return tries
-        def path_of(name):
-            os.mkdir(os.path.join({str(tmp_path)!r}, name))
-            return os.path.join({str(tmp_path)!r}, name)
         crash = lambda: os._exit(1)
         def raises(): raise OSError("again")
         again = wb.remote(comes_back)
-        assert wb.get(again.options(max_retries=2).remote(path_of("a"), 2, crash)) == 2
+        assert wb.get(again.options(max_retries=2).remote("a", 2, crash)) == 2
     """)
-    book.fails(
-        "wb.get(again.options(max_retries=1).remote(path_of('b'), 5, crash))", "WorkerCrashedError"
-    )
-    assert (
-        book.value("len(os.listdir(path_of('c') and os.path.join(path_of('d'), '..', 'b')))") == "2"
-    )
-    book.fails("wb.get(again.remote(path_of('e'), 1, raises))", "OSError")
+    book.fails("wb.get(again.options(max_retries=1).remote('b', 5, crash))", "WorkerCrashedError")
+    assert len(os.listdir(tmp_path / "b")) == 2
+    book.fails("wb.get(again.remote('c', 1, raises))", "OSError")
     book.ok("""
         retried = again.options(max_retries=2, retry_exceptions=[OSError])
-        assert wb.get(retried.remote(path_of("f"), 2, raises)) == 2
+        assert wb.get(retried.remote("d", 2, raises)) == 2
     """)
-
-
-def test_a_cell_is_tried_again_if_that_is_wanted(book: Book, tmp_path: Path) -> None:
-    body = f"import os\nif not os.path.exists({str(tmp_path / 'was')!r}):\n"
-    body += f"    os.mkdir({str(tmp_path / 'was')!r})\n    os._exit(1)\nx = 'second time'"
-    book.ok(f"%%remote -w --retries 1\n{body}")
-    assert book.value("x") == "'second time'"
+    book.ok("%%remote -w --retries 1\nx = comes_back('e', 1, crash)")
+    assert book.value("x") == "1"
 
 
 # -- tasks in tasks --------------------------------------------------------------------------------
 
 
 def test_tasks_wait_for_tasks_deeper_than_there_are_workers(book: Book) -> None:
-    book.ok("""
+    """By refs, by futures, and by an executor that a task opens: who waits lends its slot."""
+    book.ok(f"""
+        import concurrent.futures
         @wb.remote
         def deep(n): return 0 if n == 0 else 1 + wb.get(deep.remote(n - 1))
         assert wb.get(deep.remote(8)) == 8
-    """)
-
-
-def test_a_task_gives_the_refs_of_its_own(book: Book) -> None:
-    book.ok("""
-        refs = wb.get(wb.remote(lambda: [wb.remote(abs).remote(-n) for n in range(3)]).remote())
-        assert wb.get(refs) == [0, 1, 2]
+        def waits(n):
+            futures = [wb.remote(pow).remote(n, 2).future() for n in range(n)]
+            done, left = concurrent.futures.wait(futures)
+            assert not left
+            return sorted(future.result() for future in done)
+        def opens(n):
+            with wb.Executor() as pool:
+                return [pool.submit(pow, n, 2).result(), *pool.map(abs, [-1, -2])]
+        many = {book.system.workers} + 1
+        refs = [wb.remote(waits).remote(3) for _ in range(many)]
+        assert wb.get(refs) == [[0, 1, 4]] * many
+        assert wb.get([wb.remote(opens).remote(3) for _ in range(many)]) == [[9, 1, 2]] * many
     """)
 
 
@@ -337,50 +251,32 @@ def test_refs_that_tasks_give_are_there_however_soon_they_come(book: Book) -> No
     """)
 
 
-def test_a_cells_own_tasks(book: Book) -> None:
-    book.ok(
-        "%%remote -w\nimport workbench as wb\n"
-        "found = wb.get([wb.remote(abs).remote(-n) for n in range(4)])"
-    )
-    assert book.value("found") == "[0, 1, 2, 3]"
-
-
 # -- waiting ---------------------------------------------------------------------------------------
 
 
-def test_wait_gives_what_is_ready(book: Book, gates: Callable[[], Gate]) -> None:
-    slow = gates()
+def test_wait_gives_what_is_ready(book: Book, gate: Gate) -> None:
     book.ok(f"""
         quick = wb.remote(lambda: "quick").remote()
-        slow = wb.remote(lambda: {slow.wait}).remote()
+        slow = wb.remote(lambda: {gate.wait}).remote()
         ready, rest = wb.wait([slow, quick])
         assert (ready, rest) == ([quick], [slow])
         assert wb.wait([slow, quick], num_returns=2, timeout=0.05) == ([quick], [slow])
     """)
-    slow.open()
+    gate.open()
     book.ok("assert wb.wait([slow, quick], num_returns=2)[0] == [slow, quick]")
 
 
-def test_refs_are_awaited_and_have_futures(book: Book) -> None:
+def test_refs_are_awaited_and_have_futures_whatever_their_size(book: Book) -> None:
     book.ok("""
         import asyncio
-        f = wb.remote(lambda n: n)
-        assert await f.remote(1) == 1
-        assert await asyncio.gather(*(f.remote(n) for n in range(5))) == list(range(5))
-        assert f.remote(2).future().result() == 2
-        assert await asyncio.wrap_future(f.remote(3).future()) == 3
+        sizes = 10, 100_000, 3_000_000
+        f = wb.remote(lambda n: b"x" * n)
+        futures = [f.remote(n).future() for n in sizes]
+        assert [len(each.result(60)) for each in futures] == list(sizes)
+        assert list(map(len, await asyncio.gather(*(f.remote(n) for n in sizes)))) == list(sizes)
+        assert len(await asyncio.wrap_future(f.remote(3).future())) == 3
         failed = wb.remote(max_retries=0)(lambda: 1 / 0).remote().future()
         assert isinstance(failed.exception(), ZeroDivisionError)
-    """)
-
-
-def test_futures_of_results_of_any_size(book: Book) -> None:
-    book.ok("""
-        sizes = 10, 100_000, 3_000_000
-        futures = [wb.remote(lambda n: b"x" * n).remote(n).future() for n in sizes]
-        assert [len(each.result(60)) for each in futures] == list(sizes)
-        async def awaited(n): return len(await wb.remote(lambda n: b"x" * n).remote(n))
-        assert [await awaited(n) for n in sizes] == list(sizes)
     """)
 
 

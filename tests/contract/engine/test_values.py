@@ -8,9 +8,10 @@ from tests.contract.engine.conftest import Book
 from tests.leaks import eventually
 
 
-def test_what_is_put_is_what_one_gets(book: Book) -> None:
+def test_what_is_put_is_what_one_gets_here_and_in_tasks(book: Book) -> None:
     book.ok("""
         import datetime, decimal, fractions
+        import pandas as pd
         values = [
             None, True, 7, 10**40, 1.5, 2j, "text", "ä\\0", b"bytes", bytearray(b"b"), (1, (2,)),
             {"a": [1, {2}]}, frozenset({1}), range(3), datetime.date(2026, 1, 2),
@@ -22,56 +23,34 @@ def test_what_is_put_is_what_one_gets(book: Book) -> None:
         same = wb.remote(lambda value: value)
         assert wb.get([same.remote(value) for value in values]) == values
         assert wb.get([same.remote(ref) for ref in refs]) == values
-    """)
-
-
-@pytest.mark.parametrize(
-    "make",
-    ["np.arange(10)", "np.ones((300, 1000))", "np.asfortranarray(np.ones((500, 700)))",
-     "np.zeros((0, 3))", "np.array(5.0)", "np.array(['a', 'bc'])", "np.array([None, 1], object)",
-     "np.ma.masked_array([1, 2], [True, False])", "np.zeros(4, [('a', 'i4'), ('b', 'f8')])"],
-)  # fmt: skip
-def test_arrays_of_all_kinds(book: Book, make: str) -> None:
-    book.ok(f"""
-        array = {make}
-        for got in (wb.get(wb.put(array)), wb.get(wb.remote(lambda x: x).remote(array))):
-            assert type(got) is type(array) and got.dtype == array.dtype
-            assert got.shape == array.shape and got.tolist() == array.tolist()
-    """)
-
-
-def test_a_stored_array_is_read_only_and_a_copy_is_ones_own(book: Book) -> None:
-    book.ok("""
-        ref = wb.put(np.ones(1_000_000))
-        assert not wb.get(ref).flags.writeable
-        mine = wb.get(ref, copy=True)
-        mine[0] = 7
-        assert wb.get(ref)[0] == 1
-        said = wb.get(wb.remote(lambda a: (a.flags.writeable, float(a.sum()))).remote(ref))
-        assert said == (False, 1_000_000.0)
+        for array in (
+            np.arange(10), np.ones((300, 1000)), np.asfortranarray(np.ones((500, 700))),
+            np.zeros((0, 3)), np.array(5.0), np.array(["a", "bc"]), np.array([None, 1], object),
+            np.ma.masked_array([1, 2], [True, False]), np.zeros(4, [("a", "i4"), ("b", "f8")]),
+        ):
+            for got in (wb.get(wb.put(array)), wb.get(same.remote(array))):
+                assert type(got) is type(array) and got.dtype == array.dtype
+                assert got.shape == array.shape and got.tolist() == array.tolist()
+        df = pd.DataFrame({"n": np.arange(1000.0), "s": [f"name {i}" for i in range(1000)]})
+        pd.testing.assert_frame_equal(wb.get(wb.put(df)), df)
+        pd.testing.assert_frame_equal(wb.get(same.remote(df)), df)
     """)
 
 
 @pytest.mark.needs("copy_on_write", "wb.get(wb.put(np.ones(10**6)), copy_on_write=True)")
-def test_a_copy_on_write(book: Book) -> None:
+def test_a_stored_array_is_read_only_and_a_copy_is_ones_own(book: Book) -> None:
     book.ok("""
         ref = wb.put(np.ones(1_000_000))
-        mine = wb.get(ref, copy_on_write=True)
-        mine[0] = 7
-        assert (mine[0], wb.get(ref)[0]) == (7, 1)
+        assert not wb.get(ref).flags.writeable
+        said = wb.get(wb.remote(lambda a: (a.flags.writeable, float(a.sum()))).remote(ref))
+        assert said == (False, 1_000_000.0)
+        for mine in (wb.get(ref, copy=True), wb.get(ref, copy_on_write=True)):
+            mine[0] = 7
+            assert (mine[0], wb.get(ref)[0]) == (7, 1)
     """)
 
 
-def test_tables_come_back_as_they_were(book: Book) -> None:
-    book.ok("""
-        import pandas as pd
-        df = pd.DataFrame({"n": np.arange(1000.0), "s": [f"name {i}" for i in range(1000)]})
-        pd.testing.assert_frame_equal(wb.get(wb.put(df)), df)
-        assert wb.get(wb.remote(lambda t: t.n.sum()).remote(df)) == df.n.sum()
-    """)
-
-
-def test_refs_travel_in_values(book: Book) -> None:
+def test_refs_classes_and_functions_travel_in_values(book: Book) -> None:
     book.ok("""
         inner = wb.put("inner")
         outer = wb.put({"ref": inner})
@@ -82,11 +61,6 @@ def test_refs_travel_in_values(book: Book) -> None:
         assert wb.get(opened.remote(outer)) == "inner"
         made = wb.get(wb.remote(lambda: [wb.put("made there")]).remote())
         assert wb.get(made[0]) == "made there"
-    """)
-
-
-def test_classes_and_functions_of_the_notebook_travel(book: Book) -> None:
-    book.ok("""
         factor = 3
         class Point:
             def __init__(self, x): self.x = x
@@ -96,29 +70,15 @@ def test_classes_and_functions_of_the_notebook_travel(book: Book) -> None:
         assert all(type(p) is Point for p in points)
         factor = 5
         assert wb.get(wb.remote(lambda p: p.scaled().x).remote(Point(2))) == 10
+        import threading
+        lock = threading.Lock()
     """)
-
-
-def test_what_can_t_be_pickled_is_named(book: Book) -> None:
-    book.ok("import threading\nlock = threading.Lock()")
     book.fails("wb.put({'deep': [lock]})", "SerializationError", "lock")
     book.fails("wb.remote(len).remote([lock])", "SerializationError")
     book.fails("%put lock", "SerializationError")
 
 
-def test_a_custom_serializer_is_used_everywhere(book: Book) -> None:
-    book.ok("""
-        import threading
-        class Guarded:
-            def __init__(self, n): self.n, self.lock = n, threading.Lock()
-        wb.register_serializer(Guarded, serializer=lambda g: g.n, deserializer=Guarded)
-        assert wb.get(wb.put(Guarded(3))).n == 3
-        assert wb.get(wb.remote(lambda g: Guarded(g.n + 1)).remote(Guarded(4))).n == 5
-        wb.deregister_serializer(Guarded)
-    """)
-
-
-def test_a_serializer_is_known_to_workers_that_were_there_before(book: Book) -> None:
+def test_a_serializer_is_known_here_and_to_workers_that_were_there_before(book: Book) -> None:
     """They learn of it with the next task, of the next one too, and that it is no longer."""
     book.ok(f"""
         import threading
@@ -135,6 +95,7 @@ def test_a_serializer_is_known_to_workers_that_were_there_before(book: Book) -> 
             assert [wb.get(ref).n for ref in made] == [100 + n for n in range(many)]
             read = [wb.remote(lambda o: o.n).remote(ref) for ref in made]
             assert wb.get(read) == [100 + n for n in range(many)]
+            assert wb.get(wb.put(each(3))).n == 103
         wb.deregister_serializer(Old)
         back = wb.remote(lambda: Old(1)).remote()
     """)
@@ -150,6 +111,7 @@ def test_getting_takes_no_longer_than_one_says(book: Book) -> None:
     book.ok("wb.cancel(never)")
 
 
+@pytest.mark.needs("free", "wb.free(wb.put('x'))")
 def test_freed_memory_is_given_back_whoever_has_refs(book: Book) -> None:
     """A worker, an actor, and who asks for it again are told that it was freed."""
     book.ok("""
@@ -160,7 +122,7 @@ def test_freed_memory_is_given_back_whoever_has_refs(book: Book) -> None:
             def lets_go(self):
                 try: wb.get(self.refs[0])
                 except Exception as error: return str(error)
-        held = wb.put(np.ones(4_000_000))
+        held, other = wb.put(np.ones(4_000_000)), wb.put(1)
         holder = Holder.remote([held])
         assert wb.get(holder.get.remote()) == 1.0
         def used():
@@ -168,23 +130,12 @@ def test_freed_memory_is_given_back_whoever_has_refs(book: Book) -> None:
             return int(now.capacity - (now.available or 0))
     """)
     before = int(book.value("used()"))
-    book.ok("wb.free(held)")
+    book.ok("view = wb.get(held)\nwb.free(held)\nassert view.sum() == 4_000_000\ndel view")
     assert eventually(lambda: "freed" in book.value("str(wb.get(holder.lets_go.remote()))"))
-    book.fails("wb.get(held)", "freed")
+    book.fails("wb.get(held)", "ObjectFreedError", "freed")
+    book.ok("assert wb.get(other) == 1")
     if book.system.name == "ray":  # of the others, which drop it themselves, this says nothing
         assert eventually(lambda: int(book.value("used()")) <= before - 31_000_000)
-
-
-@pytest.mark.needs("free", "wb.free(wb.put('x'))")
-def test_what_is_freed_is_gone_whoever_holds_it(book: Book) -> None:
-    book.ok("""
-        ref, other = wb.put(np.ones(100_000)), wb.put(1)
-        view = wb.get(ref)
-        wb.free(ref)
-        assert view.sum() == 100_000
-    """)
-    book.fails("wb.get(ref)", "ObjectFreedError")
-    book.ok("assert wb.get(other) == 1")
 
 
 # -- names -----------------------------------------------------------------------------------------
@@ -199,17 +150,12 @@ def test_a_name_finds_its_object_here_and_in_tasks(book: Book) -> None:
         assert wb.get("settings") == "newer"
         wb.get(wb.remote(lambda: [wb.put("from a task", name="told")]).remote())
         assert wb.get("told") == "from a task"
-    """)
-    book.fails("wb.get('nobody')", "ObjectLostError", "nobody")
-
-
-def test_a_name_keeps_its_object(book: Book) -> None:
-    book.ok("""
         wb.put(np.arange(200_000), name="kept")
         import gc; gc.collect()
         assert wb.get("kept")[-1] == 199_999
         assert "kept" in [name for record in wb.objects() for name in record.names]
     """)
+    book.fails("wb.get('nobody')", "ObjectLostError", "nobody")
 
 
 def test_put_and_get_of_variables(book: Book) -> None:

@@ -13,9 +13,12 @@ from workbench.client.connection import Connection
 from workbench.client.direct_calls import DirectCalls
 from workbench.client.direct_line import CallForm
 from workbench.core import events as ev
+from workbench.core import instructions as do
+from workbench.wire.buffers import Parcel
 
+LINE, ACTOR = 1, 9
 FORM = CallForm(7, (), "f", 1, 0, 0, "", 0, 0)
-CALL = CallForm(0, (), "call", 1, 0, 9, "call", 0, 0)
+CALL = CallForm(0, (), "call", 1, 0, ACTOR, "call", 0, 0)
 
 
 class Queue:
@@ -25,7 +28,8 @@ class Queue:
         self.connection = Connection(sock, lambda _: None, self._tell, lambda _: None)
         self.connection.nudge = bool  # type: ignore[method-assign]
         objects: Any = None  # nothing comes by a line
-        self.lines = DirectCalls(self.connection, objects, {}, False)
+        self.handlers: dict[type, Any] = {}
+        self.lines = DirectCalls(self.connection, objects, self.handlers, False)
         self.batches = CallBatches(self.connection, self.lines)
         self.said: list[Any] = []
 
@@ -36,6 +40,11 @@ class Queue:
     def submit(self, *tasks: int, args: bytes = b"", form: CallForm = FORM) -> None:
         for task in tasks:
             self.batches.submit(task, args, form)
+
+    def waits_for(self, task: int) -> bool:
+        """Whether calls may go by the actor's line once the server has had this one."""
+        self.handlers[do.Grant](do.Grant(LINE, task, ()))
+        return self.lines.of(ACTOR) is not None
 
     def sent(self) -> list[Any]:
         self.connection.flush()
@@ -62,34 +71,23 @@ def one(task: int) -> ev.Submit:
 
 def test_those_that_follow_one_another_go_in_one_message(queue: Queue) -> None:
     queue.submit(1, 2, 3)
+    assert queue.connection.said == 3
     assert queue.sent() == [many(1, 2, 3)]
-
-
-def test_one_alone_goes_alone(queue: Queue) -> None:
-    queue.submit(1)
-    assert queue.sent() == [one(1)]
-
-
-def test_none_joins_what_was_sent(queue: Queue) -> None:
-    queue.submit(1, 2)
-    assert queue.sent() == [many(1, 2)]
-    queue.submit(3, 4)
-    assert queue.sent() == [many(3, 4)]
+    queue.submit(4, 5)  # they don't join what was sent
+    assert queue.sent() == [many(4, 5)]
+    queue.submit(6)
+    assert queue.sent() == [one(6)]
 
 
 def test_none_overtakes_what_was_said_before_it(queue: Queue) -> None:
     queue.submit(1, 2)
     queue.connection.post(ev.Bind("name", 5))
     queue.submit(3, 4)
-    assert queue.sent() == [many(1, 2), ev.Bind("name", 5), many(3, 4)]
-
-
-def test_others_have_a_message_of_their_own(queue: Queue) -> None:
-    queue.submit(1, 2)
-    queue.submit(3, form=CALL)
-    queue.submit(4)
-    first, call, last = queue.sent()
-    assert (first, call.method, last) == (many(1, 2), "call", one(4))
+    queue.submit(5, form=CALL)  # another kind
+    queue.submit(6)
+    *first, call, last = queue.sent()
+    assert first == [many(1, 2), ev.Bind("name", 5), many(3, 4)]
+    assert (call.method, last) == ("call", one(6))
 
 
 def test_a_message_has_an_end(queue: Queue) -> None:
@@ -100,27 +98,21 @@ def test_a_message_has_an_end(queue: Queue) -> None:
     assert [type(message) for message in queue.sent()] == [ev.SubmitCalls, ev.Submit]
 
 
-def test_each_counts_as_said(queue: Queue) -> None:
-    queue.submit(1, 2, 3)
-    assert queue.connection.said == 3
-
-
 def test_the_last_call_of_an_actor_is_the_one_that_a_line_waits_for(queue: Queue) -> None:
-    queue.submit(1, 2, form=CALL)
-    assert queue.lines._last[9] == (1, 0)
+    end, worker = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    queue.handlers[do.Offer](Parcel(do.Offer(LINE, ACTOR), (end.detach(),)))
     queue.sent()
-    assert queue.lines._last[9] == (2, 0)
-
-
-def test_nor_does_a_line_wait_for_one_that_a_later_call_follows(queue: Queue) -> None:
-    queue.submit(1, 2, form=CALL)
-    queue.submit(3)
-    queue.submit(4, 5, form=CALL)
-    first, _, last = queue.connection.queue
-    first.tell(queue.lines)
-    assert queue.lines._last[9] == (4, 0)
-    last.tell(queue.lines)
-    assert queue.lines._last[9] == (5, 0)
+    with worker:
+        queue.submit(1, 2, form=CALL)
+        queue.submit(3)
+        queue.submit(4, 5, form=CALL)
+        first, _, last = queue.connection.queue
+        first.tell(queue.lines)
+        assert not queue.waits_for(2)  # a later call has followed it
+        last.tell(queue.lines)
+        assert not queue.waits_for(4)
+        assert queue.waits_for(5)
+        queue.lines.abandon()
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
@@ -139,11 +131,3 @@ def test_what_is_sent_while_a_call_joins_is_not_joined(queue: Queue, before: boo
     batch.calls = Calls(batch.calls)
     queue.submit(2)
     assert queue.sent() == ([one(1), one(2)] if before else [many(1, 2)])
-
-
-def test_asked_again_it_says_the_same(queue: Queue) -> None:
-    queue.submit(1, 2)
-    (batch,) = queue.connection.queue
-    said = batch.tell(queue.lines)
-    batch.calls[3] = b""  # as a call that found just then that it has to go by itself
-    assert batch.tell(queue.lines) == said

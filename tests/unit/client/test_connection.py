@@ -2,58 +2,87 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
-import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
 
 from tests.leaks import eventually
+from tests.patience import TIMEOUT
 from workbench.client.connection import Connection
+from workbench.client.lateness import Lateness
+from workbench.errors import SessionError
+
+Translate = Callable[[list[Any]], list[Any]]
 
 
-def test_who_waits_for_a_reader_sleeps() -> None:
+@pytest.fixture
+def connect() -> Iterator[Callable[[Translate], Connection]]:
+    """Makes a connection to nobody; closed in the end."""
+    with contextlib.ExitStack() as stack:
+
+        def make(translate: Translate) -> Connection:
+            ours, theirs = socket.socketpair()
+            stack.enter_context(theirs)
+            connection = Connection(ours, lambda _: None, translate, lambda _: None)
+            stack.callback(connection.close)
+            return connection
+
+        yield make
+
+
+def test_who_waits_for_a_reader_sleeps(connect: Callable[[Translate], Connection]) -> None:
     """Instead of asking again and again, which would keep the reader from going on."""
-    ours, theirs = socket.socketpair()
-    connection = Connection(ours, lambda _: None, lambda queued: queued, lambda _: None)
-    asked, is_done = 0, False
+    connection = connect(list)
+    looks, reads = 0, threading.Event()
 
-    def done() -> bool:
-        nonlocal asked
-        asked += 1
-        return is_done
+    def never() -> bool:
+        nonlocal looks
+        looks += 1
+        if looks == 2:
+            reads.set()
+        return False
 
-    connection._reader.acquire()  # as the connection's thread does, which doesn't lead
-    began = time.monotonic()
-    waiting = threading.Thread(target=connection.wait_for, args=(done,))
-    waiting.start()
-    assert eventually(lambda: asked > 4)  # it looks now and then
-    so_far = asked
-    assert so_far < 20 + 3 * (time.monotonic() - began) / 0.05
-    is_done = True
-    connection._reader.release()
-    connection._notify()
-    waiting.join()
-    connection.abandon()
-    theirs.close()
+    def read() -> None:
+        with contextlib.suppress(SessionError):
+            connection.wait_for(never)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    assert reads.wait(TIMEOUT)
+    asked: list[int] = []
+    assert not connection.wait_for(lambda: asked.append(1), timeout=0.2)
+    assert len(asked) < 20  # it looks now and then, and a pause is never shorter than 0.05 s
+    connection.close()
+    reader.join(TIMEOUT)
+    assert not reader.is_alive()
 
 
-def test_what_can_wait_longer_isnt_taken_along() -> None:
+def test_what_can_wait_longer_isnt_taken_along(
+    connect: Callable[[Translate], Connection],
+) -> None:
     """By what was posted before it, and goes with the next tick."""
-    ours, theirs = socket.socketpair()
     sent: list[str] = []
+    ticks: list[int] = []
 
     def translate(queued: list[str]) -> list[str]:
         sent.extend(queued)
         return []
 
-    connection = Connection(ours, lambda _: None, translate, lambda _: None)
-    connection.lateness.due = lambda queued, seen, late: 1 if "soon" in queued else 0
+    def due(queued: deque[str], seen: int, late: bool) -> int:
+        ticks.append(len(queued))
+        return 1 if "soon" in queued else 0
+
+    connection = connect(translate)
+    connection.send_by(bool, Lateness(due))
     connection.post("soon")
     connection.defer("late")
-    connection._tick()
-    assert sent == ["soon"]
-    connection._tick()
-    assert sent == ["soon"]
+    connection.start()
+    assert eventually(lambda: ticks.count(1) > 2)
+    assert (ticks[0], sent) == (2, ["soon"])
     connection.push()
     assert sent == ["soon", "late"]
-    connection.abandon()
-    theirs.close()

@@ -45,7 +45,6 @@ def cell() -> dict[str, Any]:
     "change",
     [
         "data.append(3)",
-        "data[0] = 7",
         "options['depth']['least'] = 1",
         "array[2] = 5",
         "settings.rate = 0.5",
@@ -68,11 +67,8 @@ def test_what_is_changed_in_place(change: str) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [
-        "data[0] = True", "data[1] = 2.0", "data.append(2)", "del data[-1]", "data.reverse()",
-        "options['a'] = True", "options['b'] = 3", "del options['a']",
-        "options['a'] = options.pop('a')",
-    ],
+    ["data[0] = True", "data[1] = 2.0", "del data[-1]", "data.reverse()", "options['b'] = 3",
+     "options['a'] = options.pop('a')"],
 )  # fmt: skip
 def test_what_looks_alike_is_told_apart(change: str) -> None:
     cell: dict[str, Any] = {"data": [1, 2], "options": {"a": 1, "b": 2}}
@@ -81,14 +77,6 @@ def test_what_looks_alike_is_told_apart(change: str) -> None:
     assert sent.is_current()
     exec(change, cell)
     assert not sent.is_current()
-
-
-def test_other_elements_of_the_same_value_are_no_change() -> None:
-    cell: dict[str, Any] = {"data": [10**6, "a b"]}
-    exec("def task(): return data", cell)
-    sent = export(cell["task"])
-    cell["data"][:] = [int("1000000"), "a" + " b"]
-    assert sent.is_current()
 
 
 DATA = """
@@ -122,21 +110,17 @@ def test_much_data_is_left_to_be_compared_as_a_whole(cell: dict[str, Any]) -> No
     assert export(cell["task"]).has_more
     cell["data"] = [*range(1 << 20)]
     assert export(cell["task"]).has_more
+    halves = [np.zeros(5 << 17, "u1") for _ in range(2)]  # each little, and both together much
+    cell["first"], cell["second"] = halves
+    exec("def task(): return first, second", cell)
+    assert export(cell["task"]).has_more
 
 
 @pytest.mark.parametrize(
     "again",
-    [
-        "class Model: version = 1",
-        "limit = 2_000_000",
-        "data = [1, 2]",
-        "def helper(): pass",
-        "helper = None",
-        "later = 1",
-        "del limit",
-        "len = print",
-    ],
-)
+    ["class Model: version = 1", "limit = 2_000_000", "data = [1, 2]", "def helper(): pass",
+     "later = 1", "del limit", "len = print"],
+)  # fmt: skip
 def test_names_that_mean_something_else(cell: dict[str, Any], again: str) -> None:
     sent = export(cell["task"])
     assert sent.is_current()
@@ -149,6 +133,7 @@ def test_names_that_mean_something_else(cell: dict[str, Any], again: str) -> Non
 
 
 def test_it_holds_no_large_thing(cell: dict[str, Any]) -> None:
+    assert export(test_it_holds_no_large_thing).is_current()  # a module's, for ever
     cell["data"] = np.zeros(10)
     watch = weakref.ref(cell["data"])
     sent = export(cell["task"])
@@ -157,17 +142,8 @@ def test_it_holds_no_large_thing(cell: dict[str, Any]) -> None:
     assert not sent.is_current()
 
 
-def test_a_function_of_a_module_is_never_sent_again() -> None:
-    assert export(test_it_holds_no_large_thing).is_current()
-
-
 def site() -> str:
     return call_site()
-
-
-def test_the_site_is_the_innermost_line_that_is_not_ours() -> None:
-    line = site.__code__.co_firstlineno + 1
-    assert site() == f"test_function_cache.py:{line}"
 
 
 def test_a_cells_line_is_known_by_its_file_name() -> None:
@@ -177,6 +153,7 @@ def test_a_cells_line_is_known_by_its_file_name() -> None:
     assert names["found"] == "a cell, line 3"
     line = site.__code__.co_firstlineno + 1
     assert names["inner"] == f"test_function_cache.py:{line}, from a cell, line 4"
+    assert site() == f"test_function_cache.py:{line}"
     exec(code, {"call": lambda: names.update(worker=call_site("cell [7]")), "site": site})
     assert names["worker"].endswith("from cell [7], line 3")
 

@@ -6,14 +6,16 @@ import gc
 import sys
 import threading
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.patience import TIMEOUT
-from workbench.client import references, referrer_search
-from workbench.client.collector import but_tuples
+from workbench.client import references
+from workbench.client.referrer_search import find_referrers
 from workbench.core.events import Place
 
 
@@ -21,17 +23,14 @@ class Target:
     pass
 
 
-MAIN = vars(sys.modules["__main__"])
-
-
-def search(target: Any, **roots: Any) -> tuple[list[Place], bool, int]:
+def search(*targets: Any, seconds: float = TIMEOUT) -> tuple[list[Place], bool, int]:
     """As a session asks: in a thread of its own."""
     found: list[Any] = []
-    targets = {"ref": target}
-    del target
+    by_kind = {f"ref {number}": target for number, target in enumerate(targets)}
+    del targets
 
     def run() -> None:
-        found.append(referrer_search.find_referrers(targets, roots))
+        found.append(find_referrers(by_kind, {}, seconds=seconds))
 
     thread = threading.Thread(target=run)
     thread.start()
@@ -40,10 +39,14 @@ def search(target: Any, **roots: Any) -> tuple[list[Place], bool, int]:
     return list(places), complete, seen
 
 
-@pytest.fixture(autouse=True)
-def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A slow machine, or a process in which many tests were, is no failure."""
-    monkeypatch.setattr(referrer_search, "SECONDS", TIMEOUT)
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """A cycle would go with the next one, whenever that is."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 @pytest.fixture
@@ -52,112 +55,66 @@ def main(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def define(**variables: Any) -> None:
         for name, value in variables.items():
-            monkeypatch.setitem(MAIN, name, value)
+            monkeypatch.setitem(vars(sys.modules["__main__"]), name, value)
 
     return define
 
 
-def test_long_lists_of_numbers_do_not_end_it(main: Any) -> None:
-    target = Target()
-    main(numbers=list(range(3_000_000)), after={"all": [target]})
-    watch = weakref.ref(target)
-    del target
-    places, complete, seen = search(watch())
-    assert [(each.path, each.cut) for each in places] == [
-        ("after['all'][0]", "del after['all'][0]")
-    ]
+def holders(many: int) -> tuple[list[Target], dict[str, Any]]:
+    """Things of which the collector looks into none, and what one of each has in it."""
+    targets = [Target() for _ in range(3)]
+    arrays = [np.array([target], dtype=object) for target in targets]  # aren't tracked
+    dicts: list[Any] = [{"a": n, "b": (n, str(n))} for n in range(many)]
+    tuples: list[Any] = [({"k": n},) for n in range(many)]
+    nested: dict[int, Any] = {n: {i: (i,) for i in range(30)} for n in range(many // 30)}
+    dicts[many // 3]["a"], tuples[many // 3][0]["k"], nested[33][7] = *arrays[:2], (arrays[2],)
+    return targets, {"dicts": dicts, "tuples": tuples, "nested": nested}
+
+
+def test_what_the_collector_does_not_look_into_is_found(main: Any) -> None:
+    """Nor do long lists of numbers end it."""
+    targets, found = holders(3000)
+    main(numbers=list(range(300_000)), **found)
+    watches = [weakref.ref(target) for target in targets]
+    del targets, found
+    places, complete, seen = search(*(watch() for watch in watches))
+    paths = ["dicts[1000]['a'][0]", "nested[33][7][0][0]", "tuples[1000][0]['k'][0]"]
+    assert sorted(each.path for each in places) == paths
     assert complete
     assert seen > 1000
 
 
-def test_what_is_near_is_little_however_long_a_list_is(
-    main: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Else there is no time left for all the rest."""
-    main(junk=[[n] for n in range(100_000)], more={"of": {n: (n,) for n in range(15_000)}})
-    target = Target()
-    near = referrer_search._Search({"ref": target}, {}, 60.0)
-    try:
-        near._look_near()
-        assert near.looked_at < 2 * referrer_search.NEAR + 5000  # variables of modules
-    finally:
-        near.forget()
-
-
-@pytest.mark.parametrize("kind", ["dicts", "tuples", "a dict of dicts"])
-def test_what_is_in_one_of_many_things_is_found_when_time_is_up(
-    kind: str, main: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The collector looks into none of them: there is time to use what was seen of them."""
-    target, many = Target(), 30_000
-    holder: Any = np.array([target], dtype=object)  # which isn't tracked
-    if kind == "dicts":
-        found = [{"a": n, "b": (n, str(n))} for n in range(many)]
-        found[many // 3]["a"] = holder
-    elif kind == "tuples":
-        found = [({"k": n},) for n in range(many)]
-        found[many // 3][0]["k"] = holder
-    else:
-        found = {n: {i: (i,) for i in range(30)} for n in range(1000)}
-        found[333][7] = (holder,)
-    del holder
-    main(found=found)
-    del found
-
-    class Clock:
-        """Time is up as soon as all was looked at."""
-
-        thread_time = staticmethod(lambda: Clock.now)
-        now = 0.0
-
-    look = referrer_search._Search._look_anywhere
-
-    def long(self: Any) -> None:
-        look(self)
-        Clock.now += 1e6
-
-    monkeypatch.setattr(referrer_search, "time", Clock)
-    monkeypatch.setattr(referrer_search._Search, "_look_anywhere", long)
-    watch = weakref.ref(target)
-    del target
-    places, complete, _ = search(watch())
-    assert complete
-    assert [each.path.partition("[")[0] for each in places] == ["found"]
-
-
-def test_a_search_that_is_cut_short_says_so_and_tells_what_it_found(
-    main: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(referrer_search, "SECONDS", 0.0)
+def test_a_search_that_is_cut_short_says_so_and_tells_what_it_found(main: Any) -> None:
     target = Target()
     main(plain=target)
     watch = weakref.ref(target)
     del target
-    places, complete, _ = search(watch())
-    assert [each.path for each in places] == ["plain"]
-    assert not complete
+    places, complete, _ = search(watch(), seconds=0.0)
+    assert ([each.path for each in places], complete) == (["plain"], False)
     target = Target()
-    watch = weakref.ref(target)
-    monkeypatch.setattr(referrer_search, "SECONDS", -1.0)
-    hidden = iter([target])
+    watch, hidden = weakref.ref(target), iter([target])
     del target
-    places, complete, _ = search(watch())
+    places, complete, _ = search(watch(), seconds=-1.0)
     assert (places, complete) == ([], False)  # and not: there is nothing
     del hidden
+
+
+@pytest.mark.parametrize("key", [("a", 1), ("a", (2.5, None)), "a", 7, b"a"])
+def test_a_key_that_can_be_written_out_is(main: Any, key: Any) -> None:
+    target = Target()
+    main(shelf={key: target})
+    places, _, _ = search(target)
+    assert f"shelf[{key!r}]" in [each.path for each in places]
 
 
 def test_a_search_keeps_nothing() -> None:
     target = Target()
     holder = [target, (target,), {"a": target}]
     watch = weakref.ref(target)
-    gc.disable()  # a cycle would go with the next collection, whenever that is
-    try:
-        for _ in range(3):
-            search(target)
+    with no_collection():
+        search(target)
         del target, holder
         assert watch() is None
-    finally:
-        gc.enable()
 
 
 def test_looking_at_what_runs_keeps_nothing() -> None:
@@ -168,18 +125,13 @@ def test_looking_at_what_runs_keeps_nothing() -> None:
         references.frames()
         return weakref.ref(target)
 
-    gc.disable()
-    try:
+    with no_collection():
         assert look()() is None
-    finally:
-        gc.enable()
 
 
-def test_tuples_that_another_thread_makes_meanwhile_are_left_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.mark.extended
+def test_tuples_that_another_thread_makes_meanwhile_are_left_alone() -> None:
     """`tuple` of an iterator enlarges what it makes, and fails if anybody else has that."""
-    monkeypatch.setattr(referrer_search, "SECONDS", 0.2)  # all is taken in hand within that
     stop, failures = threading.Event(), list[BaseException]()
 
     def makes() -> None:
@@ -193,19 +145,12 @@ def test_tuples_that_another_thread_makes_meanwhile_are_left_alone(
     for thread in threads:
         thread.start()
     target = Target()
-    for _ in range(5):
-        search(target)
+    for _ in range(2):
+        search(target, seconds=0.2)  # all is taken in hand within that
     stop.set()
     for thread in threads:
         thread.join()
     assert not failures
-
-
-def test_what_the_collector_finds_has_no_tuples_and_not_itself() -> None:
-    found = but_tuples(gc.get_objects, None)
-    assert len(found) > 1000
-    assert not [each for each in found if type(each) is tuple]
-    assert not any(each is found for each in found)
 
 
 def test_a_variable_in_a_cell_of_a_ring_is_known() -> None:
@@ -217,8 +162,7 @@ def test_a_variable_in_a_cell_of_a_ring_is_known() -> None:
         (lambda: kept)()
         raise ValueError
 
-    gc.disable()
-    try:
+    with no_collection():
         try:
             fails(Target())
         except ValueError as error:
@@ -226,9 +170,8 @@ def test_a_variable_in_a_cell_of_a_ring_is_known() -> None:
         ring.append(ring)
         del ring
         places, complete, _ = search(watches[0]())
-        assert not complete or [place.keeper for place in places] == ["cycle"]
-    finally:
-        gc.enable()
+        assert complete
+        assert [place.keeper for place in places] == ["cycle"]
     gc.collect()
     assert watches[0]() is None
 
@@ -238,14 +181,10 @@ def test_a_cycle_is_told_from_what_only_c_code_has() -> None:
     ring: list[Any] = [target]
     ring.append(ring)
     watch = weakref.ref(target)
-    gc.disable()
-    try:
+    with no_collection():
         del target, ring
-        places, complete, _ = search(watch())
-        found = [(p.keeper, p.cut) for p in places]
-        assert not complete or found == [("cycle", "import gc; gc.collect()")]
-    finally:
-        gc.enable()
+        places, _, _ = search(watch())
+        assert [(p.keeper, p.cut) for p in places] == [("cycle", "import gc; gc.collect()")]
     gc.collect()
     assert watch() is None
     target = Target()
@@ -253,6 +192,6 @@ def test_a_cycle_is_told_from_what_only_c_code_has() -> None:
     hidden = map(str, [target].__iter__())
     next_to_come = hidden.__next__  # a method of C code, in a running function: it is named
     del target, hidden
-    places, complete, _ = search(watch())
-    assert not complete or [p.path for p in places] == ["next_to_come"]  # in time, or it says so
+    places, _, _ = search(watch())
+    assert [p.path for p in places] == ["next_to_come"]
     del next_to_come

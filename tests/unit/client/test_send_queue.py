@@ -38,6 +38,10 @@ class Gone(NamedTuple):
 gone = Gone
 
 
+LINE, ACTOR = 1, 9
+FORM = CallForm(0, (), "", 0, 0, ACTOR, "m", 0, 0)
+
+
 class Process:
     """One side of a session, whose connection nobody starts, with a line to an actor.
 
@@ -49,14 +53,22 @@ class Process:
         self._servers = servers
         self.base.references.engine = cast(Any, self.base)
         end, self.worker = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.base.handlers[do.Offer](Parcel(do.Offer(1, 9), (end.detach(),)))
-        assert self.sent() == [ev.Attached(1)]
+        self.base.handlers[do.Offer](Parcel(do.Offer(LINE, ACTOR), (end.detach(),)))
+        assert self.sent() == [ev.Attached(LINE)]
         self.lines = self.base.lines
-        self.line = self.lines._by_actor[9]
-        self.sending = self.base._send_queue
+        self.lines.goes_through_server(ACTOR, 5)
+        self.line = self.granted(5)
+        self.sending = self.base.send_queue
         self.rest = self.base.connection.queue
         self._handles: dict[int, ObjectRef] = {}
         self._ends: dict[int, Any] = {}
+
+    def granted(self, last: int) -> DirectLine:
+        """The line, once the server has granted it, which knows this as the actor's last call."""
+        self.base.handlers[do.Grant](do.Grant(LINE, last))
+        line = self.lines.of(ACTOR)
+        assert line is not None
+        return line
 
     def call(self, *tasks: int, answer: ev.Value | None = NONE) -> CallRun:
         """A run of calls that was sent: each has the answer, or none."""
@@ -104,9 +116,6 @@ class Process:
         return self._ends[id]
 
 
-FORM = CallForm(0, (), "", 0, 0, 9, "m", 0, 0)
-
-
 @pytest.fixture
 def process() -> Iterator[Process]:
     ours, servers = socket.socketpair()
@@ -126,6 +135,11 @@ def test_an_answered_call_whose_result_nobody_has_is_not_told(process: Process) 
     assert process.translate(process.call(1), gone(1), process.call(2), gone(2)) == []
     settled = ev.Settled(7, NONE)
     assert process.translate(settled, process.call(3), gone(3)) == [settled]
+    made = process.call(4)
+    process.is_behind(gone(4))  # queued behind what is said now
+    assert process.translate(made) == []
+    process.is_behind()
+    assert process.translate(gone(4)) == []
 
 
 def test_one_that_isnt_answered_or_is_held_is(process: Process) -> None:
@@ -137,27 +151,25 @@ def test_one_that_isnt_answered_or_is_held_is(process: Process) -> None:
 
 
 def test_beside_anything_else_all_is_told_in_order(process: Process) -> None:
-    """It may be about one of them."""
-    made = process.call(1)
+    """It may be about one of them, also if it is queued behind what is said now."""
     other = ev.Submit(5, 3, b"", deps=(1,))
-    messages = process.translate(made, other, gone(1))
+    messages = process.translate(process.call(1), other, gone(1))
     assert messages == [ran(1), other, ev.Drop((1,))]
+    process.is_behind(other, gone(2))
+    assert process.translate(process.call(2)) == [ran(2)]
+    process.is_behind()
+    assert process.translate(gone(2)) == [ev.Drop((2,))]
 
 
 def test_nor_at_the_end_of_the_task_that_called_unless_it_returns_one_of_them(
     process: Process,
 ) -> None:
     done = ev.Done(5, (NONE,), 0.0)
-    assert process.translate(process.call(1), gone(1), ev.Unblocked(3), done) == [
-        ev.Unblocked(3),
-        done,
-    ]
+    lent = ev.Unblocked(3)
+    assert process.translate(process.call(1), gone(1), lent, done) == [lent, done]
     returned = ev.Done(5, (ev.Value(b"ref", contains=(2,)),), 0.0)
-    assert process.translate(process.call(2), gone(2), returned) == [
-        ran(2),
-        returned,
-        ev.Drop((2,)),
-    ]
+    messages = process.translate(process.call(2), gone(2), returned)
+    assert messages == [ran(2), returned, ev.Drop((2,))]
 
 
 def test_what_was_said_once_is_said_to_its_end(process: Process) -> None:
@@ -170,24 +182,19 @@ def test_what_was_said_once_is_said_to_its_end(process: Process) -> None:
     assert again == [ran(1), ev.Drop((1,))]
 
 
+HALF = ev.Value(bytes(MOST_UNHEARD // 2))
+
+
 def test_what_results_took_of_the_leave_for_messages_is_told_in_sums(process: Process) -> None:
     """Else the worker would ask for leave again and again, and the server think it unused."""
-    half = ev.Value(bytes(MOST_UNHEARD // 2))
-    assert process.translate(process.call(1, answer=half), gone(1), process.call(2), gone(2)) == []
+    assert process.translate(process.call(1, answer=HALF), gone(1), process.call(2), gone(2)) == []
     failed = ev.Value(bytes(MOST_UNHEARD), failed=True)  # takes none
     assert process.translate(process.call(3, answer=failed), gone(3)) == []
-    assert process.translate(process.call(4, answer=half), gone(4)) == [ev.Unheard(1, MOST_UNHEARD)]
-    assert process.translate(process.call(5, answer=half), gone(5)) == []
-
-
-def test_a_frame_translated_again_is_counted_once(process: Process) -> None:
-    half = ev.Value(bytes(MOST_UNHEARD // 2))
-    made = process.call(1, answer=half)
-    assert process.translate(made, gone(1)) == []
-    assert ran(1, value=half) in process.translate(made, gone(1))  # said: so that counts it
-    assert (
-        process.translate(process.call(2, answer=ev.Value(bytes(MOST_UNHEARD // 2))), gone(2)) == []
-    )
+    assert process.translate(process.call(4, answer=HALF), gone(4)) == [ev.Unheard(1, MOST_UNHEARD)]
+    made = process.call(5, answer=HALF)
+    assert process.translate(made, gone(5)) == []
+    assert ran(5, value=HALF) in process.translate(made, gone(5))  # said: so that counts it
+    assert process.translate(process.call(6, answer=HALF), gone(6)) == []
 
 
 def test_what_was_kept_silent_is_told_before_a_line_is_closed(process: Process) -> None:
@@ -195,10 +202,10 @@ def test_what_was_kept_silent_is_told_before_a_line_is_closed(process: Process) 
     some = ev.Value(bytes(100))
     assert process.translate(process.call(1, answer=some), gone(1)) == []
     process.worker.close()
-    process.base.handlers[do.LineEnded](do.LineEnded(1))
-    closed = ev.LineClosed(1)
+    process.base.handlers[do.LineEnded](do.LineEnded(LINE))
+    closed = ev.LineClosed(LINE)
     for _ in range(2):  # a frame that was interrupted is translated again
-        assert process.translate(closed) == [ev.Unheard(1, 100), closed]
+        assert process.translate(closed) == [ev.Unheard(LINE, 100), closed]
 
 
 def test_a_run_of_calls_that_are_over_is_one_message(process: Process) -> None:
@@ -207,23 +214,8 @@ def test_a_run_of_calls_that_are_over_is_one_message(process: Process) -> None:
     messages = process.translate(
         process.call(1, 2), process.call(3, answer=None), process.call(5), other
     )
-    open_call = ev.Submit(3, 0, b"", actor=9, method="m", line=1)
+    open_call = ev.Submit(3, 0, b"", actor=ACTOR, method="m", line=LINE)
     assert messages == [ran(1, 2), open_call, ran(5), ev.SettledCalls(2, (4,), (NONE,))]
-
-
-def test_one_whose_end_is_queued_behind_what_is_said_now_is_not_told(process: Process) -> None:
-    made = process.call(1)
-    process.is_behind(gone(1))
-    assert process.translate(made) == []
-    process.is_behind()
-    assert process.translate(gone(1)) == []
-
-
-def test_what_is_queued_behind_it_may_be_about_it(process: Process) -> None:
-    process.is_behind(ev.Submit(5, 3, b"", deps=(1,)), gone(1))
-    assert process.translate(process.call(1)) == [ran(1)]
-    process.is_behind()
-    assert process.translate(gone(1)) == [ev.Drop((1,))]
 
 
 def test_calls_wait_until_they_are_late_and_then_for_their_answers_once_more(
@@ -254,8 +246,6 @@ def test_an_answer_that_is_queued_isnt_told(process: Process) -> None:
 
 def test_calls_that_could_not_be_sent_go_through_the_server_in_order(process: Process) -> None:
     lines, line = process.lines, process.line
-    line.is_granted = True
-    lines._last[9] = 5, process.base.connection.spoken
     form = structs.replace(FORM, parent=3)
     assert lines.call(line, 10, b"", form)
     assert lines.call(line, 11, b"", form)
@@ -264,16 +254,16 @@ def test_calls_that_could_not_be_sent_go_through_the_server_in_order(process: Pr
             line.end.send(bytes(1000))
     assert lines.call(line, 12, b"", form)
     assert lines.call(line, 13, b"", form)
-    submits = [ev.Submit(n, 0, b"", actor=9, method="m", line=1, parent=3) for n in (10, 11)]
-    by_server = [ev.Submit(n, 0, b"", actor=9, method="m", parent=3) for n in (12, 13)]
+    assert (line.is_granted, line.unanswered) == (False, 2)
+    submits = [ev.Submit(n, 0, b"", actor=ACTOR, method="m", line=LINE, parent=3) for n in (10, 11)]
+    by_server = [ev.Submit(n, 0, b"", actor=ACTOR, method="m", parent=3) for n in (12, 13)]
     assert process.sent() == [*submits, *by_server]
-    assert (line.is_granted, line.unanswered, lines._last[9]) == (False, 2, (13, 0))
+    assert process.granted(13) is line
 
 
 def test_finalizers_append_while_it_is_looked_through(process: Process) -> None:
     """The collector may run wherever something is made."""
     queued: deque[Any] = deque()
-    due = process.sending.due
     refs: list[weakref.ref[Any]] = []
 
     def garbage() -> weakref.ref[Any]:
@@ -290,7 +280,7 @@ def test_finalizers_append_while_it_is_looked_through(process: Process) -> None:
             refs[:] = [garbage() for _ in range(3)]
             gc.set_threshold(1 + number % 9)
             gc.enable()
-            due(queued, 3, True)
+            process.sending.due(queued, 3, True)
     finally:
         gc.set_threshold(*threshold)
         gc.enable()

@@ -59,19 +59,14 @@ def seen(line: str) -> str:
     return line.rstrip("\r").rpartition("\r")[2]
 
 
-def test_one_speaker_needs_no_label() -> None:
-    lines = Lines()
-    assert written(lines, output("a\nb"), output("c\n")) == "a\nbc\n"
-    assert written(lines, output("d\n", worker=2)) == "(worker 2) d\n"
-    assert written(lines, output("e\n")) == "(worker 1) e\n"
-
-
 def test_a_line_ends_with_its_task() -> None:
     lines = Lines()
     assert written(lines, output("no end")) == ""
     assert [piece.text for piece in lines.ended(lambda task: False)] == []
     assert [piece.text for piece in lines.ended(lambda task: task == 1)] == ["no end\n"]
     assert written(lines, output("no end", task=1), output("next\n", task=2)) == "no end\nnext\n"
+    assert written(lines, output("d\n", worker=2)) == "(worker 2) d\n"  # one needs no label
+    assert written(lines, output("e\n")) == "(worker 1) e\n"
 
 
 def test_a_line_without_end_is_not_kept_for_ever() -> None:

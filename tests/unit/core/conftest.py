@@ -20,23 +20,28 @@ class Stage:
     """Events gather until `turn`, which delivers what comes of them and checks the state."""
 
     def __init__(
-        self, workers: int, capacity: int, spills: bool = False, headroom: int = 0, idle: float = 0
+        self,
+        workers: int = 1,
+        capacity: int = 1 << 20,
+        spills: bool = False,
+        headroom: int = 0,
+        idle: float = 0,
     ) -> None:
         self.session = Session("test", workers, capacity, headroom, spills, idle)
         self.now = 0.0
         self.peers: dict[int, Peer] = {}
         self.starting: list[int] = []
-        self._batch: list[tuple[int, ev.Event]] = []
+        self.batch: list[tuple[int, ev.Event]] = []
         self._numbers = 0
         self.post(0, Tick())
         self.turn()
 
     def post(self, number: int, event: ev.Event) -> None:
-        self._batch.append((number, event))
+        self.batch.append((number, event))
 
     def said(self) -> list[tuple[int, ev.Event]]:
         """The batch; the next one begins."""
-        batch, self._batch = self._batch, []
+        batch, self.batch = self.batch, []
         return batch
 
     def turn(self, after: float = 0.0) -> list[do.Anything]:
@@ -114,15 +119,9 @@ class Stage:
         return self.turn()
 
 
-@pytest.fixture
-def stage() -> Callable[..., Stage]:
-    def make(
-        workers: int = 1,
-        capacity: int = 1 << 20,
-        spills: bool = False,
-        headroom: int = 0,
-        idle: float = 0,
-    ) -> Stage:
-        return Stage(workers, capacity, spills, headroom, idle)
+Make = Callable[..., Stage]
 
-    return make
+
+@pytest.fixture
+def stage() -> Make:
+    return Stage

@@ -8,7 +8,6 @@ from workbench.core import job_manager
 from workbench.core.budget import SERVER, Budget
 from workbench.core.catalog import Catalog
 from workbench.core.entry import FREED, PENDING, READY
-from workbench.core.pool import WorkerPool
 from workbench.core.scheduler import Scheduler
 from workbench.core.state import State
 from workbench.core.task_states import DONE, LOST, QUEUED, SENT, STOPPING, WAITING
@@ -23,7 +22,7 @@ def check(state: State) -> None:
     _check_budget(state.budget)
     _check_scheduler(state.scheduler)
     _check_workers(state.scheduler)
-    _check_pool(state.pool)
+    _check_pool(state)
     _check_jobs(state)
     _check_memory(state)
     _check_tasks(state)
@@ -44,13 +43,16 @@ def _check_memory(state: State) -> None:
     }
     inline = [e.value for e in state.catalog.values() if e.state is READY]
     disk = {arena.segment for arena in state.budget.arenas.values() if arena.disk}
+    granted = sum(arena.granted for arena in state.budget.arenas.values())
+    assert state.budget.granted == granted + state.catalog.inline_bytes
+    assert granted <= state.budget.capacity
     assert state.budget.live == sum(n for s, _, n in extents if s not in disk) + sum(
         len(v.header) for v in inline if v is not None and not v.segment
     )
     assert all((v.segment in disk) == bool(v.digest) for v in values)
     if state.budget.requests:
         budget = state.budget
-        busy = budget._trimming or state.moves or state.stale_copies or budget.room is None
+        busy = budget.trimming or state.moves or state.stale_copies or budget.room is None
         lent = [state.catalog[id] for id in state.catalog.lent.keys() - state.sent_objects()]
         comes = any(entry.state is FREED and not entry.tasks for entry in lent)
         assert busy or comes or state.now < state.copies_at, (
@@ -162,15 +164,10 @@ def _check_budget(budget: Budget) -> None:
             assert arena.extents, "an empty arena without an owner"
         else:
             assert arena.live <= arena.granted
-            assert budget._by_owner[arena.owner] is arena
-    arenas = budget.arenas.values()
-    assert len(budget._by_owner) == sum(a.owner is not None for a in arenas)
-    assert all(budget.arenas[a.segment] is a for a in budget._filling.values())
-    assert budget._granted == sum(a.granted for a in arenas) <= budget.capacity
-    assert budget._live == sum(a.live for a in arenas if not a.disk)
-    assert budget.spilled == sum(a.live for a in arenas if a.disk)
-    assert budget._trimming.keys() | budget.late.keys() <= budget._by_owner.keys()
-    assert budget._trimming.keys().isdisjoint(budget.late), "asked again before it answered"
+            assert budget.of(arena.owner) is arena
+    assert budget.spilled == sum(a.live for a in budget.arenas.values() if a.disk)
+    assert all(budget.of(client) for client in (*budget.trimming, *budget.late))
+    assert budget.trimming.keys().isdisjoint(budget.late), "asked again before it answered"
 
 
 def _check_scheduler(scheduler: Scheduler) -> None:
@@ -261,13 +258,16 @@ def _check_actor(actor: Actor) -> None:
         assert not actor.calls, "calls of a dead actor fail at once"
 
 
-def _check_pool(pool: WorkerPool) -> None:
+def _check_pool(state: State) -> None:
     """There are as many workers as there is use for."""
-    scheduler = pool._scheduler
+    pool, scheduler = state.pool, state.scheduler
     assert len(scheduler.workers) <= pool.most
     assert not pool.steady or scheduler.working == pool.target
     assert not pool.resting or not scheduler.queue.size
-    if scheduler.working < pool.target and pool._may_grow and not pool.resting:
+    all_came = all(worker.client is not None for worker in scheduler.workers.values())
+    may_grow = pool.retry_at is None and len(scheduler.workers) < pool.most
+    may_grow = may_grow and (all_came or not pool.broken) and not pool.resting
+    if scheduler.working < pool.target and may_grow:
         assert scheduler.pooled >= pool.target
         assert not scheduler.queue, "tasks wait, and a slot is not filled"
 

@@ -6,7 +6,6 @@ test likes, and see for themselves that nothing waits behind a task that came by
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, field
 
 from tests.unit.core.line_peers import CANCELLED, Caller, Process, Wire
@@ -64,8 +63,11 @@ class Driver(Caller):
             if NO_ACTOR in self.wires:
                 self.wires[NO_ACTOR].is_granted = False
 
+    def post(self, event: ev.Event) -> None:
+        self.spoken += isinstance(event, (ev.Register, ev.Cancel, ev.Free))
+        super().post(event)
+
     def speak(self) -> None:
-        self.spoken += 1
         self.registered += 1
         self.serializer = self.serializer or self.peer.id()
         self.post(ev.Register(self.serializer, b"%d" % self.registered))
@@ -92,8 +94,10 @@ class Driver(Caller):
 class PoolProcess(Process):
     functions: set[int] = field(default_factory=set)
     told: dict[int, int] = field(default_factory=dict)  # by serializer
-    waits: dict[int, int] = field(default_factory=dict)  # by number: what its task waits for
     waited: int = 0
+
+    def remains(self) -> tuple[tuple[int, int], ...]:
+        return ()
 
     def drain(self) -> None:
         open_ones = [w for w in self.wires.values() if w not in self.returned]
@@ -159,14 +163,6 @@ class PoolProcess(Process):
 
     # -- tasks that wait --------------------------------------------------------------------------
 
-    @property
-    def can_begin(self) -> bool:
-        return bool(self.queue) and not self.running
-
-    @property
-    def can_end(self) -> bool:
-        return bool(self.running) and not self.waits
-
     def waits_for_one(self, function: int) -> int:
         """The running task submits another, and waits for it."""
         task, wire = self.running[0]
@@ -185,7 +181,3 @@ class PoolProcess(Process):
         self.caller.say()
         self.peer.drop(self.waits.pop(number))
         self.caller.post(ev.Unblocked(number))
-
-
-def new_lease(number: int) -> Lease:
-    return Lease(number, NO_ACTOR, deque(), deque())

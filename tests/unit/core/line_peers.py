@@ -274,6 +274,14 @@ class Caller:
                 self.peer.inbox.appendleft(message)
                 self.peer.read()
 
+    def read_all(self) -> None:
+        for _ in range(len(self.peer.inbox)):
+            self.read()
+
+    def read_lines(self) -> None:
+        for wire in [*self.wires.values()]:
+            self.read_line(wire)
+
     def granted(self, line: int, last: int) -> None:
         for actor, wire in self.wires.items():
             if wire.number == line:
@@ -319,12 +327,17 @@ class Process:
     lent: dict[int, dict[int, ev.Value]] = field(default_factory=dict)  # places, by line
     given: dict[int, dict[int, ev.Value]] = field(default_factory=dict)  # arguments, by task
     shows: list[tuple[int, ev.Value]] = field(default_factory=list)  # views that outlive tasks
+    waits: dict[int, int] = field(default_factory=dict)  # by number: what its task waits for
     spent: int = 0
     is_counted: bool = True  # nobody was killed who hadn't said what it got
 
     def __post_init__(self) -> None:
         self.caller = WorkerCaller(self.peer, self.all_wires)
         self.caller.process = self
+
+    def remains(self) -> tuple[tuple[int, int], ...]:
+        """What its note says when it is dead: by line, the last call that began."""
+        return tuple(self.noted.items())
 
     def drain(self) -> None:
         for wire in self.wires.values():

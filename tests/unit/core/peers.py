@@ -7,7 +7,7 @@ the callback it is given. Nothing is checked here but what a peer can see.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from typing import Any, TypeVar
 
@@ -23,6 +23,8 @@ PAGES = 32
 """Address space of a peer's arena."""
 
 ABOUT = ev.About("thing", 1, 0, 0, 0.0, 0.0)
+NONE = ev.Value(b"N")
+BOOM = ev.Value(b"boom", failed=True)
 
 
 class Peer:
@@ -49,6 +51,10 @@ class Peer:
 
     def post(self, event: ev.Event) -> None:
         self._post(self.number, event)
+
+    def fall_silent(self) -> None:
+        """It is gone: what its twin still says, nobody hears."""
+        self._post = lambda *_: None
 
     def id(self) -> int:
         return next(self._ids)
@@ -214,6 +220,11 @@ class Peer:
                 self.asked -= 1
                 self.granted += nbytes
         assert self.arena.footprint <= self.granted
+
+
+def pick(choices: Iterable[T], n: int) -> T:
+    found = list(choices)
+    return found[n % len(found)]
 
 
 def runs(peer: Peer) -> list[int]:

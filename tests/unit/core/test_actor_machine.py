@@ -5,29 +5,18 @@ twice without a crash.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
-from typing import TypeVar
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from tests.unit.core.conftest import Stage
-from tests.unit.core.peers import Peer
+from tests.unit.core.peers import BOOM, NONE, Peer, pick
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.tasks import ActorState
 
-T = TypeVar("T")
-
-NONE = ev.Value(b"N")
-BOOM = ev.Value(b"boom", failed=True)
 PICK = st.integers(0, 1000)
-
-
-def pick(choices: Iterable[T], n: int) -> T:
-    found = list(choices)
-    return found[n % len(found)]
 
 
 class ActorMachine(RuleBasedStateMachine):

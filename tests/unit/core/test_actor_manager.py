@@ -6,27 +6,24 @@ What becomes of others: `test_actor_machine`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from tests.unit.core.conftest import Stage
+from tests.unit.core.conftest import Make, Stage
 from tests.unit.core.peers import Peer
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.loop_events import WorkerExited
 from workbench.core.pool import RETRY_SECONDS
-from workbench.core.snapshot_builder import take_snapshot
+from workbench.core.snapshot_builder import pins_of, take_snapshot
 from workbench.core.tasks import AHEAD, ActorState
-
-Make = Callable[..., Stage]
 
 
 def create(
     s: Stage, driver: Peer, cpus: int = 0, name: str = "", request: int = 0,
     restarts: int = 0, detached: bool = False, groups: tuple[tuple[str, int], ...] = (),
+    deps: tuple[int, ...] = (),
 ) -> int:  # fmt: skip
     cls, actor = s.function(driver), driver.put(ev.Value(b"described"))
     spec = ev.TaskSpec(cpus) if cpus else None
-    creation = ev.Submit(actor, cls, b"", (), (), 0, "Actor", actor=actor, spec=spec)
+    creation = ev.Submit(actor, cls, b"", deps, (), 0, "Actor", actor=actor, spec=spec)
     driver.post(ev.Create(creation, restarts, 1, name, request, True, detached, groups))
     return actor
 
@@ -62,6 +59,25 @@ def test_it_is_made_for_another_who_holds_it(stage: Make) -> None:
     s.all_read()
     assert sent[:1] == [actor]
     assert result in s.session.state.scheduler.tasks
+
+
+def test_what_it_was_made_of_is_needed_as_long_as_it_may_be_made_again(stage: Make) -> None:
+    s = stage(workers=1)
+    driver = s.driver()
+    s.worker()
+    argument, other = driver.put(ev.Value(b"x")), driver.put(ev.Value(b"y"))
+    actor = create(s, driver, restarts=1, deps=(argument,))
+    s.turn()
+    home = s.connect(s.starting.pop())
+    s.all_read()
+    home.finish((), 0.0)
+    s.turn()
+    state = s.session.state
+    tasks = {
+        id: [pin.object for pin in pins_of(state, state.catalog[id]) if pin.reason == "task"]
+        for id in (argument, other)
+    }
+    assert tasks == {argument: [actor], other: []}
 
 
 def test_an_actor_whose_worker_could_not_be_forked_gets_another(stage: Make) -> None:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.patience import THOROUGH
-from tests.unit.core.conftest import Stage
+from tests.unit.core.conftest import Make, Stage
 from tests.unit.core.invariants import check
 from tests.unit.core.peers import Peer
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.loop_events import Left
 from workbench.system.sizes import PAGE
-
-Make = Callable[..., Stage]
 
 STEPS = 100
 """That a batch does here."""

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from tests.unit.core.conftest import Stage
+from tests.unit.core.conftest import Make
 from workbench.core import events as ev
 from workbench.core import instructions as do
 
 
 @pytest.mark.parametrize("recursive", [True, False])
-def test_what_a_task_has_submitted_is_cancelled_with_it(
-    stage: Callable[..., Stage], recursive: bool
-) -> None:
+def test_what_a_task_has_submitted_is_cancelled_with_it(stage: Make, recursive: bool) -> None:
     s = stage(workers=1)
     driver, worker = s.driver(), s.worker()
     function = s.function(driver)
@@ -29,7 +25,7 @@ def test_what_a_task_has_submitted_is_cancelled_with_it(
     assert left == {parent, other} | (set() if recursive else {child})
 
 
-def test_any_result_stands_for_its_task(stage: Callable[..., Stage]) -> None:
+def test_any_result_stands_for_its_task(stage: Make) -> None:
     s = stage(workers=1)
     driver, _ = s.driver(), s.worker()
     function = s.function(driver)

@@ -42,7 +42,7 @@ def test_random_steps_leave_no_cycles(machine: type[RuleBasedStateMachine]) -> N
     gc.disable()
     try:
         run_state_machine_as_test(
-            Watched, settings=settings(max_examples=10, database=None, derandomize=True)
+            Watched, settings=settings(max_examples=3, database=None, derandomize=True)
         )
     finally:
         gc.enable()

@@ -6,15 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.unit.core.conftest import Stage
-from tests.unit.core.peers import Peer, of, runs, told
+from tests.unit.core.conftest import Make
+from tests.unit.core.peers import NONE, Peer, of, runs, told
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.catalog import MOST_SITES
 from workbench.core.loop_events import Left, WorkerExited
 from workbench.core.pool import (
     KILLS,
-    MOST,
     MOST_STARTUP_FAILURES,
     PAUSES,
     RETRY_SECONDS,
@@ -24,49 +23,27 @@ from workbench.core.scheduler import BATCH_SECONDS, BATCH_TASKS
 from workbench.core.snapshot_builder import take_snapshot
 from workbench.system.sizes import PAGE
 
-Make = Callable[..., Stage]
-
-NONE = ev.Value(b"N")
-
-
 # -- order ----------------------------------------------------------------------------------------
 
 
-def test_short_tasks_are_sent_ahead_of_time(stage: Make) -> None:
+@pytest.mark.parametrize(
+    ("seconds", "sent"),
+    [
+        ([BATCH_SECONDS / 8] * 50, 8),
+        ([0.0] * 2 * BATCH_TASKS, BATCH_TASKS),
+        ([0.0, None, 0.0], 1),  # one that nobody knows isn't queued behind others
+        ([None, 0.0], 1),  # nor anything behind it
+    ],
+)
+def test_short_tasks_are_sent_ahead_of_time(
+    stage: Make, seconds: list[float | None], sent: int
+) -> None:
     s = stage()
     driver, worker = s.driver(), s.worker()
-    f = s.function(driver, seconds=BATCH_SECONDS / 8)
-    tasks = [driver.submit(f, (), ())[0] for _ in range(50)]
+    functions = {each: s.function(driver, each) for each in set(seconds)}
+    tasks = [driver.submit(functions[each], (), ())[0] for each in seconds]
     s.turn()
-    assert runs(worker) == tasks[:8]
-
-
-def test_a_batch_has_an_end_however_short_its_tasks(stage: Make) -> None:
-    s = stage()
-    driver, worker = s.driver(), s.worker()
-    f = s.function(driver, seconds=0.0)
-    for _ in range(2 * BATCH_TASKS):
-        driver.submit(f, (), ())
-    s.turn()
-    assert len(runs(worker)) == BATCH_TASKS
-
-
-def test_an_unknown_function_is_not_queued_behind_others(stage: Make) -> None:
-    s = stage()
-    driver, worker = s.driver(), s.worker()
-    short, unknown = s.function(driver, seconds=0.0), s.function(driver)
-    first, *_ = [driver.submit(f, (), ())[0] for f in (short, unknown, short)]
-    s.turn()
-    assert runs(worker) == [first]
-
-
-def test_nothing_is_queued_behind_an_unknown_function(stage: Make) -> None:
-    s = stage()
-    driver, worker = s.driver(), s.worker()
-    short, unknown = s.function(driver, seconds=0.0), s.function(driver)
-    first, *_ = [driver.submit(f, (), ())[0] for f in (unknown, short)]
-    s.turn()
-    assert runs(worker) == [first]
+    assert runs(worker) == tasks[:sent]
 
 
 def test_what_was_sent_too_early_is_recalled_for_whoever_has_time(stage: Make) -> None:
@@ -81,23 +58,6 @@ def test_what_was_sent_too_early_is_recalled_for_whoever_has_time(stage: Make) -
     s.turn()
     assert runs(late)[0] == tasks[4]
     assert sorted([*runs(late), *runs(busy)]) == tasks[4:]
-
-
-def test_a_task_that_nobody_waits_for_goes_with_its_submitter(stage: Make) -> None:
-    s = stage(workers=1)
-    leaver, other, worker = s.driver(), s.driver(), s.worker()
-    f = s.function(leaver)
-    running, _, shared = (leaver.submit(f, (), ())[0] for _ in range(3))
-    s.all_read()
-    other.borrow((shared,))
-    other.post(ev.Want((shared,)))
-    s.turn()
-    s.leave(leaver)
-    assert set(s.session.state.scheduler.tasks) == {running, shared}
-    for _ in range(2):
-        worker.finish((NONE,), 1.0)
-        s.all_read()
-    assert other.values[shared] == NONE
 
 
 # -- workers --------------------------------------------------------------------------------------
@@ -171,12 +131,15 @@ def test_a_crash_is_the_running_tasks_and_that_of_those_before_it(stage: Make) -
     s = stage()
     driver, worker = s.driver(), s.worker()
     f = s.function(driver, seconds=0.0)
-    tasks = [driver.submit(f, (), (), retries=r)[0] for r in (1, 0, 0, 0)]
+    tasks = [driver.submit(f, (), (), retries=r, name="fragile")[0] for r in (1, 0, 0, 0)]
     s.turn()
     s.post(0, WorkerExited(worker.worker, -9, "", tasks[2]))
     s.leave(worker)
     assert runs(s.worker()) == [tasks[0], tasks[3]]
     assert told(driver) == {tasks[1]: b"!crashed", tasks[2]: b"!crashed"}
+    texts = {m.object: m.value.header for m in driver.inbox if isinstance(m, do.Ready)}
+    assert b"SIGKILL" in texts[tasks[2]]
+    assert b"while it ran `fragile`" in texts[tasks[2]]
 
 
 @pytest.mark.parametrize("retries", [0, 1])
@@ -192,30 +155,30 @@ def test_what_a_dead_worker_had_not_sent_is_shown_before_its_end(stage: Make, re
     assert len(sent) == 1 + (not retries)  # and that it failed
 
 
-def test_tasks_that_wait_for_tasks_do_not_fill_the_machine(stage: Make) -> None:
-    s = stage(workers=1)
-    driver = s.driver()
-    f = s.function(driver)
-    for _ in range(MOST + 2):
-        driver.submit(f, (), ())
-        s.turn()
-        if not s.starting:
-            break
-        worker = s.worker()
-        worker.read()
-        worker.block()
-    assert len(s.session.state.scheduler.workers) == MOST
-
-
-def test_workers_that_die_before_they_speak_are_not_made_for_ever(stage: Make) -> None:
+@pytest.mark.parametrize(
+    ("end", "tries", "at_once"),
+    [
+        ((1,), MOST_STARTUP_FAILURES, True),
+        # Somebody kills, or has no process left to give; and Python isn't broken.
+        ((-9,), MOST_STARTUP_FAILURES * KILLS, True),
+        ((-9, "the process that forks workers ended"), MOST_STARTUP_FAILURES * KILLS, False),
+        ((0, "Resource temporarily unavailable"), MOST_STARTUP_FAILURES * KILLS, False),
+    ],
+)
+def test_workers_that_die_before_they_speak_are_not_made_for_ever(
+    stage: Make, end: tuple[int, str], tries: int, at_once: bool
+) -> None:
+    status, unforked = (*end, "")[:2]
     s = stage(workers=1)
     driver = s.driver()
     f = s.function(driver)
     before = driver.submit(f, (), ())[0]
     after = driver.submit(f, (before,), ())[0]
-    for _ in range(MOST_STARTUP_FAILURES):
-        s.post(0, WorkerExited(s.starting.pop(), 1))
+    for left in range(tries - 1, -1, -1):
+        s.post(0, WorkerExited(s.starting.pop(), status, unforked=unforked))
         s.turn()
+        assert len(s.starting) == (at_once and left > 0)
+        s.turn(RETRY_SECONDS)
     assert not s.starting
     later = driver.submit(f, (), ())[0]  # is reason to try once more
     s.turn()
@@ -281,22 +244,6 @@ def test_a_whole_pool_that_could_fork_nobody_for_an_actor_waits_for_nothing(stag
     assert worker.number in s.session.state.clients
 
 
-@pytest.mark.parametrize("unforked", ["", "the process that forks workers ended"])
-def test_workers_that_are_killed_before_they_speak_are_made_for_longer(
-    stage: Make, unforked: str
-) -> None:
-    """Or the process that was to fork them: somebody kills, and Python isn't broken."""
-    s = stage(workers=1)
-    driver = s.driver()
-    task = driver.submit(s.function(driver), (), ())[0]
-    for _ in range(MOST_STARTUP_FAILURES * KILLS):
-        s.post(0, WorkerExited(s.starting.pop(), -9, unforked=unforked))
-        s.turn()
-        s.turn(RETRY_SECONDS)
-    assert not s.starting
-    assert told(driver) == {task: b"!crashed"}
-
-
 def test_the_pool_is_whole_again_after_whatever_ended_its_newborn_workers(stage: Make) -> None:
     """The forkserver's death at its start, SIGTERM, a process limit: nobody's code is to blame."""
     s = stage(workers=4)
@@ -316,22 +263,6 @@ def test_the_pool_is_whole_again_after_whatever_ended_its_newborn_workers(stage:
     assert runs(worker) == [task]
 
 
-def test_a_fork_that_fails_is_tried_again_after_a_moment_and_not_for_ever(stage: Make) -> None:
-    s = stage(workers=1)
-    driver = s.driver()
-    task = driver.submit(s.function(driver), (), ())[0]
-    s.turn()
-    tries = 0
-    while s.starting:
-        tries += 1
-        s.post(0, WorkerExited(s.starting.pop(), 0, unforked="Resource temporarily unavailable"))
-        s.turn()
-        assert not s.starting  # not at once
-        s.turn(RETRY_SECONDS)
-    assert tries == MOST_STARTUP_FAILURES * KILLS
-    assert told(driver) == {task: b"!crashed"}
-
-
 def test_tasks_go_on_if_some_worker_lives(stage: Make) -> None:
     s = stage(workers=2)
     driver, worker = s.driver(), s.worker()
@@ -343,65 +274,6 @@ def test_tasks_go_on_if_some_worker_lives(stage: Make) -> None:
     assert runs(worker) == [task]
 
 
-def test_only_the_running_task_is_charged_with_a_crash(stage: Make) -> None:
-    s = stage(workers=1)
-    driver, worker = s.driver(), s.worker()
-    f = s.function(driver, seconds=0.0)
-    fragile = driver.submit(f, (), (), retries=0, name="fragile")[0]
-    behind = driver.submit(f, (), (), retries=0)[0]
-    s.all_read()
-    assert len(worker.runs) == 2
-    s.crash(worker)
-    message = driver.inbox[-1]
-    assert isinstance(message, do.Ready)
-    assert message.object == fragile
-    text = message.value.header.decode()
-    assert text.startswith("!crashed\n")
-    assert "SIGKILL" in text
-    assert "while it ran `fragile`" in text
-    assert runs(s.worker()) == [behind]
-
-
-def test_a_task_is_run_again_as_often_as_it_may(stage: Make) -> None:
-    s = stage(workers=1)
-    driver = s.driver()
-    task = driver.submit(s.function(driver), (), (), retries=2)[0]
-    for _ in range(3):
-        assert not told(driver)
-        worker = s.worker()
-        assert runs(worker) == [task]
-        s.crash(worker)
-    assert told(driver) == {task: b"!crashed"}
-
-
-def test_a_function_is_sent_once_and_its_bytes_wait_until_the_worker_lets_go(stage: Make) -> None:
-    s = stage()
-    driver, worker = s.driver(), s.worker()
-    driver.granted = 4 * PAGE
-    driver.post(ev.Grow(1, 4 * PAGE))
-    value = driver.value(1)
-    assert value is not None
-    s.all_read()
-    f = driver.put(value)
-    for first in (True, False):
-        driver.submit(f, (), ())
-        s.turn()
-        run = worker.inbox[-1]
-        assert isinstance(run, do.Run)
-        assert run.values == ((value,) if first else ())
-        s.all_read()
-        worker.view(f) if first else None
-        worker.finish((NONE,), 1.0)
-        s.all_read()
-    driver.drop(f)
-    s.turn()
-    assert list(worker.inbox) == [do.Forget((f,), unused=True)]
-    worker.read()
-    assert not of(do.Send, s.turn()), "an array of the function lives"
-    worker.unview(f)
-    assert s.turn() == [do.Send(driver.number, do.Release(((value.offset, value.length),)))]
-
-
 def test_a_task_given_back_twice_is_run_once(stage: Make) -> None:
     s = stage()
     driver, worker = s.driver(), s.worker()
@@ -410,31 +282,6 @@ def test_a_task_given_back_twice_is_run_once(stage: Make) -> None:
     worker.post(ev.GaveBack((task, task)))
     s.turn()
     assert runs(worker) == [task, task], "sent, given back, and sent again"
-
-
-def test_who_wants_an_object_twice_is_told_once(stage: Make) -> None:
-    s = stage()
-    driver, other, worker = s.driver(), s.driver(), s.worker()
-    task = driver.submit(s.function(driver), (), ())[0]
-    other.borrow((task,))
-    for _ in range(2):
-        other.post(ev.Want((task,)))
-    s.all_read()
-    worker.finish((NONE,), 1.0)
-    s.turn()
-    assert list(other.inbox) == [do.Ready(task, NONE)]
-
-
-def test_an_object_nobody_made_yet_can_be_dropped_by_who_claims_to_see_it(stage: Make) -> None:
-    s = stage()
-    driver, worker = s.driver(), s.worker()
-    task = driver.submit(s.function(driver), (), ())[0]
-    driver.post(ev.View(task, 0))
-    driver.drop(task)
-    s.all_read()
-    worker.finish((NONE,), 1.0)
-    s.turn()
-    assert not driver.inbox
 
 
 # -- long chains ----------------------------------------------------------------------------------
@@ -487,25 +334,6 @@ def test_a_serializer_comes_before_the_tasks_submitted_after_it(stage: Make) -> 
     assert [type(m) for m in worker.inbox] == [do.Registered, do.Run]
     late = s.worker()
     assert known(late) == [(serializer, b"how")]
-
-
-def test_a_drivers_serializers_stay_until_its_last_task_is_done(stage: Make) -> None:
-    s = stage()
-    driver, other, worker = s.driver(), s.driver(), s.worker()
-    f = s.function(driver)
-    serializer = driver.id()
-    driver.post(ev.Register(serializer, b"how"))
-    driver.submit(f, (), ())
-    s.turn()
-    worker.read()
-    worker.read()
-    s.leave(driver)
-    assert not known(worker)
-    worker.finish((NONE,), 0.1)
-    s.turn()
-    assert known(worker) == [(serializer, b"")]
-    other.post(ev.Ask(1))
-    assert not of(do.Registered, s.turn())
 
 
 def test_places_at_which_refs_escape_are_counted_up_to_a_point(stage: Make) -> None:

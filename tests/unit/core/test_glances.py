@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import pytest
-
-from tests.unit.core.conftest import Stage
+from tests.unit.core.conftest import Make, Stage
 from tests.unit.core.peers import Peer
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core import snapshot_builder
 from workbench.core.descriptions import ObjectDescription, TaskRecord
 from workbench.core.snapshot import ClientRecord, Snapshot
-from workbench.core.snapshot_builder import MOST_NAMED, take_snapshot
+from workbench.core.snapshot_builder import MOST_NAMED, names_with, take_snapshot
 from workbench.report.format import OWN
 
 
@@ -32,7 +27,7 @@ def described(s: Stage, peer: Peer, id: int) -> ObjectDescription:
     return description
 
 
-def test_an_object_and_who_holds_it(stage: Callable[..., Stage]) -> None:
+def test_an_object_and_who_holds_it(stage: Make) -> None:
     s = stage()
     owner, asker, _bystander = s.driver(), s.driver(), s.driver()
     id = owner.put(ev.Value(b"x"), "name")
@@ -49,7 +44,7 @@ def test_an_object_and_who_holds_it(stage: Callable[..., Stage]) -> None:
     assert found.actor is None
 
 
-def test_what_is_not_there_and_what_was_freed(stage: Callable[..., Stage]) -> None:
+def test_what_is_not_there_and_what_was_freed(stage: Make) -> None:
     s = stage()
     driver = s.driver()
     assert asked(s, driver, "describe", 99).description is None
@@ -58,7 +53,7 @@ def test_what_is_not_there_and_what_was_freed(stage: Callable[..., Stage]) -> No
     assert described(s, driver, id).object.state == "freed"
 
 
-def test_asking_pins_nothing(stage: Callable[..., Stage]) -> None:
+def test_asking_pins_nothing(stage: Make) -> None:
     s = stage()
     owner, asker = s.driver(), s.driver()
     id = owner.put(ev.Value(b"x"))
@@ -67,7 +62,7 @@ def test_asking_pins_nothing(stage: Callable[..., Stage]) -> None:
     assert asked(s, asker, "describe", id).description is None
 
 
-def test_the_task_that_is_to_make_it(stage: Callable[..., Stage]) -> None:
+def test_the_task_that_is_to_make_it(stage: Make) -> None:
     s = stage(workers=1)
     driver, worker = s.driver(), s.worker()
     function = s.function(driver)
@@ -86,7 +81,7 @@ def test_the_task_that_is_to_make_it(stage: Callable[..., Stage]) -> None:
         assert found.object.state == "pending"
 
 
-def test_what_was_sent_ahead_is_not_called_running(stage: Callable[..., Stage]) -> None:
+def test_what_was_sent_ahead_is_not_called_running(stage: Make) -> None:
     s = stage(workers=1)
     driver, _worker = s.driver(), s.worker()
     function = s.function(driver, seconds=1e-6)
@@ -99,7 +94,7 @@ def test_what_was_sent_ahead_is_not_called_running(stage: Callable[..., Stage]) 
     assert s.session.state.scheduler.tasks[second].worker is not None  # it is there already
 
 
-def test_an_actor_by_its_handle(stage: Callable[..., Stage]) -> None:
+def test_an_actor_by_its_handle(stage: Make) -> None:
     s = stage()
     driver = s.driver()
     handle = driver.put(ev.Value(b"handle"))
@@ -120,7 +115,7 @@ def overview(s: Stage, peer: Peer) -> Snapshot:
 
 
 def test_an_overview_lists_what_has_a_name_and_counts_the_rest(
-    stage: Callable[..., Stage],
+    stage: Make,
 ) -> None:
     s = stage(workers=2)
     driver = s.driver()
@@ -143,7 +138,7 @@ def test_an_overview_lists_what_has_a_name_and_counts_the_rest(
     assert found.names == 2 * MOST_NAMED + 2
 
 
-def test_workbenchs_own_objects_are_not_counted(stage: Callable[..., Stage]) -> None:
+def test_workbenchs_own_objects_are_not_counted(stage: Make) -> None:
     s = stage()
     driver = s.driver()
     own = driver.put(ev.Value(b"x"), about=ev.About(f"{OWN}run_cell", 1, 1, 0, 0.0, 0.0))
@@ -153,20 +148,17 @@ def test_workbenchs_own_objects_are_not_counted(stage: Callable[..., Stage]) -> 
     assert overview(s, driver).count == 1
 
 
-def test_names_by_their_beginning_and_not_very_many(
-    stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_names_by_their_beginning_and_not_very_many(stage: Make) -> None:
     s = stage()
     driver = s.driver()
     for name in ("train", "test", "trial"):
         driver.put(ev.Value(b"x"), name)
     assert asked(s, driver, "names", name="tr").names == ("train", "trial")
     assert len(asked(s, driver, "names").names) == 3
-    monkeypatch.setattr(snapshot_builder, "MOST_NAMES", 2)
-    assert asked(s, driver, "names").names == ("train", "test")
+    assert names_with(s.session.state, "", most=2) == ("train", "test")
 
 
-def test_why_takes_a_name_too(stage: Callable[..., Stage]) -> None:
+def test_why_takes_a_name_too(stage: Make) -> None:
     s = stage()
     driver, other = s.driver(), s.driver()
     id = driver.put(ev.Value(b"x"), "name")
@@ -177,7 +169,7 @@ def test_why_takes_a_name_too(stage: Callable[..., Stage]) -> None:
     assert asked(s, other, "why", name="nobody").account is None
 
 
-def test_a_glance_does_not_look_at_all_objects(stage: Callable[..., Stage]) -> None:
+def test_a_glance_does_not_look_at_all_objects(stage: Make) -> None:
     s = stage()
     driver = s.driver()
     id = driver.put(ev.Value(b"x"), "name")

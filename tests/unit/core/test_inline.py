@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from tests.unit.core.conftest import Stage
+from tests.unit.core.conftest import Make, Stage
 from tests.unit.core.peers import ABOUT, Peer
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.budget import INLINE_GRACE
 from workbench.core.loop_events import Measured
 from workbench.system.sizes import PAGE, inline_allowance
-
-Make = Callable[..., Stage]
 
 CAPACITY = 4 << 20
 LEAVE = inline_allowance(CAPACITY)

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from tests.unit.core.conftest import Stage
-from tests.unit.core.peers import Peer
+from tests.unit.core.conftest import Make, Stage
+from tests.unit.core.peers import BOOM, NONE, Peer
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core import job_manager
 from workbench.core.snapshot import JobRecord
 from workbench.core.snapshot_builder import take_snapshot
 from workbench.system.sizes import PAGE
-
-Make = Callable[..., Stage]
-
-NONE = ev.Value(b"N")
-BOOM = ev.Value(b"boom", failed=True)
 
 
 def shown(peer: Peer) -> list[tuple[str, bytes, int]]:
@@ -84,22 +76,6 @@ def test_a_cell_goes_on_without_its_notebook_and_is_collected(stage: Make) -> No
     assert s.session.state.catalog.get(task + 1) is None, "nobody keeps it any more"
 
 
-def test_one_that_has_not_begun_will(stage: Make) -> None:
-    s = stage(workers=1)
-    driver, worker = s.driver(60.0), s.worker()
-    first, second = cell(s, driver, "cell 1"), cell(s, driver, "cell 2")
-    s.all_read()
-    assert [(r.name, r.state) for r in records(s)] == [("cell 1", "running"), ("cell 2", "queued")]
-    s.leave(driver)
-    for task in (first, second):
-        s.all_read()
-        assert worker.runs[0].task == task
-        worker.finish((NONE,), 1.0)
-    s.all_read()
-    assert [(r.state, r.kept) for r in records(s)] == [("done", True)] * 2
-    assert s.session.deadline() == s.now + 60.0, "a cell that runs doesn't prolong the session"
-
-
 def test_none_waits_on_a_worker_behind_another(stage: Make) -> None:
     s = stage(workers=1)
     driver, worker = s.driver(60.0), s.worker()
@@ -109,23 +85,6 @@ def test_none_waits_on_a_worker_behind_another(stage: Make) -> None:
     s.all_read()
     assert len(worker.runs) == 1
     assert [record.state for record in records(s)] == ["running", "queued"]
-
-
-def test_one_whose_results_nobody_wants_runs_for_what_it_shows(stage: Make) -> None:
-    s = stage(workers=1)
-    driver, worker = s.driver(60.0), s.worker()
-    _, second = cell(s, driver), cell(s, driver)
-    s.all_read()
-    driver.drop(second)
-    s.leave(driver)
-    s.all_read()
-    worker.finish((NONE,), 1.0)
-    s.all_read()
-    assert worker.runs[0].task == second
-    after = s.driver(60.0)
-    after.post(ev.Collect(1, second))
-    s.turn()
-    assert collected(after).results == (0,)
 
 
 def test_what_it_gave_to_others_to_do_is_shown_with_it(stage: Make) -> None:
@@ -150,22 +109,6 @@ def test_what_it_gave_to_others_to_do_is_shown_with_it(stage: Make) -> None:
     job = s.session.state.scheduler.tasks[child].job
     assert job is not None
     assert [piece.data for piece in job.log] == [b"kept\nlive\nlate\n"]
-
-
-def test_several_may_look_on(stage: Make) -> None:
-    s = stage()
-    first, second, worker = s.driver(60.0), s.driver(60.0), s.worker()
-    task = cell(s, first)
-    s.all_read()
-    second.post(ev.Collect(1, task, origin=5))
-    first.post(ev.Collect(1, task, origin=8))  # from another of its cells
-    worker.post(ev.Output(task, "stdout", b"x"))
-    s.turn()
-    assert (shown(first), shown(second)) == ([("stdout", b"x", 8)], [("stdout", b"x", 5)])
-    s.leave(first)
-    assert not records(s)[0].kept
-    s.leave(second)
-    assert records(s)[0].kept
 
 
 def test_how_it_ended(stage: Make) -> None:
@@ -195,22 +138,6 @@ def test_one_whose_time_was_up_failed(stage: Make) -> None:
     assert [record.state for record in records(s)] == ["failed"]
 
 
-def test_when_its_worker_dies_that_is_what_is_collected(stage: Make) -> None:
-    s = stage(workers=1)
-    driver, worker = s.driver(60.0), s.worker()
-    task = cell(s, driver)
-    s.all_read()
-    s.leave(driver)
-    s.crash(worker)
-    after = s.driver(60.0)
-    after.post(ev.Collect(1, task))
-    after.post(ev.Want((task,)))
-    s.turn()
-    (answer,) = [m.value for m in after.inbox if isinstance(m, do.Ready)]
-    assert answer.header.startswith(b"!crashed")
-    assert records(s)[0].state == "failed"
-
-
 def test_results_are_kept_for_a_reason_and_can_be_freed(stage: Make) -> None:
     s = stage()
     driver, worker = s.driver(60.0), s.worker()
@@ -230,12 +157,9 @@ def test_results_are_kept_for_a_reason_and_can_be_freed(stage: Make) -> None:
     assert collected(after).results == (task, 0)
 
 
-def test_of_very_many_the_last_are_remembered_and_fewer_are_listed(
-    stage: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(job_manager, "MOST_JOBS", 12)
-    monkeypatch.setattr(job_manager, "MOST_RECORDS", 7)
+def test_of_very_many_the_last_are_remembered_and_fewer_are_listed(stage: Make) -> None:
     s = stage()
+    s.session.jobs.most_jobs, s.session.jobs.most_records = 12, 7
     driver, worker = s.driver(60.0), s.worker()
     tasks = []
     for n in range(15):
@@ -311,17 +235,6 @@ def test_what_a_cell_showed_is_there_as_often_as_somebody_asks(stage: Make) -> N
     assert answers == [(ev.Output(task, "stdout", b"loss 0.1\n", worker=1),), None]
 
 
-def test_what_nobody_has_any_more_of_a_living_notebook_is_gone_at_once(stage: Make) -> None:
-    s = stage()
-    driver, worker = s.driver(60.0), s.worker()
-    task = finished(s, driver, worker, ev.Value(b"result"))
-    driver.drop(task + 1)
-    s.turn()
-    assert s.session.state.catalog.get(task + 1) is None
-    s.leave(driver)
-    assert collect(s, s.driver(60.0), task).results == (task, 0)
-
-
 def test_what_a_kernel_that_died_had_is_found_by_its_name(stage: Make) -> None:
     s = stage()
     driver, worker = s.driver(60.0), s.worker()
@@ -341,31 +254,6 @@ def test_what_a_kernel_that_died_had_is_found_by_its_name(stage: Make) -> None:
     assert records(s)[0].there == ()
     s.leave(after)
     assert records(s)[0].there == ("b",), "it died, too"
-
-
-def test_of_several_tasks_a_name_is_what_each_has_assigned(stage: Make) -> None:
-    s = stage(workers=1)
-    driver, worker = s.driver(60.0), s.worker()
-    tasks = each(s, driver, 2)
-    for _ in tasks:
-        worker.finish((NONE, ev.Value(b"x")), 1.0)
-        s.all_read()
-    s.leave(driver)
-    assert collect(s, s.driver(60.0), tasks[0], "a").results == tuple(id + 1 for id in tasks)
-
-
-def test_who_says_goodbye_lets_go_of_what_his_cells_made(stage: Make) -> None:
-    s = stage()
-    s.driver(60.0)
-    driver, worker = s.driver(60.0), s.worker()
-    task = finished(s, driver, worker, ev.Value(b"result"), text="shown\n")
-    running = cell(s, driver, "cell 8", 2)
-    s.all_read()
-    driver.post(ev.Bye())
-    s.leave(driver)
-    assert s.session.state.catalog.get(task + 1) is None
-    over, goes_on = records(s)
-    assert (over.lines, over.there, goes_on.kept, goes_on.id) == (1, (), True, running)
 
 
 def grown(s: Stage, peer: Peer, pages: int) -> ev.Value:
@@ -409,11 +297,9 @@ def test_what_is_kept_goes_when_memory_is_needed_the_oldest_first(
     assert new
 
 
-def test_the_oldest_output_goes_first_and_that_is_said(
-    stage: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(job_manager, "MOST_LOGGED", 250)
+def test_the_oldest_output_goes_first_and_that_is_said(stage: Make) -> None:
     s = stage()
+    s.session.jobs.most_logged = 250
     driver, worker = s.driver(60.0), s.worker()
     tasks = [finished(s, driver, worker, text="x" * 99 + "\n") for _ in range(3)]
     for task in tasks:
@@ -466,16 +352,6 @@ def test_who_collects_it_before_all_is_submitted_gets_the_rest_at_once(stage: Ma
     assert all(id in s.session.state.catalog for id in rest), "they hold it, too"
 
 
-def test_who_collected_it_is_told_that_no_more_will_come(stage: Make) -> None:
-    s = stage(workers=1)
-    driver, other = s.driver(60.0), s.driver(60.0)
-    (first,) = each(s, driver, 4, submitted=1)
-    collect(s, other, first)
-    s.leave(driver)
-    s.all_read()
-    assert completed(other) == [do.JobComplete(first, 1, ())]
-
-
 def began(peer: Peer) -> list[tuple[int, int]]:
     return [(m.job, m.worker) for m in peer.heard if isinstance(m, do.Began)]
 
@@ -496,27 +372,6 @@ def test_one_of_several_tasks_is_one_job(stage: Make) -> None:
     (record,) = records(s)
     assert (record.state, record.ended) == ("failed", 3)
     assert [m.task for m in driver.heard if isinstance(m, ev.Output)] == tasks
-
-
-def test_one_of_several_tasks_is_collected_whole(stage: Make) -> None:
-    s = stage(workers=1)
-    before, worker = s.driver(60.0), s.worker()
-    tasks = each(s, before, 2)
-    for number, task in enumerate(tasks):
-        worker.post(ev.Output(task, "stdout", b"of %d\n" % number))
-        worker.finish((NONE, NONE), 1.0)
-        s.all_read()
-        if number == 0:
-            s.leave(before)
-    after = s.driver(60.0)
-    after.post(ev.Collect(1, tasks[0], origin=4))
-    s.turn()
-    outputs = [m for m in after.inbox if isinstance(m, ev.Output)]
-    assert [(o.task, o.worker, o.data) for o in outputs] == [
-        (tasks[0], 1, b"of 0\n"), (tasks[1], 1, b"of 1\n")
-    ]  # fmt: skip
-    ids = tuple(id for task in tasks for id in (task, task + 1))
-    assert collected(after).results == ids
 
 
 def test_what_its_maker_did_not_come_to_submit_is_not_waited_for(stage: Make) -> None:
@@ -566,21 +421,6 @@ def test_what_comes_after_its_job_was_stopped_does_not_run(stage: Make, over: bo
     assert late[0] not in s.session.state.scheduler.tasks
     (record,) = records(s)
     assert (record.id, record.size, record.is_over) == (first, 1, over)
-
-
-def test_it_says_so_when_it_begins_and_begins_again(stage: Make) -> None:
-    s = stage(workers=1)
-    driver, other, worker = s.driver(60.0), s.driver(60.0), s.worker()
-    function = s.function(driver)
-    (task,) = driver.submit(function, (), (), retries=1, spec=ev.TaskSpec(job="cell 7"))
-    other.post(ev.Collect(1, task))
-    s.all_read()
-    s.crash(worker)
-    again = s.worker()
-    s.all_read()
-    for peer in (driver, other):
-        assert began(peer)[-1] == (task, again.worker)
-    assert began(driver) == [(task, worker.worker), (task, again.worker)]
 
 
 def test_a_call_of_an_actor_is_one_too(stage: Make) -> None:
@@ -667,19 +507,6 @@ def test_what_only_says_that_it_is_a_job(stage: Make, what: str) -> None:
     )  # fmt: skip
     s.all_read()
     assert not records(s)
-
-
-def test_a_session_is_kept_for_the_longest_time_asked_for(stage: Make) -> None:
-    s = stage()
-    notebook, script = s.driver(60.0), s.driver(0.0)
-    s.leave(notebook)
-    s.leave(script)
-    assert s.session.deadline() == s.now + 60.0
-    again = s.driver(0.0)
-    again.post(ev.Keep(8.0))
-    s.leave(again)
-    assert s.session.deadline() == s.now + 8.0
-    assert take_snapshot(s.session.state).linger == 8.0
 
 
 def test_an_id_that_its_maker_uses_again(stage: Make) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from tests.unit.core.conftest import FUNCTION, Stage
+from tests.unit.core.conftest import FUNCTION, Make, Stage
 from tests.unit.core.peers import Peer
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -15,8 +13,6 @@ from workbench.core.loop_events import Copied, Left, WorkerExited
 from workbench.core.pool import SPARE_SECONDS
 from workbench.core.spilling import PATIENCE
 from workbench.system.sizes import PAGE
-
-Make = Callable[..., Stage]
 
 PAGES = 8
 """Of the lent object: most of the capacity."""
@@ -60,15 +56,6 @@ def begin(
 
 def heard(peer: Peer, kind: type) -> list[do.Message]:
     return [message for message in peer.heard if type(message) is kind]
-
-
-def test_the_worker_knows_the_place_before_a_task_can_come(stage: Make) -> None:
-    s, driver, worker, function, id = begin(stage)
-    line = lent(s, driver, worker, function, id)
-    assert heard(worker, do.Lent) == [do.Lent(line, (id,), (driver.values[id],))]
-    (lend,) = heard(driver, do.Lend)
-    assert isinstance(lend, do.Lend)
-    assert lend.objects == (id,)
 
 
 def test_one_that_comes_for_the_first_time_makes_no_lease(stage: Make) -> None:
@@ -232,6 +219,20 @@ def test_room_of_what_a_task_waits_for_does_not_come_with_the_lease(stage: Make)
     assert busy.value(PAGES) is None
     s.all_read()
     assert granted(busy).text
+
+
+def test_what_goes_while_only_a_dead_drivers_worker_may_read_it(stage: Make) -> None:
+    s, driver, worker, function, id = begin(stage)
+    line = used(s, driver, worker, function, id)
+    other = s.driver()
+    other.borrow((id,))
+    s.leave(driver)
+    other.drop(id)
+    s.turn()
+    assert id in s.session.state.catalog, "its worker has not said that it is done"
+    worker.post(ev.Returned(line))
+    s.turn()
+    assert id not in s.session.state.catalog
 
 
 @pytest.mark.parametrize("retries", [0, 1])

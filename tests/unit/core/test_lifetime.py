@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from tests.unit.core.conftest import Stage
-from tests.unit.core.peers import Peer, of, runs
+from tests.unit.core.conftest import Make, Stage
+from tests.unit.core.peers import NONE, Peer, of, runs
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.lifetime import ALONE_AT_START, FINAL
 from workbench.core.loop_events import Left
 from workbench.core.session import STARTER
-
-Make = Callable[..., Stage]
-
-NONE = ev.Value(b"N")
 
 
 def test_a_session_without_a_driver_gives_up(stage: Make) -> None:
@@ -32,23 +26,6 @@ def test_a_session_whose_starter_is_killed_before_its_hello_ends(stage: Make) ->
     assert not of(do.Exit, s.turn())
     s.post(STARTER, Left())
     assert of(do.Exit, s.turn())
-
-
-@pytest.mark.parametrize(("graceful", "seconds"), [(True, 0.0), (False, 60.0)])
-def test_a_session_outlives_a_driver_that_does_not_say_goodbye(
-    stage: Make, graceful: bool, seconds: float
-) -> None:
-    s = stage()
-    first, last = s.driver(linger=1.0), s.driver(linger=60.0)
-    last.put(NONE, "kept")
-    last.put(NONE)
-    s.leave(first)
-    assert s.session.deadline() is None
-    s.leave(last, graceful)
-    assert list(s.session.state.catalog.names) == ["kept"]
-    assert len(s.session.state.catalog) == 1
-    assert s.session.deadline() == s.now + seconds
-    assert of(do.Exit, s.turn(seconds))
 
 
 def shut_down(s: Stage, driver: Peer) -> None:
@@ -103,19 +80,6 @@ def test_it_is_kept_for_a_background_cell_whose_end_nobody_saw(stage: Make, ends
         worker.finish((NONE,), 1.0)
         s.turn()
     assert s.session.deadline() == s.now + 60.0
-
-
-def test_a_driver_that_comes_back_in_time_finds_everything(stage: Make) -> None:
-    s = stage()
-    before = s.driver(linger=60.0)
-    id = before.put(NONE, "kept")
-    s.leave(before)
-    s.turn(59)
-    after = s.driver()
-    after.post(ev.Find(1, "kept"))
-    after.post(ev.Find(2, "other"))
-    s.turn(100)
-    assert list(after.inbox) == [do.Found(1, id), do.Found(2, 0)]
 
 
 def test_an_admin_neither_prolongs_a_session_nor_ends_it(stage: Make) -> None:

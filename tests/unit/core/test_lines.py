@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from msgspec.structs import replace
 
-from tests.unit.core.conftest import Stage
-from tests.unit.core.peers import Peer
+from tests.unit.core.conftest import Make, Stage
+from tests.unit.core.peers import NONE, Peer
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.loop_events import WorkerExited
-
-NONE = ev.Value(b"N")
 
 
 class Scene:
@@ -73,40 +69,8 @@ class Scene:
 
 
 @pytest.fixture
-def scene(stage: Callable[..., Stage]) -> Scene:
+def scene(stage: Make) -> Scene:
     return Scene(stage())
-
-
-def test_the_driver_decides_what_became_of_its_calls(scene: Scene) -> None:
-    """And until then its later calls wait, those through the server, too."""
-    heard, ran, behind = (scene.call(scene.line, retries=1) for _ in range(3))
-    through = scene.call(retries=1)
-    scene.stage.turn()
-    assert scene.sent(scene.worker)[-1:] == [through]
-    scene.dies(scene.worker, ran)
-    assert do.LineEnded(scene.line) in scene.driver.inbox
-    later = scene.call()
-    worker = scene.made()
-    assert scene.sent(worker) == []
-    scene.driver.post(ev.Settled(heard, NONE))
-    scene.driver.post(ev.LineClosed(scene.line))
-    scene.stage.turn()
-    assert scene.sent(worker) == [ran, behind, through, later]
-
-
-def test_what_was_not_sent_waits_for_what_went_by_the_line(scene: Scene) -> None:
-    """Though it was queued while the worker lived: it was about to be killed."""
-    ran, behind = (scene.call(scene.line, retries=1) for _ in range(2))
-    scene.driver.post(ev.KillActor(scene.actor, True))
-    through = scene.call()
-    scene.stage.turn()
-    assert scene.sent(scene.worker) == []
-    scene.dies(scene.worker, ran)
-    worker = scene.made()
-    assert scene.sent(worker) == []
-    scene.driver.post(ev.LineClosed(scene.line, behind))
-    scene.stage.turn()
-    assert scene.sent(worker) == [ran, behind, through]
 
 
 def test_what_may_have_begun_is_not_run_again(scene: Scene) -> None:
@@ -134,7 +98,7 @@ def test_it_is_not_said_to_have_run_where_nobody_knows(scene: Scene) -> None:
         assert b", perhaps while it ran `m`" in failed.header
 
 
-def test_each_call_is_told_how_far_it_came(stage: Callable[..., Stage]) -> None:
+def test_each_call_is_told_how_far_it_came(stage: Make) -> None:
     scene = Scene(stage(), restarts=0)
     over, ran, behind = (scene.call(scene.line) for _ in range(3))
     scene.stage.turn()
@@ -159,44 +123,6 @@ def test_what_a_call_shows_right_before_the_worker_dies_is_shown(scene: Scene) -
     assert [(m.task, m.data) for m in shown] == [(task, b"last words")]
 
 
-def test_a_killed_actors_call_has_the_end_that_its_caller_heard(scene: Scene) -> None:
-    task, other = scene.call(scene.line), scene.call(scene.line)
-    scene.stage.turn()
-    scene.driver.post(ev.KillActor(scene.actor))
-    scene.stage.turn()
-    assert scene.value(task) is None
-    scene.dies(scene.worker, other)
-    scene.driver.post(ev.Settled(task, NONE))
-    scene.driver.post(ev.LineClosed(scene.line))
-    scene.stage.turn()
-    failed = scene.value(other)
-    assert scene.value(task) == NONE
-    assert failed is not None
-    assert failed.failed
-
-
-def test_a_line_is_granted_when_nothing_else_is_under_way(scene: Scene) -> None:
-    first = scene.call()
-    scene.stage.turn()
-    scene.driver.inbox.clear()
-    scene.call()  # in the same batch as the end of the first
-    scene.worker.post(ev.Done(first, (NONE,), 0.1))
-    scene.stage.turn()
-    assert not any(isinstance(m, do.Grant) for m in scene.driver.inbox)
-
-
-def test_a_call_known_before_its_end_is_told_by_the_worker(scene: Scene) -> None:
-    task = scene.call(scene.line)
-    scene.stage.turn()
-    assert do.Report(scene.line, task) in scene.worker.inbox
-    scene.stage.leave(scene.driver)
-    assert do.Detach(scene.line) in scene.worker.inbox
-    assert scene.stage.session.state.scheduler.tasks
-    scene.worker.post(ev.Done(task, (NONE,), 0.1))
-    scene.stage.turn()
-    assert not scene.stage.session.state.scheduler.tasks
-
-
 def test_a_dead_callers_call_is_not_run_again(scene: Scene) -> None:
     """It went to the worker, which then began a call by a line that nobody here has heard of."""
     other = scene.stage.driver()
@@ -211,21 +137,6 @@ def test_a_dead_callers_call_is_not_run_again(scene: Scene) -> None:
     assert do.Detach(scene.line) in scene.worker.inbox
     scene.dies(scene.worker, other.id())
     assert ran not in scene.sent(scene.made())
-
-
-def test_a_result_that_both_ends_tell_counts_once(scene: Scene) -> None:
-    budget, number = scene.stage.session.state.budget, scene.worker.number
-    for _ in range(3):
-        task, before = scene.call(scene.line), budget._inline_left.get(number, 0)
-        scene.stage.turn()
-        scene.driver.post(ev.Settled(task, ev.Value(bytes(1000))))
-        scene.stage.turn()
-        scene.worker.post(ev.Done(task, (ev.Value(bytes(1000)),), 0.1))
-        scene.stage.turn()
-        assert budget._inline_left[number] == before - 1000
-    scene.driver.post(ev.Unheard(scene.line, 500))
-    scene.stage.turn()
-    assert budget._inline_left[number] == before - 1500
 
 
 @pytest.mark.parametrize("first", [True, False])
@@ -244,16 +155,6 @@ def test_a_report_that_comes_too_late_is_answered(scene: Scene, first: bool) -> 
     (worker,) = [w for w in scene.stage.session.state.scheduler.by_client.values() if w.actor]
     assert not worker.reported
     assert not scene.stage.session.state.scheduler.tasks
-
-
-def test_a_caller_hears_of_the_end_of_a_call_whose_result_it_dropped(scene: Scene) -> None:
-    task = scene.call(scene.line)
-    scene.stage.turn()
-    scene.driver.drop(task)
-    scene.stage.turn()
-    scene.worker.post(ev.Done(task, (NONE,), 0.1))
-    scene.stage.turn()
-    assert scene.value(task) is not None
 
 
 @pytest.mark.parametrize(

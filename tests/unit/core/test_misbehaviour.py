@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from tests.unit.core.conftest import Stage
-from tests.unit.core.peers import ABOUT, of, runs, told
+from tests.unit.core.conftest import Make
+from tests.unit.core.peers import ABOUT, NONE, of, runs, told
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.events import ID_BITS
 from workbench.core.loop_events import Left, Tick
 from workbench.system.sizes import PAGE
-
-Make = Callable[..., Stage]
-
-NONE = ev.Value(b"N")
-
 
 MINE, THEIRS = 1 << ID_BITS, 2 << ID_BITS
 SEGMENT = MINE + 1

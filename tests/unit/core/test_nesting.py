@@ -9,19 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.core.conftest import FUNCTION, Stage
-from tests.unit.core.peers import Peer
+from tests.unit.core.conftest import FUNCTION, Make, Stage
+from tests.unit.core.peers import BOOM, NONE, Peer
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.entry import PENDING
 from workbench.core.pool import LENT
 
-NONE = ev.Value(b"N")
-BOOM = ev.Value(b"boom", failed=True)
 Awaited = tuple[tuple[int, ...], int]
 """Objects, and how many of them: see `events.Blocked`."""
 Program = Iterator[Awaited]
-Make = Callable[..., Stage]
 
 
 class Family:
@@ -174,17 +171,17 @@ def chain(family: Family, depth: int) -> Callable[[Peer], Program]:
     return program
 
 
-@pytest.mark.parametrize("most", [200, 100])
+@pytest.mark.parametrize("most", [60, 30])
 def test_a_chain_takes_a_worker_each_and_fails_where_there_are_no_more(most: int) -> None:
     family = Family(1, 0)
     family.stage.session.state.pool.most = most
-    root = family.submit(family.driver, chain(family, 150))
+    root = family.submit(family.driver, chain(family, 40))
     family.run()
     assert family.most_running == 1
     assert family.most_processes <= most
     assert family.driver.values[root] == NONE
     failed = [v for p in family.stage.peers.values() for v in p.values.values() if v.failed]
-    assert len(failed) == (most < 150)
+    assert len(failed) == (most < 40)
     assert all("each waits for another one" in v.header.decode() for v in failed)
 
 

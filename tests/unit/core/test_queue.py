@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,9 +29,9 @@ STEPS = st.lists(
 Tasks = dict[int, list[Task]]
 
 
-def follow(steps: Steps) -> None:
+def follow(steps: Steps, queue: TaskQueue) -> None:
     """Take these steps with a queue, and with lists: of each driver its usual and urgent tasks."""
-    queue, turns = TaskQueue(), Turns()
+    turns = Turns()
     usual: Tasks = {1: [], 2: [], 3: []}
     urgent: Tasks = {1: [], 2: [], 3: []}
     sent = list[Task]()
@@ -83,9 +85,8 @@ def follow(steps: Steps) -> None:
         if queue.has_urgent:
             assert queue.first_that_is_waited_for.urgent
         assert all(task.state is QUEUED for task in listed)
-        kept = [tasks for line in queue._lines() for tasks in (line.urgent, line.usual)]
+        kept = [tasks for line in queue.lines() for tasks in (line.urgent, line.usual)]
         assert all(len(t) <= 2 * len(list(filter(t.is_here, t))) + 1 for t in kept), "too many gaps"
-        assert queue._line.urgent or queue._line.usual or not queue._others
     for task in list(queue):  # what is to come was said in its order
         had_turn(task)
         assert queue.popleft() is task
@@ -96,13 +97,19 @@ def follow(steps: Steps) -> None:
 @given(STEPS)
 def test_drivers_take_turns_and_any_task_can_leave(steps: Steps) -> None:
     """Of each driver what is urgent comes first, the newest group of it before the others."""
-    follow(steps)
+    follow(steps, TaskQueue())
 
 
-def test_a_queue_without_turns_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(TaskQueue, "_line_of", lambda queue, _: queue._line)
-    with pytest.raises(AssertionError):
-        settings(max_examples=400, database=None, derandomize=True)(given(STEPS)(follow))()
+class WithoutTurns(TaskQueue):
+    def _line_of(self, _: Task) -> Any:
+        return self._line
+
+
+@pytest.mark.extended
+def test_a_queue_without_turns_is_found() -> None:
+    searching = settings(max_examples=400, database=None, derandomize=True)
+    with pytest.raises(AssertionError, match="was passed over"):
+        searching(given(STEPS)(lambda steps: follow(steps, WithoutTurns())))()
 
 
 def test_it_is_shared_until_it_is_empty() -> None:

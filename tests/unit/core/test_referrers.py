@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from tests.unit.core.conftest import Stage
+from tests.unit.core.conftest import Make, Stage
 from tests.unit.core.peers import Peer
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -28,7 +26,7 @@ def asked(peer: Peer) -> int:
 
 
 @pytest.fixture
-def three(stage: Callable[..., Stage]) -> tuple[Stage, Peer, Peer, Peer, int]:
+def three(stage: Make) -> tuple[Stage, Peer, Peer, Peer, int]:
     """An object that three drivers hold; the second has asked."""
     s = stage()
     owner, asker, other = s.driver(5.0), s.driver(5.0), s.driver(5.0)
@@ -117,7 +115,7 @@ def test_what_goes_meanwhile_is_nothing(three: tuple[Stage, Peer, Peer, Peer, in
     assert answer(asker) is None
 
 
-def test_tasks_containers_and_wishes_are_told(stage: Callable[..., Stage]) -> None:
+def test_tasks_containers_and_wishes_are_told(stage: Make) -> None:
     s = stage(workers=1)
     driver, worker = s.driver(), s.worker()
     id = driver.put(ev.Value(b"x"))
@@ -143,7 +141,7 @@ def test_tasks_containers_and_wishes_are_told(stage: Callable[..., Stage]) -> No
     )
 
 
-def test_nobody_is_asked_of_what_is_not_there(stage: Callable[..., Stage]) -> None:
+def test_nobody_is_asked_of_what_is_not_there(stage: Make) -> None:
     s = stage()
     driver = s.driver()
     driver.post(ev.Ask(1, "why", 99))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import TypeVar
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -12,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from tests.unit.core.follower import Follower
 from tests.unit.core.invariants import check
-from tests.unit.core.peers import PAGES, Peer
+from tests.unit.core.peers import PAGES, Peer, pick
 from tests.unit.core.spec import Hand, Spec, plain
 from tests.unit.core.turns import Turns
 from workbench.core import events as ev
@@ -25,8 +23,6 @@ from workbench.core.snapshot_builder import take_snapshot
 from workbench.core.spilling import COLLECT_EVERY
 from workbench.system.sizes import PAGE
 
-T = TypeVar("T")
-
 PICK = st.integers(0, 11)  # which of what there is: see `pick`
 FEW = st.lists(PICK, max_size=2)
 PACE = st.sampled_from(["all read", "turn", "gather"])
@@ -36,11 +32,6 @@ CAPACITY = 24 * PAGE
 
 ENOUGH = 1000
 """Nobody exchanges so many messages about so little, unless in a circle."""
-
-
-def pick(choices: Iterable[T], n: int) -> T:
-    choices = list(choices)
-    return choices[n % len(choices)]
 
 
 def pages(offset: int, length: int) -> range:
@@ -627,6 +618,5 @@ class SessionMachine(RuleBasedStateMachine):
         assert not self.session.state.scheduler.tasks
 
 
-# Finding the shortest story that goes wrong takes its time.
 TestSession = SessionMachine.TestCase
-TestSession.settings = settings(max_examples=2 * settings().max_examples)
+TestSession.settings = settings(max_examples=settings().max_examples * 2 // 3)

@@ -7,30 +7,21 @@ must lie there, at any moment, however late it hears of a move.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeVar
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from tests.unit.core.conftest import Stage
-from tests.unit.core.peers import PAGES, Peer
+from tests.unit.core.peers import NONE, PAGES, Peer, pick
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.loop_events import Copied, Left, Tick
 from workbench.core.spilling import HIGH
 from workbench.system.sizes import PAGE, round_up
 
-T = TypeVar("T")
-
 PICK = st.integers(0, 1000)
 CAPACITY = 12 * PAGE
-NONE = ev.Value(b"N")
-
-
-def pick(choices: Iterable[T], n: int) -> T:
-    found = list(choices)
-    return found[n % len(found)]
 
 
 def pages(offset: int, length: int) -> range:
@@ -66,7 +57,7 @@ class SpillMachine(RuleBasedStateMachine):
     # -- the world ------------------------------------------------------------------------------
 
     def turn(self, after: float = 0.0) -> None:
-        for number, event in self.stage._batch:
+        for number, event in self.stage.batch:
             if isinstance(event, ev.Grow):
                 self.growing[number, event.request] = event.nbytes
         for instruction in self.stage.turn(after):
@@ -92,11 +83,11 @@ class SpillMachine(RuleBasedStateMachine):
     def possible(self) -> int:
         """Bytes that could be had by moving objects to disk."""
         session = self.stage.session
-        if session.state.now < session.spilling._broken_until:
+        if session.state.now < session.spilling.broken_until:
             return 0
-        movable = sum(e.value.length for e in session.spilling._victims(CAPACITY) if e.value)
+        movable = sum(e.value.length for e in session.spilling.victims(CAPACITY) if e.value)
         budget = session.state.budget
-        return CAPACITY - budget.granted - budget._in_messages() + movable
+        return CAPACITY - budget.granted - budget.in_messages() + movable
 
     def clear(self, segment: int, which: Iterable[int]) -> None:
         for page in [p for s, p in self.content if s == segment and p in which]:
@@ -305,12 +296,12 @@ class SpillMachine(RuleBasedStateMachine):
                 not peer.segment
                 or session.state.budget.arenas[peer.segment].granted == peer.granted
             )
-        session.spilling._grown = True  # as after a put
+        session.spilling.grown = True  # as after a put
         self.time_passes(6.0)
         self.settle()
         over = session.state.budget.live - HIGH * CAPACITY
         spilling = session.spilling
-        left = [v for v in spilling._victims(CAPACITY) if not spilling._resting.is_newest(v)]
+        left = [v for v in spilling.victims(CAPACITY) if not spilling.resting.is_newest(v)]
         assert over <= 0 or not left, "above the mark, and nobody moves"
         for peer in list(self.stage.peers.values()):
             for id in peer.held:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from tests.unit.core.conftest import Stage
+from tests.unit.core.conftest import Make, Stage
 from tests.unit.core.peers import Peer
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -15,8 +13,6 @@ from workbench.core.loop_events import Copied, Tick
 from workbench.core.snapshot_builder import take_snapshot
 from workbench.core.spilling import COLLECT_EVERY, MOMENT, MOST_MOMENTS, PATIENCE, RESPITE
 from workbench.system.sizes import PAGE
-
-Make = Callable[..., Stage]
 
 CAPACITY = 20 * PAGE
 
@@ -160,21 +156,6 @@ def test_who_waits_for_memory_keeps_its_own_warm(stage: Make) -> None:
     arena = s.session.state.budget.of(driver.number)
     assert arena is not None
     assert arena.granted == 18 * PAGE
-
-
-def test_a_view_of_the_old_place_keeps_it(stage: Make) -> None:
-    s, driver = begin(stage)
-    id = put(s, driver, 4)
-    out = ask(s, driver, id)
-    driver.view(id)  # while the copy is made
-    finish(s, out)
-    s.all_read()
-    assert where(s)[id] == "disk"
-    assert s.session.state.budget.live == 4 * PAGE, "still shown"
-    driver.unview(id)
-    s.all_read()
-    assert s.session.state.budget.live == 0
-    assert s.session.state.budget.of(driver.number).granted == 4 * PAGE, "nobody waits: kept warm"  # type: ignore[union-attr]
 
 
 def test_what_is_used_comes_back_if_there_is_room(stage: Make) -> None:
@@ -379,21 +360,6 @@ def test_who_does_not_trim_is_waited_for_once(stage: Make) -> None:
     other.post(ev.Grow(11, 6 * PAGE))
     s.turn()
     assert len(keeper.inbox) == 2, "and is asked as before"
-
-
-def test_segments_of_the_servers_go_with_their_last_object(stage: Make) -> None:
-    s, driver = begin(stage)
-    first, second = put(s, driver, 4), put(s, driver, 4)
-    for id in (first, second):
-        to_disk(s, driver, id)
-    segment = driver.values[first].segment
-    assert segment == driver.values[second].segment, "one file for many"
-    place = driver.values[first].offset
-    driver.drop(first)
-    assert s.turn() == [do.Punch(segment, ((place, 4 * PAGE),))]
-    driver.drop(second)
-    out = s.turn()
-    assert out == [do.Discard(segment), do.Send(driver.number, do.Unshare(segment))]
 
 
 def test_wishes_that_make_no_sense_are_answered(stage: Make) -> None:

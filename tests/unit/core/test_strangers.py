@@ -116,7 +116,7 @@ events = st.one_of(
 HELLOS = [ev.Hello(1, 1), ev.Hello(1, 2), ev.Hello(1, 3, worker=1)]
 
 
-@settings(max_examples=5 * settings().max_examples)
+@settings(max_examples=3 * settings().max_examples)
 @given(
     st.lists(
         st.lists(st.tuples(st.sampled_from(CLIENTS), events), max_size=5), min_size=1, max_size=20

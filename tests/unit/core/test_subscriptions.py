@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from tests.unit.core.conftest import Stage
+from tests.unit.core.conftest import Make, Stage
 from tests.unit.core.peers import Peer
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core import subscriptions
 from workbench.core.history import STEP
 from workbench.core.snapshot import HISTORY_SECONDS, Change, Sample
 from workbench.core.subscriptions import MOST
@@ -34,39 +31,7 @@ def ids(change: Change | None) -> list[int]:
     return [record.id for record in change.objects]
 
 
-def test_everything_at_first_then_only_what_changed(stage: Callable[..., Stage]) -> None:
-    s = stage()
-    owner, subscriber = s.driver(), s.driver()
-    first, second = owner.put(ev.Value(b"1"), "first"), owner.put(ev.Value(b"2"))
-    everything = told(s, subscriber)
-    assert ids(everything) == [first, second]
-    assert everything is not None
-    assert everything.session.objects == ()
-    assert everything.session.count == 2
-    assert told(s, subscriber) is None
-    owner.drop(second)
-    last = told(s, subscriber, asks=False)
-    assert last is not None
-    assert (last.objects, last.gone) == ((), (second,))
-
-
-def test_who_has_not_asked_is_told_nothing_and_later_the_sum(stage: Callable[..., Stage]) -> None:
-    s = stage()
-    owner, subscriber = s.driver(), s.driver()
-    told(s, subscriber)
-    kept = owner.put(ev.Value(b"1"))
-    gone = owner.put(ev.Value(b"2"))
-    s.turn()
-    owner.post(ev.Bind("name", kept))
-    owner.drop(gone)
-    assert told(s, subscriber, asks=False) is None
-    change = told(s, subscriber)
-    assert change is not None
-    assert [record.names for record in change.objects] == [("name",)]
-    assert change.gone == ()  # it never knew of that one
-
-
-def test_questions_change_nothing(stage: Callable[..., Stage]) -> None:
+def test_questions_change_nothing(stage: Make) -> None:
     s = stage()
     asker, subscriber = s.driver(), s.driver()
     told(s, subscriber)
@@ -76,7 +41,7 @@ def test_questions_change_nothing(stage: Callable[..., Stage]) -> None:
     assert told(s, subscriber, asks=False) is None
 
 
-def test_much_comes_in_pieces(stage: Callable[..., Stage]) -> None:
+def test_much_comes_in_pieces(stage: Make) -> None:
     s = stage()
     owner, subscriber = s.driver(), s.driver()
     all_of_them = [owner.put(ev.Value(b"x")) for _ in range(2 * MOST + 1)]
@@ -90,7 +55,7 @@ def test_much_comes_in_pieces(stage: Callable[..., Stage]) -> None:
     assert told(s, subscriber) is None
 
 
-def test_what_a_worker_reads_is_resident_until_it_has(stage: Callable[..., Stage]) -> None:
+def test_what_a_worker_reads_is_resident_until_it_has(stage: Make) -> None:
     s = stage()
     driver, worker = s.driver(), s.worker()
     function = driver.put(ev.Value(b"f"))
@@ -110,7 +75,7 @@ def test_what_a_worker_reads_is_resident_until_it_has(stage: Callable[..., Stage
     assert strength() == "alive"
 
 
-def test_nothing_is_noted_when_nobody_subscribes(stage: Callable[..., Stage]) -> None:
+def test_nothing_is_noted_when_nobody_subscribes(stage: Make) -> None:
     s = stage()
     owner, subscriber, other = s.driver(), s.driver(), s.driver()
     told(s, subscriber)
@@ -129,7 +94,7 @@ def history(s: Stage, subscriber: Peer) -> tuple[Sample, ...]:
     return change.session.history
 
 
-def test_the_history_goes_on_from_where_it_was_told(stage: Callable[..., Stage]) -> None:
+def test_the_history_goes_on_from_where_it_was_told(stage: Make) -> None:
     s = stage(capacity=8 * PAGE)
     owner, subscriber = s.driver(), s.driver()
     s.turn(after=100.0)
@@ -145,7 +110,7 @@ def test_the_history_goes_on_from_where_it_was_told(stage: Callable[..., Stage])
     assert [sample.puts for sample in history(s, subscriber)] == [3]
 
 
-def test_the_history_forgets(stage: Callable[..., Stage]) -> None:
+def test_the_history_forgets(stage: Make) -> None:
     s = stage()
     owner, subscriber = s.driver(), s.driver()
     for _ in range(int(2 * HISTORY_SECONDS / STEP)):
@@ -166,7 +131,7 @@ def looked(s: Stage, peer: Peer, search: ev.Search | None = None) -> Change:
     return message.change
 
 
-def test_a_look_tells_all_there_is_in_parts_and_no_changes(stage: Callable[..., Stage]) -> None:
+def test_a_look_tells_all_there_is_in_parts_and_no_changes(stage: Make) -> None:
     s = stage()
     owner, looker = s.driver(), s.driver()
     first, *others = [owner.put(ev.Value(b"x")) for _ in range(MOST + 2)]
@@ -181,7 +146,7 @@ def test_a_look_tells_all_there_is_in_parts_and_no_changes(stage: Callable[..., 
     assert looked(s, looker).left == 2  # begins anew
 
 
-def test_a_look_that_nobody_goes_on_with_is_forgotten(stage: Callable[..., Stage]) -> None:
+def test_a_look_that_nobody_goes_on_with_is_forgotten(stage: Make) -> None:
     s = stage()
     owner, looker, other = s.driver(), s.driver(), s.driver()
     for _ in range(MOST + 1):
@@ -190,10 +155,10 @@ def test_a_look_that_nobody_goes_on_with_is_forgotten(stage: Callable[..., Stage
     looker.post(ev.Subscribe(5, on=False))
     s.leave(other)
     s.turn()
-    assert not s.session.subscriptions._looks
+    assert not s.session.subscriptions.looks
 
 
-def test_who_changes_or_goes_before_a_first_part_has_it(stage: Callable[..., Stage]) -> None:
+def test_who_changes_or_goes_before_a_first_part_has_it(stage: Make) -> None:
     s = stage()
     owner, subscriber = s.driver(), s.driver()
     *early, renamed, gone = [owner.put(ev.Value(b"x")) for _ in range(MOST + 2)]
@@ -222,7 +187,7 @@ def test_who_changes_or_goes_before_a_first_part_has_it(stage: Callable[..., Sta
     ],
 )
 def test_a_search_gives_what_comes_first_and_counts_the_rest(
-    stage: Callable[..., Stage], search: ev.Search, first: list[int]
+    stage: Make, search: ev.Search, first: list[int]
 ) -> None:
     s = stage()
     owner = s.driver()
@@ -241,11 +206,9 @@ def test_a_search_gives_what_comes_first_and_counts_the_rest(
         assert found.others_size == sum(sizes) - sum(record.size for record in found.objects)
 
 
-def test_a_search_goes_through_all_a_slice_at_a_time(
-    stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(subscriptions, "SEARCHED", 3)
+def test_a_search_goes_through_all_a_slice_at_a_time(stage: Make) -> None:
     s = stage()
+    s.session.subscriptions.searched = 3
     owner = s.driver()
     there = [owner.put(ev.Value(b"x" * size)) for size in (5, 1, 4, 2, 3)]
     parts = [looked(s, owner, ev.Search(most=1)) for _ in range(2)]

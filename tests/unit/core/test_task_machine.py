@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from typing import TypeVar
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from tests.unit.core.conftest import FUNCTION, Stage
-from tests.unit.core.peers import Peer
+from tests.unit.core.peers import BOOM, NONE, Peer, pick
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.loop_events import Left, Measured, Tick, WorkerExited
@@ -26,19 +25,10 @@ from workbench.core.snapshot_builder import take_snapshot
 from workbench.core.tasks import ONE
 from workbench.core.time_limits import PATIENCE
 
-T = TypeVar("T")
-
-NONE = ev.Value(b"N")
-BOOM = ev.Value(b"boom", failed=True)
 PICK = st.integers(0, 1000)
 HEADROOM = 1000
 IDLE = 4.0
 CPUS = 2
-
-
-def pick(choices: Iterable[T], n: int) -> T:
-    found = list(choices)
-    return found[n % len(found)]
 
 
 class Hand:
@@ -95,6 +85,7 @@ class TaskMachine(RuleBasedStateMachine):
         self.took: Counter[int] = Counter()  # stream → how many of them it took
         self.answers: dict[int, ev.Value] = {}
         self.measuring = False
+        self.segments: set[int] = set()  # that the driver was sent
         self.driver = self.stage.meet(linger=5.0)
         self.turn()
         self.function = self.driver.put(FUNCTION)
@@ -157,6 +148,9 @@ class TaskMachine(RuleBasedStateMachine):
                     hand.taken[task] = taken
                 case do.Forget(objects):
                     peer.post(ev.Unview(tuple((id, 0) for id in objects)))
+                case do.Granted() | do.Release() | do.Trim() as message:
+                    peer.inbox.appendleft(message)
+                    peer.read()
 
     def begins(self, hand: Hand, run: do.Run) -> None:
         task = run.task
@@ -189,7 +183,10 @@ class TaskMachine(RuleBasedStateMachine):
                     dropped = not self.driver.holds[object]
                     assert dropped or object not in self.answers, "answered twice"
                     self.answers[object] = value
+                case do.Shared(segment) | do.Unshare(segment):
+                    self.segments ^= {segment}
                 case do.Item(task, object, value):
+                    assert not value.segment or value.segment in self.segments
                     unread = not self.driver.holds[task]
                     assert unread or task not in self.answers, "an item after the end"
                     self.read[task].append(value.header)
@@ -340,8 +337,6 @@ class TaskMachine(RuleBasedStateMachine):
             )
             hand.items[run.task] += 1
             hand.peer.post(ev.Yielded(run.task, hand.peer.id(), value))
-        while hand.peer.inbox:
-            hand.peer.read()
         self.turn()
 
     @precondition(lambda self: self.tasks)
@@ -533,4 +528,4 @@ class TaskMachine(RuleBasedStateMachine):
 
 
 TestTasks = TaskMachine.TestCase
-TestTasks.settings = settings(max_examples=settings().max_examples)
+TestTasks.settings = settings(max_examples=settings().max_examples * 2 // 3)

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from tests.unit.core.conftest import Stage
-from tests.unit.core.peers import Peer
-from workbench.core import events as ev
+from tests.unit.core.conftest import Make, Stage
+from tests.unit.core.peers import NONE, Peer
 from workbench.core import instructions as do
-from workbench.core.pool import PAUSES
 from workbench.core.scheduler import BATCH_TASKS, SHARED_BATCH_TASKS
-
-Make = Callable[..., Stage]
-
-NONE = ev.Value(b"N")
 
 
 def order(s: Stage, worker: Peer) -> list[int]:
@@ -29,15 +21,6 @@ def order(s: Stage, worker: Peer) -> list[int]:
 
 def burst(driver: Peer, function: int, many: int) -> list[int]:
     return [driver.submit(function, (), ())[0] for _ in range(many)]
-
-
-def test_one_task_each(stage: Make) -> None:
-    s = stage()
-    one, two, three, worker = s.driver(), s.driver(), s.driver(), s.worker()
-    a = burst(one, s.function(one), 5)
-    s.turn()
-    b, c = burst(two, s.function(two), 2), burst(three, s.function(three), 1)
-    assert order(s, worker) == [a[0], a[1], b[0], c[0], a[2], b[1], a[3], a[4]]
 
 
 def test_what_tasks_submit_is_their_drivers(stage: Make) -> None:
@@ -68,19 +51,6 @@ def test_what_a_running_task_waits_for_takes_turns_too(stage: Make) -> None:
     s.all_read()
     expected = [children[0], other[0], children[1], other[1], *children[2:]]
     assert order(s, s.worker()) == expected
-
-
-def test_what_was_sent_comes_back_before_its_drivers_others(stage: Make) -> None:
-    s = stage()
-    one, two, worker = s.driver(), s.driver(), s.worker()
-    f, g = s.function(one), s.function(two)
-    a = [one.submit(f, (), (), retries=1)[0] for _ in range(3)]
-    s.all_read()
-    b = burst(two, g, 2)
-    s.all_read()
-    s.crash(worker)
-    s.turn(PAUSES[0])
-    assert order(s, s.worker()) == [a[0], b[0], a[1], b[1], a[2]]
 
 
 def test_fewer_are_sent_ahead_while_they_do(stage: Make) -> None:

@@ -29,19 +29,19 @@ def alone(variables: Mapping[str, Any]) -> Live:
         ("running", "The cell that makes `x` is still running: ask again when it is done."),
         ("failed", "The last background cell that makes `x` has failed."),
         ("stopped", "The last background cell that makes `x` was stopped."),
+        ("done", ""),
     ],
 )
 def test_a_cell_that_isnt_done_is_said_to_be(state: str, says: str) -> None:
+    job = JobRecord(1, 1, "cell", state, 0.0, 0, 0, ("x",), False)
+    if not says:
+        assert alone({}).done(job, "x") is job
+        return
     with pytest.raises(RefusedError) as refused:
-        alone({}).done(JobRecord(1, 1, "cell", state, 0.0, 0, 0, ("x",), False), "x")
+        alone({}).done(job, "x")
     runs = state in ("queued", "running")
     assert refused.value.outcome.state == ("unready" if runs else "wrong")
     assert str(refused.value.outcome.sentence) == says
-
-
-def test_a_cell_that_is_done_can_be_looked_at() -> None:
-    job = JobRecord(1, 1, "cell", "done", 0.0, 0, 0, ("x",), False)
-    assert alone({}).done(job, "x") is job
 
 
 def test_a_variable_that_the_look_misses_is_named() -> None:
@@ -76,20 +76,20 @@ def test_what_a_look_raises_is_a_sentence(error: Exception, says: str) -> None:
     assert (found.state, str(found.sentence)) == ("wrong", says)
 
 
-@pytest.mark.parametrize(
-    ("variables", "says"),
-    [({}, "There is no variable `x` now: run the"), ({"x": ...}, "`x` has no value yet: its cell")],
-)
-def test_what_is_missing_is_told_from_what_is_empty(variables: Any, says: str) -> None:
+def test_what_is_missing_is_told_from_what_is_empty() -> None:
     """Somebody may have deleted it, as an exercise on memory suggests."""
 
     @exercise(HINTS, Page("views.md", "What you see"), needs=("x",))
     def look(live: Live) -> Outcome:
         raise AssertionError("nothing to look at")
 
-    found = look.ask(alone(variables))
-    assert found.state == "untouched"
-    assert str(found.sentence).startswith(says)
+    for variables, says in (
+        ({}, "There is no variable `x` now: run the"),
+        ({"x": ...}, "`x` has no value yet: its cell"),
+    ):
+        found = look.ask(alone(variables))
+        assert found.state == "untouched"
+        assert str(found.sentence).startswith(says)
 
 
 def test_the_variable_that_is_named_may_be_another_than_is_needed() -> None:

@@ -108,14 +108,11 @@ def test_whose_memory_grew() -> None:
     assert measured.answer == "neither"
 
 
-def test_how_long_it_took() -> None:
+def test_how_long_it_took_and_which_object_it_is() -> None:
     with measure.seconds() as measured:
         pass
-    assert 0 < measured.answer < 60
+    assert measured.answer > 0
     assert measured.unit == "s"
-
-
-def test_which_object_it_is() -> None:
     assert measure.identity(X, X).answer == "same object"
     assert measure.identity(X, X[:]).answer == "another object"
 

@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from IPython.core.formatters import HTMLFormatter
 
 from workbench.course import measure, reveal
 from workbench.course.measure import Measurement
@@ -35,28 +36,21 @@ def shown(guess: object, measured: Measurement, why: str = "") -> Reveal:
         (["list", "array"], ORDER, "You guessed: list, array. Measured: list, array. Right."),
         (("array", "list"), ORDER, "Measured: list, array."),
         (["list"], ORDER, 'Put these in an order: `"array"`, `"list"`.'),
-        (["list", "list"], ORDER, "Put these in an order"),
         ("list", ORDER, "Put these in an order"),
         (5, Measurement(6.02, unit="s"), "You guessed: 5 s. Measured: 6.02 s. Right."),
-        (2, Measurement(6.02, unit="s"), "You guessed: 2 s. Measured: 6.02 s."),
         (0, Measurement(0.02, unit="s"), "You guessed: 0 s. Measured: 20 ms. Right."),
         (1, Measurement(0.02, unit="s"), "You guessed: 1 s. Measured: 20 ms."),
-        (24, Measurement(12), "You guessed: 24. Measured: 12."),
         (11, Measurement(12), "You guessed: 11. Measured: 12."),
-        (0, Measurement(1), "You guessed: 0. Measured: 1."),
         (12.0, Measurement(12), "Measured: 12. Right."),
         (1797, Measurement(np.int64(1797)), "You guessed: 1797. Measured: 1797. Right."),
-        (np.int64(1), Measurement(1), "You guessed: 1. Measured: 1. Right."),
         (np.float32(5), Measurement(6.02, unit="s"), "Measured: 6.02 s. Right."),
         (np.arange(3), Measurement(1), "The guess is a number"),
         (np.arange(3), SHARED, 'one of these: `"shared"`, `"copy"`.'),
-        ({"shared"}, SHARED, 'one of these: `"shared"`, `"copy"`.'),
         (np.array(["list", "array"]), ORDER, "Put these in an order"),
         ([{"list"}, ["array"]], ORDER, "Put these in an order"),
         (np.arange(3), Measurement("shared"), "Measured: shared."),
         (-6, Measurement(6), "You guessed: -6. Measured: 6."),
         ("six", Measurement(6.02, unit="s"), "The guess is a number, as 3 is."),
-        ("six", Measurement(6), "The guess is a number, as 3 is."),
         ("11 MB", Measurement(11.1, unit="MB"), "write it without quotes, and without a unit."),
         ("6", Measurement(6), "The guess is a number: write it without quotes."),
         (True, Measurement(6.02, unit="s"), "The guess is a number"),
@@ -96,10 +90,10 @@ def test_a_block_that_ends_in_an_error_has_measured_nothing() -> None:
 
 
 def test_a_page_has_the_same_words() -> None:
-    html = shown("copy", SHARED, why="One `file`.")._repr_html_()
+    html = HTMLFormatter()(shown("copy", SHARED, why="One `file`."))
     for part in ("You guessed: copy.", "Measured: shared.", "inode", "One <code", "file</code>"):
         assert part in html
-    untouched = shown(..., SHARED)._repr_html_()
+    untouched = HTMLFormatter()(shown(..., SHARED))
     assert "Make a guess first." in untouched
     assert "shared" not in untouched
 

@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 MEGABYTES = 60
 
 SCRIPT = f"""
@@ -103,6 +105,7 @@ def test_what_is_written_to_shared_memory_counts_once_whoever_has_mapped_it() ->
     assert mapped < 1.9 * MEGABYTES
 
 
+@pytest.mark.extended
 def test_a_process_that_is_just_forked_takes_nothing_away() -> None:
     (least,) = _figures(FORKS)
     assert least > -0.25 * MEGABYTES

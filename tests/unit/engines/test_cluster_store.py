@@ -5,17 +5,14 @@ from __future__ import annotations
 import itertools
 import queue
 import threading
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 import pytest
 
 from tests.patience import TIMEOUT
-from workbench.engines.cluster.backend import Backend, StoredValue, TaskEnd
+from workbench.engines.cluster.backend import Backend, StoredValue
 from workbench.engines.cluster.entries import FAILED, PENDING, READY, UNKNOWN, Entries, KnownObject
-from workbench.engines.cluster.jobs import ClusterJobs
-from workbench.engines.cluster.kept_jobs import JobTask
 from workbench.engines.cluster.parcels import Packer
 from workbench.engines.cluster.store import ClusterStore
 from workbench.errors import SessionError
@@ -76,8 +73,9 @@ def test_futures_of_a_session_that_is_over_say_so(world: World) -> None:
     future = world.store.future(ref)
     world.entries.end("It is over.")
     world.store.opening.close()
-    with pytest.raises(SessionError, match="It is over"):
-        future.result(TIMEOUT)
+    for each in (future, world.store.future(ref)):
+        with pytest.raises(SessionError, match="It is over"):
+            each.result(TIMEOUT)
 
 
 def test_a_future_of_what_is_there_already(world: World) -> None:
@@ -107,31 +105,6 @@ def test_the_system_is_asked_to_watch_while_nothing_is_locked() -> None:
     assert sorted(came) == [7, 8]
 
 
-def test_an_entry_goes_with_its_own_handle_alone(world: World) -> None:
-    ref = world.object(7, 1, READY)
-    before = world.entries._held[7]
-    entry = weakref.ref(ref)
-    del ref
-    assert entry() is None
-    assert before.entry is None
-    assert world.entries.get(7) is None
-    assert world.entries.find(7) is None
-    again = world.object(7, 2, UNKNOWN)
-    assert world.entries.find(7) is again
-    world.entries._dropped.append(before)  # as if it were told only now
-    kept = world.object(8, 1)
-    assert {each.id for each in world.entries.all()} == {7, 8}
-    del again, kept
-    assert world.entries.all() == []
-
-
-def test_what_is_announced_after_the_end_is_told_at_once(world: World) -> None:
-    ref = world.object(7, 1)
-    world.entries.end("It is over.")
-    with pytest.raises(SessionError, match="It is over"):
-        world.store.future(ref).result(TIMEOUT)
-
-
 def test_a_future_s_callback_may_wait_for_another_future(world: World) -> None:
     world.system.may_read.set()
     first, second = world.object(7, "one"), world.object(8, "two", READY)
@@ -143,53 +116,13 @@ def test_a_future_s_callback_may_wait_for_another_future(world: World) -> None:
     assert found.get(timeout=TIMEOUT) == "two"
 
 
-def test_results_of_a_cell_that_runs_are_not_there_yet(world: World) -> None:
-    """Of one that another driver has submitted."""
-    watched = list[KnownObject]()
-    world.entries._watch = watched.append
-    jobs = ClusterJobs(world, cast(Backend, world.system), world.entries, lambda message: None)
-    runs, over = (JobTask(n, 0, "cell 1", ("x",), 1, 9, 3, ("end", "ran", "x")) for n in (20, 30))
-    end = TaskEnd(30, "done", 1.0, 0, (False, False), (None, None))
-    kept = [
-        jobs._collected(task.task, task.natives[1:], task.binds, ended, "")
-        for task, ended in ((runs, None), (over, end))
-    ]
-    states = [[world.store.state(ref) for ref in refs if ref is not None] for refs in kept]
-    assert states == [[PENDING] * 2, [READY] * 2]
-    assert [entry.id for entry in watched] == [20, 21]
-    world.entries.settle(20, READY)
-    first = kept[0][0]
-    assert first is not None
-    assert world.store.state(first) == READY
-
-
-def test_who_waits_for_many_looks_at_each_a_few_times(world: World) -> None:
-    """And hears of a failure among them at once."""
-    looks = 0
-
-    class Counted(KnownObject):
-        __slots__ = ("now",)
-
-        @property  # type: ignore[override]
-        def state(self) -> str:
-            nonlocal looks
-            looks += 1
-            return self.now
-
-        @state.setter
-        def state(self, state: str) -> None:
-            self.now = state
-
-    entries = [Counted(id, None, PENDING) for id in range(1000)]
-    done = world.entries.until_known(entries)
-    for entry in entries:
-        assert not done()
-        entry.state = READY
-    assert done()
-    assert looks < 5 * len(entries)
-
-    refs = [world.object(id, id) for id in range(2000, 2003)]
+def test_who_waits_for_many_hears_of_a_failure_at_once(world: World) -> None:
+    refs = [world.object(id, id) for id in range(3)]
     done = world.entries.until_known([world.entries.of(ref) for ref in refs])
+    world.entries.settle(0, READY)
     assert not done()
-    world.entries.settle(refs[2].id, FAILED)
+    world.entries.settle(2, FAILED)
+    assert done()
+    done = world.entries.until_known([world.entries.of(ref) for ref in refs[:2]])
+    world.entries.settle(1, READY)
     assert done()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import gc
 import mmap
 import os
+import resource
 import threading
 from typing import Any
 
@@ -16,7 +16,7 @@ from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from workbench.engines.cluster.backend import StoredValue
 from workbench.engines.cluster.parcels import Packer
-from workbench.engines.dask import node_store, packed
+from workbench.engines.dask import packed
 from workbench.engines.dask.leases import LEASE, Leases
 from workbench.engines.dask.node_store import (
     LARGE,
@@ -27,24 +27,16 @@ from workbench.engines.dask.node_store import (
     write_segment,
 )
 from workbench.engines.dask.packed import Bundle, DaskActor, DaskRef, from_handle, from_whole, pack
-from workbench.memory.segment import PrivateView
 
 
-def test_buffers_lie_apart_at_multiples_of_a_cache_line() -> None:
+def test_parts_lie_apart_at_multiples_of_a_cache_line_where_nobody_can_write() -> None:
     parts = [b"abc", b"", b"x" * 100]
     assert offsets(map(len, parts)) == [0, 64, 64, 192]
     fd = write_segment(parts)
     try:
-        assert [bytes(part) for part in open_segment(fd, list(map(len, parts)))] == parts
-    finally:
-        os.close(fd)
-
-
-def test_nobody_can_write_to_a_segment() -> None:
-    fd = write_segment([b"a" * 100])
-    try:
-        (part,) = open_segment(fd, [100])
-        assert part.readonly
+        found = open_segment(fd, list(map(len, parts)))
+        assert [bytes(part) for part in found] == parts
+        assert found[0].readonly
         with pytest.raises(OSError, match=r"ermission|not permitted"):
             mmap.mmap(fd, 100)
     finally:
@@ -77,17 +69,6 @@ def test_who_asks_early_waits_for_who_fetches() -> None:
     assert kept.token == "two"
 
 
-def test_who_waits_for_a_fetch_that_fails_hears_of_it() -> None:
-    listener = NodeStore().claim("three")
-    assert listener is not None
-    found: list[object] = []
-    thread = threading.Thread(target=lambda: found.append(NodeStore().ask("three")))
-    thread.start()
-    listener.close()
-    thread.join(TIMEOUT)
-    assert found == [None]
-
-
 def large() -> StoredValue:
     """A value of two large buffers, with refs in it."""
     ref, actor = DaskRef("k", 1), (DaskActor(5, "a", "tcp://x", "d"), DaskRef("d", 1))
@@ -110,15 +91,13 @@ def test_small_values_are_whole_and_large_ones_lie_in_segments() -> None:
     assert (actor.actor, actor.address, actor.described, described.key) == (5, "tcp://x", "d", "d")
 
 
-@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOMEM, errno.ENOSPC])
-def test_without_shared_memory_a_large_value_is_whole(
-    monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
-    def create(size: int) -> None:
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr(node_store.seg, "create", create)
-    value, fd = pack(large())
+def test_without_descriptors_a_large_value_is_whole() -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1, limits[1]))
+    try:
+        value, fd = pack(large())
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     assert fd == -1
     assert value.buffers == [b"a" * LARGE, b"bc"]
 
@@ -134,10 +113,6 @@ def test_a_copy_on_write_is_a_private_mapping_of_the_segment() -> None:
     finally:
         os.close(fd)  # not needed any more
     mine = packer.open(1, stored, "on write")
-    owner = mine
-    while isinstance(owner, np.ndarray | memoryview):
-        owner = owner.base if isinstance(owner, np.ndarray) else owner.obj
-    assert isinstance(owner, PrivateView)
     mine[0] = 7
     assert (mine[0], packer.open(1, stored)[0], mine.sum()) == (7, 1, LARGE + 6)
     copied = packer.open(1, stored, True)
@@ -196,7 +171,6 @@ def test_to_a_disk_it_goes_with_its_bytes() -> None:
 def test_nothing_stays_of_a_bundle_that_nobody_has() -> None:
     first = bundle()
     token = first.tokens[0]
-    assert this_process().get(token) is not None
     gc.collect()
     before = len(os.listdir("/proc/self/fd"))
     del first

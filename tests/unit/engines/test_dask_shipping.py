@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import platform
-import sys
 from typing import Any
 
 import pytest
 
-from workbench.engines.dask import shipping
 from workbench.engines.dask.shipping import prepare
 from workbench.errors import SessionError
 
@@ -50,10 +48,3 @@ def test_nor_does_such_a_scheduler() -> None:
 def test_the_same_python_is_asked_what_it_has() -> None:
     with pytest.raises(AssertionError, match="it was sent"):
         prepare(Client(OURS, OURS))
-
-
-def test_a_scheduler_in_this_process_forgets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """dask-jobqueue has its scheduler in the notebook, whose Workbench is the one that is sent."""
-    monkeypatch.setattr(sys, "modules", dict(sys.modules))
-    shipping._forget()()
-    assert "workbench" in sys.modules

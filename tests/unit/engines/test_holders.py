@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-import pytest
-
 from tests.patience import TIMEOUT
 from workbench.core.descriptions import PinRecord
 from workbench.core.events import Place
@@ -67,15 +65,10 @@ class System:
         return self.workers
 
 
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(holders, "PATIENCE", TIMEOUT)
-
-
-def asked(system: System, me: Process) -> Holders:
+def asked(system: System, me: Process, patience: float = TIMEOUT) -> Holders:
     prefixes = [me.prefix, *system.others]
     clients = [ClientRecord(n, n, "driver", "", p, "far") for n, p in enumerate(prefixes, 1)]
-    return holders.ask_all(me, cast(Backend, system), clients, OBJECT, False)
+    return holders.ask_all(me, cast(Backend, system), clients, OBJECT, False, patience)
 
 
 def test_each_says_where_it_has_it() -> None:
@@ -90,24 +83,16 @@ def test_each_says_where_it_has_it() -> None:
 def test_all_are_asked() -> None:
     system = System(Process(2, Thing()), Process(3, None))
     told = HolderAnswer(5, "far", ("view",), (Place("view", "Keeps.array"),), worker=4, actor=9)
-    system.workers = [b"", holders.encode(told)], ["worker 6"]
+    system.workers = [b"", *[holders.encode(told)] * 2], ["worker 6"]  # asked twice: counts once
     found = asked(system, Process(1, Thing()))
     assert [answer.prefix for answer in found.answers] == [1, 2, 0]
     assert found.answers[2] == told
     assert found.silent == ("worker 6",)
 
 
-def test_who_says_nothing_in_time_is_named(monkeypatch: Any) -> None:
-    monkeypatch.setattr(holders, "PATIENCE", 0.1)
-    found = asked(System(Process(2, Thing()), silent=(2,)), Process(1, None))
+def test_who_says_nothing_in_time_is_named() -> None:
+    found = asked(System(Process(2, Thing()), silent=(2,)), Process(1, None), 0.1)
     assert found == Holders((), ("process 2 on far",))
-
-
-def test_a_process_that_is_asked_twice_counts_once() -> None:
-    system = System()
-    told = holders.encode(HolderAnswer(5, "far", ("ref",), worker=4))
-    system.workers = [told, told], []
-    assert len(asked(system, Process(1, None)).answers) == 1
 
 
 def test_old_questions_are_forgotten() -> None:

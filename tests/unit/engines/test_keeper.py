@@ -98,6 +98,10 @@ def test_a_job_is_collected_by_a_new_kernel_while_it_runs(world: World) -> None:
     assert world.jobs.jobs()[0].kept
     world.shows("two\n")
     world.keeper.join(OTHER, 2, "again")
+    one = world.jobs.collect(JOB, OTHER, 9, "x")  # who asks for one variable takes no output
+    assert one is not None
+    assert one.outputs == ()
+    assert world.jobs.jobs()[0].kept
     found = world.jobs.collect(JOB, OTHER, 9, "")
     assert found is not None
     assert b"".join(output.data for output in found.outputs) == b"one\ntwo\n"
@@ -118,17 +122,6 @@ def test_a_freed_result_is_gone(world: World) -> None:
     assert list(world.jobs.results()) == [JOB]
 
 
-def test_who_asks_for_one_variable_takes_no_output(world: World) -> None:
-    world.job()
-    world.shows("one\n")
-    world.keeper.leave(ME)
-    world.keeper.join(OTHER, 2, "again")
-    found = world.jobs.collect(JOB, OTHER, 9, "x")
-    assert found is not None
-    assert found.outputs == ()
-    assert world.jobs.jobs()[0].kept
-
-
 def test_a_task_whose_process_died_ends_too(world: World) -> None:
     world.job()
     world.begins()
@@ -146,16 +139,14 @@ def test_a_jobs_first_task_stands_for_all(world: World) -> None:
     assert world.keeper.unfinished([JOB, 7, JOB + 2]) == [JOB, JOB + 2, 7]
 
 
-def test_names() -> None:
+def test_names_are_found_by_name_and_by_object() -> None:
     names = KeptNames()
-    names.bind("a", 1, "one", None)
-    names.bind("ab", 2, "two", None)
-    names.bind("a", 3, "three", None)
+    for name, id, native in (("a", 1, "one"), ("ab", 2, "two"), ("a", 3, "three")):
+        names.bind(name, id, native, None)
     assert sorted(names.named("a")) == ["a", "ab"]
     found = names.find("a")
     assert found is not None
     assert found.native == "three"
-    assert names.find("a") == found
     assert [each.id for each in names.identify(f"{2:016x}")] == [2]
     names.dropped([3])
     names.unbind("ab")
@@ -183,16 +174,11 @@ def test_a_pinned_object_is_kept_whatever_its_names() -> None:
     assert list(names.kept()) == [3]
 
 
-def test_serializers_since(world: World) -> None:
+def test_serializers_and_workers_have_numbers(world: World) -> None:
     keeper = world.keeper
-    assert keeper.register(1, b"one") == 1
-    assert keeper.register(2, b"two") == 2
+    assert [keeper.register(1, b"one"), keeper.register(2, b"two")] == [1, 2]
     assert keeper.serializers(1) == [(2, b"two")]
-
-
-def test_a_worker_keeps_its_number(world: World) -> None:
-    numbers = [world.keeper.enroll(key, 1, "node", "host") for key in ("a", "b", "a")]
-    assert numbers == [1, 2, 1]
+    assert [keeper.enroll(key, 1, "node", "host") for key in ("a", "b", "a")] == [1, 2, 1]
 
 
 def test_drivers_have_numbers_of_their_own(world: World) -> None:
@@ -219,6 +205,7 @@ def test_a_session_outlives_its_last_driver_as_long_as_one_said(world: World) ->
 
 def test_a_session_outlives_its_jobs(world: World) -> None:
     """One that runs on when its kernel has gone; the time begins with its end."""
+    assert Keeper(lambda: 0.0, bool).seconds_left() == NOBODY  # who starts one has time to come
     world.keeper.keep(5.0)
     world.job()
     world.keeper.leave(ME)
@@ -226,7 +213,3 @@ def test_a_session_outlives_its_jobs(world: World) -> None:
     assert world.keeper.seconds_left() is None
     world.ends()
     assert world.keeper.seconds_left() == 5.0
-
-
-def test_who_starts_a_session_has_time_to_come() -> None:
-    assert Keeper(lambda: 0.0, bool).seconds_left() == NOBODY

@@ -34,17 +34,12 @@ def test_it_is_over_once_all_is_there_in_any_order(order: tuple[str, ...]) -> No
     assert outputs.due() is None
 
 
-def test_what_shows_nothing_is_over_at_once() -> None:
-    outputs, over = Outputs(), list[TaskEnd]()
-    outputs.expect(TASK)
-    assert outputs.ended(end(0), over.append, 0.0)
-    assert over
-
-
-def test_a_task_nobody_expects_is_over_at_once() -> None:
+def test_what_shows_nothing_or_nobody_expects_is_over_at_once() -> None:
     outputs, over = Outputs(), list[TaskEnd]()
     assert outputs.ended(end(9), over.append, 0.0)
-    assert over
+    outputs.expect(TASK)
+    assert outputs.ended(end(0), over.append, 0.0)
+    assert len(over) == 2
 
 
 def test_it_is_complete_after_a_while_without() -> None:
@@ -62,6 +57,10 @@ def test_it_is_complete_after_a_while_without() -> None:
     assert over
     outputs.came(message())  # later than that: shown, and counted nowhere
     assert outputs.due() is None
+    outputs.expect(TASK)
+    assert not outputs.ended(end(2), over.append, 10.0)
+    outputs.forget(TASK)
+    assert outputs.due() is None
 
 
 def test_what_an_earlier_try_showed_counts_for_that() -> None:
@@ -74,13 +73,3 @@ def test_what_an_earlier_try_showed_counts_for_that() -> None:
     assert not over
     outputs.came(message(worker=2))
     assert over
-
-
-def test_what_is_forgotten_is_no_longer_waited_for() -> None:
-    outputs, over = Outputs(), list[TaskEnd]()
-    outputs.expect(TASK)
-    outputs.ended(end(2), over.append, 0.0)
-    outputs.forget(TASK)
-    assert outputs.due() is None
-    outputs.came(message())
-    assert not over

@@ -13,7 +13,6 @@ from workbench.engines.cluster.backend import StoredValue
 from workbench.engines.cluster.parcels import Packer
 from workbench.errors import ForeignRefError, ObjectFreedError, TaskCancelledError
 from workbench.ref import ObjectRef
-from workbench.serialization.expressions import describe
 
 
 def packer(natives: dict[int, Any] | None = None) -> Packer:
@@ -31,15 +30,13 @@ def travelled(stored: StoredValue) -> tuple[StoredValue, list[pickle.PickleBuffe
 
 VALUES = {
     "nothing": None,
-    "a number": 7,
     "a dict": {"a": [1, 2], "b": np.arange(5)},
-    "an array": np.arange(100_000.0),
     "in Fortran's order": np.asfortranarray(np.arange(90_000.0).reshape(300, 300)),
     "every second one": np.arange(100_000)[::2],
-    "dates": np.arange("2000", "2200", dtype="datetime64[h]"),
+    "dates": np.arange("2000", "2010", dtype="datetime64[h]"),
     "none of a thing": np.empty((0, 3)),
     "a record": {"x": np.ones((1000, 10)), "y": "text" * 10_000},
-    "a long list": list(range(30_000)),
+    "a long list": list(range(10_000)),
 }
 
 
@@ -61,19 +58,16 @@ def test_a_large_array_is_not_copied_on_either_side() -> None:
     read = packer().open(1, came)
     assert np.shares_memory(read, np.frombuffer(came.buffers[0], np.float64))
     assert not read.flags.writeable
+    copied = packer().open(1, came, copy=True)
+    copied[1] = 5
+    assert read[1] == 1
 
 
-def test_a_copy_may_be_written_to() -> None:
-    came, _ = travelled(packer().pack(np.arange(100_000.0), None))
-    read = packer().open(1, came, copy=True)
-    read[0] = 5
-    assert packer().open(1, came)[0] == 0
+class Engine:
+    session = "session~1"
 
 
 def test_refs_travel_with_their_natives() -> None:
-    class Engine:
-        session = "session~1"
-
     ref: Any = ObjectRef(11, Engine())  # type: ignore[arg-type]
     stored = packer({11: "native"}).pack({"deep": [ref]}, None)
     assert (stored.inside, stored.natives) == ((11,), ("native",))
@@ -83,12 +77,9 @@ def test_a_ref_of_another_session_is_refused() -> None:
     def refuse(ref: ObjectRef) -> Any:
         raise ForeignRefError("another's")
 
-    class Engine:
-        session = "session~2"
-
     ref: Any = ObjectRef(11, Engine())  # type: ignore[arg-type]
     with pytest.raises(ForeignRefError, match="another's"):
-        Packer("session~1", 7, refuse, "here").pack([ref], None)
+        Packer("session~2", 7, refuse, "here").pack([ref], None)
 
 
 def test_contents_are_what_comparing_needs() -> None:
@@ -108,11 +99,3 @@ def test_what_stands_for_an_error_raises_it() -> None:
             packer().open(1, parcels.refused(code, "so it is"))
     with pytest.raises(LookupError):
         parcels.contents(parcels.refused("freed", "gone"))
-
-
-def test_an_about_says_what_it_is_and_took() -> None:
-    about = packer().pack(np.ones(1000), None, site="Cell In[1]").about
-    assert about is not None
-    assert (about.type, about.outband, about.site) == (
-        describe(np.ones(1000)), 8000, "Cell In[1]",
-    )  # fmt: skip

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from workbench.host.environment import Baseline, Environment, move
+
+
+@pytest.fixture(autouse=True)
+def _path() -> Iterator[None]:
+    before = sys.path[:]
+    yield
+    sys.path[:] = before
 
 
 def test_only_what_has_changed_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -19,7 +27,7 @@ def test_only_what_has_changed_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.delenv("GOES")
     assert baseline.difference() == Environment(environ=(("COMES", "2"), ("GOES", None)))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", ["", "/else"])
+    sys.path[:] = ["", "/else"]
     found = baseline.difference()
     assert found is not None
     assert (found.directory, found.path) == (str(tmp_path), (str(tmp_path), "/else"))
@@ -44,10 +52,8 @@ def test_in_anothers_session_nobody_knows_where_the_workers_are() -> None:
         ("x y", "a b x y"),
     ],
 )
-def test_new_entries_of_the_path_keep_their_side(
-    monkeypatch: pytest.MonkeyPatch, theirs: str, becomes: str
-) -> None:
-    monkeypatch.setattr(sys, "path", ["a", "b"])
+def test_new_entries_of_the_path_keep_their_side(theirs: str, becomes: str) -> None:
+    sys.path[:] = ["a", "b"]
     move(Environment(path=tuple(theirs.split())))
     assert sys.path == becomes.split()
 

@@ -13,8 +13,10 @@ import textwrap
 
 import pytest
 
+from tests.patience import TIMEOUT
+
 HOST = """
-    import os, signal, sys, threading
+    import gc, os, signal, sys, threading, time
     from dataclasses import dataclass
 
     from workbench.errors import TaskError
@@ -25,6 +27,8 @@ HOST = """
     from workbench.host.setup import set_up
     from workbench.host.tracebacks import describe_error
     from workbench.host.task_context import TaskContext
+    from workbench.host.throttle import Throttle
+    from workbench.host.unsent import Unsent
 
     @dataclass
     class Run:
@@ -48,7 +52,8 @@ HOST = """
     for fd, capture in enumerate(captures, 1):
         capture.divert(fd)
     link, interrupts = Messages(), Interrupts()
-    output = set_up(link, captures)
+    unsent, marks = Unsent(), []
+    output = set_up(link, captures, marks.append, UNSENT)
     signal.signal(signal.SIGINT, interrupts.handle)
 
     def run(task, function, *args, **kwargs):
@@ -65,6 +70,27 @@ HOST = """
                 interrupts.end(task)
                 output.finish(task)
 
+    def until(condition):
+        for _ in range(3000):
+            if condition():
+                break
+            time.sleep(0.01)
+
+    def once(capture, name, act, after=False):
+        "Do that once, before or after this method of a capture is called."
+        method = getattr(capture, name)
+
+        def acts(*args):
+            delattr(capture, name)
+            if not after:
+                act()
+            found = method(*args)
+            if after:
+                act()
+            return found
+
+        setattr(capture, name, acts)
+
     def tell(*results):
         "What was sent, as (task, kind, text), and the results, to whoever reads our stdout."
         import json
@@ -77,10 +103,10 @@ HOST = """
 """
 
 
-def hosted(code: str) -> tuple[list[tuple[str, str]], list[str]]:
+def hosted(code: str, unsent: str = "None") -> tuple[list[tuple[str, str]], list[str]]:
     """What a process shows, as (kind, text) with neighbouring text joined, and what it tells."""
-    program = textwrap.dedent(HOST) + textwrap.dedent(code)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=120)
+    program = textwrap.dedent(HOST).replace("UNSENT", unsent) + textwrap.dedent(code)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=TIMEOUT)
     assert done.returncode == 0, done.stderr
     sent, results, modules = json.loads(done.stdout)
     rooms = {name.split(".")[1] for name in modules if "." in name}
@@ -125,6 +151,169 @@ def test_a_line_leaves_while_its_task_runs() -> None:
         tell(run(1, task))
     """)
     assert result == str(["a line\n"])
+
+
+def test_what_cannot_be_shown_is_refused_or_left_out() -> None:
+    shown, (result,) = hosted("""
+        from workbench.host.display import send
+
+        run(2, send, "display", "x" * (33 << 20))
+        tell(run(1, sys.stdout.write, b"bytes"))
+    """)
+    assert "TypeError: write() takes a str, not bytes" in result
+    assert shown == [("stderr", "A display of 34.6 MB was left out: 33.6 MB at most.\n")]
+
+
+def test_what_is_written_while_no_task_runs_is_nobodys() -> None:
+    shown, (position,) = hosted("""
+        os.write(2, b"late\\n")
+        until(lambda: marks)
+        position = marks[-1]
+        run(1, print, "next")
+        tell(position)
+    """)
+    assert shown == [("stdout", "next\n")]
+    assert position == "5"  # last words of a crash are those after it
+
+
+# -- at any moment ---------------------------------------------------------------------------------
+
+
+def test_a_handler_may_print_while_a_print_is_on_its_way() -> None:
+    """At each line of what empties the queue: a signal's handler, a finalizer."""
+    shown, (count,) = hosted("""
+        def task():
+            places = []
+
+            def at_each_line(frame, event, arg):
+                if not frame.f_code.co_filename.endswith(("outstream.py", "ki_protection.py")):
+                    return None
+                if event == "line" and len(places) < 300:
+                    places.append(frame.f_lineno)
+                    sys.settrace(None)
+                    os.write(2, b"C\\n")  # so that the print looks
+                    print("handler")
+                    sys.settrace(at_each_line)
+                return at_each_line
+
+            sys.settrace(at_each_line)
+            print("first")
+            sys.settrace(None)
+            return len(places)
+
+        tell(run(1, task))
+    """)
+    assert int(count) > 10
+    text = "".join(text for kind, text in shown if kind == "stdout")
+    assert text.count("handler") == int(count)
+    assert text.count("first") == 1
+
+
+def test_a_print_and_c_code_that_come_while_all_is_taken_keep_their_order() -> None:
+    shown, _ = hosted("""
+        def says(word, in_c):
+            sys.stdout.write(word)
+            os.write(1, in_c)
+
+        def task():
+            once(captures[0], "size", lambda: says("printed, ", b"from C\\n"))
+            once(captures[0], "read", lambda: says("again, ", b"and C\\n"))
+            sys.stdout.write("begins\\n")
+
+        tell(run(1, task))
+    """)
+    assert shown == [("stdout", "begins\nprinted, from C\nagain, and C\n")]
+
+
+def test_what_another_thread_has_taken_when_the_task_ends_is_sent_before_that() -> None:
+    _, sent = hosted("""
+        taken, ends, over = threading.Event(), threading.Event(), threading.Event()
+
+        def take():
+            taken.set()
+            ends.wait(30)
+            over.wait(0.2)  # in vain
+
+        def task():
+            once(captures[0], "read", take, after=True)
+            os.write(1, b"from C\\n")
+            assert taken.wait(30)
+            once(captures[0], "has_news", ends.set)  # when the end is looked for what is left
+
+        run(1, task)
+        sent = [o.data for o in link.sent]
+        over.set()
+        tell(*sent)
+    """)
+    assert sent == [str(b"from C\n")]
+
+
+def test_what_is_being_sent_is_kept_for_who_sees_the_process_die() -> None:
+    """A thread has taken it, and waits for a processor: also the part of a line."""
+    _, kept = hosted(
+        """
+        from workbench.host.display import send
+        found = []
+
+        def look():
+            found.extend(data for _, _, data in unsent.read())
+
+        def task():
+            sys.stdout.write("whole\\n")
+            assert link.flushed.wait(30)
+            once(captures[0], "size", look)
+            once(captures[0], "has_news", lambda: sys.stdout.write("begun"))
+            send("comm", 7)
+
+        run(1, task)
+        tell(*found, list(unsent.read()))
+    """,
+        unsent="unsent",
+    )
+    assert kept == [str(b"7"), str(b"begun"), "[]"]
+
+
+def test_who_sends_finds_a_piece_of_a_line_both_kept_and_queued_or_neither() -> None:
+    _, (waits, sent) = hosted(
+        """
+        def send_meanwhile():
+            sender.start()
+            sender.join(0.2)
+            waits.append(sender.is_alive())
+
+        def task():
+            sys.stdout.write("a ")
+            once(captures[0], "has_news", send_meanwhile)
+            sys.stdout.write("line\\n")
+            sender.join()
+
+        sender, waits = threading.Thread(target=output.finish, args=(2,)), []
+        run(1, task)
+        tell(*waits, b"".join(o.data for o in link.sent))
+    """,
+        unsent="unsent",
+    )
+    assert (waits, sent) == ("True", str(b"a line\n"))
+
+
+def test_nothing_is_kept_of_a_task_whose_thread_prints_on() -> None:
+    _, (kept,) = hosted("""
+        def throttles():
+            return sum(isinstance(each, Throttle) for each in gc.get_objects())
+
+        for number in range(3):
+            with link.work.task(Run(number, "")):
+                output.finish(number)
+                os.write(1, b"after all was sent")
+                print("late")  # takes that out of the queue
+        run(9, lambda: until(lambda: print("more") or throttles() <= 1))  # its own
+        until(lambda: not throttles())
+        tell(throttles())
+    """)
+    assert kept == "0"
+
+
+# -- cells, and stopping ---------------------------------------------------------------------------
 
 
 def test_a_cell_runs_shows_its_value_and_hands_over_what_it_assigns() -> None:

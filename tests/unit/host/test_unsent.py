@@ -62,7 +62,7 @@ def test_of_a_flood_the_latest_is_kept(unsent: Unsent) -> None:
 def test_one_that_was_torn_is_left_out(unsent: Unsent) -> None:
     unsent.add(1, "stdout", b"whole\n")
     unsent.add(1, "stdout", b"torn\n")
-    fd = unsent._read_fd
+    fd = unsent.fileno()
     for size in range(os.fstat(fd).st_size - 1, -1, -1):
         os.ftruncate(fd, size)
         assert [data for _, _, data in unsent.read()] in ([b"whole\n"], [])

@@ -18,23 +18,14 @@ def backend(*ran: tuple[int, float]) -> WorkbenchBackend:
     return found
 
 
-def test_the_first_ones_go_alone() -> None:
+def test_as_many_as_take_their_time_and_no_more_than_were_measured() -> None:
     assert backend().compute_batch_size() == 1
-
-
-def test_no_more_than_were_measured() -> None:
     assert backend((1, 1e-6)).compute_batch_size() == GROWTH
     assert backend((1, 1e-6), (GROWTH, 1e-6)).compute_batch_size() == GROWTH * (GROWTH + 1)
-
-
-def test_as_many_as_take_their_time() -> None:
     each = BATCH_SECONDS / 50.5
     assert backend(*[(10, 10 * each)] * 20).compute_batch_size() == 50
     assert MOST_CALLS - 1 <= backend(*[(10, 0.0)] * 1000).compute_batch_size() <= MOST_CALLS
-
-
-def test_slow_ones_count_at_once() -> None:
-    ran = [(100, 1e-6)] * 9
+    ran = [(100, 1e-6)] * 9  # slow ones count at once
     assert backend(*ran, (100, 100.0)).compute_batch_size() == 1
     assert backend(*ran, (100, 100.0), *ran * 5).compute_batch_size() > 100
 

@@ -17,7 +17,6 @@ from workbench.ipython.magics.store import StoringMagics
 
 # source, names it needs, names it perhaps reads, names it gives back (builtins left out)
 CELLS = [
-    ("y = x + 1", "x", "", "y"),
     ("x += 1", "x", "", "x"),
     ("x = 1\ny = x", "", "", "x y"),
     ("a, (b, *c) = v", "v", "", "a b c"),
@@ -46,19 +45,14 @@ CELLS = [
     ("try:\n    x = f()\nexcept E as e:\n    x = g(e)\nfinally:\n    h()", "h", "f E g", "x"),
     # functions read when they are called
     ("def f(): return x\nx = 3\nf()", "", "x", "x"),
-    ("x = 3\ndef f(): return x", "", "", "x"),
-    ("def f():\n    def g(): return k\n    return g", "", "k", ""),
     ("def f():\n    k = 1\n    def g(): return k\n    return g", "", "", ""),
-    ("def fact(n): return n * fact(n - 1)", "", "", ""),
     ("key = lambda q, w=e: q + w + r", "e", "r", "key"),
     ("async def f():\n    global g\n    g = 1\n    return h", "", "h", ""),
     # branches run or don't
     ("if flag:\n    y = 1\nprint(y)", "flag", "y", "y"),
-    ("if flag:\n    y = x", "flag", "x", "y"),
     ("while go():\n    n = step(n)", "go", "step n", "n"),
     ("try:\n    x\nexcept NameError:\n    x = 0", "", "x", "x"),
     ("for x in x:\n    pass\nprint(x)", "x", "", ""),
-    ("for i in it:\n    pass\nelse:\n    y = i", "it", "i", "y"),
     (
         "match v:\n    case {'a': b, **r} if g(b):\n        s = b, r\n"
         "    case [1, *o]:\n        s = o\n    case K.q as w:\n        s = w",
@@ -69,7 +63,6 @@ CELLS = [
     ("[x for x in x]", "x", "", ""),
     ("{k: v for k, v in d.items()}\nk", "d k", "", ""),
     ("[last := x for x in xs]\nlast", "xs", "", "last"),
-    ("list(f(i) for i in n)", "f n", "", ""),
     ("print(f'{x!r:>{w}}')", "x w", "", ""),
     # await
     ("r = await f(x)", "f x", "", "r"),
@@ -77,11 +70,9 @@ CELLS = [
     ("async for i in it:\n    n = i", "it", "", "n"),
     # IPython's syntax: the code and the names in its text
     ("%time y = f(x)\nz = y", "f x", "", "y z"),
-    ("%%time\ny = x\n%time y + k", "x k", "", "y"),
     ("best = %timeit -n 10 -r3 -o g(a)", "g a", "", "best"),
     ("%%timeit s = k\nb = s + a", "k a", "", ""),
     ("%prun -s cumulative y = f(x)", "f x", "", "y"),
-    ("%%capture out\ny = x", "x", "", "y out"),
     ("%%capture\n!ls {x}\n%time y = z", "z", "x", "y"),
     ("!ls $a {b.c(d)} $$HOME {{e}} {no python}", "", "a b d", ""),
     ("files = !ls {d}", "", "d", "files"),
@@ -152,7 +143,6 @@ def test_a_cell_runs_exactly_if_what_it_requires_is_there(
         ("!ls \\\n  -l\nx = = 1", 6, "invalid syntax"),
         ("%%capture\n\n%get x", 6, "`%get` talks to the session"),
         ("%time %load_ext x", 4, "`%load_ext` would change the worker"),
-        ("!ls\nyield 3", 5, "outside function"),
     ],
 )
 def test_what_is_not_python_is_refused_with_its_place(source: str, line: int, says: str) -> None:
@@ -183,11 +173,8 @@ def test_ipythons_syntax_becomes_python_line_for_line() -> None:
     assert [n for n, line in enumerate(lines) if line.strip()] == [2, 4, 6, 7, 8]
     assert lines[8] == "here = 1"
     compile(found.code, "<cell>", "exec")
-
-
-def test_what_is_python_stays_as_it_is() -> None:
-    found = analyse("x = '''\n%time\n'''\n\n")
-    assert (found.code, found.timed) == ("", False)
+    plain = analyse("x = '''\n%time\n'''\n\n")
+    assert (plain.code, plain.timed) == ("", False)
 
 
 def test_all_our_magics_are_refused() -> None:

@@ -38,18 +38,13 @@ JOBS = (
 )
 
 
-def snapshot(
-    names: list[str],
-    jobs: tuple[JobRecord, ...],
-    actors: str = "",
-) -> Snapshot:
+def snapshot(names: list[str], jobs: tuple[JobRecord, ...] = (), actors: str = "") -> Snapshot:
     objects = tuple(
         ObjectRecord(n, "ready", (name,), 8, "inline", None, (), (), 0, 0)
         for n, name in enumerate(names)
     )
-    clients = tuple(ClientRecord(n, n, "driver", "") for n in range(1))
     return Snapshot(
-        "lab~1a2b", 10**9, 0, 0, 0, 0, objects, (), clients, jobs=jobs,
+        "lab~1a2b", 10**9, 0, 0, 0, 0, objects, (), (ClientRecord(0, 0, "driver", ""),), jobs=jobs,
         names=len(names), actors=tuple(
             ActorRecord(n, "Counter", (f"{ACTOR_PREFIX}{name}",), "alive", n, 0, 0)
             for n, name in enumerate(actors)
@@ -84,10 +79,8 @@ HEAD = "Workbench joined session lab: 2 workers, store of 1 GB."
     ("there", "line"),
     [
         (None, HEAD.replace("joined", "started")),
-        (snapshot([], ()), HEAD),
-        (snapshot(["df"], ()), f"{HEAD} It has df."),
-        (snapshot(["df"], (), actors="a"), f"{HEAD} It has df, actor a."),
-        (snapshot([], (), actors="ba"), f"{HEAD} It has actor a, actor b."),
+        (snapshot([]), HEAD),
+        (snapshot(["df"], actors="ba"), f"{HEAD} It has df, actor a, actor b."),
         (
             snapshot(["model", "df"], JOBS),
             f"{HEAD} It has df, model. Background: cell 7 running, cell 5 done (3 lines of "
@@ -95,11 +88,7 @@ HEAD = "Workbench joined session lab: 2 workers, store of 1 GB."
             "%workbench jobs shows more.",
         ),
         (
-            snapshot([], JOBS[:1]),
-            f"{HEAD} Background: cell 7 running; %workbench jobs shows more.",
-        ),
-        (
-            snapshot([f"x{n:02}" for n in range(20)], ()),
+            snapshot([f"x{n:02}" for n in range(20)]),
             f"{HEAD} It has x00, x01, x02, x03, x04, x05, x06, x07 and 12 more.",
         ),
     ],

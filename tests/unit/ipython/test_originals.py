@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -11,14 +11,6 @@ from workbench.engines.base import Engine
 from workbench.ipython.originals import Originals
 from workbench.ref import ObjectRef
 from workbench.serialization.packing import PackedValues
-
-
-class NoEngine:
-    """Nothing is packed with it."""
-
-    def pack(self, *args: Any) -> NoReturn:
-        raise AssertionError(args)
-
 
 PACKED = PackedValues(b"", [], [])
 
@@ -32,8 +24,7 @@ class Packing:
         return PACKED, {}
 
 
-def no_engine() -> Engine:
-    return cast(Engine, NoEngine())
+NO_ENGINE = cast(Engine, None)  # nothing is packed with it
 
 
 def helper(n: int) -> int:
@@ -42,7 +33,7 @@ def helper(n: int) -> int:
 
 @pytest.mark.parametrize("value", [1, "a", (1, ("b", b"c")), helper, np, np.float64(1), None, len])
 def test_what_cannot_change_is_passed_as_it_is(value: Any) -> None:
-    originals = Originals(no_engine(), {"x": value}, {"x": value})
+    originals = Originals(NO_ENGINE, {"x": value}, {"x": value})
     assert originals.packed is None
     assert originals.names == {"x": value}
     assert originals.tracked.names == ()
@@ -59,7 +50,7 @@ def test_what_can_change_is_packed_with_the_rest() -> None:
 def test_of_what_is_stored_arrays_cannot_change() -> None:
     ref = ObjectRef(1, cast(Any, None))
     stored = {"array": ref, "lst": ref, "elsewhere": ref}
-    originals = Originals(no_engine(), stored, {"array": np.zeros(2), "lst": [1], "elsewhere": ref})
+    originals = Originals(NO_ENGINE, stored, {"array": np.zeros(2), "lst": [1], "elsewhere": ref})
     assert originals.tracked.names == ("lst", "elsewhere")
     assert originals.tracked.foreign == ("elsewhere",)
     assert originals.objects() == {-1: [1]}

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, cast
+from typing import cast
 
 from tests.patience import TIMEOUT
-from workbench.ipython import progress as progress_module
 from workbench.ipython.output import Router
 from workbench.ipython.progress import progress
 
@@ -29,9 +28,8 @@ class Page:
         self.texts.append(bundle["text/plain"])
 
 
-def test_a_look_that_is_late_shows_nothing(monkeypatch: Any) -> None:
+def test_a_look_that_is_late_shows_nothing() -> None:
     """It is asking the session when the block ends."""
-    monkeypatch.setattr(progress_module, "AFTER", 0.0)
     asks, may_answer = threading.Event(), threading.Event()
     threads: list[threading.Thread] = []
 
@@ -42,7 +40,7 @@ def test_a_look_that_is_late_shows_nothing(monkeypatch: Any) -> None:
         return "busy"
 
     page = Page()
-    with progress(cast(Router, page), tell):
+    with progress(cast(Router, page), tell, after=0.0):
         assert asks.wait(TIMEOUT)
     may_answer.set()
     threads[0].join(TIMEOUT)

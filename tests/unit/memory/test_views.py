@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import pickle
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +21,9 @@ SEGMENT = 7
 class Reader:
     """A process's views of one segment, and what it hears of their ends."""
 
-    def __init__(self) -> None:
+    def __init__(self, died: Callable[[Watch], object] | None = None) -> None:
         self.dead: list[int] = []
-        self.views = Views(self._died)
+        self.views = Views(died or self._died)
         fds = seg.create(SIZE)
         writable = np.frombuffer(seg.map_writable(fds.writable, SIZE), np.uint8)
         writable[:] = np.arange(SIZE, dtype=np.uint8)
@@ -94,9 +94,9 @@ def test_what_is_made_from_it_keeps_it_alive(reader: Reader, how: str) -> None:
     assert reader.dead == [1]
 
 
-def test_the_end_of_an_old_view_is_not_that_of_a_new_one(reader: Reader) -> None:
+def test_the_end_of_an_old_view_is_not_that_of_a_new_one() -> None:
     late: list[Watch] = []
-    reader.views._on_finalized = late.append
+    reader = Reader(late.append)
     view, _ = reader.views.open(1, SEGMENT, 0, 10)
     del view
     gc.collect()
@@ -105,6 +105,7 @@ def test_the_end_of_an_old_view_is_not_that_of_a_new_one(reader: Reader) -> None
     assert not reader.views.finalized(late[0])
     assert reader.views.shows()
     del newer
+    reader.views.close()
 
 
 def test_an_empty_view_dies_too(reader: Reader) -> None:

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
-import pytest
 
 from tests.unit.widgets import snapshots
 from workbench.core.descriptions import Account, PinRecord
@@ -193,42 +192,22 @@ def test_a_pin_promises_no_memory_where_the_engine_gives_none() -> None:
     assert view_texts.lessons(pin.can)["pins"][-1] == str(lack)
 
 
-@pytest.mark.parametrize(
-    ("system", "replaced", "line"),
-    [
-        ("local", "", "Workbench started session a.b: 2 workers, store of 64 MB."),
-        ("ray", "", "Workbench started session a.b on Ray: 2 workers."),
-        (
-            "ray",
-            "local",
-            "Workbench started session a.b on Ray: 2 workers. "
-            "It replaces the session on this machine; nothing is lost.",
-        ),
-        (
-            "local",
-            "dask",
-            "Workbench started session a.b: 2 workers, store of 64 MB. "
-            "It replaces the session on Dask; nothing is lost.",
-        ),
-        (
-            "local",
-            "local",
-            "Workbench started session a.b: 2 workers, store of 64 MB. "
-            "It replaces the session before it; nothing is lost.",
-        ),
-    ],
-)
-def test_the_line_that_says_what_was_started(system: str, replaced: str, line: str) -> None:
-    before: Any = SimpleNamespace(system=replaced) if replaced else None
-    engine = SimpleNamespace(
-        system=system,
-        joined=False,
-        session="a.b~1",
-        workers=2,
-        capacity=64_000_000,
-        can=Abilities(),
-    )
-    assert text.started_line(cast(Any, engine), before) == line
+def test_the_line_that_says_what_was_started() -> None:
+    here = "Workbench started session a.b: 2 workers, store of 64 MB."
+    there = "Workbench started session a.b on Ray: 2 workers."
+    for system, replaced, line in (
+        ("local", "", here),
+        ("ray", "", there),
+        ("ray", "local", f"{there} It replaces the session on this machine; nothing is lost."),
+        ("local", "dask", f"{here} It replaces the session on Dask; nothing is lost."),
+        ("local", "local", f"{here} It replaces the session before it; nothing is lost."),
+    ):
+        before: Any = SimpleNamespace(system=replaced) if replaced else None
+        engine = SimpleNamespace(
+            system=system, joined=False, session="a.b~1", workers=2, capacity=64_000_000,
+            can=Abilities(),
+        )  # fmt: skip
+        assert text.started_line(cast(Any, engine), before) == line
 
 
 def test_what_a_joined_session_keeps_says_how_it_ends_there() -> None:

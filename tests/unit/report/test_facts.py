@@ -35,6 +35,8 @@ def test_processes_have_one_name_each() -> None:
     assert processes.name(WORKER) == "worker 1"  # and not its pid
     assert processes.name(ACTOR) == "Counter 'hits'"
     assert processes.name(99) == "a process that left"
+    now = with_actor(workers=(WorkerRecord(3, 900_000_003, "idle", ()),))
+    assert Processes(now).name(WORKER) == "worker 3"  # its number there
     assert processes.several([WORKER, SCRIPT, NOTEBOOK]) == "this notebook, train.py and worker 1"
 
 
@@ -47,16 +49,13 @@ def test_an_actor_owns_its_segment() -> None:
     assert set(owners.values()) == {"Counter 'hits'", "disk", "the server"}
 
 
-@pytest.mark.parametrize(
-    ("cls", "names", "said"),
-    [
+def test_actors_have_one_name_each() -> None:
+    for cls, names, said in (
         ("Counter", (), "Counter"),
         ("Counter", ("actor:hits",), "Counter 'hits'"),
         ("Namespace", ("actor:db",), "actor db"),
-    ],
-)
-def test_actors_have_one_name_each(cls: str, names: tuple[str, ...], said: str) -> None:
-    assert actor_name(ActorRecord(1, cls, names, "alive", 1, 0, 0)) == said
+    ):
+        assert actor_name(ActorRecord(1, cls, names, "alive", 1, 0, 0)) == said
 
 
 def test_objects_are_called_as_people_know_them() -> None:
@@ -72,13 +71,10 @@ def test_objects_are_called_as_people_know_them() -> None:
     assert facts.title_of(an_object(1, MB, about=None)) == "0000000000000001"
 
 
-def test_a_variable_and_what_it_was_stored_as_are_named_once() -> None:
+def test_of_many_variables_the_first_are_named_each_once() -> None:
     noted = ("df, as it was at 12:00:00", "ref")
     assert facts.title_of(an_object(1, MB), {1: (("df", "view"), noted)}) == "df"
     assert facts.title_of(an_object(1, MB), {1: (noted,)}) == noted[0]
-
-
-def test_of_many_variables_the_first_are_named() -> None:
     places = tuple((f"big[{n}]", "view") for n in range(1000))
     said = facts.title_of(an_object(1, MB), {1: places})
     assert said == "big[0], big[1], big[2], big[3], …"
@@ -144,11 +140,6 @@ def test_what_would_break() -> None:
         "It is still used by `x`, refs in 1 other process, 2 tasks and 1 object it is inside of: "
         "reading it there will fail."
     )
-
-
-def test_no_process_is_a_worker_number_that_is_a_pid() -> None:
-    now = with_actor(workers=(WorkerRecord(3, 900_000_003, "idle", ()),))
-    assert Processes(now).name(WORKER) == "worker 3"
 
 
 def test_who_uses_a_session() -> None:

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import msgspec
 import pytest
+from IPython.core.formatters import HTMLFormatter
 
 from tests.unit.report.test_facts import everything, with_actor
 from tests.unit.report.test_renderers import HELD, Ref, Source
@@ -27,6 +28,8 @@ from workbench.report.previews import Preview, preview
 
 ORDERS = "\x1b]0;mine\x07\x1b[2J\r\x9b31m\x7f\u202e\udcff"
 """To a terminal: another title, an empty screen, the line's beginning, red, text turned around."""
+
+html = HTMLFormatter()
 
 CODES = {"state", "where", "role", "engine", "reason", "keeper"}
 
@@ -62,7 +65,7 @@ def card(now: Snapshot) -> str:
 def account(now: Snapshot) -> str:
     pins = [PinRecord(reason, detail=ORDERS) for reason in ("name", "user", "job", "task")]
     told = why.why(Account(now.objects[0], tuple(pins), now.clients, now.workers), ORDERS)
-    return f"{told!r}{told._repr_html_()}{why.Whys(((ORDERS, told),))}"
+    return f"{told!r}{html(told)}{why.Whys(((ORDERS, told),))}"
 
 
 def document(now: Snapshot) -> str:
@@ -83,12 +86,12 @@ def command(now: Snapshot) -> str:
 
 def job(now: Snapshot) -> str:
     told = [job_status.of_record(record) for record in now.jobs]
-    return "".join(f"{each!r}{each._repr_html_()}" for each in told)
+    return "".join(f"{each!r}{html(each)}" for each in told)
 
 
 def listing(now: Snapshot) -> str:
     listed = [text.objects(now.objects, held=HELD), text.JobTable(now.jobs)]
-    return "".join(f"{each!r}{each._repr_html_()}" for each in listed)
+    return "".join(f"{each!r}{html(each)}" for each in listed)
 
 
 def error(now: Snapshot) -> str:

@@ -18,26 +18,26 @@ EDITS = 10
 def exact(value: Any) -> Any:
     """All that a reader could see of a value, in a form that compares by its bytes."""
     kind = type(value)
+    parts: Any = repr(value)
     if isinstance(value, np.ndarray):
-        if value.dtype.hasobject:
-            return kind, value.dtype, value.shape, [exact(v) for v in value.ravel()]
-        return kind, str(value.dtype), value.shape, value.tobytes()
-    if isinstance(value, pd.DataFrame):
+        cells = [*map(exact, value.ravel())] if value.dtype.hasobject else value.tobytes()
+        parts = str(value.dtype), value.shape, cells
+    elif isinstance(value, pd.DataFrame):
         columns = [exact(value.iloc[:, n]) for n in range(value.shape[1])]
-        return kind, exact(value.index), exact(value.columns), columns, repr(value.attrs)
-    if isinstance(value, pd.Series):
-        return kind, str(value.dtype), exact(value.to_numpy()), exact(value.index), value.name
-    if isinstance(value, pd.Index):
-        return kind, str(value.dtype), exact(value.to_numpy()), list(value.names)
-    if isinstance(value, dict):
-        return kind, [(exact(k), exact(v)) for k, v in value.items()]
-    if isinstance(value, set | frozenset):
-        return kind, sorted(map(repr, value))
-    if isinstance(value, list | tuple):
-        return kind, [exact(v) for v in value]
-    if isinstance(value, Holder):
-        return kind, exact(vars(value))
-    return kind, repr(value)
+        parts = exact(value.index), exact(value.columns), columns, repr(value.attrs)
+    elif isinstance(value, pd.Series):
+        parts = str(value.dtype), exact(value.to_numpy()), exact(value.index), value.name
+    elif isinstance(value, pd.Index):
+        parts = str(value.dtype), exact(value.to_numpy()), list(value.names)
+    elif isinstance(value, dict):
+        parts = [(exact(k), exact(v)) for k, v in value.items()]
+    elif isinstance(value, set | frozenset):
+        parts = sorted(map(repr, value))
+    elif isinstance(value, list | tuple):
+        parts = [*map(exact, value)]
+    elif isinstance(value, Holder):
+        parts = exact(vars(value))
+    return kind, parts
 
 
 LEAVES = st.one_of(
@@ -89,19 +89,11 @@ MUTABLE = list, dict, set, Holder, np.ndarray, pd.DataFrame
 
 def inner_values(value: Any) -> list[Any]:
     """Its mutable parts, itself included: each may be edited."""
-    if isinstance(value, list):
-        parts = value
-    elif isinstance(value, dict):
-        parts = list(value.values())
-    elif isinstance(value, tuple):
-        parts = list(value)
-    elif isinstance(value, Holder):
-        parts = list(vars(value).values())
-    else:
-        parts = []
-    own = (
-        [value] if isinstance(value, list | dict | set | Holder | np.ndarray | pd.DataFrame) else []
-    )
+    inside = vars(value) if isinstance(value, Holder) else value
+    parts = inside.values() if isinstance(inside, dict) else inside
+    if not isinstance(value, list | dict | tuple | Holder):
+        parts = ()
+    own = [value] if isinstance(value, MUTABLE) else []
     return [*own, *(each for part in parts for each in inner_values(part))]
 
 
@@ -110,10 +102,8 @@ def edit(value: Any, draw: Any) -> None:
     new = functools.partial(draw, LEAVES)
     if isinstance(value, list):
         n = draw(st.integers(0, len(value)))
-        way = draw(st.sampled_from(["append", "insert", "set", "pop", "reverse"]))
-        if way == "append":
-            value.append(new())
-        elif way == "insert":
+        way = draw(st.sampled_from(["insert", "set", "pop", "reverse"]))
+        if way == "insert":
             value.insert(n, new())
         elif way == "set" and value:
             value[n - 1] = new()
@@ -129,7 +119,7 @@ def edit(value: Any, draw: Any) -> None:
     elif isinstance(value, set):
         value.symmetric_difference_update({draw(KEYS)})
     elif isinstance(value, Holder):
-        setattr(value, draw(st.sampled_from("abc")), new())
+        vars(value)[draw(st.sampled_from("abc"))] = new()
     elif isinstance(value, pd.DataFrame):
         _edit_frame(value, draw)
     elif value.size:

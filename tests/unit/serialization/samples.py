@@ -52,6 +52,11 @@ def texts(count: int) -> list[str]:
     return [f"text {i}" for i in range(count)]
 
 
+def html(shown: Any) -> str:
+    """As a notebook's page shows it."""
+    return str(shown._repr_html_())
+
+
 def closing_over(value: Any) -> Any:
     """A function with one variable of its surroundings."""
 

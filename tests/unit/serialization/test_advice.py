@@ -1,9 +1,14 @@
-"""Advice is given where another form is cheaper, names it, and that form holds the same."""
+"""Advice is given where another form is cheaper; that form, pasted, holds the same."""
 
 from __future__ import annotations
 
+import array
+import collections
 import copy
+import datetime
+import decimal
 import pickle
+import re
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -11,11 +16,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.dtypes import StringDType
 
 import workbench as wb
-from tests.unit.serialization.clocks import AMPLE
+from tests.unit.serialization.clocks import AMPLE, by_inband
 from tests.unit.serialization.samples import (
     Holder,
+    Pair,
     Point,
     Slotted,
     by_value,
@@ -23,149 +30,180 @@ from tests.unit.serialization.samples import (
     points,
     texts,
 )
-from workbench.serialization import advice, measure
-from workbench.serialization.advice import SAMPLE, advise
-from workbench.serialization.alternatives import MANY, Idea
+from workbench.report.format import human_seconds
+from workbench.serialization import codec
+from workbench.serialization.advice import NOTICED_SECONDS, SAMPLE, advise
+from workbench.serialization.alternatives import MANY
 from workbench.serialization.costs import explain
 from workbench.serialization.measure import Figures
 
-pyarrow = pytest.importorskip("pyarrow")
+pa = pytest.importorskip("pyarrow")
+sparse = pytest.importorskip("scipy.sparse")
 
+N = 1200
 NUMBERS = np.arange(100_000.0)
-FEW_TEXTS = ["low", "middle", "high"] * 2000
+FLOATS = [i / 7 for i in range(9000)]
+TEXTS = texts(N)
+DAYS = [datetime.date(2020, 1, 1) + datetime.timedelta(days=i) for i in range(N)]
+TIMES = [datetime.datetime(2020, 1, 1) + datetime.timedelta(seconds=i) for i in range(N)]
+CENTS = [decimal.Decimal(i) / 100 for i in range(N)]
 
 
 def objects(values: list[Any]) -> pd.Series[Any]:
     return pd.Series(values, dtype=object)
 
 
-def by_size(value: Any, reducers: Any, known: Any, seconds: float) -> Figures:
-    """Measures as if each byte in band took a microsecond, so that nothing hangs on the clock."""
-    figures = measure.measure(value, reducers, known, 9.0)
-    return figures._replace(seconds=figures.inband / 1e6)
+def column(values: list[Any]) -> Any:
+    return pd.DataFrame({"n": np.arange(len(values)), "it's": objects(values)})
 
 
-def advice_on(value: Any, path: str = "obj", measure: Any = by_size) -> tuple[str, ...]:
+def advice_on(value: Any, path: str = "obj", measure: Any = by_inband) -> tuple[str, ...]:
     return advise(value, path, measure(value, {}, {}, 9.0), {}, measure)
 
 
-TEXT_FRAME = pd.DataFrame({"n": np.arange(6000.0), "name": objects(texts(6000))})
+COLUMN = 'column "it\'s" (object, '
+ARRAY = "`np.array(obj)`"
+ARROW = "`pa.array(obj)`"
+STRINGS = ".astype('string[pyarrow]')`"
 
-# value, what one of the texts says, what the other form has to be equal to
-GIVEN: dict[str, tuple[Any, list[str], Callable[[Any], bool]]] = {
-    "text column": (
-        TEXT_FRAME,
-        ["column 'name' (object, 6 000 str): ", "as Arrow strings",
-         "`obj['name'].astype('string[pyarrow]')`"],
-        lambda other: other.tolist() == texts(6000) and other.dtype == "string[pyarrow]",
+INTO_ATTRIBUTES = "`a = np.array([o.a for o in obj])`, and so for b"
+
+# what the advice says at the beginning, and at the end
+ADVISED: dict[str, tuple[Any, str, str]] = {
+    "floats": (FLOATS, "obj (9 000 float): ", ARRAY),
+    "ints in a tuple": ((*range(10**6, 10**6 + N),), "obj (1 200 int): ", ARRAY),
+    "ints and floats": ([1, 0.5] * N, "obj (2 400 int): ", ARRAY),
+    "rows": ([[i, i + 1.5] for i in range(N)], "obj (1 200 rows of 2): ", ARRAY),
+    "texts with gaps": ([*TEXTS, None], "obj (1 201 str): ", ARROW),
+    "dates": (DAYS, "obj (1 200 date): ", "`np.array(obj, 'datetime64[D]')`"),
+    "times": (TIMES, "obj (1 200 datetime): ", "`np.array(obj, 'datetime64[us]')`"),
+    "decimals": (CENTS, "obj (1 200 Decimal): ", ARROW),
+    "a set": ({*range(10**9, 10**9 + N)}, "obj (set of 1 200 int): ", "`np.array([*obj])`"),
+    "a deque": (collections.deque(FLOATS), "obj (deque of 9 000 ", "`np.array([*obj])`"),
+    "a dict": ({i / 7: i / 3 for i in range(N)}, "obj (dict of 1 200 float): ",
+               "`np.array([*obj]), np.array([*obj.values()])`"),
+    "instances": (points(N), "obj (1 200 Point): ",
+                  "`x = np.array([o.x for o in obj])`, and so for y"),
+    "slots": ([Slotted(i, i / 3) for i in range(N)], "obj (1 200 Slotted): ", INTO_ATTRIBUTES),
+    "named tuples": ([Pair(i / 7, i) for i in range(N)], "obj (1 200 Pair): ", INTO_ATTRIBUTES),
+    "named tuples with texts": ([Pair(i, str(i)) for i in range(N)], "obj", "`pd.DataFrame(obj)`"),
+    "instances with texts": ([Holder(x=i, y=str(i)) for i in range(N)], "obj (1 200 Holder): ",
+                             "`pd.DataFrame([vars(o) for o in obj])`"),
+    "records": ([{"id": i, "ratio": i / 7, "ok": i > 9} for i in range(N)],
+                "obj (1 200 dicts with the same 3 keys): ", "`pd.DataFrame(obj)`"),
+    "object array": (np.arange(4000).astype(object).reshape(2, 2000),
+                     "obj (4 000 int as objects): ", "`obj.astype('int64')`"),
+    "texts in an array": (np.array(TEXTS, object), "obj (1 200 str as objects): ", ARROW),
+    "times in an array": (np.array(TIMES, object), "obj", "astype('datetime64[us]')`"),
+    "numpy's texts": (np.array(TEXTS, StringDType()), "obj (1 200 texts of numpy): ", ARROW),
+    "text column": (column(TEXTS), f"{COLUMN}1 200 str): ", f"`obj[\"it's\"]{STRINGS}"),
+    "few texts": (column([str(each) for each in map("".join, ["low", "middle", "high"] * 2000)]),
+                  f"{COLUMN}6 000 str): ", "`obj[\"it's\"].astype('category')`"),
+    "pandas' texts": (pd.DataFrame({"a": pd.Series(TEXTS, dtype="string[python]")}),
+                      "column 'a' (string, 1 200 str): ", f"`obj['a']{STRINGS}"),
+    "missing texts": (column([*TEXTS, None, float("nan")]), f"{COLUMN}1 202 str): ", STRINGS),
+    "ints as objects": (column([*range(N)]), f"{COLUMN}1 200 int): ", ".astype('int64')`"),
+    "missing ints": (column([*range(N), None]), f"{COLUMN}1 201 int): ", ".astype('Int64')`"),
+    "missing floats": (column([*FLOATS, None]), COLUMN, ".astype('Float64')`"),
+    "missing bools": (column([True, False, None] * N), COLUMN, ".astype('boolean')`"),
+    "missing dates": (column([*DAYS, None]), COLUMN, ".astype('date32[pyarrow]')`"),
+    "times of a column": (column([*TIMES, pd.NaT]), COLUMN, "`pd.to_datetime(obj[\"it's\"])`"),
+    "spans": (column([t - TIMES[0] for t in TIMES]), COLUMN, "`pd.to_timedelta(obj[\"it's\"])`"),
+    "clocks": (column([t.time() for t in TIMES]), COLUMN, ".astype('time64[us][pyarrow]')`"),
+    "decimal column": (column(CENTS), COLUMN, ".astype(pd.ArrowDtype(pa.decimal128(4, 2)))`"),
+    "bytes of a column": (column([t.encode() for t in TEXTS]), COLUMN, "('binary[pyarrow]')`"),
+    "series of dates": (objects([*DAYS]), "obj (object, ", "`obj.astype('date32[pyarrow]')`"),
+    "an index": (pd.Index(TEXTS, dtype=object), "obj (object, 1 200 str): ", f"`obj{STRINGS}"),
+    "text index": (column(TEXTS).set_index("it's"), "obj.index (object, 1 200 str): ",
+                   f"`obj.index{STRINGS}"),
+    "index of levels": (
+        column(TEXTS).set_index(["it's", "n"], drop=False), "obj.index level 0 (object, ",
+        "`obj.index.set_levels(obj.index.levels[0].astype('string[pyarrow]'), level=0)`",
     ),
-    "missing texts": (
-        objects([*texts(2000), None]),
-        ["obj (object, 2 001 str)", "`obj.astype('string[pyarrow]')`"],
-        lambda other: other[:2000].tolist() == texts(2000) and other.isna().sum() == 1,
-    ),
-    "few texts": (
-        pd.DataFrame({"level": objects([str(text) for text in map("".join, FEW_TEXTS)])}),
-        ["column 'level'", "as a category", "`obj['level'].astype('category')`"],
-        lambda other: other.tolist() == FEW_TEXTS,
-    ),
-    "numbers as objects": (
-        objects(list(range(2000))),
-        ["obj (object, 2 000 int)", "as int64", "`obj.astype('int64')`"],
-        lambda other: other.tolist() == list(range(2000)) and other.dtype == np.int64,
-    ),
-    "column of numbers": (
-        pd.DataFrame({"x": objects([float(i) for i in range(2000)])}),
-        ["column 'x' (object, 2 000 float)", "`obj['x'].astype('float64')`"],
-        lambda other: other.tolist() == list(range(2000)),
-    ),
-    "object array": (
-        np.arange(4000).astype(object).reshape(2, 2000),
-        ["obj (4 000 int as objects)", "`obj.astype('int64')`"],
-        lambda other: np.array_equal(other, np.arange(4000).reshape(2, 2000)),
-    ),
-    "list": (
-        [i * 1000 for i in range(9000)],
-        ["obj (9 000 int)", "as an array", "`np.array(obj)`"],
-        lambda other: other.tolist() == [i * 1000 for i in range(9000)],
-    ),
-    "tuple": (
-        tuple(i / 7 for i in range(9000)),
-        ["obj (9 000 float)", "`np.array(obj)`"],
-        lambda other: tuple(other.tolist()) == tuple(i / 7 for i in range(9000)),
-    ),
-    "ints and floats": (
-        [1, 0.5] * 9000,
-        ["`np.array(obj)`"],
-        lambda other: other.tolist() == [1, 0.5] * 9000,
-    ),
-    "rows": (
-        [[i, i + 1.5] for i in range(2000)],
-        ["obj (2 000 rows of 2)", "`np.array(obj)`"],
-        lambda other: other.tolist() == [[i, i + 1.5] for i in range(2000)],
-    ),
-    "instances": (
-        points(2000),
-        ["obj (2 000 Point)", "as one array per attribute",
-         "`x = np.array([o.x for o in obj])`, and so for y"],
-        lambda other: list(zip(other["x"], other["y"], strict=True))
-        == [(point.x, point.y) for point in points(2000)],
-    ),
-    "slots": (
-        [Slotted(i, i / 3) for i in range(2000)],
-        ["obj (2 000 Slotted)", "`a = np.array([o.a for o in obj])`, and so for b"],
-        lambda other: other["b"].tolist() == [i / 3 for i in range(2000)],
-    ),
-    "records": (
-        [{"id": i, "ratio": i / 7, "ok": i > 9} for i in range(2000)],
-        ["obj (2 000 dicts with the same 3 keys)", "as a DataFrame", "`pd.DataFrame(obj)`"],
-        lambda other: other.to_dict("records") == GIVEN["records"][0],
-    ),
-    "closure": (
-        closing_over(NUMBERS),
-        ["obj closes over `value` (ndarray float64 (100000,)), which travels each time",
-         "100 % of 801 kB; without it ", "`ref = put(value)` and pass `ref`"],
-        lambda other: other() is None,
-    ),
-    "global": (
-        by_value("def test(x, *, y=2):\n    return [(data, i) for i in range(1)], x, y",
-                 data=NUMBERS),
-        ["obj has the global `data` (ndarray float64 (100000,))", "put(data)"],
-        lambda other: other(1) == ([(None, 0)], 1, 2),
-    ),
+    "lil": (sparse.random(200, 200, 0.05, "lil"),
+            "obj (lil_matrix (200, 200), 2 000 values): ", "`obj.tocsr()`"),
+    "dok": (sparse.random(80, 80, 0.05, "dok"), "obj (dok_matrix ", "`obj.tocsr()`"),
+    "bytes": (bytes(10**6), "obj (bytes, 1 MB), which each reader copies: ", "`memoryview(obj)`"),
+    "bytearray": (bytearray(10**6), "obj (bytearray, 1 MB), ", "`memoryview(obj)`"),
+    "array.array": (array.array("d", bytes(10**6)), "obj (array, 1 MB), ", "`memoryview(obj)`"),
 }  # fmt: skip
 
 
-@pytest.fixture
-def ideas(monkeypatch: pytest.MonkeyPatch) -> list[Idea]:
-    """Those that were tried."""
-    seen: list[Idea] = []
-    tried = advice._tried
-
-    def trying(idea: Idea, *rest: Any) -> Any:
-        seen.append(idea)
-        return tried(idea, *rest)
-
-    monkeypatch.setattr(advice, "_tried", trying)
-    return seen
-
-
-@pytest.mark.parametrize("name", GIVEN)
-def test_the_advice_names_a_form_that_holds_the_same(name: str, ideas: list[Idea]) -> None:
-    value, parts, same = GIVEN[name]
-    texts = advice_on(value)
-    matching = [text for text in texts if all(part in text for part in parts)]
-    assert len(matching) == 1, texts
-    (idea,) = (i for i in ideas if matching[0].endswith(i.how) and i.form in matching[0])
-    assert same(idea.make(idea.before))
+def contents(value: Any) -> Any:
+    """What is in it, whatever its form."""
+    if isinstance(value, pd.DataFrame):
+        return [*value.itertuples(index=False, name=None)]
+    if isinstance(value, pd.MultiIndex):
+        return [*value]
+    if isinstance(value, pd.Series | pd.Index):
+        return [None if pd.isna(each) else each for each in value.astype(object)]
+    if isinstance(value, memoryview):
+        return bytes(value)
+    for name in ("to_pylist", "toarray", "tolist"):
+        if hasattr(value, name):
+            return contents(getattr(value, name)())
+    return value
 
 
-@pytest.mark.parametrize("name", [name for name in GIVEN if name not in ("closure", "global")])
-def test_the_value_is_not_changed(name: str) -> None:
-    value = GIVEN[name][0]
-    before = pickle.dumps(value)
-    advice_on(value)
-    assert pickle.dumps(value) == before
+SAME: dict[str, Callable[[Any, Any], bool]] = {
+    "a set": lambda value, other: set(contents(other)) == value,
+    "a dict": lambda value, other: dict(zip(*map(contents, other), strict=True)) == value,
+    "instances": lambda value, other: contents(other) == [o.x for o in value],
+    "slots": lambda value, other: contents(other) == [o.a for o in value],
+    "named tuples": lambda value, other: contents(other) == [o.a for o in value],
+    "instances with texts": lambda value, other: contents(other) == [(o.x, o.y) for o in value],
+    "records": lambda value, other: other.to_dict("records") == value,
+    "texts with gaps": lambda value, other: contents(other) == value,
+    "array.array": lambda value, other: contents(other) == bytes(value),
+    "a deque": lambda value, other: contents(other) == [*value],
+    "ints in a tuple": lambda value, other: contents(other) == [*value],
+}
+
+
+@pytest.mark.parametrize("name", ADVISED)
+def test_the_advice_pasted_is_cheaper_and_holds_the_same(name: str) -> None:
+    value, before, after = ADVISED[name]
+    stored = pickle.dumps(value)
+    (text,) = (text for text in advice_on(value) if text.endswith(after))
+    assert text.startswith(before)
+    assert pickle.dumps(value) == stored, "it has changed the value"
+    code = text.rpartition(": ")[2].split("`")[1].removeprefix("x = ").removeprefix("a = ")
+    names = {"obj": value, "np": np, "pd": pd, "pa": pa}
+    other = eval(code, names)
+    part = re.match(r"(?:pd\.to_\w+\()?(obj(?:\.index|\[[^]]*\])?)", code)
+    what = eval(part[1], names) if part and isinstance(value, pd.DataFrame) else value
+    if name in SAME:
+        assert SAME[name](what, other)
+    else:
+        assert contents(other) == contents(what)
+    was, now = (codec.serialize(each, {}).inband for each in (what, other))
+    assert now * 2 < was
+
+
+def without_it(text: str) -> float:
+    """Bytes, according to the text."""
+    number, unit = re.search(r"without it .*?(\S+) (k?B)", text).groups()  # type: ignore[union-attr]
+    return float(number) * {"B": 1, "kB": 1000}[unit]
+
+
+@pytest.mark.parametrize(
+    ("function", "rest", "parts"),
+    [
+        (closing_over(NUMBERS), 500,
+         ("obj closes over `value` (ndarray float64 (100000,)), which travels each time",
+          "100 % of 801 kB; without it ", "`ref = put(value)` and pass `ref`")),
+        (by_value("def test(x=b'x' * 5000, *, y=b'y' * 3000): return [lambda: data]",
+                  data=NUMBERS), 8000,
+         ("obj has the global `data` (ndarray float64 (100000,))", "put(data)")),
+    ],
+    ids=["closure", "global"],
+)  # fmt: skip
+def test_what_a_function_takes_along_had_better_be_put(
+    function: Any, rest: int, parts: tuple[str, ...]
+) -> None:
+    (text,) = advice_on(function)
+    assert all(part in text for part in parts), text
+    assert rest < without_it(text) < rest + 1500
 
 
 class Closer(Point):
@@ -179,6 +217,7 @@ FINE: dict[str, Any] = {
     "Arrow strings": pd.Series(texts(3000), dtype="string[pyarrow]"),
     "category": pd.Series(texts(3000), dtype="category"),
     "objects of many kinds": objects([1, "a", None, [2]] * 500),
+    "few rows": pd.DataFrame({str(i): objects(["a", "b"]) for i in range(99)}),
     "short list": list(range(MANY - 1)),
     "too large numbers": [2**63 + i for i in range(3000)],
     "numbers a float can't hold": [0.5, 2**53 + 1] * 1000,
@@ -191,8 +230,7 @@ FINE: dict[str, Any] = {
     "different keys": [{"ab"[i % 2]: i} for i in range(2000)],
     "more keys": [{"a": 1}, *({"a": i, "b": i} for i in range(2000))],
     "different values": [{"a": (i, "b")[i % 2]} for i in range(2000)],
-    "arrow table": pyarrow.table({"a": NUMBERS}),
-    "slice of an arrow table": pyarrow.table({"a": NUMBERS}).slice(5, 10),
+    "slice of an arrow table": pa.table({"a": NUMBERS}).slice(5, 10),
     "texts and numbers": objects([*texts(2000), 5]),
     "instances of a class and its subclass": [*points(1000), *map(Closer, range(1000))],
     "function of a module": copy.deepcopy,
@@ -209,12 +247,7 @@ def test_what_is_fine_is_left_alone(name: str) -> None:
 
 
 def test_texts_are_a_category_only_if_they_are_few() -> None:
-    assert not [text for text in advice_on(TEXT_FRAME) if "category" in text]
-
-
-def test_tables_of_few_rows_are_not_tried(ideas: list[Idea]) -> None:
-    advice_on(pd.DataFrame({str(i): objects(["a", "b"]) for i in range(99)}))
-    assert ideas == []
+    assert not [text for text in advice_on(column(texts(6000))) if "category" in text]
 
 
 def figures(seconds: float, size: int) -> Figures:
@@ -247,14 +280,15 @@ def test_it_must_be_worth_it(
     assert given == (() if says is None else (f"obj (9 000 int): {says}np.array(obj)`",))
 
 
-def test_large_ones_are_tried_on_a_part_of_them_and_that_is_said(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    assert SAMPLE >= 10_000
-    monkeypatch.setattr(advice, "SAMPLE", 2000)
-    (text,) = advice_on([i / 7 for i in range(9000)])
-    tried = by_size([i / 7 for i in range(2000)], {}, {}, 9.0)
-    assert f": {advice.human_seconds(tried.seconds)} on 2 000 of 9 000 rows; as an array" in text
+def test_large_ones_are_tried_on_a_part_of_them_and_that_is_said() -> None:
+    assert SAMPLE == 20_000
+    (text,) = advice_on([i / 7 for i in range(50_000)])
+    tried = by_inband([i / 7 for i in range(SAMPLE)], {}, {}, 9.0)
+    assert f": {human_seconds(tried.seconds)} on 20 000 of 50 000 rows; as an array" in text
+
+
+def test_without_time_nothing_is_tried() -> None:
+    assert advise(FLOATS, "obj", figures(1.0, 10**5), {}, by_inband, -1.0) == ()
 
 
 @pytest.mark.parametrize("per_row", [1e-9, 2e-8, 1e-6])
@@ -266,19 +300,23 @@ def test_what_is_saved_on_all_rows_counts_however_quick_the_machine(per_row: flo
         each = per_row if isinstance(something, list) else per_row / 10
         return figures(each * len(something), 10 * len(something))
 
-    total = figures(per_row * rows, 10 * rows)
-    given = advise(value, "obj", total, {}, measure)
-    assert len(given) == (per_row * rows * 0.9 >= advice.NOTICED_SECONDS)
+    given = advise(value, "obj", figures(per_row * rows, 10 * rows), {}, measure)
+    assert len(given) == (per_row * rows * 0.9 >= NOTICED_SECONDS)
 
 
-def test_an_adviser_that_raises_gives_no_advice_and_harms_no_other(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def broken(value: Any, name: str) -> Any:
-        raise RuntimeError
+class Odd(Holder):
+    """One adviser asks for its format, another for what it wraps."""
 
-    monkeypatch.setattr(advice, "ADVISERS", (broken, *advice.ADVISERS))
-    assert len(advice_on([i / 7 for i in range(9000)])) == 1
+    @property
+    def format(self) -> str:
+        raise ZeroDivisionError
+
+    def __call__(self) -> None: ...
+
+
+def test_an_adviser_that_raises_gives_no_advice_and_harms_no_other() -> None:
+    (text,) = advice_on(Odd(__wrapped__=closing_over(NUMBERS)))
+    assert "closes over `value`" in text
 
 
 @pytest.mark.parametrize(
@@ -291,27 +329,26 @@ def test_an_adviser_that_raises_gives_no_advice_and_harms_no_other(
     ],
 )
 def test_it_is_said_where_a_person_can_write_it(path: str, written: str | None) -> None:
-    given = advice_on([i / 7 for i in range(9000)], path)
+    given = advice_on(FLOATS, path)
     assert [text.rpartition(": ")[2] for text in given] == ([] if written is None else [written])
 
 
-def test_what_a_remote_function_takes_along_is_said_as_of_the_function() -> None:
-    rows = np.zeros(100_000)
-    cost = explain(wb.remote(lambda: rows), {}, "search", measure=by_size, spend=AMPLE)
-    assert any(text.startswith("search closes over `rows`") for text in cost.all_advice())
+ROWS: Any = np.zeros(100_000)
 
 
-def test_a_variable_of_a_function_is_written_as_there() -> None:
-    rows = [i / 7 for i in range(9000)]
-    cost = explain({"f": lambda: rows}, {}, "model", measure=by_size, spend=AMPLE)
-    assert "closure of model['f'] → rows" in str(cost.children)
-    assert any("`np.array(rows)`" in text for text in cost.all_advice())
-
-
-def test_a_key_may_look_like_a_path() -> None:
-    rows = [i / 7 for i in range(9000)]
-    (text,) = explain({"a → b": rows}, {}, "obj", measure=by_size, spend=AMPLE).all_advice()
-    assert "`np.array(obj['a → b'])`" in text
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        (wb.remote(closing_over(ROWS)), "obj closes over `value`"),
+        ({"f": closing_over(FLOATS)}, "`np.array(value)`"),
+        ({"a → b": FLOATS}, "`np.array(obj['a → b'])`"),
+        (Holder(data=[0, column(TEXTS)]), f'`obj.data[1]["it\'s"]{STRINGS}'),
+    ],
+    ids=["remote function", "variable of a function", "key like a path", "attribute's item"],
+)
+def test_it_is_written_as_there(value: Any, says: str) -> None:
+    cost = explain(value, {}, "obj", measure=by_inband, spend=AMPLE)
+    assert any(says in text for text in cost.all_advice()), cost.all_advice()
 
 
 def test_a_captured_variable_without_a_value_does_not_hide_another() -> None:
@@ -324,14 +361,14 @@ def test_a_captured_variable_without_a_value_does_not_hide_another() -> None:
 
 
 def test_columns_of_one_name_are_written_by_number() -> None:
-    table = pd.DataFrame({0: objects(texts(6000)), 1: objects(texts(6000))})
+    table = pd.DataFrame({0: objects(TEXTS), 1: objects(TEXTS)})
     table.columns = pd.Index(["x", "x"])
     assert "`obj.iloc[:, 1].astype('string[pyarrow]')`" in "".join(advice_on(table))
 
 
 def test_it_stands_at_the_part_that_it_is_about() -> None:
-    value = Holder(a=Holder(rows=[i / 7 for i in range(9000)]), b=[str, *texts(9000)])
-    cost = explain(value, {}, "model", measure=by_size, spend=AMPLE)
+    value = Holder(a=Holder(rows=FLOATS), b=[str, *texts(9000)])
+    cost = explain(value, {}, "model", measure=by_inband, spend=AMPLE)
     assert cost.advice == ()
     (text,) = cost.all_advice()
     assert "`np.array(model.a.rows)`" in text

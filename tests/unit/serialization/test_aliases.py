@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import tracemalloc
 from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,28 +13,20 @@ import pandas as pd
 import pytest
 
 from tests.unit.serialization.samples import Holder, by_value, closing_over
-from workbench.serialization import aliases
-from workbench.serialization.aliases import in_common
+from workbench.serialization.aliases import MOST, MOST_REFERENCES, in_common
 
 
-class Own:
+class Own(Holder):
     """A class that travels by value."""
-
-    def __init__(self, **attributes: Any) -> None:
-        vars(self).update(attributes)
 
     def get(self) -> Any:
         return self
 
 
-Own.__module__ = "__main__"
+class OwnList(list[Any]): ...
 
 
-class OwnList(list[Any]):
-    pass
-
-
-OwnList.__module__ = "__main__"
+Own.__module__ = OwnList.__module__ = "__main__"
 
 HOLDERS = {
     "itself": lambda x: x,
@@ -60,28 +54,27 @@ def ring(x: Any) -> Any:
     return values
 
 
-OBJECTS = {
-    "list": lambda: [1],
-    "dict": lambda: {"k": 1},
-    "set": lambda: {1},
-    "array": lambda: np.zeros(3),
-    "frame": lambda: pd.DataFrame({"a": [1]}),
-    "instance": lambda: Own(),
-    "a library's": lambda: Holder(),
-}
+OBJECTS: tuple[Callable[[], Any], ...] = (
+    lambda: [1],
+    lambda: {"k": 1},
+    lambda: {1},
+    lambda: np.zeros(3),
+    lambda: pd.DataFrame({"a": [1]}),
+    Own,
+    Holder,
+)
 
 
 @pytest.mark.parametrize("holder", HOLDERS)
-@pytest.mark.parametrize("kind", OBJECTS)
-def test_what_two_have_in_common_is_found(kind: str, holder: str) -> None:
-    x = OBJECTS[kind]()
-    first, second = HOLDERS[holder](x), [x]
-    values = {"first": first, "n": 1, "second": second, "third": [[1], "text"]}
-    assert in_common(values, ["first"])[0] == [("first", "second")]
-    assert in_common(values, ["second"])[0] == [("second", "first")]
-    assert in_common(values, ["first", "second"])[0] == [("second", "first")]
-    assert in_common(values, ["third"]) == ([], [])
-    assert in_common({**values, "second": [OBJECTS[kind]()]}, ["first"]) == ([], [])
+def test_what_two_have_in_common_is_found(holder: str) -> None:
+    for make in OBJECTS:
+        x = make()
+        values = {"first": HOLDERS[holder](x), "n": 1, "second": [x], "third": [[1], "text"]}
+        assert in_common(values, ["first"])[0] == [("first", "second")]
+        assert in_common(values, ["second"])[0] == [("second", "first")]
+        assert in_common(values, ["first", "second"])[0] == [("second", "first")]
+        assert in_common(values, ["third"]) == ([], [])
+        assert in_common({**values, "second": [make()]}, ["first"]) == ([], [])
 
 
 FRAME = pd.DataFrame({"a": [1, 2], "b": ["x", "y"]})
@@ -106,44 +99,38 @@ def test_what_nobody_changes_is_not_in_common(first: Any, second: Any) -> None:
     assert in_common(pair, ["first"]) == ([], [])
 
 
-def test_what_is_too_much_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aliases, "MOST", 1000)
+def test_what_is_too_much_is_told() -> None:
     x = [0]
-    many = [[i] for i in range(2000)]
+    many = [[i] for i in range(MOST)]
     assert in_common({"many": many, "x": x}, ["many"]) == ([], ["many"])
-    assert in_common({"many": many[:500], "x": x}, ["many"]) == ([], [])
-    numbers = list(range(10**5))
+    assert in_common({"many": many[: MOST // 2], "x": x}, ["many"]) == ([], [])
+    numbers = list(range(2 * MOST))
     assert in_common({"numbers": [numbers, x], "x": x}, ["numbers"]) == ([("numbers", "x")], [])
     assert in_common({"many": many, "n": 1}, ["many"]) == ([], [])  # nothing to be found
-    assert in_common({"same": [x] * 10**5, "x": x}, ["same"]) == ([("same", "x")], [])
+    assert in_common({"same": [x] * 2 * MOST, "x": x}, ["same"]) == ([("same", "x")], [])
 
 
-CROWDS = {
-    "list": lambda many: many,
+CROWDS: dict[str, Callable[[list[Any]], Any]] = {
+    "list": OwnList,
     "tuple": lambda many: (*many,),
     "dict": lambda many: dict(enumerate(many)),
     "set": lambda many: {*range(len(many))},
     "deque": deque,
-    "own list": OwnList,
     "array": lambda many: np.array([*many, None], dtype=object),
     "nested": lambda many: [[many]],
 }
 
 
 @pytest.mark.parametrize("crowd", CROWDS)
-def test_what_is_too_much_is_not_even_listed(monkeypatch: pytest.MonkeyPatch, crowd: str) -> None:
-    monkeypatch.setattr(aliases, "MOST_REFERENCES", 1000)
-    inside = aliases._inside
-
-    def counted(level: list[Any]) -> list[Any]:
-        found = inside(level)
-        assert len(found) < 1100
-        return found
-
-    monkeypatch.setattr(aliases, "_inside", counted)
+def test_what_is_too_much_is_not_even_listed(crowd: str) -> None:
     x = [0]
-    many = CROWDS[crowd]([x] * 5000)
-    assert in_common({"many": many, "x": x}, ["many"]) == ([], ["many"])
+    many = CROWDS[crowd]([x] * MOST_REFERENCES)
+    tracemalloc.start()
+    try:
+        assert in_common({"many": many, "x": x}, ["many"]) == ([], ["many"])
+        assert tracemalloc.get_traced_memory()[1] < MOST_REFERENCES
+    finally:
+        tracemalloc.stop()
     few = CROWDS[crowd]([x] * 500)
     found = [] if crowd == "set" else [("few", "x")]
     assert in_common({"few": few, "x": x}, ["few"]) == (found, [])

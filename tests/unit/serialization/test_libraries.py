@@ -38,7 +38,6 @@ class Model:
     """A class of the test's own."""
 
     weights: Any
-    name: str = "m"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Model) and np.array_equal(self.weights, other.weights)
@@ -103,7 +102,7 @@ SAMPLES: dict[str, list[Any]] = {
         sp.dia_array((np.ones((3, 300)), [-1, 0, 1]), shape=(300, 300)),
     ],
     "scipy.sparse `lil`, `dok`": [
-        sp.random_array((300, 300), density=0.2, rng=1).asformat(kind) for kind in ("lil", "dok")
+        sp.random_array((90, 90), density=0.2, rng=1).asformat(kind) for kind in ("lil", "dok")
     ],
     "polars frames and series (pyarrow has to be there)": [
         pl.DataFrame({"n": NUMBERS, "s": TEXT}), pl.Series("n", NUMBERS),
@@ -223,42 +222,29 @@ def test_memory_maps_come_as_plain_arrays(tmp_path: Path) -> None:
     assert np.array_equal(got, mapped)
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        pa.table({"n": NUMBERS, "s": TEXT}),
-        pa.table({"n": NUMBERS, "s": TEXT}).to_batches()[0],
-        pa.array(TEXT),
-        pa.chunked_array([TEXT, TEXT]),
-        pa.array([{"a": i, "b": [i]} for i in range(N)]),
-        pa.array(["a", "b"] * N).dictionary_encode(),
-    ],
-    ids=lambda data: type(data).__name__,
-)
-def test_a_slice_of_arrow_data_leaves_the_rest_behind(data: Any) -> None:
-    part = data.slice(100, 10)
-    serialized = codec.serialize({"part": part}, {})
-    whole = codec.serialize(data, {})
-    assert serialized.outband < whole.outband / 50
-    got = codec.deserialize(serialized.header(), extent_of(serialized))["part"]
-    assert type(got) is type(part)
-    assert got.equals(part)
+def test_a_slice_of_arrow_data_leaves_the_rest_behind() -> None:
+    table = pa.table({"n": NUMBERS, "s": TEXT})
+    structs = pa.array([{"a": i, "b": [i]} for i in range(N)])
+    words = pa.array(["a", "b"] * N).dictionary_encode()
+    frame = pd.DataFrame({"s": pd.Series(TEXT, dtype="string[pyarrow]")})
+    arrow = (table, table.to_batches()[0], pa.chunked_array([TEXT, TEXT]), structs, words)
+    for whole, part in [*((each, each.slice(100, 10)) for each in arrow), (frame, frame[:10])]:
+        serialized = codec.serialize({"part": part}, {})
+        assert serialized.outband < codec.serialize(whole, {}).outband / 40
+        got = codec.deserialize(serialized.header(), extent_of(serialized))["part"]
+        assert equal(part, got)
 
 
 @pytest.mark.parametrize(
     "value",
     [
-        pa.array(TEXT).slice(3, 0),
-        pa.table({"n": NUMBERS}).slice(3, 0),
+        pa.array(TEXT).slice(3, 0), pa.table({"n": NUMBERS}).slice(3, 0),
         pa.table({"n": NUMBERS}).to_batches()[0].slice(3, 0),
         pd.DataFrame({"s": pd.Series(TEXT, dtype="string[pyarrow]")})[:0],
-        pl.Series([1, 2]),
-        pl.Series([1], dtype=pl.Int128),
-        pl.DataFrame({"": [1], "b": [2]}),
+        pl.Series([1, 2]), pl.Series([1], dtype=pl.Int128), pl.DataFrame({"": [1], "b": [2]}),
         pl.DataFrame(height=5),
     ],
-    ids=["array", "table", "batch", "pandas", "unnamed", "int128", "unnamed column", "no column"],
-)
+)  # fmt: skip
 def test_what_has_no_row_or_name_comes_back_too(value: Any) -> None:
     serialized = codec.serialize(value, {})
     got = codec.deserialize_inline(serialized.inline())
@@ -283,14 +269,6 @@ def test_a_class_may_say_anything_of_its_module(module: Any) -> None:
     assert codec.deserialize_inline(codec.serialize(cls(), {}).inline()).x == 3
 
 
-def test_an_arrow_backed_column_cut_short_leaves_the_rest_behind() -> None:
-    frame = pd.DataFrame({"s": pd.Series(TEXT, dtype="string[pyarrow]")})
-    assert codec.serialize(frame[:10], {}).outband < 5000
-    pd.testing.assert_frame_equal(
-        codec.deserialize_inline(codec.serialize(frame[:10], {}).inline()), frame[:10]
-    )
-
-
 def test_polars_columns_that_are_known_to_be_sorted_stay_so() -> None:
     frame = pl.DataFrame({"up": [1, 2], "down": [2, 1], "not": [1, 2], "text": ["a", "b"]})
     frame = frame.sort("up").with_columns(pl.col("down").set_sorted(descending=True))
@@ -305,13 +283,6 @@ def test_polars_columns_of_objects_are_refused() -> None:
     """Their Arrow form has nothing but pointers."""
     with pytest.raises(SerializationError, match="type Object is not supported"):
         codec.serialize(pl.DataFrame({"o": pl.Series([Model(1)], dtype=pl.Object)}), {})
-
-
-def test_large_text_and_bytes_are_handed_over_as_they_are() -> None:
-    """A piece that large goes to the store as it lies: no copy on the way."""
-    data = bytes(2 << 20)
-    pieces = codec.serialize({"a": [data]}, {}).stream
-    assert any(piece is data for piece in pieces)
 
 
 @pytest.mark.parametrize(

@@ -38,12 +38,6 @@ def registry() -> Registry:
     return Registry(load)
 
 
-def test_there_and_back() -> None:
-    function, arguments = THING(Thing(3))
-    assert function is rebuild
-    assert function(*arguments).x == 3
-
-
 def test_one_number_a_class(registry: Registry) -> None:
     numbers = itertools.count(1)
     assert registry.add(THING, numbers.__next__) == 1
@@ -134,6 +128,9 @@ def test_errors_of_the_two_functions_name_the_class(broken: Exception) -> None:
     def fail(_: Any) -> Any:
         raise broken
 
+    function, arguments = THING(Thing(3))
+    assert function is rebuild
+    assert function(*arguments).x == 3
     with pytest.raises(SerializationError, match="serializer registered for Thing") as caught:
         Custom(Thing, fail, str)(Thing(1))
     assert caught.value.__cause__ is broken

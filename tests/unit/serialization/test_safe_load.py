@@ -81,14 +81,11 @@ class Loud:
         cls.heard.append("new")
         return super().__new__(cls)
 
-    def __setstate__(self, state: Any) -> None:
-        self.heard.append("setstate")
-
-    def __repr__(self) -> str:
-        self.heard.append("repr")
+    def __repr__(self, *_: Any) -> str:
+        self.heard.append("called")
         return "loud"
 
-    __str__ = __repr__
+    __str__ = __setstate__ = __repr__
 
     def __hash__(self) -> int:
         self.heard.append("hash")
@@ -100,19 +97,16 @@ class Reduced(Loud):
         return Reduced, (1,)
 
 
-class LoudList(list[Any]):
-    def __setstate__(self, state: Any) -> None:
-        Loud.heard.append("setstate")
-
-    def append(self, item: Any) -> None:
-        Loud.heard.append("append")
-
-    def extend(self, items: Any) -> None:
-        Loud.heard.append("extend")
-
-
 def ran(*_: Any) -> Any:
     Loud.heard.append("called")
+
+
+class LoudList(list[Any]):
+    __setstate__ = append = extend = ran  # type: ignore[assignment]
+
+
+class LoudDict(dict[Any, Any]):
+    __setitem__ = ran
 
 
 class Calls:
@@ -144,6 +138,7 @@ class Node:
         ({Loud()}, "{Loud(x=None)}"),
         (Reduced(), "Reduced(1)"),
         (LoudList([1, 2]), "LoudList(1, 2)"),
+        (LoudDict(a=1), "LoudDict(('a', 1))"),
         (Calls(), "ran(1)"),
         (Buildings.HUT, "Buildings(1)"),
         (Point(1, 2), "Point(1, 2)"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import os
 import socket
@@ -58,30 +59,15 @@ def test_however_the_bytes_are_cut_the_messages_are_the_same(cuts: list[int]) ->
     assert list(feed(Inbox(decode_from_client), cut(data, cuts))) == MESSAGES
 
 
-def test_byte_by_byte() -> None:
-    data = frame(encode(MESSAGES))
-    assert list(feed(Inbox(decode_from_client), cut(data, list(range(len(data)))))) == MESSAGES
-
-
 @given(st.binary(min_size=1, max_size=300), st.lists(st.integers(0, 300), max_size=5))
-def test_junk_ends_in_an_error_or_waits_for_more(junk: bytes, cuts: list[int]) -> None:
+def test_junk_behind_good_frames_waits_for_more_or_is_an_error(
+    junk: bytes, cuts: list[int]
+) -> None:
     inbox = Inbox(decode_from_client)
-    try:
+    assert list(feed(inbox, [frame(encode(MESSAGES))])) == MESSAGES
+    with suppress(ProtocolError):
         for message in feed(inbox, cut(junk, cuts)):
             assert type(message).__module__ == ev.__name__
-    except ProtocolError:
-        pass
-
-
-@given(st.binary(min_size=1, max_size=60))
-def test_junk_behind_good_frames_loses_nothing_before_it(junk: bytes) -> None:
-    inbox = Inbox(decode_from_client)
-    good = list(feed(inbox, [frame(encode(MESSAGES))]))
-    assert good == MESSAGES
-    try:
-        list(feed(inbox, [junk]))
-    except ProtocolError:
-        pass
 
 
 def test_the_end_of_the_stream_is_told() -> None:
@@ -130,7 +116,7 @@ def test_translation_happens_when_it_is_sent() -> None:
         assert drain(Inbox(decode_from_client), b) == [ev.Drop((0, 1, 2))]
 
 
-@pytest.mark.parametrize("count", [1, 3, FRAME_PARCELS + 1, 4 * FRAME_PARCELS])
+@pytest.mark.parametrize("count", [1, 4 * FRAME_PARCELS])
 def test_descriptors_travel_beside_their_messages(count: int) -> None:
     before = count_descriptors()
     outbox, inbox = Outbox(), Inbox(decode_from_client)
@@ -233,9 +219,9 @@ class Interrupter:
 
     def __enter__(self) -> Interrupter:
         self._old = sys.gettrace()
-        sys._getframe().f_trace_opcodes = (
-            True  # Python 3.12 looks only here whether anyone wants them
-        )
+        frame = inspect.currentframe()
+        assert frame is not None
+        frame.f_trace_opcodes = True  # Python 3.12 looks only here whether anyone wants them
         sys.settrace(self._trace)
         return self
 

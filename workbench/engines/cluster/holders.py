@@ -128,11 +128,16 @@ def heard(engine: Process, backend: Backend, message: Message) -> None:
 
 
 def ask_all(
-    engine: Process, backend: Backend, clients: Sequence[ClientRecord], id: int, deep: bool
+    engine: Process,
+    backend: Backend,
+    clients: Sequence[ClientRecord],
+    id: int,
+    deep: bool,
+    patience: float | None = None,
 ) -> Holders:
     """What all processes of the session have of an object: waits for them, but not for ever."""
     data = encode(HolderQuestion(id, deep))
-    seconds = DEEP_PATIENCE if deep else PATIENCE
+    seconds = patience if patience is not None else DEEP_PATIENCE if deep else PATIENCE
     others = {c.prefix: c for c in clients if c.prefix != engine.prefix}
     until = time.monotonic() + seconds
     number = backend.ask("inquire", data, list(others)) if others else 0

@@ -64,7 +64,7 @@ class Hosting:
     """See the module. Made in the main thread, once for each session that the process serves.
 
     ``finish`` is `OutputQueue.finish`. ``begins`` and ``ends`` are told of each task, so that
-    others can find who runs it.
+    others can find who runs it. ``state`` has what tasks change in the process put back.
     """
 
     def __init__(
@@ -75,6 +75,7 @@ class Hosting:
         worker: int,
         begins: Callable[[int], object] = bool,
         ends: Callable[[int], object] = bool,
+        state: Callable[[], ProcessState | None] = _process_state,
     ) -> None:
         self._opener = opener
         self._link = link
@@ -82,7 +83,7 @@ class Hosting:
         self.worker = worker
         self._begins = begins
         self._ends = ends
-        self._state: ProcessState | None = _process_state()
+        self._state = state()
         self._calls = CallOpener(opener)
         self._instance: Any = None
         self._cls: type = object

@@ -143,7 +143,7 @@ class Looking:
             escapes=known.escapes, job=job, type=kind if about is None else about.type,
         )  # fmt: skip
 
-    def describe(self, ref: ObjectRef) -> ObjectDescription | None:
+    def describe(self, ref: ObjectRef, patient: bool = False) -> ObjectDescription | None:
         """One object at a glance; never raises."""
         entry = self._entries.get(ref.id)
         is_shown = ref.id in self._engine.store.shown()

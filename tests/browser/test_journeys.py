@@ -1,0 +1,124 @@
+"""What a person does, from the first cell to the last, in `make test`. The other files are more of
+it, and rarer."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from playwright.sync_api import expect
+
+from tests import notebooks
+from tests.browser.gates import READS, TRAINS, Gates
+from tests.browser.lab import Lab, Picture
+from tests.browser.views import DASHBOARD, PUTS, START, View, violations
+from tests.kernel.test_course import NOTEBOOKS
+
+
+def test_a_background_cell_is_followed_over_a_reload_and_stopped_while_another_cell_is_busy(
+    lab: Lab, gate: Gates, picture: Picture
+) -> None:
+    training, reading = gate("training"), gate("reading")
+    notebook = lab.open("stops", "%load_ext workbench", TRAINS, READS, "%workbench jobs")
+    notebook.run(1, 2)
+    expect(notebook.output(1)).to_contain_text("Workbench started session stops-")
+    expect(notebook.prompt(2)).to_have_text("[2]:")
+    notebook.run(3)
+    training.let_on()
+    expect(notebook.output(2)).to_contain_text("epoch 0 loss 1.0")
+    expect(notebook.output(2)).to_contain_text(re.compile(r"cell 2 · worker \d+ · running \d+ s"))
+    expect(notebook.stop_button(2)).to_be_visible()
+    expect(notebook.prompt(3)).to_have_text("[*]:")
+    picture("job-line", notebook)
+    reading.let_on()
+    expect(notebook.output(3)).to_have_text("read")
+    notebook.save()
+    notebook.reload()
+    training.let_on()
+    expect(notebook.cell(2)).to_contain_text("epoch 1 loss 0.5")
+    assert str(notebook.cell(2).text_content()).count("epoch 0 loss 1.0") == 1
+    notebook.run(3)
+    expect(notebook.prompt(3)).to_have_text("[*]:")
+    notebook.stop_button(2).click()
+    expect(notebook.cell(2)).to_contain_text("cell 2 · stopped after")
+    expect(notebook.stop_button(2)).to_have_count(0)
+    expect(notebook.prompt(3)).to_have_text("[*]:")
+    reading.let_on()
+    notebook.run(4)
+    expect(notebook.output(4)).to_contain_text(re.compile(r"cell 2\s*stopped"))
+
+
+def test_the_dashboard_shows_what_is_there_and_does_what_its_buttons_say(
+    lab: Lab, gate: Gates, picture: Picture
+) -> None:
+    training, reading = gate("training"), gate("reading")
+    busy = f"inside = wb.put(np.ones(100_000))\n{READS}"
+    notebook = lab.open("lives", START, DASHBOARD, PUTS)
+    notebook.run(1, 2)
+    view = View(notebook.output(2))
+    expect(view.status).to_have_text("live")
+    notebook.run(3)
+    expect(view.row("train")).to_be_visible()
+    expect(view.row("shown, parts[0]")).to_contain_text("arrays")
+    view.walk("Home")  # the first extent of the map
+    expect(view.said).to_contain_text("train, ndarray float64 (1000, 1000), 8 MB")
+    notebook.page.keyboard.press("Enter")
+    expect(view.reasons).to_contain_text("named train")
+    expect(view.row("train")).to_have_attribute("aria-selected", "true")
+    picture("dashboard", notebook)
+    notebook.write(4, TRAINS)
+    notebook.run(4)
+    training.let_on()
+    expect(notebook.output(4)).to_contain_text("epoch 0")
+    notebook.write(5, busy)
+    notebook.run(5)
+    expect(notebook.prompt(5)).to_have_text("[*]:")
+    expect(view.row("inside")).to_be_visible()  # put in the cell that runs
+    view.row("train").click()
+    view.button("Pin").click()
+    expect(view.reasons).to_contain_text("pinned at")
+    jobs = view.pane("Jobs")
+    expect(jobs).to_contain_text(re.compile(r"cell 4\s*running\W*worker \d"))
+    jobs.get_by_role("button", name="Stop cell 4").click()
+    expect(jobs).to_contain_text("stopped")
+    expect(notebook.output(4)).to_contain_text("cell 4 · stopped after")
+    expect(notebook.prompt(5)).to_have_text("[*]:")
+    reading.let_on()
+    expect(notebook.output(5)).to_have_text("read")
+    view.pane("Pins")
+    view.button("Free").click()
+    view.button("Free anyway").click()
+    expect(view.note).to_have_text("Freed.")
+    notebook.write(6, "del labels")
+    notebook.run(6)
+    expect(view.row("labels")).to_have_count(0)
+    expect(view.row("parts[1]")).to_be_visible()
+    assert violations(notebook.page) == []
+
+
+def test_an_exercise_of_the_course_is_guessed_tried_and_solved(lab: Lab, picture: Picture) -> None:
+    lesson = notebooks.read(NOTEBOOKS / "02-is-it-a-copy.ipynb")
+    ids = [cell.id for cell in lesson.cells]
+    lesson["cells"] = lesson.cells[: ids.index("check-one_copy") + 1]
+    for cell in lesson.cells:
+        if cell.cell_type == "code":
+            cell["outputs"] = []
+    (lab.root / "lesson.ipynb").write_text(json.dumps(lesson))
+    notebook = lab.reopen("lesson")
+    notebook.run(1, 2)
+    notebook.write(3, 'guess_put = "store"')
+    notebook.run(3, 4)
+    expect(notebook.prompt(4)).to_have_text("[4]:")
+    notebook.page.keyboard.press("Shift+Enter")  # its cell is closed
+    expect(notebook.output(5)).to_contain_text("You guessed: store.")
+    expect(notebook.output(5)).to_contain_text("Measured: store. Right.")
+    notebook.run(6, 7)
+    expect(notebook.output(7)).to_contain_text("Not yet.")
+    expect(notebook.output(7)).not_to_contain_text("hint")
+    notebook.run(7)
+    expect(notebook.output(7)).to_contain_text("hint")
+    picture("exercise", notebook)
+    notebook.write(6, "%get futures")
+    notebook.run(6, 7)
+    expect(notebook.output(7)).to_contain_text("Right.")
+    expect(notebook.output(7)).to_contain_text("1 of 4 exercises done")
