@@ -84,16 +84,19 @@ class OutStream(io.TextIOBase):
         run = self._work.current
         if run is not None and text:
             with self.lock:  # who sends finds a piece in its line and in the queue, or in neither
-                # Before it is queued: then it may be sent, and forgotten, at once.
-                self._line.append((self._sendings(), text))
-                if text[-1:] == "\n" or len(self._line) > MOST_PIECES:
-                    line, self._line = self._line, []
-                    sent = self._sendings()  # what came before the last of them is out
-                    rest = "".join([piece for number, piece in line if number == sent])
-                    self._keep(run.task, self.kind, rest)
-                for start in range(0, len(text), PIECE):
-                    self._put(run.task, self.kind, text[start : start + PIECE])
+                self._queue_piece(run.task, text)
         return len(text)
+
+    def _queue_piece(self, task: int, text: str) -> None:
+        # Before it is queued: then it may be sent, and forgotten, at once.
+        self._line.append((self._sendings(), text))
+        if text[-1:] == "\n" or len(self._line) > MOST_PIECES:
+            line, self._line = self._line, []
+            sent = self._sendings()  # what came before the last of them is out
+            rest = "".join([piece for number, piece in line if number == sent])
+            self._keep(task, self.kind, rest)
+        for start in range(0, len(text), PIECE):
+            self._put(task, self.kind, text[start : start + PIECE])
 
     def begun(self, sendings: int) -> str:
         """Of the line that isn't over, what was written after so many sendings."""

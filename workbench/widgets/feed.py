@@ -35,7 +35,7 @@ SHARE = 30
 
 
 @dataclass(frozen=True)
-class Waits:
+class Timing:
     """How long a feed waits for what, in seconds.
 
     A page says every 20 seconds that it is looked at. If none has for ``unseen``, it may be gone,
@@ -75,9 +75,9 @@ class Feed:
     ``most``: objects with a row of their own.
     """
 
-    def __init__(self, engine: Observed, waits: Waits = Waits(), most: int = MOST) -> None:
+    def __init__(self, engine: Observed, timing: Timing = Timing(), most: int = MOST) -> None:
         self.engine = engine
-        self.waits = waits
+        self.timing = timing
         self._most = most
         self._lock = threading.RLock()  # guards all below
         self._audience: dict[tuple[Audience, str], float] = {}  # view and page → heard when
@@ -100,7 +100,7 @@ class Feed:
         self._looked = threading.Condition()  # guards the next
         self._looks = 0  # that the thread has had
         self._awaited = 0  # so many, for what was done before a view to be in it
-        self._take_in(self.waits.first)
+        self._take_in(self.timing.first)
         self._difference()
         shell = get_ipython()
         self._events = None if shell is None else shell.events
@@ -152,7 +152,7 @@ class Feed:
                 if self._difference():
                     self.seq += 1
                 return
-        until = time.monotonic() + self.waits.looked
+        until = time.monotonic() + self.timing.looked
         for _ in range(2):
             self._settle()
             self._have_looked(until)
@@ -171,7 +171,7 @@ class Feed:
                     return
                 self._changes.hurry()
                 self._hurry.set()
-                self._looked.wait(self.waits.pace)
+                self._looked.wait(self.timing.pace)
 
     def _settle(self) -> None:
         with contextlib.suppress(WorkbenchError):  # it ended, or doesn't answer
@@ -203,7 +203,7 @@ class Feed:
                     self._events.register("post_run_cell", self.nudge)
             if self._thread is not None:
                 self._changes.interrupt()
-                if time.monotonic() - heard > self.waits.unseen:
+                if time.monotonic() - heard > self.timing.unseen:
                     self._hurry.set()
         return before
 
@@ -226,7 +226,7 @@ class Feed:
             self._changes.close()
         self._hurry.set()
         if thread is not None:
-            thread.join(self.waits.first)
+            thread.join(self.timing.first)
 
     # -- the thread --------------------------------------------------------------------------------
 
@@ -256,7 +256,7 @@ class Feed:
             self._looked.notify_all()
         if is_over:
             return False
-        self._pause(began + max(self.waits.pace, SHARE * (time.thread_time() - cpu)))
+        self._pause(began + max(self.timing.pace, SHARE * (time.thread_time() - cpu)))
         return True
 
     def _leave(self) -> None:
@@ -266,7 +266,7 @@ class Feed:
             if self._events is not None:
                 self._events.unregister("post_run_cell", self.nudge)
             if not self._changes.is_over:
-                self._ending = threading.Timer(self.waits.forgotten, self._sleep)
+                self._ending = threading.Timer(self.timing.forgotten, self._sleep)
                 self._ending.name, self._ending.daemon = "workbench-views-ending", True
                 self._ending.start()
 
@@ -287,10 +287,10 @@ class Feed:
         with self._lock:
             now = time.monotonic()
             for who, heard in list(self._audience.items()):
-                if now - heard > self.waits.forgotten:
+                if now - heard > self.timing.forgotten:
                     del self._audience[who]
-            if now - max(self._audience.values(), default=0.0) > self.waits.unseen:
-                until += self.waits.slow
+            if now - max(self._audience.values(), default=0.0) > self.timing.unseen:
+                until += self.timing.slow
         self._hurry.wait(max(until - time.monotonic(), 0.0))
         self._hurry.clear()
 
@@ -303,13 +303,13 @@ class Feed:
             self._is_asleep = False
             self._begin_anew()
         change = self._changes.next(timeout)
-        until = time.monotonic() + self.waits.first
+        until = time.monotonic() + self.timing.first
         while change is not None:
             with self._lock:
                 self._mirror.apply(change)
                 self._note(change.session)
             # Of a change in pieces each next one is on its way.
-            patience = self.waits.first if timeout is None else max(until - time.monotonic(), 0.0)
+            patience = self.timing.first if timeout is None else max(until - time.monotonic(), 0.0)
             change = self._changes.next(patience) if change.left else None
         if self._mirror.is_thin and time.monotonic() >= self._anew:
             with contextlib.suppress(SessionError):  # it has just ended
@@ -320,12 +320,12 @@ class Feed:
     def _begin_anew(self) -> None:
         """Hear of everything again, and then forget what was known. Others needn't wait for it."""
         changes, mirror = self.engine.changes(), Mirror(self._most)
-        change = changes.next(self.waits.first)
+        change = changes.next(self.timing.first)
         while change is not None:
             mirror.apply(change)
             with self._lock:  # of the past, all but how it is now has been told before
                 self._note(change.session.replace(history=(change.session.history or ())[-1:]))
-            change = changes.next(self.waits.first) if change.left else None
+            change = changes.next(self.timing.first) if change.left else None
         with self._lock:
             mirror.changed.update(self._rows)
             former, self._changes, self._mirror = self._changes, changes, mirror
