@@ -16,7 +16,7 @@ PYTHONS = python3 python python3.14 python3.13 python3.12 python3.11
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help install demo lab check test test-all quick faults browser pictures stills docs slow clusters \
-	bench scale pins clean distclean
+	bench scale translations pins clean distclean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,6 +73,11 @@ bench: $(TEST) ## Measure Workbench beside its peers and the machine's limits
 
 scale: $(TEST) ## Measure the server's decisions with 1000 workers and a million tasks
 	@$(VENV)/bin/python tests/benchmarks/scale.py $(ARGS)
+
+translations: $(TEST) ## Compile the course's translations, workbench/course/*.po
+	@for catalog in workbench/course/*.po; do \
+	    $(RUN) babel.messages.frontend compile -i $$catalog -o $${catalog%.po}.mo; \
+	done
 
 pins: ## Renew the pins in binder/requirements.txt, with the Python of binder/runtime.txt
 	@rm -rf build/pins && mkdir -p build

@@ -5,7 +5,7 @@ It judges the suite, not the code. Each fault is one that a person could make in
 condition the wrong way round, a call or an assignment left out, a result that isn't returned. Which
 ones is settled by the seed; the same code has the same faults each time.
 
-What runs on clusters alone, which `make clusters` tests, and translated sentences are left out.
+What runs on clusters alone, which `make clusters` tests, is left out.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from queue import SimpleQueue
 
 from tests.touched import ROOT, touched_by
 
-LEFT_OUT = ("engines/ray/", "engines/dask/", "engines/cluster/", "course/zh/")
+LEFT_OUT = ("engines/ray/", "engines/dask/", "engines/cluster/")
 
 HARMLESS: dict[str, str] = {}
 """Faults that change nothing anybody could see, by what `Fault.key` says, and why."""

@@ -16,6 +16,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from babel.messages.pofile import read_po
 
 import workbench.course
 from tests import notebooks
@@ -23,7 +24,7 @@ from tests.course.answers import RESTART, Answers
 from tests.kernel.conftest import Cell, Kernel
 from workbench.course.checks import STATES
 from workbench.course.exercises import Lesson
-from workbench.course.words import ENGLISH, Words, say
+from workbench.course.words import ENGLISH, say, words_of
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = ROOT / "notebooks"
@@ -50,13 +51,9 @@ def answers_of(module: str) -> Answers:
     return found
 
 
-def words_of(path: Path) -> Words:
-    """The language of an edition: ``02-is-it-a-copy.zh`` is Chinese."""
-    _, _, language = path.stem.partition(".")
-    if not language:
-        return ENGLISH
-    found: Words = import_module(f"workbench.course.{language}").WORDS
-    return found
+def language_of(path: Path) -> str:
+    """The language of an edition: ``02-is-it-a-copy.zh`` is Chinese. Empty: English."""
+    return path.stem.partition(".")[2]
 
 
 def code_cells(path: Path) -> list[notebooks.Node]:
@@ -152,6 +149,7 @@ def templates(module: str) -> set[str]:
         for call in calls
         if isinstance(call.func, ast.Name) and call.func.id in SAYS
         if call.args and isinstance(call.args[0], ast.Constant)
+        if isinstance(call.args[0].value, str)
     }
     for exercise in MODULES[module].exercises if module in MODULES else ():
         found |= {*exercise.hints, exercise.page.title, MODULES[module].title}
@@ -161,7 +159,11 @@ def templates(module: str) -> set[str]:
 @pytest.mark.parametrize("edition", TRANSLATED)
 def test_all_that_is_said_is_translated(edition: str) -> None:
     module, path = EDITIONS[edition]
-    words = words_of(path)
+    catalog = ROOT / "workbench" / "course" / f"{language_of(path)}.po"
+    with catalog.open("rb") as file:
+        words = {str(each.id): str(each.string) for each in read_po(file) if each.id}
+    words_now = words_of(language_of(path))
+    assert {template: words_now(template) for template in words} == words, "`make translations`"
     said = [templates(each) for each in ("exercises", "checks", "measure", "reveals", module)]
     missing = set().union(*said) - words.keys()
     assert not missing, f"{path.stem}: {sorted(missing)}"
@@ -246,7 +248,8 @@ QUICK = ("02-is-it-a-copy", "04-what-travels", "05-when-it-cant-be-pickled")
 def test_answers_are_told_from_each_other(edition: str, kernel: Kernel) -> None:
     """The cell as it came and wrong answers are refused, the right one is accepted."""
     module, path = EDITIONS[edition]
-    answers, words = answers_of(module), words_of(path)
+    answers, language = answers_of(module), language_of(path)
+    words = words_of(language) if language else ENGLISH
     states = {name: sentence.within(words) for name, (sentence, _) in STATES.items()}
     exercise = guess = ""
     try:
@@ -280,9 +283,9 @@ def test_answers_are_told_from_each_other(edition: str, kernel: Kernel) -> None:
                 assert said(done).startswith(first), done
                 guessed = say("You guessed: {guess}.").within(words).partition("{")[0]
                 template = "Measured: {answer}. Right."
-                agreed = words.get(template, template).rpartition("}")[2]
-                for tried, agrees in ((answers.mistaken, False), (answers.guesses, True)):
-                    kernel.ok(tried[guess])
+                agreed = words(template).rpartition("}")[2]
+                for guessing, agrees in ((answers.mistaken, False), (answers.guesses, True)):
+                    kernel.ok(guessing[guess])
                     revealed = said(kernel.ok(cell.source)).splitlines()[0]
                     assert revealed.startswith(guessed), revealed
                     assert revealed.endswith(agreed) == agrees, revealed

@@ -75,8 +75,8 @@ class Reveal(Rich):
         return " ".join(each for each in (self.why, note) if each)
 
     def _say(self, what: Said | str) -> str:
-        """A sentence; or what a lesson's cell calls a figure, if the words have that."""
-        return what.within(self.words) if isinstance(what, Said) else self.words.get(what, what)
+        """A sentence; or what a lesson's cell calls a figure."""
+        return what.within(self.words) if isinstance(what, Said) else self.words(what)
 
 
 def revealing(words: Words) -> Callable[..., Reveal]:

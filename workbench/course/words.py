@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import gettext
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib.resources import files
 from typing import Any
 
-Words = Mapping[str, str]
-"""English template → the same in another language. Empty: English."""
+Words = Callable[[str], str]
+"""An English template → the same in another language; what that doesn't have stays English."""
 
-ENGLISH: Words = {}
+ENGLISH: Words = str
+
+
+def words_of(language: str) -> Words:
+    """Return the words of the compiled catalog of this language, which lies beside this module."""
+    with files("workbench.course").joinpath(f"{language}.mo").open("rb") as file:
+        catalog = gettext.GNUTranslations(file)
+    return lambda template: catalog.gettext(template) if template else ""  # "" has the headers
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +29,12 @@ class Said:
     values: Mapping[str, Any] = field(default_factory=dict)
 
     def within(self, words: Words) -> str:
-        """In the language of these words; a template that they don't have stays English."""
+        """In the language of these words."""
         values = {
             name: value.within(words) if isinstance(value, Said) else value
             for name, value in self.values.items()
         }
-        said = words.get(self.template, self.template)
+        said = words(self.template)
         return said.format_map(values) if values else said  # without values braces are braces
 
     def __str__(self) -> str:
