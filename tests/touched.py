@@ -16,7 +16,12 @@ ROOT = Path(__file__).parents[1]
 ALWAYS = ["tests/unit/test_suite.py", "tests/unit/test_rooms.py", "tests/unit/test_architecture.py"]
 
 WHOLE = {
-    "api": ["process/test_objects.py", "process/test_tasks.py", "process/test_actors.py"],
+    "api": [
+        "process/test_objects.py",
+        "process/test_tasks.py",
+        "process/test_actors.py",
+        "contract/engine",
+    ],
     "api/gathering": ["process/test_gathering.py"],
     "cli": ["process/test_cli.py"],
     "client": [
@@ -26,18 +31,29 @@ WHOLE = {
         "process/test_streams.py",
         "process/test_lines.py",
         "process/test_options.py",
+        "contract/engine",
     ],
     "client/arena_writer": ["process/test_memory.py", "process/test_views.py"],
     "client/function_cache": ["process/test_function_data.py"],
     "client/objects": ["process/test_spill.py", "process/test_views.py"],
     "client/refer": ["process/test_why.py", "kernel/test_why.py"],
     "client/shared_segments": ["process/test_memory.py", "process/test_lent_arguments.py"],
-    "core": ["process/test_tasks.py", "process/test_actors.py", "process/test_spill.py"],
+    "core": [
+        "process/test_tasks.py",
+        "process/test_actors.py",
+        "process/test_spill.py",
+        "contract/engine",
+    ],
     "course": ["kernel/test_course.py", "kernel/test_course_checks.py", "process/test_course.py"],
     "engines": ["process/test_sessions.py", "process/test_views.py", "unit/test_observed.py"],
     "error_notes": ["kernel/test_refs_as_values.py", "process/test_serialization.py"],
     "errors": ["unit/test_errors.py", "process/test_crashes.py", "process/test_tasks.py"],
-    "host": ["process/test_output.py", "process/test_capture.py", "kernel/test_remote.py"],
+    "host": [
+        "process/test_output.py",
+        "process/test_capture.py",
+        "kernel/test_remote.py",
+        "contract/engine/test_output.py",
+    ],
     "interop": ["process/test_executor.py", "process/test_pool.py", "kernel/test_libraries.py"],
     "ipython": ["kernel/test_remote.py", "kernel/test_magics.py", "kernel/test_sessions.py"],
     "ipython/bindings": ["kernel/test_storing.py", "kernel/test_write_back.py"],
@@ -77,6 +93,7 @@ WHOLE = {
         "process/test_capture.py",
         "process/test_crashes.py",
         "process/test_lines.py",
+        "contract/engine",
     ],
 }
 """Under ``tests``, by a room or the beginning of a file's path. Files at the top of the package

@@ -63,13 +63,10 @@ class Notebook:
         self.page.keyboard.press("Control+a")
         self.page.keyboard.insert_text(source)
 
-    def interrupt(self) -> None:
-        """Press the kernel's interrupt."""
-        self._command("i", "i")
-
     def restart(self) -> None:
-        """Restart the kernel, and say yes to the question whether."""
-        self._command("0", "0")
+        """Restart the kernel, by keys outside of an editor; say yes to the question whether."""
+        for key in ("Escape", "0", "0"):
+            self.page.keyboard.press(key)
         with self.page.expect_response(_is_for("/restart")):
             self.page.locator(".jp-Dialog .jp-mod-accept").click()
 
@@ -84,12 +81,6 @@ class Notebook:
         with self.page.expect_response(_is_for(f"/api/contents/{self.path.name}", "PUT")):
             self.page.keyboard.press("Control+s")
         return notebooks.read(self.path)
-
-    def _command(self, *keys: str) -> None:
-        """Keys that are commands outside of an editor."""
-        self.page.keyboard.press("Escape")
-        for key in keys:
-            self.page.keyboard.press(key)
 
     # -- what a person sees ------------------------------------------------------------------------
 

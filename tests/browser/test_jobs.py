@@ -1,4 +1,4 @@
-"""Background cells over reloads, windows, restarts, interrupts; who shares a session."""
+"""Background cells over reloads, windows and restarts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_page_that_is_loaded_again_goes_on_with_the_line_and_the_prints(
     notebook.run(1, 2)
     expect(notebook.stop_button(2)).to_be_visible()
     for epoch in range(3):
-        training.let_on()
+        training.open()
         expect(notebook.cell(2)).to_contain_text(f"epoch {epoch} loss {0.5**epoch}")
         if epoch < 2:
             if epoch:  # the first time it isn't saved
@@ -47,14 +47,14 @@ def test_two_windows_show_a_cell_either_stops_it_and_none_is_needed(lab: Lab, ga
     training = gate("training")
     first = lab.open("two", "%load_ext workbench", TRAINS)
     first.run(1, 2)
-    training.let_on()
+    training.open()
     expect(first.output(2)).to_contain_text("epoch 0")
     expect(first.stop_button(2)).to_be_visible()
     saved = first.save().cells[1].outputs[0].data["text/plain"]
     assert re.fullmatch(r"cell 2 · .* \(as of \d\d:\d\d, \d+ \w+\)", saved), "true at any time"
     second = lab.reopen("two")
     expect(second.output(2)).to_contain_text(RUNNING)
-    training.let_on()
+    training.open()
     for notebook in (first, second):
         expect(notebook.output(2)).to_contain_text("epoch 1")
         assert str(notebook.output(2).text_content()).count("epoch 1") == 1
@@ -66,12 +66,12 @@ def test_two_windows_show_a_cell_either_stops_it_and_none_is_needed(lab: Lab, ga
 
     first.run(2)
     for epoch in (0, 1):
-        training.let_on()
+        training.open()
         expect(first.output(2)).to_contain_text(f"epoch {epoch}")
     expect(first.stop_button(2)).to_be_visible()
     first.save()
     first.page.close()
-    training.let_on()
+    training.open()
     again = lab.reopen("two")
     expect(again.output(2)).to_contain_text(DONE)
     expect(again.output(2)).to_contain_text("epoch 2")
@@ -86,7 +86,7 @@ def test_a_restarted_kernel_finds_its_cell_and_its_line_comes_to_its_end(
         "restarts", "%load_ext workbench", TRAINS, "%workbench jobs cell 2", "%get loss\nloss"
     )
     notebook.run(1, 2)
-    training.let_on()
+    training.open()
     expect(notebook.output(2)).to_contain_text("epoch 0")
     expect(notebook.stop_button(2)).to_be_visible()
     notebook.restart()
@@ -99,10 +99,10 @@ def test_a_restarted_kernel_finds_its_cell_and_its_line_comes_to_its_end(
     expect(notebook.output(2)).to_contain_text(went_on)
     notebook.run(3)
     expect(notebook.output(3)).to_contain_text("epoch 0 loss 1.0")
-    training.let_on()
+    training.open()
     expect(notebook.output(3)).to_contain_text("epoch 1 loss 0.5")
     picture("kernel-restarted", notebook)
-    training.let_on()
+    training.open()
     expect(notebook.output(3)).to_contain_text("epoch 2 loss 0.25")
     notebook.run(4)
     expect(notebook.output(4)).to_contain_text("0.25")
@@ -110,49 +110,3 @@ def test_a_restarted_kernel_finds_its_cell_and_its_line_comes_to_its_end(
     expect(notebook.output(2)).to_contain_text("%workbench jobs cell 2 shows all of it.")
     expect(notebook.output(2).locator("code:visible")).to_have_text("%workbench jobs cell 2")
     expect(notebook.output(2)).not_to_contain_text("epoch 1")
-
-
-def test_two_notebooks_share_a_session(lab: Lab, gate: Gates) -> None:
-    training = gate("training")
-    start = "%env WORKBENCH_SESSION=lab\n%load_ext workbench"
-    first = lab.open("one", start, TRAINS, "table = [1, 2, 3]\n%put table")
-    second = lab.open("two", start, "%workbench jobs cell 2", "%get table\nsum(table)")
-    first.run(1, 2)
-    training.let_on()
-    expect(first.output(2)).to_contain_text("epoch 0")
-    second.run(1, 2)
-    expect(second.output(1)).to_contain_text("joined session lab")
-    expect(second.output(2)).to_contain_text("epoch 0")
-    for epoch in ("epoch 1", "epoch 2"):
-        training.let_on()
-        expect(first.output(2)).to_contain_text(epoch)
-        expect(second.output(2)).to_contain_text(epoch)
-    first.run(3)
-    expect(first.prompt(3)).to_have_text("[3]:")
-    second.run(3)
-    expect(second.output(3)).to_have_text("[3]:6")
-    expect(first.output(2)).to_contain_text(DONE)
-    bundles = [output.data for output in first.save().cells[1].outputs if "data" in output]
-    assert [sorted(bundle) for bundle in bundles] == [["text/html", "text/plain"]]
-
-
-def test_an_interrupt_cancels_what_its_cell_waits_for(
-    lab: Lab, gate: Gates, picture: Picture
-) -> None:
-    training = gate("training")
-    waits = TRAINS.replace("%%remote", "%%remote --wait")
-    notebook = lab.open(
-        "interrupted", "%load_ext workbench", waits, "%workbench jobs", "%%remote --wait\n6 * 7"
-    )
-    notebook.run(1, 2)
-    training.let_on()
-    expect(notebook.output(2)).to_contain_text("epoch 0")
-    expect(notebook.prompt(2)).to_have_text("[*]:")
-    notebook.interrupt()
-    expect(notebook.error(2)).to_contain_text("KeyboardInterrupt")
-    expect(notebook.prompt(2)).to_have_text("[2]:")
-    notebook.run(3)
-    expect(notebook.output(3)).to_contain_text(re.compile(r"cell 2\s*stopped"))
-    notebook.run(4)
-    expect(notebook.output(4)).to_contain_text("42")
-    picture("interrupted", notebook)

@@ -36,6 +36,7 @@ class View:
     def __init__(self, output: Locator) -> None:
         self.root = output.get_by_role("region", name="Workbench")
         self.status = self.root.locator(".wb-status")
+        self.map = self.root.get_by_role("application", name=re.compile("Map"))
         self.said = self.root.locator("[aria-live=polite]")
 
     def pane(self, name: str) -> Locator:
@@ -60,17 +61,6 @@ class View:
         return self.root.locator(".wb-reasons")
 
     @property
-    def facts(self) -> Locator:
-        """What the selected object is, in a line."""
-        return self.root.locator(".wb-pins .wb-details-facts")
-
-    @property
     def note(self) -> Locator:
         """What came of the last button."""
         return self.root.locator(".wb-details .wb-note").filter(visible=True)
-
-    def walk(self, *keys: str) -> None:
-        """Go into the map, and press these keys."""
-        self.root.get_by_role("application", name=re.compile("Map")).focus()
-        for key in keys:
-            self.root.page.keyboard.press(key)

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from tests.course.answers import Answers, Wrong
 
-LOGBOOK = """
+STORED = "Logbook, (self.notes,)"
+LOCK = "self.lock = threading.Lock()"
+
+
+def logbook(made: str, lock: str = LOCK, *, is_put: bool = True) -> str:
+    """A class of logbooks whose `__reduce__` returns this."""
+    return f"""
 class Logbook:
     def __init__(self, notes=()):
         self.notes = list(notes)
@@ -15,20 +21,26 @@ class Logbook:
 
 
 logbook = Logbook(["saw a SNOWMAN", "saw an UMBRELLA"])
-%put logbook
+{"%put logbook" if is_put else ""}
 """
-LOCK = "self.lock = threading.Lock()"
 
-SIGNS = """
+
+def signs(packed: str, unpacked: str, *, is_put: bool = True) -> str:
+    """A serializer of connections."""
+    return f"""
 wb.register_serializer(
     sqlite3.Connection, serializer=lambda connection: {packed}, deserializer=lambda data: {unpacked}
 )
-%put signs
+{"%put signs" if is_put else ""}
 """
 
-NOT_PUT = SIGNS.replace("%put signs\n", "")
 
-PARCEL = """
+CONNECTS = "str(database)", "sqlite3.connect(data)"
+
+
+def parcel(made: str, *, is_put: bool = True) -> str:
+    """A class that stands for the recorder, and whose `__reduce__` returns this."""
+    return f"""
 class Parcel:
     def __init__(self, recorder):
         self.recorder = recorder
@@ -38,10 +50,17 @@ class Parcel:
 
 
 parcel = Parcel(recorder)
-%put parcel
+{"%put parcel" if is_put else ""}
 """
 
-HOME = """
+
+NOTES = "Recorder, (self.recorder.notes,)"
+CULPRIT = "culprit = wb.inspect_serializability(shelf, 'shelf').failures[0].path\n"
+
+
+def home(made: str, add: str = "pass") -> str:
+    """A class whose `add` begins with this, and what `home` is."""
+    return f"""
 @wb.remote
 class Home:
     def __init__(self):
@@ -60,8 +79,9 @@ class Home:
         return self.connection.execute(query, (name,)).fetchone()[0]
 
 
-home = {home}
+home = {made}
 """
+
 
 ANSWERS = Answers(
     guesses={
@@ -72,12 +92,11 @@ ANSWERS = Answers(
         "home": 'guess_home = "two signs"',
     },
     right={
-        "find_it": "culprit = wb.inspect_serializability(shelf, 'shelf').failures[0].path",
-        "lock_in_a_class": LOGBOOK.format(lock=LOCK, made="Logbook, (self.notes,)"),
-        "connection": SIGNS.format(packed="str(database)", unpacked="sqlite3.connect(data)"),
-        "in_its_place": "wb.deregister_serializer(Recorder)\n"
-        + PARCEL.format(made="Recorder, (self.recorder.notes,)"),
-        "a_home": HOME.format(add="pass", home="Home.remote()"),
+        "find_it": CULPRIT,
+        "lock_in_a_class": logbook(STORED),
+        "connection": signs(*CONNECTS),
+        "in_its_place": "wb.deregister_serializer(Recorder)\n" + parcel(NOTES),
+        "a_home": home("Home.remote()"),
     },
     wrong={
         "find_it": [
@@ -86,60 +105,37 @@ ANSWERS = Answers(
             Wrong("culprit = 'shelf'", "as a whole is more than the one part", "almost"),
             Wrong("culprit = \"shelf['SNOWMAN']\"", "can be pickled, or isn't there"),
             Wrong(
-                "culprit = wb.inspect_serializability(shelf, 'shelf').failures[0].path\n"
-                "culprit = culprit.removesuffix(\"['file']\")",
+                CULPRIT + "culprit = culprit.removesuffix(\"['file']\")",
                 "more than the one part",
                 "almost",
             ),
         ],
         "lock_in_a_class": [
             Wrong("%put logbook", "`logbook.lock` can't be pickled"),
+            Wrong(logbook(STORED, is_put=False), "isn't in the store yet", "almost"),
+            Wrong(logbook("Logbook, ()"), "has 0 notes", "almost"),
             Wrong(
-                LOGBOOK.format(lock=LOCK, made="Logbook, (self.notes,)").replace("%put", "# %put"),
-                "isn't in the store yet",
-                "almost",
-            ),
-            Wrong(LOGBOOK.format(lock=LOCK, made="Logbook, ()"), "has 0 notes", "almost"),
-            Wrong(
-                LOGBOOK.format(lock=LOCK, made="Logbook, (self.notes,)").replace("%put", "# %put"),
+                logbook(STORED, is_put=False),
                 r"`logbook` would come back right now\. The stored one is an older one",
                 "almost",
             ),
-            Wrong(LOGBOOK.format(lock="", made="Logbook, (self.notes,)"), "no lock", "almost"),
-            Wrong(LOGBOOK.format(lock=LOCK, made="Logbook, (1, 2, 3)"), "but not built again"),
-            Wrong(
-                LOGBOOK.format(lock=LOCK, made="Logbook, (self.notes,)").replace("%put", "# %put"),
-                "The stored one is an older one",
-                "almost",
-            ),
+            Wrong(logbook(STORED, lock=""), "no lock", "almost"),
+            Wrong(logbook("Logbook, (1, 2, 3)"), "but not built again"),
         ],
         "connection": [
-            Wrong(SIGNS.format(packed="str(database)", unpacked="data"), "no connection"),
+            Wrong(signs("str(database)", "data"), "no connection"),
             Wrong("%free signs", "has no `signs`"),
             Wrong(
-                SIGNS.format(packed="connection", unpacked="data"),
+                signs("connection", "data"),
                 "`signs` can't be pickled: what the serializer .* contains the Connection itself",
             ),
-            Wrong(
-                SIGNS.format(packed="':memory:'", unpacked="sqlite3.connect(data)"),
-                "no such table",
-                "almost",
-            ),
-            Wrong(
-                NOT_PUT.format(packed="str(database)", unpacked="sqlite3.connect(data)"),
-                r"`signs` would come back right now\. The stored one is an older one",
-                "almost",
-            ),
-            Wrong(
-                SIGNS.format(packed="str(database)", unpacked="sqlite3.connect(data)")
-                + NOT_PUT.format(packed="str(database)", unpacked="data"),
-                "no connection",
-            ),
+            Wrong(signs("':memory:'", "sqlite3.connect(data)"), "no such table", "almost"),
+            Wrong(signs(*CONNECTS, is_put=False), "The stored one is an older one", "almost"),
+            Wrong(signs(*CONNECTS) + signs("str(database)", "data", is_put=False), "no connection"),
             Wrong("connection, signs = signs, str(database)\n%put signs", "`signs` is of type str"),
             Wrong("signs = sqlite3.connect(database)\nsigns.close()", "can't be read .*closed"),
             Wrong(
-                "signs = connection\n"
-                + SIGNS.format(packed="str(database)", unpacked="[sqlite3.connect(data)]"),
+                "signs = connection\n" + signs("str(database)", "[sqlite3.connect(data)]"),
                 "no connection",
             ),
         ],
@@ -149,20 +145,12 @@ ANSWERS = Answers(
                 r"still `\.\.\.`|还是 `\.\.\.`",
             ),
             Wrong("parcel = recorder.notes\n%put parcel", "of type list"),
-            Wrong(PARCEL.format(made="Recorder, ([],)") + "parcel = recorder",
-                  r"`parcel\.lock` can't be pickled"),
-            Wrong(PARCEL.format(made="Recorder, ([],)"), "other notes", "almost"),
             Wrong(
-                PARCEL.format(made="Recorder, (self.recorder.notes,)").replace("%put", "# %put"),
-                "The stored one is an older one",
-                "almost",
+                parcel("Recorder, ([],)") + "parcel = recorder", r"`parcel\.lock` can't be pickled"
             ),
-            Wrong(
-                PARCEL.format(made="Recorder, (self.recorder.notes,)")
-                + PARCEL.format(made="Recorder, ([],)").replace("%put", "# %put"),
-                "other notes",
-                "almost",
-            ),
+            Wrong(parcel("Recorder, ([],)"), "other notes", "almost"),
+            Wrong(parcel(NOTES, is_put=False), "The stored one is an older one", "almost"),
+            Wrong(parcel(NOTES) + parcel("Recorder, ([],)", is_put=False), "other notes", "almost"),
             Wrong(
                 "wb.register_serializer(Recorder, serializer=lambda one: one.notes,"
                 " deserializer=lambda notes: Recorder(notes))\nparcel = recorder\n%put parcel\n",
@@ -171,15 +159,10 @@ ANSWERS = Answers(
             ),
         ],
         "a_home": [
-            Wrong(
-                HOME.format(add="pass", home="Home()").replace("@wb.remote", ""),
-                "no worker can call it",
-            ),
-            Wrong(HOME.format(add="pass", home="Home.remote()").replace("Home", "House"),
-                  "no actor of the class `Home`"),
-            Wrong(HOME.format(add="pass", home="Home"), "No actor runs yet", "almost"),
-            Wrong(HOME.format(add="self.connect()", home="Home.remote()"), "counts 1 more",
-                  "almost"),
+            Wrong(home("Home()").replace("@wb.remote", ""), "no worker can call it"),
+            Wrong(home("Home.remote()").replace("Home", "House"), "no actor of the class `Home`"),
+            Wrong(home("Home"), "No actor runs yet", "almost"),
+            Wrong(home("Home.remote()", add="self.connect()"), "counts 1 more", "almost"),
         ],
     },
-)  # fmt: skip
+)

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from tests.course.answers import Answers, Wrong
 
-WINDOWS = """
-windows = {windows}
+
+def windows(every: str, one: str) -> str:
+    """A table of windows, and a function that gives one."""
+    return f"""
+windows = {every}
 
 
 def window(windows, number):
-    return {window}
+    return {one}
 
 
 %put windows
 """
 
-SEARCH = """
+
+def search(stored: str, given: str, arguments: str = "query, letters") -> str:
+    """What is stored, and a task that searches the letters it is given."""
+    return f"""
 {stored}
 
 
@@ -28,7 +34,13 @@ found = search.remote({given})
 wb.get(found)
 """
 
-LOOK_UP = """
+
+STORED = "stored = wb.put(letters)"
+
+
+def look_up(arguments: str, given: str) -> str:
+    """A task that looks up a name, defined once for all queries."""
+    return f"""
 stored_names = wb.put(names)
 
 
@@ -39,6 +51,7 @@ def look_up({arguments}):
 
 found_rows = wb.get([look_up.remote({given}) for query in queries])
 """
+
 
 ANSWERS = Answers(
     guesses={
@@ -52,15 +65,9 @@ ANSWERS = Answers(
     },
     right={
         "lean_parcel": 'parcel = {"codes": codes, "unicode": "15"}\n%put parcel',
-        "windows_once": WINDOWS.format(
-            windows="codes", window="windows[1000 * number : 1000 * number + 100_000]"
-        ),
-        "light_function": SEARCH.format(
-            stored="stored = wb.put(letters)",
-            arguments="query, letters",
-            given='"CAT FACE", stored',
-        ),
-        "one_function": LOOK_UP.format(arguments="query, names", given="query, stored_names"),
+        "windows_once": windows("codes", "windows[1000 * number : 1000 * number + 100_000]"),
+        "light_function": search(STORED, '"CAT FACE", stored'),
+        "one_function": look_up("query, names", "query, stored_names"),
         "cheap_table": (
             'texts = dict.fromkeys(("word", "way", "kind"), "category")\n'
             "signs = signs.astype(texts)\n%put signs"
@@ -79,57 +86,40 @@ ANSWERS = Answers(
         ],
         "windows_once": [
             Wrong(
-                WINDOWS.format(
-                    windows="np.lib.stride_tricks.sliding_window_view(codes, 100_000)[:20000:1000]",
-                    window="windows[number]",
+                windows(
+                    "np.lib.stride_tricks.sliding_window_view(codes, 100_000)[:20000:1000]",
+                    "windows[number]",
                 ),
                 r"have 16 MB",
             ),
             Wrong(
-                WINDOWS.format(windows="codes", window="windows[number : number + 100_000]"),
+                windows("codes", "windows[number : number + 100_000]"),
                 "gives other numbers",
                 "almost",
             ),
         ],
         "light_function": [
-            Wrong(SEARCH.format(stored="%put letters", arguments="query", given='"CAT FACE"'),
-                  r"2\d(\.\d)? MB were sent"),
+            Wrong(search("%put letters", '"CAT FACE"', "query"), r"2\d(\.\d)? MB were sent"),
+            # A ref of an earlier try isn't enough.
+            *[
+                Wrong(
+                    search(stored, '"CAT FACE", letters'),
+                    "`letters` once more, if it was an argument itself",
+                    "almost",
+                )
+                for stored in ("%put letters", STORED)
+            ],
             Wrong(
-                SEARCH.format(
-                    stored="%put letters", arguments="query, letters", given='"CAT FACE", letters'
-                ),
-                "`letters` once more, if it was an argument itself",
-                "almost",
-            ),
-            Wrong(  # that there is a ref, of an earlier try, isn't enough
-                SEARCH.format(
-                    stored="stored = wb.put(letters)",
-                    arguments="query, letters",
-                    given='"CAT FACE", letters',
-                ),
-                "`letters` once more, if it was an argument itself",
-                "almost",
-            ),
-            Wrong(
-                "%free letters\ndel stored\n"
-                + SEARCH.format(
-                    stored="", arguments="query, letters", given='"CAT FACE", letters'
-                ),
+                "%free letters\ndel stored\n" + search("", '"CAT FACE", letters'),
                 "each call stores it again",
                 "almost",
             ),
-            Wrong(
-                SEARCH.format(stored="stored = wb.put(letters)", arguments="query, letters",
-                              given='"CAT", stored'),
-                "not the row",
-                "almost",
-            ),
+            Wrong(search(STORED, '"CAT", stored'), "not the row", "almost"),
         ],
         "one_function": [
-            Wrong(LOOK_UP.format(arguments="query", given="query"), "went along", "almost"),
+            Wrong(look_up("query", "query"), "went along", "almost"),
             Wrong(
-                LOOK_UP.format(arguments="query, names", given="query, stored_names")
-                + "found_rows = found_rows[:1]",
+                look_up("query, names", "query, stored_names") + "found_rows = found_rows[:1]",
                 "aren't the rows",
                 "almost",
             ),

@@ -30,3 +30,4 @@ class Gate:
     def close(self) -> None:
         """Nobody comes any more."""
         os.close(self._fd)
+        os.unlink(self._path)

@@ -74,24 +74,25 @@ def test_another_cells_output_is_not_captured(session: Kernel, gate: Gate) -> No
 
 
 @pytest.mark.extended
-@pytest.mark.parametrize(
-    "run",
-    [
-        "get_ipython().run_cell_magic('remote', '--wait', \"print('inside')\")",
-        "wb.get(wb.remote(print).remote('inside'))",
-    ],
-)
-def test_what_is_printed_within_an_output_widget_is_there(runtime_dir: str, run: str) -> None:
-    """Front ends put there whatever comes with the cell's number meanwhile."""
+def test_what_is_printed_within_an_output_widget_is_there(runtime_dir: str) -> None:
+    """Front ends put there whatever comes with the cell's number meanwhile. A worker's widget takes
+    its own."""
+    waits = "get_ipython().run_cell_magic('remote', '--wait', \"print('inside')\")"
     cells = [
         f"import os; os.environ['WORKBENCH_RUNTIME_DIR'] = {runtime_dir!r}\n"
         "%load_ext workbench\nimport workbench as wb, ipywidgets\nout = ipywidgets.Output()",
-        f"with out:\n    {run}\nprint('outside')",
+        f"with out:\n    {waits}\n    wb.get(wb.remote(print).remote('a task'))\nprint('outside')",
+        "%%remote --wait\nimport ipywidgets\nout = ipywidgets.Output()\ndisplay(out)\n"
+        "with out:\n    print('inside')\nprint('outside')",
         "%workbench stop",
     ]
     notebook = notebooks.executed(cells)
     assert [output.get("text") for output in notebook.cells[1].outputs] == ["outside\n"]
     states = notebook.metadata.widgets["application/vnd.jupyter.widget-state+json"]["state"]
-    (state,) = (s["state"] for s in states.values() if s["model_name"] == "OutputModel")
+    outputs = [s["state"] for s in states.values() if s["model_name"] == "OutputModel"]
     # Beside the cell's line, which a machine that is busy shows.
-    assert [each["text"] for each in state["outputs"] if "text" in each] == ["inside\n"]
+    printed = [each["text"] for state in outputs for each in state["outputs"] if "text" in each]
+    assert "inside\na task\n" in "".join(printed)
+    texts = "".join(output["text"] for output in notebook.cells[2].outputs if "text" in output)
+    assert "outside\n" in texts
+    assert "inside" not in texts

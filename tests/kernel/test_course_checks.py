@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -52,13 +51,6 @@ def test_done_stays_done_and_no_list_has_it(course: Kernel) -> None:
     assert asked(course)[0] == "put_again: Not yet."
     assert "○○●○ Is it a copy?: 1 of 4 exercises done" in asked(course)
     assert course.ok("%objects").results() == ["No objects. %put makes one."]
-    assert "0 objects" in course.ok("%workbench").text()
-    assert course.value("wb.snapshot().count") == "0"
-    course.ok("share = 1\n%put share")
-    assert course.value("len(wb.objects())") == "1"
-    course.ok("plan = 7\nwb.put([1], name='plan')")  # what the check can't read is no error
-    assert asked(course)[0] == "put_again: Not yet."
-    assert "`plan` has another shape than asked for (TypeError: " in asked(course)[1]
     (html,) = course.ok("check.one_copy()").results("text/html")
     assert '<a href="../docs/memory.md#where-an-object-lies">' in html
     assert '<span aria-hidden="true"' in html
@@ -99,29 +91,6 @@ def test_asking_while_the_cell_runs_is_no_try(course: Kernel) -> None:
     for _ in range(3):
         assert asked(course, name)[0] == f"{name}: Wait.", asked(course, name)
         assert not [line for line in asked(course, name) if line.startswith("hint")]
-
-
-@pytest.mark.extended
-def test_a_restarted_kernel_is_told_which_cell_to_run(notebook: Callable[[], Kernel]) -> None:
-    kernel = notebook()
-    asks = f"{IMPORT}\n\ncheck.on_the_pool()"  # as it stands in the notebooks
-    (text,) = kernel.ok(asks).results()
-    assert text.startswith("on_the_pool: Not begun.\n")
-    assert "run the cell with `%load_ext workbench` again" in text
-    kernel.ok("%load_ext workbench")
-    (text,) = kernel.ok(asks).results()
-    assert "There is no variable `inks` now: run the exercise's cell" in text
-
-
-@pytest.mark.extended
-def test_progress_outlives_the_kernel(notebook: Callable[[str], Kernel]) -> None:
-    kernel = notebook("/at/course.ipynb")
-    kernel.ok(f"%load_ext workbench\n{IMPORT}\nplan = dict(months=1)\n%put plan")
-    assert asked(kernel)[0] == "put_again: Right."
-    kernel.restart(now=True)
-    said = kernel.ok(f"%load_ext workbench\n{IMPORT}").text()
-    assert "It has plan." in said
-    assert "○○●○ Is it a copy?: 1 of 4 exercises done" in asked(kernel)
 
 
 def test_a_kernel_that_wasnt_restarted_has_measured_no_restart(course: Kernel) -> None:

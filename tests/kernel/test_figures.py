@@ -21,8 +21,6 @@ def test_a_figure_shows_where_nobody_imported_pyplot(notebook: Callable[[], Kern
     assert kernel.value("'matplotlib.pyplot' in __import__('sys').modules") == "False"
     (shown,) = kernel.ok("fig").results("image/png")
     assert shown.startswith(PNG)
-    kernel.ok(f"%%remote --wait --out fig\n{MADE}")
-    assert kernel.ok("fig").results("image/png")[0].startswith(PNG)
     kernel.ok("%unload_ext workbench")
     assert kernel.ok("fig").results("image/png") == []
     kernel.ok("%load_ext workbench")

@@ -7,23 +7,9 @@ import re
 from tests.kernel.conftest import Kernel
 
 SETUP = """
-import numpy as np, pandas as pd
-df = pd.DataFrame({"a": [1, 2, 3]})
-lst, x, d, s = [1, 2], np.zeros(10**5), {"k": 1}, {1}
-class Model: pass
-model = Model(); model.weights = [0.5]
-both = (lst, x)
+import numpy as np
+lst, x, d = [1, 2], np.zeros(10**5), {"k": 1}
 """
-
-CHANGES = {
-    "df": ('df["b"] = 7; df.loc[0, "a"] = 100', "(list(df.columns), int(df.a.iloc[0]))"),
-    "lst": ("lst.append(3)", "lst[-1]"),
-    "x": ("x[5] = 5", "float(x[5])"),
-    "d": ('d["k"] = 2', "d['k']"),
-    "s": ("s.add(9)", "9 in s"),
-    "model": ("model.weights[0] = 1.5; model.fitted = True", "(model.weights, model.fitted)"),
-    "both": ("lst.append(4); x[7] = 7", "(both[0], float(both[1][7]))"),
-}
 
 
 def notes(kernel: Kernel, reads: str, options: str = "-w") -> list[str]:
@@ -34,39 +20,24 @@ def notes(kernel: Kernel, reads: str, options: str = "-w") -> list[str]:
 
 
 def test_what_was_changed_after_put_is_stored_again(session: Kernel) -> None:
-    session.ok(SETUP)
-    session.ok("%put df lst x d s model both")
-    session.ok("df.describe(); df.values; df.a.mean(); x.sum(); sorted(lst); list(d)")
-    assert notes(session, "(len(df), lst, x.sum(), d, s, model.weights, both[0])") == []
-    for name, (change, reads) in CHANGES.items():
-        session.ok(f"{SETUP}\nold = %put {name}")
-        assert notes(session, reads.replace("model.fitted", "0")) == []
-        session.ok(change)
-        now = session.value(reads)
-        (said,) = notes(session, reads)
-        assert re.fullmatch(
-            rf"{name} changed since %put: stored again, [\d.]+ [mµ]?s", said.strip()
-        )
-        assert session.value("got") == now
-        assert notes(session, reads) == []  # once
-        assert session.value(f"(wb.api.engine().find({name!r}) != old)") == "True"
-        named = f"[r.names for r in wb.snapshot().objects].count(({name!r},))"
-        assert session.value(named) == "1"
-
-
-def test_the_line_of_a_background_cell_and_a_dry_run_say_it(session: Kernel) -> None:
+    """Whatever kind it is of: `tests/process/test_freshness.py`."""
     session.ok(SETUP)
     session.ok("old = %put lst")
+    session.ok("sorted(lst)")
+    assert notes(session, "lst") == []
     session.ok("lst.append(3)")
     (table,) = session.ok("%%remote --dry-run\ngot = lst").results()
     assert "lst changed since %put: it would be stored again" in table
     assert session.value("wb.get(wb.api.engine().find('lst'))") == "[1, 2]"  # nothing was
-    cell = session.ok("%%remote\ngot = lst")
-    assert "lst changed since %put: stored again" in session.over(cell)
-    assert session.value("wb.get(got)") == "[1, 2, 3]"
+    (said,) = notes(session, "lst")
+    assert re.fullmatch(r"lst changed since %put: stored again, [\d.]+ [mµ]?s", said.strip())
+    assert session.value("got") == "[1, 2, 3]"
+    assert notes(session, "lst") == []  # once
+    named = "[r.names for r in wb.snapshot().objects].count(('lst',))"
+    assert session.value(named) == "1"
     session.ok("lst.append(4)")
-    assert notes(session, "(lst, old)")
-    assert session.value("got") == "([1, 2, 3, 4], [1, 2])", "an explicit ref means what it meant"
+    assert "lst changed since %put: stored" in session.over(session.ok("%%remote\ngot = lst, old"))
+    assert session.value("wb.get(got)") == "([1, 2, 3, 4], [1, 2])", "a ref means what it meant"
 
 
 def test_an_alias_and_an_expression(session: Kernel) -> None:
@@ -177,11 +148,8 @@ def test_a_class_of_a_worker_stays_as_this_process_changed_it(session: Kernel) -
         assert session.value("(type(again) is C, m.f(), again.f(), m.v)") == (
             "(True, 'new', 'new', 7)"
         )
-
-
-def test_a_class_that_is_only_in_the_store_is_built_again(session: Kernel) -> None:
-    session.ok(OF_A_WORKER)
-    session.ok("C.f = mid; ref = wb.put(m); del m, C, of_worker\nimport gc; gc.collect()")
+    # One that is only in the store is built again.
+    session.ok("C.f = mid; ref = wb.put(m); del m, C, of_worker, again\nimport gc; gc.collect()")
     session.ok("m = wb.get(ref); C = type(m)")
     assert session.value("m.f()") == "'mid'"
     session.ok("later = wb.put(m); C.f = new; wb.get(later)")
@@ -197,51 +165,12 @@ def test_looking_whether_something_changed_changes_no_class(session: Kernel) -> 
     assert notes(session, "len([m])") == []
 
 
-def test_a_view_of_the_store_cannot_change(session: Kernel) -> None:
+def test_what_a_session_had_that_is_over_goes_by_value(session: Kernel) -> None:
     session.ok(SETUP)
-    session.ok("%put --replace x")
-    session.ok("%put --replace df")
-    assert notes(session, "(x[0], len(df))") == []
-    session.ok("df['new'] = 1")
-    assert "df changed since %put" in notes(session, "(x[0], list(df.columns))")[0]
-    assert session.value("got[1]") == "['a', 'new']"
-
-
-def test_a_pin_moves_and_a_name_that_means_something_else_by_now_does_not(session: Kernel) -> None:
-    session.ok(SETUP)
-    session.ok("%put --pin lst")
-    session.ok("lst.append(3)")
-    assert notes(session, "lst")
-    assert session.value("[r.names for r in wb.snapshot().objects if r.pinned]") == "[('lst',)]"
-    session.ok("%put lst d\nwb.put('theirs', name='lst')\nlst.append(4)")
-    assert notes(session, "lst")
-    assert session.value("(got, wb.get('lst'))") == "([1, 2, 3, 4], 'theirs')"
-    # What a session had that is over goes by value.
+    session.ok("%put lst d")
     session.ok("wb.shutdown(); wb.init(workers=1); other = wb.put([0]); lst.append(5)")
     assert notes(session, "(lst, d)") == []
-    assert session.value("got") == "([1, 2, 3, 4, 5], {'k': 1})"
-
-
-def test_too_dear_to_compare_is_said_and_put_renews_it(session: Kernel) -> None:
-    session.ok(
-        "class Slow:\n"
-        "    def __getstate__(self):\n"
-        "        import time\n"
-        "        end = time.thread_time() + 0.5\n"
-        "        while time.thread_time() < end: pass\n"
-        "        return {'value': self.value}\n"
-        "slow = Slow(); slow.value = 1"
-    )
-    session.ok("%put slow")
-    assert notes(session, "slow.value") == []  # once, and then it is known to be slow
-    session.ok("slow.value = 2")
-    (said,) = notes(session, "slow.value")
-    expected = r"slow as stored .*, not compared \(\d+ ms\); `%put slow` renews it"
-    assert re.fullmatch(expected, said.strip())
-    assert session.value("got") == "1"
-    session.ok("%put slow")
-    notes(session, "slow.value")
-    assert session.value("got") == "2"
+    assert session.value("got") == "([1, 2, 5], {'k': 1})"
 
 
 def test_what_is_on_disk_is_not_read_for_it(session: Kernel) -> None:

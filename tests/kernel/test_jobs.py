@@ -21,8 +21,11 @@ def finished(kernel: Kernel, body: str) -> str:
 
 def test_what_a_living_notebook_lets_go_of_is_gone_at_once(session: Kernel) -> None:
     for _ in range(3):
-        finished(session, "import numpy as np; big = np.ones(10**6)")
-    assert session.value("sum(o.size > 10**6 for o in wb.snapshot().objects)") == "1"
+        finished(session, "import numpy as np; big, other = np.ones(10**6), 1")
+    large = "sum(o.size > 10**6 for o in wb.snapshot().objects)"
+    assert session.value(large) == "1"
+    session.ok("del big")
+    assert eventually(lambda: session.value(large) == "0")
 
 
 @pytest.mark.extended
@@ -34,16 +37,11 @@ def test_of_a_flood_the_list_says_that_it_was_at_least_so_much(fresh: Kernel) ->
     assert listed.count("at least") == 1
 
 
-def test_a_result_that_can_t_be_stored_is_on_the_line(session: Kernel) -> None:
+def test_a_result_that_can_t_be_stored_fails_alone(session: Kernel) -> None:
     cell = session.ok("%%remote\nimport sqlite3\ncon3 = sqlite3.connect(':memory:'); n = 1")
-    session.until(lambda: "done" in cell.line)
-    assert cell.line.splitlines()[0].endswith(" · n")
-    assert cell.line.splitlines()[1] == "  con3: can't be stored (sqlite3.Connection)"
-    assert "✓" not in cell.lines[-1]["text/html"]
+    assert session.over(cell).splitlines()[1] == "  con3: can't be stored (sqlite3.Connection)"
+    assert session.value("wb.get(n)") == "1"
     assert "can't be serialized" in session.run("%get con3").failure
-    shown = session.ok(f"%workbench jobs {cell.number}")
-    session.until(lambda: "done" in shown.line)
-    assert shown.line.splitlines()[1:] == cell.line.splitlines()[1:], "whoever asks, the same"
 
 
 def test_a_result_that_no_variable_waited_for_is_on_the_line(session: Kernel, gate: Gate) -> None:
@@ -63,7 +61,6 @@ def test_its_output_is_asked_for_as_often_as_one_likes(session: Kernel) -> None:
         session.until(lambda shown=shown: shown.failure)  # type: ignore[misc]
         assert shown.text() == "one\n"
         assert "ZeroDivisionError" in shown.failure
-        assert "failed after" in shown.line or "failed" in shown.line
     assert session.value(f"get_ipython().run_line_magic('workbench', 'job {name}').output()") == (
         "'one\\n'"
     )
@@ -139,29 +136,3 @@ def test_a_page_that_is_loaded_again_is_told_of_widgets_that_workers_made(
     states = "__import__('ipywidgets').Widget.get_manager_state()['state']"
     told = f"{states}.get({bars[0]!r}, {{'state': {{}}}})['state'].get('value')"
     assert eventually(lambda: session.value(told) == "3")
-
-
-@pytest.mark.extended
-def test_a_cell_that_another_notebook_collects_while_it_is_still_submitted(
-    fresh: Kernel, notebook: Callable[[], Kernel], gate: Gate
-) -> None:
-    fresh.ok("%workbench start --workers 2")
-    other = notebook()
-    other.ok("%load_ext workbench\n%workbench stop\nimport workbench as wb")
-    other.ok(f"wb.init(session={fresh.value('wb.api.engine().session')})")
-    fresh.ok(
-        f"class Slow:\n    def __reduce__(self):\n        {gate.wait}\n        return int, (2,)"
-    )
-    for number, is_stopped in enumerate([False, True], 1):
-        cell = fresh.start("%%remote --map [1,Slow(),3]\nmade = item")
-        assert eventually(lambda n=number: other.value("len(wb.snapshot().jobs)") == str(n))
-        line = other.ok(f"%workbench jobs '#{number}'")
-        if is_stopped:
-            fresh.interrupt()
-        else:
-            gate.open()
-        fresh.until(lambda cell=cell: cell.idle)
-        # Of one that is stopped, what had run by then is all there is.
-        other.until(lambda line=line: re.search("done|stopped", line.line))
-        if not is_stopped:
-            assert other.value("[wb.get(ref) for ref in made]") == "[1, 2, 3]"

@@ -8,7 +8,6 @@ import pytest
 
 from tests.kernel.conftest import Cell, Kernel
 from tests.kernel.gates import Gate
-from tests.kernel.test_remote import FOREVER
 
 
 def test_joblib_knows_the_pool_once_it_is_imported(session: Kernel) -> None:
@@ -20,32 +19,8 @@ def test_joblib_knows_the_pool_once_it_is_imported(session: Kernel) -> None:
     assert session.value("n") == "[2]"
 
 
-def test_what_calls_print_is_under_the_cell_that_submitted_them(session: Kernel) -> None:
-    session.ok("executor = wb.Executor()\ndef say(n):\n    print('call', n)\n    return n")
-    assert "call 7" in session.ok("future = executor.submit(say, 7)\nfuture.result()").text()
-    said = session.ok("results = list(executor.map(say, range(30)))").text()
-    assert sum(line.endswith("call 29") for line in said.splitlines()) == 1
-    session.ok("executor.shutdown()")
-
-
-def test_an_interrupt_stops_the_calls(session: Kernel) -> None:
-    session.ok(f"import joblib\ndef long(n):\n    print('there')\n    {FOREVER}")
-    for waits in (
-        "list(wb.Executor().map(long, range(5)))",
-        "wb.Pool().map(long, range(5))",
-        "joblib.Parallel(backend='workbench')(joblib.delayed(long)(n) for n in range(5))",
-    ):
-        cell = session.start(waits)
-        session.until(cell.text)
-        session.interrupt()
-        session.until(lambda cell=cell: cell.idle)  # type: ignore[misc]
-        assert "KeyboardInterrupt" in cell.failure
-        assert session.value("(wb.snapshot().running, wb.snapshot().queued)") == "(0, 0)"
-
-
 WAITS = [
     "list(wb.Executor().map(waits, range(6), chunksize=1))",
-    "wb.Pool().map(waits, range(6), 1)",
     "[f.result() for f in [wb.Executor().submit(waits, n) for n in range(6)]]",
     "joblib.Parallel(backend='workbench')(joblib.delayed(waits)(n) for n in range(6))",
 ]

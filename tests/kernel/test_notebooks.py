@@ -259,12 +259,6 @@ def test_the_first_one_runs_so_under_binders_limits(tmp_path: Path) -> None:
 
 BROKEN = {
     "a cell raises": (["x = 6", "x / 0", "x"], [], r"x / 0[\s\S]*ZeroDivisionError", 2),
-    "a background cell raises": (
-        ["%load_ext workbench", "%%remote\n1 / 0", "6 * 7"],
-        [],
-        r"cell \[2\][\s\S]*ZeroDivisionError",
-        2,
-    ),
     "an error is expected and doesn't come": (["6 * 7"], ["raises-exception"], "did not", 1),
     "the kernel dies": (["6 * 7", "import os; os._exit(1)"], [], "Kernel died", 2),
 }

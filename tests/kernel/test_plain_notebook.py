@@ -25,10 +25,6 @@ def test_prints_are_under_the_cell_that_submitted(kernel: Kernel, gate: Gate) ->
     gate.open()
     cell = kernel.ok("ref = speak.remote('again'); wb.get(ref); print('got')")
     assert cell.text() == "again\nend\ngot\n"
-    gate.open()
-    cell = kernel.ok("%%capture shown\nwb.get(speak.remote('captured'))")
-    assert cell.text() == ""
-    assert kernel.value("[shown.stdout, shown.stderr]") == "['captured\\nend\\n', 'captured\\n']"
     kernel.ok("wb.shutdown()")
 
 

@@ -25,19 +25,15 @@ USES = [
     "made[-1]",
     "made[0] = 1",
     "made.x = 3",
-    "del made.x",
     "','.join(made)",
     "x = [1]; x[:] = made",
-    "x = [1]; x[::2] = made",
     "x = []; x.extend(made)",
-    "x = []; x += made",
     "{**made}",
     "print(*made)",
     "round(made)",
     "made += 1",
     "made @ made",
     "sorted(made)",
-    "open(made)",
     "made + 1",
     "1 - made",
     "-made",
@@ -53,17 +49,13 @@ USES = [
     "f'{made:.2f}'",
     "made < 3",
     "if made: pass",
-    "not made",
     "np.mean(made)",
-    "np.asarray(made)",
     "np.ones(2) + made",
     "np.ones(2) == made",
     "pd.Series(made)",
-    "pd.DataFrame(made)",
     "df['b'] = made",
     "np.array([made])",
     "sum([made])",
-    "','.join([made])",
     "json.dumps(made)",
     "(lambda x: x.shape)(made)",
 ]
@@ -135,15 +127,11 @@ def test_other_errors_are_left_alone(made: tuple[Kernel, int]) -> None:
     kernel, _ = made
     assert "is a ref" not in failure(kernel, "made; [].nothing")
     assert "is a ref" not in failure(kernel, "made, 1 + 'a'")
+    said = failure(kernel, "wb.get([made, 5])")  # a list with something else than refs
+    assert said.strip().endswith("An ObjectRef, or a name, was expected, not int.")
 
 
 # -- names that stayed ----------------------------------------------------------------------------
-
-
-def test_a_list_with_something_else_than_refs_gets_no_other_advice(session: Kernel) -> None:
-    session.ok("ref = wb.put(1)")
-    said = session.run("wb.get([ref, 5])").failure
-    assert said.strip().endswith("An ObjectRef, or a name, was expected, not int.")
 
 
 def test_names_that_a_remote_cell_doesnt_bring_back(session: Kernel) -> None:
@@ -152,20 +140,17 @@ def test_names_that_a_remote_cell_doesnt_bring_back(session: Kernel) -> None:
         "def helper(): pass\nclass Model: pass\nfor number in range(3): pass"
     )
     stayed = f"in remote cell {cell.number} and stayed there"
-    for name in "helper", "Model":
-        said = failure(session, f"{name}()")
-        assert f"`{name}` was defined {stayed}: define it in the notebook" in said
-        assert f"`--out {name}`" in said
-        assert "or run such cells with `--actor`" in said
-        assert "Did you mean" not in said
-    for name in "js", "tau":
-        assert f"`{name}` was imported {stayed}: import it in the notebook too" in failure(
-            session, f"{name}.x"
-        )
-    assert f"`_hidden` was assigned {stayed}, as names that begin with _ do" in failure(
-        session, "_hidden"
-    )
-    assert f"`number` was assigned {stayed}: `--out number`" in failure(session, "number + 1")
+    for name, said in {
+        "helper": f"`helper` was defined {stayed}: define it in the notebook",
+        "Model": f"`Model` was defined {stayed}: define it in the notebook",
+        "js": f"`js` was imported {stayed}: import it in the notebook too",
+        "tau": f"`tau` was imported {stayed}: import it in the notebook too",
+        "_hidden": f"`_hidden` was assigned {stayed}, as names that begin with _ do",
+        "number": f"`number` was assigned {stayed}: `--out number`",
+    }.items():
+        assert said in failure(session, f"{name} + 1")
+        assert "Did you mean" not in failure(session, f"{name}()")
+    assert "`--out helper`, or run such cells with `--actor`" in failure(session, "helper()")
     assert session.value("kept") == "2"
     session.ok("def helper(): return 3")
     assert session.value("helper()") == "3"

@@ -30,8 +30,6 @@ def test_time_magics(session: Kernel) -> None:
     cell = session.ok("%%remote -w\n%%timeit -n 1 -r 2 k = x\ninner = k + 1")
     assert "per loop" in cell.text()
     assert session.value("'inner' in globals()") == "False"
-    session.ok("%%remote -w\ndef f(a: int): pass\nkind = f.__annotations__['a'] is int")
-    assert session.value("kind") == "True"  # and annotations are the cell's own
 
 
 def test_shell_commands(session: Kernel, tmp_path: Path) -> None:
@@ -45,8 +43,6 @@ def test_shell_commands(session: Kernel, tmp_path: Path) -> None:
     assert cell.text().splitlines() == [f"it is {tmp_path} and more", "n=1", "n=2"]
     cell = session.ok("%%remote -w\n%%bash --out said\necho from bash")
     assert session.value("said") == r"'from bash\n'"
-    cell = session.ok("%%remote -w\n%pip --version")
-    assert cell.text().startswith("pip ")
 
 
 def test_help_is_text_under_the_cell(session: Kernel) -> None:
@@ -59,25 +55,15 @@ def test_help_is_text_under_the_cell(session: Kernel) -> None:
     assert "def dedent" in text
 
 
-def test_capture_and_matplotlib(session: Kernel) -> None:
+def test_capture(session: Kernel) -> None:
     cell = session.ok("%%remote -w\n%%capture caught\nprint('hush')\nkept = 3")
     assert cell.text() == ""
     assert session.value("(kept, caught.stdout)") == r"(3, 'hush\n')"
-    cell = session.ok(
-        "%%remote -w\n%matplotlib inline\nimport matplotlib.pyplot as plt\nplt.plot([1, 2]);"
-    )
-    session.until(lambda: cell.results("image/png"))
-    assert len(cell.results("image/png")) == 1
 
 
 REFUSED = [
     ("%cd /", 2, "run it in the notebook"),
     ("x = 1\n%get y", 3, "read the name"),
-    ("%put x", 2, "assign the name"),
-    ("%load_ext autoreload", 2, "import the package"),
-    ("%autoreload 2", 2, "edited modules"),
-    ("%debug", 2, "needs a person"),
-    ("%reset -f", 2, "starts with the names it reads"),
     ("%%capture\n%pdb on", 3, "needs a person"),
     ("def f():\n    %workbench", 3, "take it out of the cell"),
     ("x = 1\n%%time\nx", 3, "above the whole body"),
@@ -104,12 +90,7 @@ def test_line_numbers_hold_below_magics(session: Kernel) -> None:
 
 
 def test_what_needs_a_person_says_so(session: Kernel) -> None:
-    for ask in (
-        "input('name? ')",
-        "breakpoint()",
-        "import pdb; pdb.set_trace()",
-        "import getpass; getpass.getpass()",
-    ):
+    for ask in ("breakpoint()", "import pdb; pdb.set_trace()", "import getpass; getpass.getpass()"):
         cell = session.run(f"%%remote -w\n{ask}\npass")
         assert re.search(r"UnattendedError: \w+\(\) needs a person", cell.failure)
         line = "[23]" if "pdb" in ask else "2"  # before Python 3.13 it stops at the next one
@@ -135,13 +116,6 @@ def test_top_level_await(session: Kernel) -> None:
     cell = session.run("%%remote -w\nimport asyncio as a\n\nawait a.wait_for(a.Event().wait(), 0)")
     assert "TimeoutError" in cell.failure
     assert f"Cell In[{cell.number}], line 4" in cell.failure
-    # With one worker, as on Binder, a cell lends its slot to what it waits for.
-    session.ok("%workbench stop\n%workbench start --workers 1\nleaf = wb.remote(lambda i: i + 1)")
-    session.ok(
-        "%%remote -w\nimport asyncio\none = await leaf.remote(1)\n"
-        "all = await asyncio.gather(*[leaf.remote(i) for i in range(20)])"
-    )
-    assert session.value("(one, sum(all))") == "(2, 210)"
 
 
 # -- a namespace that stays -----------------------------------------------------------------------
@@ -268,18 +242,6 @@ pd.DataFrame({'a': [1, 2]}).apply(lambda row: {}[half(row)], axis=1)
 """
 
 
-def test_what_an_error_came_from_points_at_its_cell_too(session: Kernel) -> None:
-    helper = session.ok("def half(a):\n    return a / 0")
-    cell = session.run(
-        "%%remote -w\ntry:\n    half(1)\nexcept ZeroDivisionError as error:\n"
-        "    raise LookupError('no half') from error"
-    )
-    assert f"Cell In[{cell.number}], line 5\n" in cell.failure
-    caused = cell.failure.partition("Caused by: ZeroDivisionError")[2]
-    assert f"  Cell In[{cell.number}], line 3, in <module>\n" in caused
-    assert f"  Cell In[{helper.number}], line 2, in half" in caused
-
-
 def test_frames_of_libraries_are_one_line_until_asked_for(session: Kernel) -> None:
     session.ok("import pandas")
     cell = session.run("%%remote -w\nimport textwrap, re\n\nre.sub('a', lambda m: 1 / 0, 'a')")
@@ -301,6 +263,9 @@ def test_frames_of_libraries_are_one_line_until_asked_for(session: Kernel) -> No
     assert "frames in pandas" not in cell.failure
     session.ok("%xmode Context")
     assert session.value("str(__import__('sys').last_value).count('site-packages/pandas') > 3")
+    cell = session.run("%%remote -w\nimport pandas as pd\npd.Series(['x']).astype(float)")
+    # The innermost frame stays.
+    assert re.search(r"^  … \d+ frames in pandas\n\nFile .*/pandas/.*\n", cell.failure, re.M)
 
 
 def test_it_is_shown_as_ipython_shows_its_own(session: Kernel) -> None:
@@ -338,20 +303,11 @@ def test_debug_explains_what_cannot_be_debugged(session: Kernel) -> None:
 
 def test_functions_that_other_processes_cannot_find(session: Kernel) -> None:
     session.ok("def sq(x): return x * x")
-    for cell in (
-        "import multiprocessing\nwith multiprocessing.Pool(1) as p:\n    p.map(sq, [1])",
-        "from concurrent.futures import ProcessPoolExecutor as Pool\ndef sq(x): return x\n"
-        "with Pool(1) as p:\n    list(p.map(sq, [1]))",
-    ):
-        failed = session.failure(f"%%remote -w\n{cell}")
-        assert "`workbench.map(sq, items)` runs it on the session's workers instead" in failed
+    cell = "import multiprocessing\nwith multiprocessing.Pool(1) as p:\n    p.map(sq, [1])"
+    failed = session.failure(f"%%remote -w\n{cell}")
+    assert "`workbench.map(sq, items)` runs it on the session's workers instead" in failed
     does = "%%remote -w\nimport workbench\nlist(workbench.map(sq, [1, 2]))"
     assert session.ok(does).results() == ["[1, 4]"]
-
-
-def test_the_innermost_frame_stays(session: Kernel) -> None:
-    cell = session.run("%%remote -w\nimport pandas as pd\npd.Series(['x']).astype(float)")
-    assert re.search(r"^  … \d+ frames in pandas\n\nFile .*/pandas/.*\n", cell.failure, re.M)
 
 
 def test_a_missing_name_says_where_it_would_have_come_from(session: Kernel) -> None:

@@ -1,13 +1,10 @@
 """Widgets that remote cells make: those of a namespace hear what a person does, others say they
-are a still; `Output` takes what is printed within."""
+are a still."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from tests import notebooks
 from tests.kernel.conftest import Cell, Kernel
 
 CONTROLS = """\
@@ -56,18 +53,3 @@ def test_others_say_that_they_are_a_still(session: Kernel) -> None:
     do(session, model(cell, "ButtonModel", description=""), **press)
     cell = session.ok("%%remote --wait\nimport ipywidgets\nipywidgets.FloatProgress(value=5)")
     assert "still" not in cell.notes
-
-
-@pytest.mark.extended
-def test_an_output_widget_takes_what_is_printed_within(runtime_dir: str) -> None:
-    cells = [
-        f"import os; os.environ['WORKBENCH_RUNTIME_DIR'] = {runtime_dir!r}\n"
-        "%load_ext workbench\nimport workbench as wb",
-        "%%remote --wait\nimport ipywidgets\nout = ipywidgets.Output()\ndisplay(out)\n"
-        "with out:\n    print('inside')\nprint('outside')",
-        "%workbench stop",
-    ]
-    notebook = notebooks.executed(cells)
-    texts = [output["text"] for output in notebook.cells[1].outputs if "text" in output]
-    assert "outside\n" in "".join(texts)
-    assert "inside" not in "".join(texts)

@@ -56,8 +56,7 @@ def test_a_new_kernel_finds_what_the_old_one_left(
     kernel.ok("%load_ext workbench\nimport workbench as wb\ndf = [1]\nmodel = {}")
     kernel.ok("%put df\n%put model\nunnamed = wb.put('unnamed')")
     kernel.ok(
-        "@wb.remote\nclass Counter:\n    def next(self): return 1\n"
-        "counter = Counter.options(name='counter').remote()\nwb.get(counter.next.remote())\n"
+        "counter = wb.remote(type('Counter', (), {})).options(name='counter').remote()\n"
         "wb.put(counter, name='the_counter')"
     )
     fast, slow = gates(), gates()
@@ -67,8 +66,8 @@ def test_a_new_kernel_finds_what_the_old_one_left(
     ]
     kernel.until(lambda: all(cell.text() for cell in cells))
     ends(kernel)
-    line = kernel.ok("%load_ext workbench").text()
     running, finished = (f"cell {cell.number}" for cell in cells)
+    line = kernel.ok("%load_ext workbench").text()
     assert re.fullmatch(
         r"Workbench joined session analysis-\w+: 2 workers, store of [\d.]+ [MG]B\. "
         r"It has df, model, the_counter, actor counter\. "
@@ -78,34 +77,17 @@ def test_a_new_kernel_finds_what_the_old_one_left(
     fast.open()
     done = re.compile(rf"{finished} +done, not fetched .* 2 lines +y$", re.MULTILINE)
     assert eventually(lambda: done.search(kernel.ok("%workbench jobs").results()[0]))
-    ends(kernel)
-    line = kernel.ok("%load_ext workbench").text()
-    assert f"Background: {running} running, {finished} done (2 lines of output);" in line
-
     shown = kernel.ok(f"%workbench jobs {finished}")
-    kernel.until(lambda: shown.text().endswith("after\n"))
-    assert shown.text() == "before\nafter\n"
+    kernel.until(lambda: shown.text() == "before\nafter\n")
     assert shown.results() == []
     kernel.ok("%get y")
     assert kernel.value("y") == "42"
-
     shown = kernel.ok(f"%workbench jobs {running}")
     kernel.until(lambda: shown.text() == "before\n")
     assert kernel.value("type(x).__name__") == "'ObjectRef'"
     slow.open()
     kernel.until(lambda: shown.text() == "before\nafter\n")
     kernel.ok("%get x")
-    assert kernel.value("x") == "42"
-
-    for name in (running, finished, running):  # as often as one likes, and nothing is bound anew
-        again = kernel.ok(f"%workbench jobs {name}")
-        kernel.until(lambda again=again: "done in" in again.line)
-        assert again.text() == "before\nafter\n"
-    assert kernel.value("x") == "42"
-    ends(kernel)
-    kernel.ok("%load_ext workbench")
-    assert "x: what " in kernel.ok("%get x").text(), "the kernel that had it has gone"
-    assert kernel.value("x") == "42"
     again = kernel.ok(f"%workbench jobs {running}")
     kernel.until(lambda: "done in" in again.line)
     assert kernel.value("x") == "42", "what was fetched is no ref again"
@@ -183,7 +165,6 @@ def test_what_a_cell_made_survives_the_kernel_that_had_it(
     kernel.until(lambda: "done" in cell.line)
     name = f"cell {cell.number}"
     kernel.ok("%get scores")
-    assert kernel.value("(type(model).__name__, scores)") == "('ObjectRef', [3])"
     ends(kernel)
     kernel.ok("%load_ext workbench")
     assert "done, results kept" in kernel.ok("%workbench jobs").results()[0]
@@ -192,7 +173,6 @@ def test_what_a_cell_made_survives_the_kernel_that_had_it(
     kernel.ok("del model")
     shown = kernel.ok(f"%workbench jobs {cell.number}")
     kernel.until(lambda: "done" in shown.line)
-    assert shown.text() == "trained\n"
     assert shown.line.endswith(" · scores"), "the model was let go of"
     kernel.ok("%get scores")
     assert kernel.value("scores") == "[3]"
@@ -262,50 +242,15 @@ def test_a_page_learns_what_became_of_lines_whose_kernel_is_gone(
     assert told["text"] == "training · of another session, so how it ended isn't known here"
 
 
-@pytest.mark.extended
-def test_what_a_collected_cell_shows(
-    notebook: Callable[[str], Kernel], gates: Callable[[], Gate]
-) -> None:
-    """Displays, what is cleared, an error: all of it under the cell that asked."""
-    kernel = notebook("shows.ipynb")
-    gate = gates()
-    kernel.ok("%load_ext workbench")
-    cell = kernel.ok(
-        "%%remote\nfrom IPython.display import display, HTML, clear_output\nimport sys\n"
-        "print('cleared')\nclear_output()\ndisplay(HTML('<b>bold</b>'))\n"
-        f"print('oops', file=sys.stderr)\n{gate.wait}\nnever = 1 / 0"
-    )
-    kernel.until(lambda: cell.text("stderr"))
-    crash(kernel)
-    kernel.ok("%load_ext workbench")
-    shown = kernel.ok(f"%workbench jobs {cell.number}")  # the number alone will do
-    kernel.until(lambda: shown.text("stderr"))
-    assert shown.results("text/html") == ["<b>bold</b>"]
-    assert shown.text() == ""
-    gate.open()
-    kernel.until(lambda: shown.failure)
-    assert "ZeroDivisionError" in shown.failure
-    assert "never = 1 / 0" in shown.failure
-    jobs = kernel.ok("%workbench jobs").results()[0]
-    assert re.search(r"^#1 +cell \d+ +failed ", jobs, re.MULTILINE)
-    assert "ZeroDivisionError" in kernel.run("%get never").failure
-
-
-def test_two_notebooks_on_one_session(
-    notebook: Callable[[str], Kernel], gates: Callable[[], Gate]
-) -> None:
+def test_two_notebooks_on_one_session(notebook: Callable[[str], Kernel], gate: Gate) -> None:
+    """What cells show and make is for both. Options that it can't take any more are said."""
     first, second = notebook("one.ipynb"), notebook("two.ipynb")
     for kernel in (first, second):
-        kernel.ok("%load_ext workbench\n%workbench stop")
-        kernel.ok("%workbench start --session lab\nimport workbench as wb, numpy as np")
-    first.ok("x = np.arange(10**6)\n%put x")
-    second.ok("%get x")
-    assert second.value("int(x.sum())") == "499999500000"
-    assert "x " in second.ok("%objects").results()[0]
-    second.ok("%free x")
-    assert "It was freed" in first.run("%get x --as z").failure
-
-    gate = gates()
+        kernel.ok("%load_ext workbench\n%workbench stop\nimport workbench as wb")
+    first.ok("%workbench start --session lab")
+    line = second.ok("%workbench start --session lab --workers 1").text()
+    assert "joined session lab: 2 workers" in line
+    assert "workers stays 2, not 1. `workbench stop lab`" in line
     cell = first.ok(
         "%%remote\nimport workbench as wb\nwb.put([7], name='result')\nprint('before')\n"
         f"{gate.wait}\nprint('after')\nnumber = 6"
@@ -323,46 +268,6 @@ def test_two_notebooks_on_one_session(
     second.ok("%free result")
 
 
-@pytest.mark.extended
-def test_a_script_that_a_notebook_starts_has_its_own_session(
-    notebook: Callable[..., Kernel],
-) -> None:
-    """Unless it names the notebook's: what both do there would be a surprise."""
-    kernel = notebook("starts.ipynb")
-    kernel.ok(
-        "import subprocess, sys\nimport workbench as wb\n%load_ext workbench\n%put --name a 1"
-    )
-    kernel.ok("""
-def where(*given):
-    code = f"import workbench as wb; s = wb.init({', '.join(given)}); print(s.joined, s.session)"
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
-mine = wb.snapshot().session
-""")
-    joined, name = kernel.value("where()").strip("'").removesuffix("\\n").split()
-    assert joined == "False"
-    assert name != kernel.value("mine").strip("'")
-    name = kernel.value("mine").strip("'").partition("~")[0]
-    said = kernel.value(f"where({f'session={name!r}'!r})")
-    assert said.startswith(f"'True {name}~"), said
-
-
-@pytest.mark.extended
-def test_how_long_it_is_kept(notebook: Callable[[str], Kernel]) -> None:
-    kernel = notebook("kept.ipynb")
-    kernel.ok("%load_ext workbench")
-    assert "; kept for 2 min after the last notebook leaves\n" in kernel.ok("%workbench").text()
-    line = kernel.ok("%workbench start --keep 8h").text()  # as it runs already
-    assert re.fullmatch(
-        r"Session kept-\w+: kept\.ipynb; kept for 8 h after the last notebook leaves\.\n", line
-    )
-    restart(kernel)
-    kernel.ok("%load_ext workbench")
-    assert "; kept for 8 h after the last notebook leaves\n" in kernel.ok("%workbench").text()
-    assert "ConfigError" in kernel.run("%workbench start --keep soon").failure
-    kernel.ok("%workbench stop\n%workbench start --linger 0 --session other")
-    assert "; ends when the last notebook leaves\n" in kernel.ok("%workbench").text()
-
-
 NONE = "No background cells. %%remote starts one."
 
 
@@ -376,51 +281,29 @@ def test_jobs_that_are_not_there(fresh: Kernel) -> None:
     assert "MagicError" in fresh.failure("%workbench jobs 1")
     fresh.ok("%workbench start")
     assert fresh.ok("%workbench jobs").results() == [NONE]
-    assert "no background cell 'cell 5'" in fresh.failure("%workbench jobs cell 5")
     assert "nothing more" in fresh.failure("%workbench stop now")
     fresh.ok("%%remote --wait\na = 1")
     assert " done " in fresh.ok("%workbench jobs").results()[0]
 
 
 def test_start_takes_the_place_of_a_session_in_which_there_is_nothing(fresh: Kernel) -> None:
-    kernel = fresh
-    kernel.ok("%workbench start")
-    kernel.ok("import workbench as wb\nwb.get(wb.remote(lambda: 1).remote())\ncell = 1")
-    line = kernel.ok("%workbench start --session lab --workers 1").text()
+    fresh.ok("%workbench start")
+    line = fresh.ok("%workbench start --session lab --workers 1").text()
     replaces = "It replaces the session before it; nothing is lost."
     assert re.fullmatch(rf"Workbench started session lab: 1 worker, store of .* {replaces}\n", line)
-    kernel.ok("%%remote --wait\n1 + 1")
-    assert "Session lab" in (status := kernel.ok("%workbench").text())
+    fresh.ok("%%remote --wait\n1 + 1")
+    assert "Session lab" in (status := fresh.ok("%workbench").text())
     assert "in 0 objects" in status  # what runs cells is none, as in the dashboard
-    kernel.ok("x = [0] * 10**5\n%put x")
-    failure = kernel.run("%workbench start --session other").failure
+    fresh.ok("x = [0] * 10**5\n%put x")
+    failure = fresh.run("%workbench start --session other").failure
     assert "'lab" in failure
     assert re.search(r"would lose 1 object \(.*\): x\. `shutdown\(\)`", failure)
-    failure = kernel.run("wb.init(workers=2)").failure
-    assert "would lose 1 object (" in failure
-    assert kernel.value("len(wb.get(wb.put(x)))") == "100000"
-    assert "ConfigError" in kernel.run("%workbench start --workers many").failure
-    kernel.ok("%free x\ndel x")
-    kernel.ok("%workbench start --session other --workers 2")
-    assert "Session other" in kernel.ok("%workbench").text()
+    assert fresh.value("len(wb.get('x'))") == "100000"
+    assert "ConfigError" in fresh.run("%workbench start --workers many").failure
+    fresh.ok("%free x\ndel x")
+    fresh.ok("%workbench start --session other --workers 2")
     over = "The session is over for this notebook."
-    assert kernel.ok("%workbench stop").text() == f"{over}\n"
-    kernel.ok("%workbench start\nx = 1\n%put x")
-    said = kernel.ok("%workbench stop").text()
+    assert fresh.ok("%workbench stop").text() == f"{over}\n"
+    fresh.ok("%workbench start\nx = 1\n%put x")
+    said = fresh.ok("%workbench stop").text()
     assert re.fullmatch(rf"{over} Lost with it: 1 object \(.*\): x\.\n", said)
-
-
-@pytest.mark.extended
-def test_options_that_a_session_cannot_take_are_said(notebook: Callable[[str], Kernel]) -> None:
-    first, second = notebook("first.ipynb"), notebook("second.ipynb")
-    first.ok("%load_ext workbench")
-    first.ok("%workbench start --session lab --workers 2 --memory 64MB")
-    second.ok("%load_ext workbench")
-    line = second.ok("%workbench start --session lab --workers 1 --memory 64MB").text()
-    assert "joined session lab: 2 workers" in line
-    assert "workers stays 2, not 1. `workbench stop lab`" in line
-    second.ok("import workbench as wb\nwb.shutdown()")
-    cell = second.ok("wb.init(session='lab', workers=2, memory='2GB', spill_dir='/tmp')")
-    warned = cell.text("stderr")
-    assert "memory stays 64 MB, not 2 GB and spill_dir=/tmp changes nothing" in warned
-    assert "workers stays" not in warned

@@ -77,21 +77,6 @@ def test_programs_that_run_notebooks_get_all_of_it_and_no_model(session: Kernel)
     assert [state for state in cell.opened().values() if "world" in state]
 
 
-@pytest.mark.extended
-def test_exports_show_the_static_form(view: View) -> None:
-    import nbformat  # not above: see tests/notebooks.py
-    from nbconvert import HTMLExporter, MarkdownExporter
-
-    output = nbformat.v4.new_output("display_data", data=view.data)
-    cell = nbformat.v4.new_code_cell("%workbench dashboard", outputs=[output], execution_count=1)
-    notebook = nbformat.v4.new_notebook(cells=[cell])
-    page, _ = HTMLExporter().from_notebook_node(notebook)
-    assert "ndarray" in page
-    assert "Error displaying widget" not in page
-    text, resources = MarkdownExporter().from_notebook_node(notebook)
-    assert "ndarray" in text or resources["outputs"]
-
-
 def test_vs_code_gets_a_view_of_the_widget_besides(session: Kernel) -> None:
     session.ok("__vsc_ipynb_file__ = '/home/me/a.ipynb'")
     view = View(session, session.ok("wb.widgets.Pins()"))
@@ -120,12 +105,3 @@ def test_a_request_is_noted_and_answered(session: Kernel, view: View) -> None:
     view.says(do="nonsense")
     view.says(do="resync")
     session.until(lambda: "world" in {m["kind"] for m in session.custom})
-
-
-def test_after_the_session_views_go_on_saying_what_was(session: Kernel, view: View) -> None:
-    view.says(do="shown", on=True)
-    session.ok("%workbench stop")
-    session.until(lambda: any(m.get("ended") for m in session.custom))
-    view.says(do="pin", id="1", number=8)
-    session.until(lambda: any(m["kind"] == "answer" for m in session.custom))
-    session.ok("wb.init(workers=2)\ndata = None")

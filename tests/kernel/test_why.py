@@ -56,9 +56,7 @@ def test_why_takes_a_variable_that_shows_a_freed_object(lab: Kernel) -> None:
     assert "has nothing of the store" in lab.run("%why nothing").failure
     lab.ok("moth = '123456789abcdef0'")
     assert "`$moth` puts that into the line" in lab.run("%why moth").failure
-    assert "no variable, name or id" in lab.run("%why blcks").failure
     assert "Did you mean 'blocks'" in lab.run("%why blcks").failure
-    assert "ObjectLostError" in lab.run("%why 123456789abcdef0").failure
 
 
 def test_lists_and_ids_are_freed_and_pinned(lab: Kernel) -> None:
@@ -68,8 +66,7 @@ def test_lists_and_ids_are_freed_and_pinned(lab: Kernel) -> None:
     lab.ok("%unpin blocks")
     assert "pinned" not in names(lab)
     id = lab.value("blocks[0].hex()").strip("'")
-    lab.ok(f"%pin {id}\n%free {id}")
-    lab.ok("%free blocks")
+    lab.ok(f"%pin {id}\n%free {id}\n%free blocks")
     assert names(lab).count("freed") == 4
     lab.ok("del blocks")
     assert eventually(lambda: names(lab) == "No objects. %put makes one.")
@@ -116,20 +113,6 @@ def test_what_has_no_name_is_listed_with_the_id_to_ask_by(lab: Kernel) -> None:
     assert "ref pickled at" in lab.ok(f"%why --deep {id}").results()[0]
     lab.ok(f"%free {id}")
     assert eventually(lambda: names(lab) == "No objects. %put makes one.")
-
-
-def test_what_the_traceback_before_the_last_left_is_a_cycle_for_the_collector(
-    lab: Kernel,
-) -> None:
-    lab.ok("import gc\ngc.disable()\nid = blocks[-1].hex()")
-    lab.run("def f(kept): raise ValueError\nf(wb.get(blocks[-1]))")
-    lab.run("1 / 0")  # what Python and IPython keep of the last error is another's now
-    lab.ok("blocks.pop(); None")
-    asked = lab.ok("%why --deep $id").results()[0]
-    assert "objects that refer to each other" in asked
-    assert "`import gc; gc.collect()`" in asked
-    lab.ok("gc.collect()\ngc.enable()")
-    assert eventually(lambda: len(names(lab).splitlines()) == 4)  # the head, and three blocks
 
 
 def test_what_a_namespace_of_remote_cells_has_is_let_go_of_in_such_a_cell(lab: Kernel) -> None:

@@ -6,14 +6,11 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from tests.kernel.conftest import Kernel
 from tests.kernel.gates import Gate
 
 CLASSES = """
 import numpy as np
-from collections import Counter, OrderedDict, defaultdict, deque
 
 class Model:
     def __init__(self):
@@ -28,22 +25,15 @@ class Slotted:
 
 
 Case = tuple[str, str, str]
-"""What makes `x`, what changes it there, and what holds then; by its kind."""
+"""What makes `x`, what changes it there, and what holds then; by its kind. More kinds are edited in
+`tests/unit/serialization/test_mutations.py`."""
 
 CHANGES: dict[str, Case] = {
     "list": ("x = [1, [2]]", "x.append(3); x[1].append(4)", "x == [1, [2, 4], 3]"),
-    "dict": ("x = {'a': [1]}", "x['b'] = 2; x['a'].append(5)", "x == {'a': [1, 5], 'b': 2}"),
-    "set": ("x = {1, 2}", "x.add(3); x.discard(1)", "x == {2, 3}"),
-    "bytearray": ("x = bytearray(b'abc')", "x[0] = 65", "x == b'Abc'"),
-    "deque": ("x = deque([1], 5)", "x.append(2)", "x == deque([1, 2]) and x.maxlen == 5"),
-    "Counter": ("x = Counter('aab')", "x.update('b')", "x == Counter('aabb')"),
-    "defaultdict": ("x = defaultdict(int)", "x['a'] += 1", "x == {'a': 1}"),
-    "ordered": ("x = OrderedDict(a=1, b=2)", "x.move_to_end('a')", "list(x) == ['b', 'a']"),
     "array": ("x = np.zeros(3)", "x[0] = 5", "x.tolist() == [5, 0, 0]"),
     "dates": ("x = np.array(['2020'], 'M8[Y]')", "x[0] = '2021'", "str(x[0]) == '2021'"),
     "strided": ("x = np.zeros((8, 9, 9)).T[::2]", "x[0, 0, 1] = 5", "x.sum() == x[0, 0, 1] == 5"),
     "large": ("x = np.zeros(500_000)", "x[7] = 1", "x.sum() == x[7] == 1"),
-    "objects": ("x = np.array([None]); x[0] = [1]", "x[0].append(2)", "x.tolist() == [[1, 2]]"),
     "masked": ("x = np.ma.array([1, 2])", "x[1] = np.ma.masked", "x.mask.tolist() == [0, 1]"),
     "attributes": ("x = Model()", "x.fit([1, 2], 3)\n;", "(x.coef_, x.fits) == ([3, 6], 1)"),
     "slots": ("x = Slotted(); x.a = 1", "x.b = 2; del x.a", "x.b == 2 and not hasattr(x, 'a')"),
@@ -53,7 +43,6 @@ CHANGES: dict[str, Case] = {
     ),
     "class": ("class x: rate = 1", "x.rate, x.new = 2, 3", "(x.rate, x.new) == (2, 3)"),
     "its class": ("class C: parts = []\nx = C()", "x.parts.append(1)", "C.parts == [1]"),
-    "minus": ("x = [0.0]", "x[0] = -0.0", "str(x[0]) == '-0.0'"),
     "defaults": (
         "def x(n, a=[], *, b=[]):\n    a.append(n)\n    b.append(n)\n    return a + b",
         "x(1)\n;", "x(2) == [1, 2, 1, 2]",
@@ -99,11 +88,6 @@ def test_what_cannot_be_changed_in_place_is_bound_anew(session: Kernel) -> None:
 
 
 def test_parts_are_the_same_objects_as_before(session: Kernel) -> None:
-    session.ok(f"{CLASSES}\na, b = Model(), Model()\nnets = [a, b]\nby_name = {{'a': a}}")
-    session.ok(
-        "%%remote -w\nnets.reverse()\nnets[0].fits = 7\nnew = by_name.pop('a')\nnew.fits = 8"
-    )
-    assert session.value("(nets == [b, a], b.fits, a.fits, by_name)") == "(True, 7, 8, {})"
     # Two names of one object.
     session.ok("a = [1]\nb, c = a, {'a': a, 'b': [a]}")
     session.ok("%%remote -w\na.append(2)\nb.append(3)\nc['b'].append(a)")
@@ -113,8 +97,8 @@ def test_parts_are_the_same_objects_as_before(session: Kernel) -> None:
     session.ok("%%remote -w\nx.append(2)\nx = [*x, 3]")
     assert session.value("(x, alias)") == "([1, 2, 3], [1, 2])"
     session.ok("x = alias = [1]")
-    session.ok("%%remote -w\nx += [2]\ny, z = x, [x]")
-    assert session.value("(x is alias is y, y, z)") == "(True, [1, 2], [[1, 2]])"
+    session.ok("%%remote -w\nx += [2]\ny = x")
+    assert session.value("(x is alias is y, y)") == "(True, [1, 2])"
     # Only what was asked for.
     session.ok("x, y = [1], [1]")
     session.ok("%%remote -w --out y\nx.append(2); y.append(2)")
@@ -144,22 +128,6 @@ def test_frames(session: Kernel) -> None:
     session.ok("df.loc[1, 'a'] = 5; df['c'].to_numpy(copy=True)[0]")
 
 
-@pytest.mark.extended
-def test_an_estimator(session: Kernel) -> None:
-    session.ok(
-        "import numpy as np\nfrom sklearn.ensemble import RandomForestClassifier\n"
-        "from sklearn.linear_model import SGDClassifier\n"
-        "rng = np.random.default_rng(0)\nX, y = rng.random((60, 3)), np.arange(60) % 2\n"
-        "rf, sgd = RandomForestClassifier(5), SGDClassifier()\nalias = rf"
-    )
-    cell = session.ok("%%remote -w\nrf.fit(X, y)\nsgd.partial_fit(X, y, classes=[0, 1])\n;")
-    assert session.value("(alias.predict(X).shape, alias is rf, sgd.t_)") == "((60,), True, 61.0)"
-    session.ok("%%remote -w\nsgd.partial_fit(X, y)\n;")
-    session.ok("sgd.partial_fit(X, y)")
-    assert session.value("sgd.t_") == "181.0"
-    assert not cell.text("stderr")
-
-
 # -- in the background -----------------------------------------------------------------------------
 
 
@@ -172,7 +140,7 @@ def test_a_background_cell_says_what_changed_and_get_brings_it(session: Kernel, 
     assert session.ok("%get model").text() == f"cell {cell.number}: model\n"
     assert session.value("(alias.coef_, alias is model)") == "([1], True)"
     assert "'model' is not defined in the store" in session.failure("%get model")
-    # Several that one cell changed, also one that was stored before: what is stored is older.
+    # Several, also one that was stored before: what is stored is older.
     session.ok("a, b, c = [1], {'k': 1}, [1]\n%put c")
     cell = session.ok("%%remote\na.append(2)\nb['k'] = 2\nc.append(2)\n;")
     assert session.over(cell).endswith("changed on the worker: `%get a b c` brings them")
@@ -215,9 +183,6 @@ def test_what_the_notebook_changed_meanwhile_is_not_overwritten(session: Kernel)
     session.over(session.ok("%%remote --name j\nx[1] = 5"))
     session.ok("%get x")
     assert session.value("(x[0].item(), x[1].item())") == "(1.0, 5.0)"
-    session.over(session.ok("%%remote --name j\nx[1] = 6"))
-    session.ok("x[0] = 0")
-    assert "x changed in the notebook too" in session.failure("%get x")
 
 
 def test_a_cell_that_fails_changes_nothing_and_says_so(session: Kernel) -> None:
@@ -319,13 +284,10 @@ def test_what_stays_where_it_was_changed_is_said(session: Kernel) -> None:
     assert "x changed in there and stays there" in cell.notes
     session.ok("%%remote -w --actor there --out y\ny = [*x]")
     assert session.value("(x, y)") == "([1], [1, 2])"
-    session.ok("%%remote -w --actor there --in x --out z\nz = [*x]")
-    assert session.value("z") == "[1]"
     session.ok("%%remote -w --actor there\nx.append(3)")
     session.ok("%%remote -w --actor there --out y\ny = [*x]")
-    assert session.value("y") == "[1, 3]"
-    session.ok("x = [1, 2]")
-    cell = session.ok("last = %remote x.pop()\nprint(wb.get(last))")
+    assert session.value("y") == "[1, 2, 3]"
+    cell = session.ok("x = [1, 2]\nlast = %remote x.pop()\nwb.get(last)")
     session.until(lambda: cell.text("stderr"))
     assert "x changed on the worker, and not in the notebook" in cell.text("stderr")
     assert session.value("x") == "[1, 2]"
@@ -359,23 +321,6 @@ def test_an_update_is_made_whole_or_not_at_all(session: Kernel) -> None:
     assert session.value(STATE) == expected
 
 
-def test_what_is_too_dear_to_compare_is_said(session: Kernel) -> None:
-    session.ok(
-        "import time\n"
-        "class Slow:\n"
-        "    def __getstate__(self):\n"
-        "        end = time.thread_time() + 0.2\n"
-        "        while time.thread_time() < end: pass\n"
-        "        return self.__dict__\n"
-        "slow, x = Slow(), [1]"
-    )
-    cell = session.ok("%%remote -w\nx.append(2)\nslow.n = 1")
-    assert "slow wasn't compared with what was sent" in cell.notes
-    assert session.value("x") == "[1, 2]"
-    session.ok("%%remote -w --out slow\nslow.n = 1")
-    assert session.value("slow.n") == "1"
-
-
 def test_what_takes_long_to_pickle_is_not_compared_on_the_worker(
     session: Kernel, tmp_path: Path
 ) -> None:
@@ -406,15 +351,6 @@ def test_so_many_objects_come_back_as_new_ones(session: Kernel) -> None:
     cell = session.ok("%%remote -w\nrows[0]['n'] = 'changed'")
     assert session.value("(alias is rows, rows[0], first)") == "(True, {'n': 'changed'}, {'n': 0})"
     assert "rows: its objects came back as new ones" in cell.notes
-
-
-@pytest.mark.extended
-def test_a_large_array_that_is_not_changed_costs_nothing_to_compare(session: Kernel) -> None:
-    session.ok("import numpy as np\nlarge = np.zeros(60_000_000)")
-    cell = session.ok("%%remote -w\nn = large.size")
-    assert "compared" not in cell.notes
-    session.ok("%%remote -w\nlarge[7] = 1")
-    assert session.value("(large[7].item(), large.sum().item())") == "(1.0, 1.0)"
 
 
 # -- one object, of which a part is in the store ---------------------------------------------------
@@ -460,8 +396,6 @@ def test_of_what_is_too_large_for_that_the_line_says_it(session: Kernel) -> None
     assert "x and y have an object in common, but on the worker each had its own copy of it" in said
     assert "`%free x`" in said
     assert "in common" not in quiet
-    session.ok("%get y")
-    assert session.value("(x[0], y)") == "([1, 2], [1, 2])"
-    session.ok("%free x")
+    session.ok("%get y\n%free x")
     session.ok("%%remote -w\ny.append(3); both = x[0], y")
     assert session.value("both") == "([1, 2, 3], [1, 2, 3])"

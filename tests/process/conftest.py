@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import psutil
 import pytest
 
 import workbench as wb
@@ -77,7 +77,7 @@ class Sessions:
         if processes_of(self.directory):
             return False
         subprocess.run(["true"], check=True)  # Popen reaps what has ended when it starts another
-        return True
+        return all(each.status() != psutil.STATUS_ZOMBIE for each in psutil.Process().children())
 
 
 def _left(engine: Engine) -> list[ObjectRecord]:
@@ -195,22 +195,6 @@ def page(feed: Any) -> Iterator[Any]:
 def processes(runtime: str) -> Processes:
     """The session's processes, from outside."""
     return Processes(runtime)
-
-
-@pytest.fixture
-def shell(runtime: str) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs the shell command; ``environ`` goes over this process's own."""
-
-    def run(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "workbench", *arguments],
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT,
-            env={**os.environ, **environ},
-        )
-
-    return run
 
 
 @pytest.fixture

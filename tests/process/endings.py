@@ -48,17 +48,14 @@ LARGE = 100_000
 
 
 class Ending:
-    """Puts an array, and ends in one of the ways. Counts itself in the file ``runs``."""
+    """Puts an array, and ends in one of the ways."""
 
-    def __init__(self, way: str, runs: str) -> None:
+    def __init__(self, way: str) -> None:
         self.way = way
-        self.runs = runs
 
     def __call__(self) -> Any:
         wb.put(np.arange(LARGE), name="left")
         wb.snapshot()  # the server has heard of it when it answers
-        with open(self.runs, "a") as file:
-            file.write(".")
         return WAYS[self.way]()
 
 

@@ -6,7 +6,6 @@ import os
 import socket
 import struct
 from collections.abc import Callable
-from types import TracebackType
 
 from tests.patience import TIMEOUT
 
@@ -74,12 +73,7 @@ class Gate:
     def __enter__(self) -> Gate:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         for visitor in self._visitors:
             visitor.close()
         self._sock.close()

@@ -7,6 +7,7 @@ import select
 import subprocess
 import sys
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.patience import TIMEOUT
@@ -35,13 +36,15 @@ class Script:
         Indented as it stands in the test.
     *arguments : str
         Its ``sys.argv[1:]``.
+    before : sequence of str, optional
+        A command that runs it.
     """
 
-    def __init__(self, text: str, *arguments: str) -> None:
+    def __init__(self, text: str, *arguments: str, before: Sequence[str] = ()) -> None:
         path = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH", "")]))
         self._buffer = b""
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _PRELUDE + textwrap.dedent(text), *arguments],
+            [*before, sys.executable, "-c", _PRELUDE + textwrap.dedent(text), *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": path},

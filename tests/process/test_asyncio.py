@@ -14,9 +14,8 @@ import workbench as wb
 from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from tests.process.gates import Gate, Visitor
-from tests.process.processes import Processes
 from workbench.engines.base import Engine
-from workbench.errors import ObjectFreedError, SessionError, TaskCancelledError, TaskError
+from workbench.errors import ObjectFreedError, TaskCancelledError, TaskError
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
@@ -41,29 +40,6 @@ def fails(text: str) -> None:
     raise LookupError(text)
 
 
-# -- one ref ---------------------------------------------------------------------------------------
-
-
-def test_the_loop_goes_on_while_a_ref_is_awaited(session: Engine, gate: Gate) -> None:
-    """The task can only end because another coroutine runs: it is what opens the gate."""
-    order: list[str] = []
-
-    async def awaits(ref: wb.ObjectRef) -> None:
-        order.append("awaits")
-        order.append(await ref)
-
-    async def opens() -> None:
-        visitor = await comes(gate)
-        order.append("opens")
-        visitor.let_on("done")
-
-    async def main() -> None:
-        await asyncio.gather(awaits(wb.remote(gate.stop).remote()), opens())
-
-    run(main())
-    assert order == ["awaits", "opens", "done"]
-
-
 def test_awaiting_gives_what_get_gives_one_by_one_and_gathered(session: Engine) -> None:
     double = wb.remote(lambda i: 2 * i)
 
@@ -77,8 +53,7 @@ def test_awaiting_gives_what_get_gives_one_by_one_and_gathered(session: Engine) 
                 await failed
             assert isinstance(caught.value, TaskError)
         refs = [double.remote(i) for i in range(200)]
-        assert await asyncio.gather(*refs) == [2 * i for i in range(200)]
-        assert await asyncio.gather(refs[0], refs[0], refs[1]) == [0, 0, 2]
+        assert await asyncio.gather(*refs, refs[0]) == [*(2 * i for i in range(200)), 0]
         mixed = [double.remote(1), fails.remote("a"), wb.put("b")]
         got = await asyncio.gather(*mixed, return_exceptions=True)
         assert [str(each).partition("\n")[0] for each in got] == ["2", "a", "b"]
@@ -110,32 +85,27 @@ def test_what_would_end_a_coroutine_without_a_word_is_an_error(
 
 def test_a_freed_ref_and_a_cancelled_task(session: Engine, gate: Gate) -> None:
     async def main() -> None:
-        freed = wb.put(np.arange(100_000))
-        wb.free(freed)
-        with pytest.raises(ObjectFreedError):
-            await freed
-        pending = wb.remote(gate.stop).remote()
-        await comes(gate)
-        wb.cancel(pending)
-        with pytest.raises(TaskCancelledError):
-            await pending
-        while_awaited = wb.remote(gate.stop).remote()
-        waits = asyncio.ensure_future(while_awaited)
-        await comes(gate)
-        wb.free(while_awaited)
-        with pytest.raises(ObjectFreedError):
-            await waits
+        for end, error in ((wb.free, ObjectFreedError), (wb.cancel, TaskCancelledError)):
+            ref = wb.remote(gate.stop).remote()
+            waits = asyncio.ensure_future(ref)
+            await comes(gate)
+            end(ref)
+            with pytest.raises(error):
+                await waits
+            with pytest.raises(error):
+                await ref
 
     run(main())
 
 
-def test_a_task_goes_on_when_nobody_waits_any_longer(session: Engine, gate: Gate) -> None:
-    async def main() -> None:
+def test_a_task_goes_on_when_nobody_waits_any_longer_and_then_lets_go(
+    session: Engine, gate: Gate
+) -> None:
+    async def main() -> int:
         ref = wb.remote(gate.stop).remote()
         visitor = await comes(gate)
-        for _ in range(3):
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(ref, 0.01)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(ref, 0.01)
         waits = asyncio.ensure_future(ref)
         await asyncio.to_thread(lambda: None)  # so that it waits
         waits.cancel()
@@ -144,29 +114,10 @@ def test_a_task_goes_on_when_nobody_waits_any_longer(session: Engine, gate: Gate
         assert wb.wait([ref], timeout=0) == ([], [ref])
         visitor.let_on("went on")
         assert await asyncio.wait_for(ref, TIMEOUT) == "went on"
-
-    run(main())
-
-
-def test_what_is_awaited_no_longer_is_let_go(session: Engine, gate: Gate) -> None:
-    """A cancelled await keeps the object until its task is done, and no longer."""
-
-    async def main() -> int:
-        ref = wb.remote(gate.stop).remote()
-        waits, id = asyncio.ensure_future(ref), ref.id
-        visitor = await comes(gate)
-        del ref
-        waits.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waits
-        visitor.let_on()
-        return id
+        return ref.id
 
     id = asyncio.run(main())
     assert eventually(lambda: id not in {each.id for each in session.snapshot().objects})
-
-
-# -- loops and threads -----------------------------------------------------------------------------
 
 
 def test_one_ref_in_many_loops(session: Engine, gate: Gate) -> None:
@@ -183,7 +134,7 @@ def test_one_ref_in_many_loops(session: Engine, gate: Gate) -> None:
         begun.wait(TIMEOUT)
         got.append(wb.get(ref))
 
-    threads = [threading.Thread(target=run, args=(main(),)) for _ in range(4)]
+    threads = [threading.Thread(target=lambda: run(main())) for _ in range(4)]
     threads.append(threading.Thread(target=blocks))
     for thread in threads:
         thread.start()
@@ -209,34 +160,8 @@ def test_a_loop_that_ends_first(session: Engine, gate: Gate) -> None:
     run(leaves())
     gate.next().let_on("later")
     assert wb.get(ref) == "later"
+    assert asyncio.run(awaits()) == "later"
     assert ref.future().result(TIMEOUT) == "later"
-
-    async def main() -> None:
-        assert await ref == "later"
-
-    run(main())
-
-
-def test_the_server_dies_while_a_ref_is_awaited(
-    runtime: str, gate: Gate, processes: Processes
-) -> None:
-    wb.init(workers=1)
-
-    async def main() -> None:
-        ref = wb.remote(gate.stop).remote()
-        waits = asyncio.gather(ref, ref, return_exceptions=True)
-        await comes(gate)
-        processes.server().kill()
-        assert [type(each) for each in await waits] == [SessionError] * 2
-        with pytest.raises(SessionError, match=r"`init\(\)`"):
-            await ref
-
-    run(main())
-    assert processes.gone()
-    wb.init(workers=1)  # which sweeps what a killed server left behind
-
-
-# -- in an actor -----------------------------------------------------------------------------------
 
 
 def test_an_async_actor_awaits_refs(session: Engine, gate: Gate) -> None:
@@ -246,20 +171,13 @@ def test_an_async_actor_awaits_refs(session: Engine, gate: Gate) -> None:
     @wb.remote
     class Waits:
         async def awaits(self, refs: list[wb.ObjectRef]) -> Any:
-            return await asyncio.gather(*refs, return_exceptions=True)
-
-        async def submits(self) -> Any:
-            ref = wb.remote(stop).remote()
-            try:
-                await asyncio.wait_for(ref, 0)
-            except TimeoutError:
-                return [await ref, await wb.put("put here")]
+            return await asyncio.gather(wb.remote(stop).remote(), *refs, return_exceptions=True)
 
         async def answers(self) -> str:
             return "meanwhile"
 
     actor = Waits.remote()
-    first = actor.awaits.remote([wb.remote(stop).remote(), fails.remote("no"), wb.put(1)])
+    first = actor.awaits.remote([fails.remote("no"), wb.put(1)])
     visitor = gate.next()
     assert wb.get(actor.answers.remote()) == "meanwhile"
     assert wb.wait([first], timeout=0)[0] == []
@@ -267,6 +185,3 @@ def test_an_async_actor_awaits_refs(session: Engine, gate: Gate) -> None:
     word, error, number = wb.get(first)
     assert (word, number) == ("through", 1)
     assert isinstance(error, LookupError)
-    second = actor.submits.remote()
-    gate.next().let_on("submitted")
-    assert wb.get(second) == ["submitted", "put here"]

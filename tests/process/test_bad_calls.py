@@ -21,8 +21,8 @@ from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 import workbench as wb
 from tests.patience import TIMEOUT
-from tests.process.endings import leave_at_once
 from tests.process.gates import Gate
+from tests.process.test_fork import in_child
 from workbench.engines.base import Engine
 
 Run = Callable[..., Any]
@@ -61,9 +61,6 @@ def dies(_: Any) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-# -- what is passed --------------------------------------------------------------------------------
-
-
 @every
 def test_what_cannot_be_pickled(session: Engine, run: Run) -> None:
     """loky raises a PicklingError, the others mostly a TypeError: it is both."""
@@ -84,21 +81,8 @@ def test_what_cannot_be_pickled(session: Engine, run: Run) -> None:
     assert run(lambda value: value.n, Local()) == 7
 
 
-def test_submitting_it_raises_nothing(session: Engine) -> None:
-    """As with a ProcessPoolExecutor: who waits for the future is told."""
-    with wb.Executor() as executor:
-        calls = [executor.submit(same, value) for value in (1, threading.Lock(), 3)]
-        done = futures.wait(calls, TIMEOUT).done
-        assert done == set(calls)
-        assert [call.exception() is None for call in calls] == [True, False, True]
-        assert not calls[1].cancel()
-
-
-# -- how many --------------------------------------------------------------------------------------
-
-
 def test_numbers_of_jobs(session: Engine) -> None:
-    for n_jobs in (None, 1, 2, 99, -1, -99):
+    for n_jobs in (None, 1, 99, -99):
         assert parallel(same, 3, n_jobs) == 3
         with joblib.parallel_config("workbench"):
             assert 1 <= joblib.effective_n_jobs(n_jobs) <= 2
@@ -115,14 +99,12 @@ def test_numbers_that_cannot_be(session: Engine) -> None:
         (lambda: wb.Pool(initializer=3), TypeError, "initializer must be a function"),
         (lambda: wb.Executor(initializer=3), TypeError, "initializer must be a function"),
         (lambda: wb.Executor().map(same, [1], chunksize=0), ValueError, "chunksize=0"),
+        (lambda: wb.Executor().map(same, [1], buffersize=-1), ValueError, "buffersize=-1"),
         (lambda: next(wb.Pool().imap(same, [1], 0)), ValueError, "chunksize=0"),
     ]
     for call, kind, text in wrong:
         with pytest.raises(kind, match=re.escape(text)):
             call()
-
-
-# -- when ------------------------------------------------------------------------------------------
 
 
 def test_after_its_end(session: Engine) -> None:
@@ -146,40 +128,35 @@ def test_after_its_end(session: Engine) -> None:
 @every
 def test_in_a_fork(session: Engine, run: Run) -> None:
     """The session stays the parent's; what the child makes says so, and doesn't wait for ever."""
-    reads, writes = os.pipe()
-    pid = os.fork()
-    if not pid:
-        os.close(reads)
-        try:
+
+    def is_refused() -> str:
+        with pytest.raises(BrokenProcessPool, match="forked"):
             run(same, 1)
-        except BaseException as error:
-            kinds = [kind.__name__ for kind in type(error).__mro__]
-            os.write(writes, f"{' '.join(kinds)}: {error}".encode())
-        leave_at_once()
-    os.close(writes)
-    with os.fdopen(reads) as pipe:
-        said = pipe.read()
-    os.waitpid(pid, 0)
-    assert "BrokenProcessPool" in said.split(":")[0]
-    assert "forked" in said
+        return "refused"
+
+    assert in_child(is_refused) == "refused"
 
 
 def test_from_a_worker(session: Engine) -> None:
+    """More tasks than workers, and each waits for calls of its own."""
+
     def inner(value: int) -> Any:
         wb.register_joblib()
-        return {run(lambda x: x + 1, value) for run in RUNS.values()}
+        with wb.Executor() as executor:
+            left = executor.submit(same, value + 1)
+        return {left.result(0), *(run(lambda x: x + 1, value) for run in RUNS.values())}
 
     assert wb.get([wb.remote(inner).remote(n) for n in range(3)]) == [{1}, {2}, {3}]
 
 
-def test_a_worker_that_is_killed(session: Engine) -> None:
-    """loky's exception, which is a BrokenProcessPool as the others'; `test_executor` has those."""
-    with (
-        joblib.parallel_config("workbench"),
-        pytest.raises(TerminatedWorkerError, match="was killed by SIGKILL"),
-    ):
-        joblib.Parallel(2)([joblib.delayed(dies)(1)])
-    assert parallel(same, 2) == 2  # the pool is whole
+@pytest.mark.parametrize(
+    ("run", "kind"), [(RUNS["submit"], BrokenProcessPool), (parallel, TerminatedWorkerError)]
+)
+def test_a_worker_that_is_killed(session: Engine, run: Run, kind: type[BrokenProcessPool]) -> None:
+    """However often it is tried. loky's exception is a BrokenProcessPool too."""
+    with pytest.raises(kind, match="was killed by SIGKILL"):
+        run(dies, 1)
+    assert run(same, 2) == 2  # the pool is whole
 
 
 def fails(*_: Any) -> None:
@@ -200,9 +177,6 @@ def test_an_initializer_that_fails(session: Engine) -> None:
             pytest.raises(TerminatedWorkerError, match="LookupError: not there"),
         ):
             joblib.Parallel(2)(joblib.delayed(same)(n) for n in range(2))
-
-
-# -- a session that ends ---------------------------------------------------------------------------
 
 
 WAITS: dict[str, Callable[[Any], Any]] = {
@@ -242,3 +216,14 @@ def test_time_is_up(session: Engine, gate: Gate) -> None:
             call()
     pool.terminate()
     executor.shutdown(wait=False, cancel_futures=True)
+
+
+def test_what_a_map_that_gave_up_had_submitted_is_withdrawn(session: Engine, gate: Gate) -> None:
+    busy = [wb.remote(gate.stop).remote() for _ in range(2)]
+    visitors = [gate.next() for _ in busy]
+    with pytest.raises(TimeoutError):
+        next(wb.Executor().map(same, range(5), timeout=0.01))
+    assert not session.snapshot().queued
+    for visitor in visitors:
+        visitor.let_on()
+    wb.get(busy)

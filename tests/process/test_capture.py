@@ -61,7 +61,6 @@ NOT_WHOLE = {
     "backwards": lambda a: a[::-1],
     "flat": lambda a: a.reshape(-1),
     "other numbers": lambda a: a.view(np.int64),
-    "every other": lambda a: a[::2],
     "a copy": lambda a: a.copy(),
     "a column": lambda a: a[:, :1],
     "swapped bytes": lambda a: a.view(a.dtype.newbyteorder()),
@@ -100,26 +99,23 @@ def test_what_lies_elsewhere_in_an_object_is_not_the_object(session: Engine) -> 
     shown = wb.get(ref)
     extent = shown.base  # whole pages, so there is room behind
     shifted = extent[64 : 64 + shown.nbytes].view(shown.dtype)
-    assert shifted.shape == shown.shape
     assert session.stored_as(shifted) is None
     assert session.stored_as(extent[: shown.nbytes].view(shown.dtype)) is ref
-    inside = wb.put([np.ones(ROWS)])
-    assert session.stored_as(wb.get(inside)[0]) is None
-    assert session.stored_as(wb.get(inside)) is None
+    inside = wb.get(wb.put([np.ones(ROWS)]))
+    assert session.stored_as(inside[0]) is session.stored_as(inside) is None
 
 
 def test_a_view_travels_by_reference_while_there_is_a_ref(session: Engine) -> None:
     ref = wb.put(np.ones(ROWS))
-    captured = capture(notebook(y=wb.get(ref), y1=wb.get(ref)[1:]), session, reads("y", "y1"))
+    book = notebook(y=wb.get(ref), y1=wb.get(ref)[1:], z=wb.get(wb.put(np.zeros(ROWS))))
+    captured = capture(book, session, reads("y", "y1", "z"))
     assert captured["y"] is ref
-    assert isinstance(captured["y1"], np.ndarray)
-    book = notebook(y=wb.get(ref), z=wb.get(wb.put(np.zeros(ROWS))))
+    assert captured["y1"] is book.variables["y1"]
+    assert captured["z"] is book.variables["z"]
     book.bindings.note("y", book.variables["y"], ref)
     assert capture(book, session, reads("y"))["y"] is ref
     wb.free(ref)
-    captured = capture(book, session, reads("y", "z"))
-    assert captured["y"] is book.variables["y"]
-    assert captured["z"] is book.variables["z"]
+    assert capture(book, session, reads("y"))["y"] is book.variables["y"]
 
 
 def test_an_object_that_moved_to_disk_and_back_is_still_recognised(runtime: str) -> None:
@@ -137,8 +133,7 @@ def test_what_is_bound_goes_by_reference_under_any_name(session: Engine) -> None
     book = notebook(a=private, b=private, c=[1, 2])
     ref = wb.put(private)
     book.bindings.note("a", private, ref)
-    captured = capture(book, session, reads("b", "c"))
-    assert captured == {"b": ref, "c": [1, 2]}
+    assert capture(book, session, reads("b", "c")) == {"b": ref, "c": [1, 2]}
 
 
 # -- which names ---------------------------------------------------------------------------------
@@ -158,12 +153,10 @@ def test_given_names_are_taken_along_and_known_ones_left_alone(session: Engine) 
 
 def test_a_given_name_that_nobody_has_is_an_error(session: Engine) -> None:
     book = notebook(rows=1, **IPYTHONS_OWN)
-    with pytest.raises(NotDefinedError, match=r"'row'.*Did you mean 'rows'"):
-        capture(book, session, reads(), ("row",))
     with pytest.raises(NotDefinedError, match="'gone'"):
         preview(book, session, reads("gone"))
-    for name in ("In", "len"):
-        with pytest.raises(NotDefinedError, match=name):
+    for name, said in (("row", "'row'.*Did you mean 'rows'"), ("In", "In"), ("len", "len")):
+        with pytest.raises(NotDefinedError, match=said):
             capture(book, session, reads(), (name,))
     assert capture(book, session, reads("In", "len", "if rows: gone")) == {"rows": 1}
 
@@ -183,9 +176,7 @@ def test_each_kind_says_how_it_travels(session: Engine) -> None:
     }  # fmt: skip
     assert rows["frame"].bytes == pytest.approx(8_000_000, abs=200)
     assert rows["frame"].type == "ndarray float64 (1000000,)"
-    assert rows["frame"].advice == (
-        "`%put frame` once, then it goes by reference: 8 MB less per cell"
-    )
+    assert rows["frame"].advice.startswith("`%put frame` once, then it goes by reference: 8 MB")
     assert not rows["n"].advice
     assert rows["stored"].type == "ndarray float64 (10000,)"
     wb.free(ref)

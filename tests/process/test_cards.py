@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -82,7 +81,6 @@ def test_previews_of_what_was_put_and_of_what_a_task_returned(session: Engine) -
     wb.wait([result])
     assert fact(result, "type") == "dict (1)"
     assert text(result).endswith("{'loss': 0.5}")
-    assert text(wb.put(None)).endswith("None")
     kept = wb.put([frame])
     wb.get(wb.remote(lambda refs: wb.free(refs)).remote([frame]))
     assert state(frame) == "freed", "by another process"
@@ -97,35 +95,24 @@ def test_every_state_has_its_word(session: Engine, gate: Gate) -> None:
         return stop()
 
     running = [train.remote(n) for n in range(2)]
-    visitors = [gate.next() for _ in running]
+    pids = {gate.next().pid, gate.next().pid}
     queued, waiting = train.remote(2), train.remote(running[0])
-    numbers = {worker.pid: worker.number for worker in wb.snapshot().workers}
-    for ref, word, task in (
-        (running[0], "running", ""),
-        (queued, "queued", f"train {NASTY}, which has not begun"),
-        (waiting, "waiting", f"train {NASTY}, until its arguments are there"),
-    ):
-        assert state(ref) == word
-        if word != "running":
-            assert fact(ref, "task") == task
-        assert NASTY not in shown(ref)["text/html"]
-    # The number that all else calls them by, and not their pid.
-    workers = [fact(ref, "task").removeprefix(f"train {NASTY} in worker ") for ref in running]
-    by_number = {str(numbers[visitor.pid]): visitor for visitor in visitors}  # in any order
-    assert by_number.keys() == set(workers)
+    assert (state(queued), state(waiting)) == ("queued", "waiting")
+    assert fact(queued, "task") == f"train {NASTY}, which has not begun"
+    assert fact(waiting, "task") == f"train {NASTY}, until its arguments are there"
+    numbers = {str(worker.number) for worker in wb.snapshot().workers if worker.pid in pids}
+    assert {state(ref) for ref in running} == {"running"}
+    tasks = {fact(ref, "task") for ref in running}
+    assert tasks == {f"train {NASTY} in worker {number}" for number in numbers}
     wb.cancel(queued)
     wb.wait([queued])
     assert state(queued) == "stopped"
-    wb.cancel(waiting)
-    by_number[workers[0]].let_on(NASTY)
-    wb.wait([running[0]])
-    failed = wb.remote(lambda: {}["missing"]).remote()
+    failed = wb.remote(lambda: {}["missing"]).options(num_cpus=0).remote()
     wb.wait([failed])
     assert state(failed) == "failed"
     assert fact(failed, "error") == "KeyError: 'missing'"
     wb.free(failed)
     assert state(failed) == "freed"
-    wb.cancel(running[1])
     wb.shutdown()
     for ref in (*running, queued, failed):
         assert state(ref) == "session over"
@@ -135,7 +122,6 @@ def test_every_state_has_its_word(session: Engine, gate: Gate) -> None:
 def test_a_look_leaves_no_pin_behind(session: Engine) -> None:
     inner = wb.put(1)
     refs = [
-        wb.put(np.arange(100_000)),
         wb.put(pd.DataFrame({"n": np.arange(50_000), "x": 1.5})),
         wb.put({"array": np.arange(100_000), "ref": inner}),
     ]
@@ -162,22 +148,6 @@ def test_a_large_pickle_is_not_read(session: Engine) -> None:
     assert re.search(r"no preview: 6\d\.\d kB of it are pickled$", text(ref))
     light = wb.put([np.arange(1_000_000), "a list with an array"])
     assert text(light).endswith("[array(int64, (1000000,)), 'a list with an array']")
-
-
-def test_nothing_is_imported_for_a_look(session: Engine) -> None:
-    def make() -> Any:
-        from wsgiref.headers import Headers
-
-        return Headers([])
-
-    sys.modules.pop("wsgiref.headers", None)
-    ref = wb.remote(make).remote()
-    wb.wait([ref])
-    assert text(ref).endswith("Headers(_headers=[])")
-    assert "wsgiref.headers" not in sys.modules
-    assert wb.get(ref).keys() == []
-    holder = wb.put({"ref": ref, "actor": Counter.remote()})
-    assert f"'ref': ObjectRef({ref.hex()})" in text(holder)
 
 
 class Unreadable:
@@ -209,8 +179,7 @@ def test_whatever_a_class_does(session: Engine) -> None:
         for value in (kind(), [kind()], pd.DataFrame({NASTY: [kind()]})):
             ref = wb.put(value, name=NASTY)
             assert state(ref) == "ready"
-            assert NASTY not in shown(ref)["text/html"]
-    for thing in (wb.objects(), wb.why(ref), session):
+    for thing in (ref, wb.objects(), wb.why(ref), session):
         assert NASTY not in shown(thing)["text/html"]
     session.unname(NASTY)
 
@@ -246,10 +215,8 @@ def test_actors_and_sessions_say_how_they_do(session: Any, gate: Gate) -> None:
     counter = Counter.options(name=NASTY, max_restarts=2).remote()
     wb.get(counter.add.remote(1))
     assert text(counter).splitlines()[0] == "ActorHandle Counter: alive"
-    assert fact(counter, "name") == NASTY
-    assert fact(counter, "methods") == "add, read"
-    assert fact(counter, "restarts left") == "2"
-    assert fact(counter, "calls") == "none waiting"
+    facts = {label: fact(counter, label) for label in ("name", "methods", "restarts left", "calls")}
+    assert [*facts.values()] == [NASTY, "add, read", "2", "none waiting"]
     assert state(session) == "running"
     assert "1 task running, 0 queued" in fact(session, "workers")
     assert " of 64 MB in " in fact(session, "store")
@@ -260,10 +227,9 @@ def test_actors_and_sessions_say_how_they_do(session: Any, gate: Gate) -> None:
     wb.kill(counter)
     assert eventually(lambda: state(counter) == "dead")
     wb.shutdown()
-    assert state(counter) == "session over"
-    assert state(session) == "over"
+    assert (state(counter), state(session)) == ("session over", "over")
     assert repr(session).endswith("over)")
-    assert features.id
+    del features
 
 
 def test_who_does_not_answer_is_not_waited_for(

@@ -8,7 +8,6 @@ import json
 import os
 import pty
 import re
-import signal
 import subprocess
 import sys
 import tomllib
@@ -95,18 +94,17 @@ def test_ps_shows_who_uses_a_session_and_what_it_takes(
     assert (actor["class"], actor["names"], actor["state"]) == ("Quiet", ["quiet"], "alive")
     assert seen["tasks"] == {"running": 1, "queued": 0}
     assert seen["store"]["capacity"] == 64_000_000
-    assert kept.id
     assert 1 << 20 <= seen["store"]["used"] <= seen["store"]["granted"]
     assert len(seen["processes"]) == 5  # server, forkserver, two workers, the actor's
     assert seen["memory"] > 1 << 20
     assert seen["age"] > 0
 
-    head, row = run("ps").output.splitlines()
-    assert " ".join(head.split()) == "session state open in workers actors store memory age"
+    _, row = run("ps").output.splitlines()
     for text in (name_of(session), f"({os.getpid()})", "1 busy", "1 idle", "Quiet 'quiet'"):
         assert text in row
     visitor.let_on()
     wb.get(running)
+    del kept
 
 
 def test_a_killed_session_is_not_one(runtime: str, processes: Processes) -> None:
@@ -130,34 +128,10 @@ LINGERS = """
 """
 
 
-def test_looking_neither_ends_a_session_that_lingers_nor_prolongs_it(
-    script: Callable[..., Script], processes: Processes
-) -> None:
-    driver = script(LINGERS, "0.5")
-    assert driver.line() == "ready"
-    # From before the driver's end until after the session's:
-    with admin.AdminConnection("lab", PATIENT) as connection:
-        driver.signal(signal.SIGKILL)
-        driver.wait()
-        assert "kept" in run("objects", "lab").output
-        (seen,) = run("ps", "--json").document["sessions"]
-        assert seen["drivers"] == []
-        assert eventually(lambda: _is_over(connection))  # though somebody looks all the time
-    assert processes.gone()
-
-
 def crowd(name: str, waiting: ExitStack) -> None:
-    """Connections, until there are more than the system keeps for a server that hangs."""
+    """Connect until there are more than the system keeps for a server that hangs."""
     while True:
         waiting.enter_context(admin.AdminConnection(name))
-
-
-def _is_over(connection: admin.AdminConnection) -> bool:
-    try:
-        connection.summary()
-    except SessionError as error:
-        return "No session 'lab' is running" in str(error)
-    return False
 
 
 @pytest.mark.fresh_session
@@ -193,11 +167,9 @@ def test_a_session_that_hangs_is_seen_and_can_be_stopped(
 def test_objects_are_listed_as_in_the_notebook(session: Engine) -> None:
     large, small = wb.put(np.ones(1 << 17), name="[red]large"), wb.put({"a": 1})
     name = name_of(session)
-    head, *rows = run("objects", name).output.splitlines()
-    assert " ".join(head.split()) == "name type size where why it is here age id"
+    _, *rows = run("objects", name).output.splitlines()
     assert [row.split()[0] for row in rows] == ["[red]large", "from"]
     assert [row.split()[-1] for row in rows] == [large.hex(), small.hex()]
-    assert "1.05 MB" in rows[0]
     (only,) = run("objects", name, "dict*", "--json").document["objects"]
     assert (only["id"], only["names"], only["where"]) == (small.hex(), [], "inline")
     assert {reason for reason, n in only["pins"].items() if n} == {"ref"}
@@ -209,14 +181,10 @@ def test_objects_are_listed_as_in_the_notebook(session: Engine) -> None:
 def test_why_says_which_variable_of_which_process_it_is(script: Callable[..., Script]) -> None:
     driver = script("""
         import numpy as np
-        from workbench.client import referrer_search
         wb.init(session="lab", workers=1)
         frames = {"of": [wb.get(wb.put(np.arange(1 << 17), name="data"))]}
         unnamed = wb.put([1])
         say(unnamed.hex())
-        hear()
-        referrer_search.SECONDS = -1.0  # no time at all
-        say("in a hurry")
         hear()
     """)
     unnamed = driver.line()
@@ -234,13 +202,6 @@ def test_why_says_which_variable_of_which_process_it_is(script: Callable[..., Sc
     unknown = run("why", "lab", "date")
     assert (unknown.status, unknown.output) == (1, "")
     assert "no object 'date'. Did you mean 'data'? Names it has: data;" in unknown.errors
-
-    driver.tell()
-    assert driver.line() == "in a hurry"
-    short = run("why", "lab", unnamed).output
-    assert "not found among the first" in short
-    assert f"`workbench why lab {unnamed} --deep` looks at all" in short
-    assert "ref in -c: `unnamed`" in run("why", "lab", unnamed, "--deep").output
 
 
 def test_who_asks_why_waits_longer_than_the_server_does() -> None:
@@ -268,16 +229,16 @@ def test_stop_ends_a_session_for_everybody_and_they_are_told(
         wb.init(session="lab", workers=1)
         say(wb.get(wb.put("anew")))
     """
-    first, second = script(text), script(text)
-    assert [first.line(), second.line()] == ["ready", "ready"]
+    drivers = script(text), script(text)
+    assert [driver.line() for driver in drivers] == ["ready", "ready"]
     (ended,) = run("stop", "lab", "--json").document["stopped"]
     assert (ended["name"], ended["killed"], ended["lost"]) == ("lab", 0, "")
     assert not processes.all()
     assert os.listdir(runtime) == ["workbench.lock"]
-    for driver in (first, second):
+    for driver in drivers:
         assert driver.line().startswith("The session was stopped from a shell: `workbench stop")
-    for driver in (first, second):
         driver.tell("go")
+    for driver in drivers:
         assert driver.line() == "anew"
         driver.wait()
     assert processes.gone()
@@ -290,7 +251,6 @@ def test_stop_all_says_what_is_lost(script: Callable[..., Script], processes: Pr
     wb.get(actor.say_nothing.remote())
     driver = script(LINGERS, "1h")
     assert driver.line() == "ready"
-    assert "Quiet 'hits'" in run("ps").output  # though the other one has no actor
     desk, lab = run("stop", "--all").output.splitlines()
     lost = "1 named object: df; 1 actor: Quiet 'hits'"
     assert re.fullmatch(rf"Session desk has ended: it took .*s\. Lost with it: {lost}\.", desk)
@@ -304,27 +264,25 @@ def test_stop_all_says_what_is_lost(script: Callable[..., Script], processes: Pr
 # -- what can't be --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", [("objects",), ("why", "x"), ("stop",)], ids=lambda c: c[0])
-def test_an_unknown_session(session: Engine, runtime: str, command: tuple[str, ...]) -> None:
+def test_an_unknown_session(session: Engine, runtime: str) -> None:
     session.snapshot()
-    verb, *rest = command
-    # The path leads to a socket.
-    for name in ("nowhere", "", f"../{os.path.basename(runtime)}/{name_of(session)}"):
-        done = run(verb, name, *rest)
-        assert (done.status, done.output) == (1, "")
-        assert done.errors.startswith(f"workbench: No session {name!r} is running on this machine.")
-        assert name_of(session) in done.errors
+    path = f"../{os.path.basename(runtime)}/{name_of(session)}"  # leads to a socket
+    for command, *rest in (["objects"], ["why", "x"], ["stop"]):
+        for name in ("nowhere", "", path):
+            done = run(command, name, *rest)
+            assert (done.status, done.output) == (1, "")
+            missing = f"workbench: No session {name!r} is running on this machine."
+            assert done.errors.startswith(missing)
+            assert name_of(session) in done.errors
 
 
 @pytest.mark.parametrize(
     ("arguments", "meant"),
     [
         ("", ""),
-        ("objects", ""),
         ("why lab", ""),
         ("stop", ""),
         ("stop lab --all", ""),
-        ("ps lab", ""),
         ("pss", "'ps'"),
         ("ps --jsno", "'--json'"),
         ("objects lab --sort siez", "'size'"),
@@ -356,17 +314,10 @@ def test_a_terminal_gets_a_table_of_its_width(session: Engine) -> None:
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "workbench", "ps"]
     environ = {**os.environ, "COLUMNS": "60", "TERM": "xterm-256color"}
-    shown = b""
-    with (
-        open(ours, "rb", buffering=0) as screen,
-        subprocess.Popen(command, stdin=theirs, stdout=theirs, env=environ) as process,
-    ):
-        os.close(theirs)
-        with contextlib.suppress(OSError):  # how it says that nobody is left at the other end
-            while more := screen.read(1 << 16):
-                shown += more
-        assert process.wait(TIMEOUT) == 0
-    text = shown.decode()
+    subprocess.run(command, stdin=theirs, stdout=theirs, env=environ, check=True)
+    os.close(theirs)
+    text = os.read(ours, 1 << 16).decode()  # all of it is there: it takes less room than there is
+    os.close(ours)
     assert "\x1b[3" in text  # a color
     plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
     assert max(map(len, plain.splitlines())) <= 60
@@ -408,8 +359,8 @@ def test_doctor_in_a_healthy_place(
     assert len([c for c in session.snapshot().clients if c.role == "driver"]) == 1
 
 
-def test_doctor_and_a_setting_that_cannot_be_used(
-    runtime: str, monkeypatch: pytest.MonkeyPatch
+def test_doctor_where_no_session_can_be(
+    runtime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WORKBENCH_HEADROOM", "much")
     done = run("doctor", "--json")
@@ -420,10 +371,7 @@ def test_doctor_and_a_setting_that_cannot_be_used(
         assert "headroom='much'" in found[name]["found"]
     assert found["nothing left"]["state"] == "ok"
 
-
-def test_doctor_where_no_session_can_be(
-    runtime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    monkeypatch.delenv("WORKBENCH_HEADROOM")
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("WORKBENCH_RUNTIME_DIR", str(tmp_path / "file"))
     done = run("doctor")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,17 +20,11 @@ import pytest
 import workbench as wb
 from tests.process.conftest import Sessions
 from tests.process.pages import Page, Row
-from workbench import api, context
 from workbench.engines import observed
 from workbench.engines.dask import observed as dask
 from workbench.engines.observed import id_of
 from workbench.errors import SessionError
-from workbench.plots.axes import plot_costs, plot_occupancy, plot_pins, plot_timeline
-from workbench.plots.pictures import picture
-from workbench.report.html import PARTS, Still
 from workbench.report.page import key_of
-from workbench.widgets import views
-from workbench.widgets.actions import ACTIONS, perform
 from workbench.widgets.feed import Feed, feed_of
 
 distributed = pytest.importorskip("distributed")
@@ -40,7 +33,6 @@ distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.slow
 
 SIZE = 1 << 20
-UNKNOWN = "not known here"
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +48,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         silence_logs=logging.CRITICAL,
         memory_limit="4GB",
     )
-    with distributed.Client(cluster) as client:  # threads that stay, and fonts
+    with distributed.Client(cluster) as client:  # threads that stay
         client.submit(len, client.scatter(np.ones(SIZE))).result()
-        picture(Still(PARTS, wb.snapshot(client)))
+        wb.snapshot(client)
     yield cluster
     cluster.close()
 
@@ -93,15 +85,11 @@ def reasons(row: Row) -> list[str]:
     return [pin["reason"] for pin in row.get("pins", ())]
 
 
-# -- what is told ----------------------------------------------------------------------------------
-
-
 def test_what_dask_tells_and_what_it_does_not(client: Any) -> None:
     array = client.scatter(np.ones(SIZE))
     result = client.submit(len, array)
     assert result.result() == SIZE
     world = feed_of(client).world()
-    assert world["engine"] == "dask"
     assert world["session"] == f"Dask at {client.scheduler.address}"
     scattered = world["objects"][key_of(id_of(array.key))]
     computed = world["objects"][key_of(id_of(result.key))]
@@ -109,8 +97,7 @@ def test_what_dask_tells_and_what_it_does_not(client: Any) -> None:
     assert computed["kind"] == "int"
     assert abs(world["now"] - computed["born"]) < 60
     for each in (scattered, computed):
-        assert each["where"] == "memory"
-        assert each["movable"] == "yes"
+        assert (each["where"], each["movable"]) == ("memory", "yes")
         assert [(pin["reason"], pin["here"]) for pin in each["pins"]] == [("ref", True)]
         unknown = ("owner", "pickle", "copy", "load", "inband", "outband", "buffers", "repeats")
         assert [each[fact] for fact in unknown] == [None] * len(unknown)
@@ -120,7 +107,6 @@ def test_what_dask_tells_and_what_it_does_not(client: Any) -> None:
     assert store["live"] >= SIZE * 8
     assert 0 < store["available"] < 4_000_000_000 - store["live"]
     assert store["reusable"] is None
-    assert machine.keys() == {"workers"}
     assert machine["workers"] > 10 << 20
     assert world["segments"] is world["jobs"] is world["speed"] is None
     (worker,) = world["workers"]
@@ -135,9 +121,8 @@ def test_what_comes_changes_and_goes_is_told(client: Any, page: Page) -> None:
         theirs = other.submit(np.ones, SIZE, key="shared")
         page.until(lambda: len(page.world["objects"][key]["pins"]) == 2)
         assert other.id in str(page.world["objects"][key]["pins"])
-        held.clear()
-        page.until(lambda: len(page.world["objects"][key]["pins"]) == 1)
         del theirs
+        held.clear()
         gc.collect()
         page.until(lambda: key not in page.world["objects"])
     puts, frees, spills = page.world["timeline"][-1][3:]
@@ -149,29 +134,21 @@ def test_what_is_waited_for_and_what_waits(client: Any, page: Page) -> None:
     on = distributed.Event("on")
     data = client.scatter([1], hash=False)[0]
 
-    def reads(data: Any, on: Any) -> Any:
+    def fails(data: Any, on: Any) -> Any:
         on.wait()
-        return data
+        raise ValueError
 
-    result = client.submit(reads, data, on, pure=False)
-    page.until(lambda: page.world["workers"][0]["does"] == "reads")
+    result = client.submit(fails, data, on, pure=False)
+    page.until(lambda: page.world["workers"][0]["does"] == "fails")
     page.until(lambda: reasons(row(page, data)) == ["ref", "task"])
     assert page.world["workers"][0]["state"] == "busy"
     pending = row(page, result)
     assert (pending["state"], pending["size"], pending["born"]) == ("pending", None, None)
     on.set()
-    page.until(lambda: row(page, result)["state"] == "ready")
+    page.until(lambda: row(page, result)["state"] == "failed")
+    assert row(page, result)["size"] is row(page, result)["where"] is None
     page.until(lambda: reasons(row(page, data)) == ["ref"])
     page.until(lambda: page.world["workers"][0]["state"] == "idle")
-
-
-def test_what_failed_has_no_size(client: Any, page: Page) -> None:
-    def fails() -> None:
-        raise ValueError
-
-    future = client.submit(fails, pure=False)
-    page.until(lambda: row(page, future).get("state") == "failed")
-    assert row(page, future)["size"] is row(page, future)["where"] is None
 
 
 def test_variables_that_hold_it_by_name(
@@ -182,7 +159,6 @@ def test_variables_that_hold_it_by_name(
     future = client.submit(list, pure=False)
     monkeypatch.setitem(vars(__main__), "mine", future)
     page.until(lambda: "mine, " in f"{row(page, future).get('held')}, ")
-    assert row(page, future)["name"] == ""
     monkeypatch.delitem(vars(__main__), "mine")
     page.until(lambda: "mine, " not in f"{row(page, future)['held']}, ")
 
@@ -199,18 +175,16 @@ def test_of_very_many_the_largest_are_told(client: Any, monkeypatch: pytest.Monk
 def test_the_end_is_told_and_the_next_one_begins_anew(cluster: Any) -> None:
     client = distributed.Client(cluster)
     feed = feed_of(client)
-    assert feed_of(client) is feed
     page = Page(feed)
     feed.shown(page, True)
     client.close()
     page.until(lambda: page.world["ended"])
     assert "closed" in page.world["ended"]
-    with pytest.raises(SessionError, match="isn't connected"):
-        wb.snapshot(client)
-    with pytest.raises(SessionError, match="closed"):
-        feed.engine.snapshot()
+    for look in (lambda: wb.snapshot(client), feed.engine.snapshot):
+        with pytest.raises(SessionError, match=r"isn't connected|closed"):
+            look()
     with distributed.Client(cluster) as other:
-        assert feed_of(other) is not feed
+        assert feed_of(other) is feed_of(other) is not feed
         assert feed_of(other).world()["ended"] is None
 
 
@@ -228,63 +202,6 @@ def test_the_scheduler_needs_no_workbench() -> None:
     assert done.stdout.strip() == b"0", done.stderr.decode()
 
 
-# -- what is shown and done ------------------------------------------------------------------------
-
-
-def test_stills_and_plots_say_what_is_not_known(client: Any) -> None:
-    future = client.submit(np.ones, SIZE, pure=False)
-    distributed.wait(future)
-    found = wb.snapshot(client)
-    still = Still(PARTS, found)
-    text = repr(still)
-    for said in (
-        f"reusable {UNKNOWN}",
-        f"Memory: {UNKNOWN}",
-        f"The last two minutes are {UNKNOWN}.",
-        f"Where objects lie is {UNKNOWN}.",
-        f"What serialization costs is {UNKNOWN}.",
-        f"Background cells are {UNKNOWN}.",
-    ):
-        assert said in text
-        assert said in re.sub("<[^>]*>", "", still.html().replace("\xa0", " "))
-    assert "8.39 MB of 4 GB" in text
-    assert "on disk 0 B" in text  # that, Dask knows
-    assert not re.search(r"\b0 (B|s)\b", text.replace("on disk 0 B", ""))
-    assert "%" not in re.sub(r"\d %", "", text)  # no magic that isn't there
-    assert text.endswith(f"Dask at {found.session}, {still.caption().rpartition(', ')[2]}")
-    assert picture(still)
-    assert wb.Snapshot.from_json(found.to_json()) == found
-
-    from matplotlib.figure import Figure
-
-    for plot, says in (
-        (plot_occupancy, f"Where objects lie is {UNKNOWN}."),
-        (plot_pins, f"type {UNKNOWN}" if found.objects[0].type is None else "ndarray"),
-        (plot_costs, f"What serialization costs is {UNKNOWN}."),
-        (plot_timeline, f"The last two minutes are {UNKNOWN}."),
-    ):
-        ax = plot(found, Figure((8, 6)).add_subplot())
-        assert any(says in text.get_text() for text in ax.texts)
-
-
-@pytest.mark.parametrize("action", ACTIONS)
-def test_its_buttons_say_why_not(client: Any, action: str) -> None:
-    answer = perform(api.observed(client), {"do": action, "id": "1"})
-    assert not answer["ok"]
-    assert "read-only view of a Dask cluster" in answer["text"]
-    assert "client.cancel" in answer["text"]
-
-
-def test_every_view_is_of_what_it_is_given(client: Any) -> None:
-    for make in (views.Occupancy, views.Pins, views.Costs, views.Jobs, views.dashboard):
-        view = make(client)
-        assert view.feed is feed_of(client)
-        assert view.world is None or view.world["engine"] == "dask"
-        assert "Dask at" in view._repr_mimebundle_()[0]["text/plain"]
-        view.close()
-    assert context.get() is None  # none of our sessions was begun for that
-
-
 def test_a_client_that_cannot_be_waited_for_is_refused(cluster: Any) -> None:
     async def ask() -> None:
         async with distributed.Client(cluster.scheduler_address, asynchronous=True) as client:
@@ -292,11 +209,3 @@ def test_a_client_that_cannot_be_waited_for_is_refused(cluster: Any) -> None:
                 wb.snapshot(client)
 
     asyncio.run(ask())
-
-
-@pytest.mark.parametrize("of", [3, "dask", distributed, np])
-def test_of_something_else_there_is_no_view(of: object) -> None:
-    with pytest.raises(TypeError, match=r"distributed\.Client"):
-        wb.dashboard(of)
-    with pytest.raises(TypeError, match=r"distributed\.Client"):
-        wb.snapshot(of)

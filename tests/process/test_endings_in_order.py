@@ -118,12 +118,8 @@ def sleeper(detached: bool) -> int:
 
 
 def test_what_a_task_started_ends_with_its_worker(session: Engine) -> None:
-    class Starter:
-        def start(self) -> tuple[int, int, int]:
-            return os.getpid(), sleeper(False), sleeper(True)
-
-    starter = wb.remote(Starter).remote()
-    worker, *pids = wb.get(starter.start.remote())
+    start = wb.remote(lambda: [os.getpid(), sleeper(False), sleeper(True)])
+    worker, *pids = wb.get(start.remote())
     assert all(map(psutil.pid_exists, pids))
     psutil.Process(worker).kill()
     assert all(ends(pid) for pid in pids)

@@ -15,42 +15,24 @@ from workbench.engines.base import Engine
 pytestmark = pytest.mark.extended  # of read-only arrays in objects, others tell too
 
 DRAWN = {
-    "line": "ax.plot(x, y)",
-    "scatter": "ax.scatter(x, y, c=y, s=y)",
-    "image": "ax.imshow(square)",
-    "colours": "ax.imshow(np.dstack([square] * 3))",
-    "mesh": "ax.pcolormesh(square)",
-    "bars": "ax.bar(range(50), range(50))",
-    "histogram": "ax.hist(y, bins=100)",
-    "filled": "ax.fill_between(x, y)",
-    "errors": "ax.errorbar(x[:100], y[:100], yerr=0.1)",
-    "contours": "ax.contourf(square[:50, :50])",
+    "lines": "ax.plot(x, y); ax.twinx().plot(x, y); ax.legend(['a'])",
+    "colour bar": "fig.colorbar(ax.imshow(square)); ax.scatter(x, y, c=y, s=y)",
+    "mesh": "ax.pcolormesh(square); ax.contourf(square[:50, :50])",
     "arrows": "ax.quiver(x[:100], x[:100], y[:100], y[:100])",
-    "texts": "ax.text(0.5, 0.5, 'x'); ax.annotate('a', (0, 0), (1, 1), arrowprops={})",
-    "logarithmic": "ax.plot(x + 1, y + 1); ax.set_yscale('log')",
-    "dates": "ax.plot(np.datetime64('2020-01-01') + np.arange(len(x)), y)",
-    "polar": "fig.clear(); fig.add_subplot(projection='polar').plot(x, y)",
     "solid": "fig.clear(); X, Y = np.meshgrid(x[:50], x[:50])\n"
     "fig.add_subplot(projection='3d').plot_surface(X, Y, X * Y)",
     "masked": "ax.imshow(np.ma.masked_less(square, 0.5)); ax.plot(np.ma.masked_less(y, 0.5))",
-    "colour bar": "fig.colorbar(ax.imshow(square))",
-    "boxes": "ax.boxplot([y, y]); ax.violinplot([y[:1000]])",
-    "pie": "ax.pie([1, 2, 3])",
-    "twins": "ax.plot(x, y); ax.twinx().plot(x, y); ax.legend(['a'])",
 }
 
 CHANGES = (
     "ax.set_xlim(0, 2); ax.set_ylim(0.1, 3)",
     "ax.relim(); ax.margins(0.2); ax.autoscale_view()",
     "fig.set_size_inches(3, 3); fig.subplots_adjust(left=0.3)",
-    "for line in ax.lines: line.set_ydata(line.get_ydata() * 2); line.set_linewidth(3)",
+    "for line in ax.lines: line.set_ydata(line.get_ydata() * 2)",
     "for each in [*ax.images, *ax.collections]: each.set_clim(0, 0.5); each.set_cmap('gray')",
-    "for each in ax.patches: each.set_linewidth(3)",
-    "for each in ax.images: each.set_data(each.get_array())",
     "ax.invert_yaxis(); ax.set_title('changed')",
     "ax.dataLim.x0 = 0; ax.viewLim.intervalx = (0, 1)",
     "ax.start_pan(1, 1, 1); ax.drag_pan(1, None, 20, 20); ax.end_pan()",
-    "fig.add_subplot(2, 2, 4).plot([1])",
 )
 
 
@@ -88,9 +70,9 @@ def redraw(fig: Figure) -> tuple[bool, bool]:
     return last != first, picture(wb.get(wb.put(fig))) == last
 
 
-@pytest.mark.parametrize("kind", DRAWN)
-def test_a_figure_can_be_drawn_and_changed(session: Engine, kind: str) -> None:
-    assert wb.get(redraw.remote(draw.remote(DRAWN[kind]))) == (True, True)
+def test_a_figure_can_be_drawn_and_changed(session: Engine) -> None:
+    got = {kind: wb.get(redraw.remote(draw.remote(code))) for kind, code in DRAWN.items()}
+    assert got == dict.fromkeys(DRAWN, (True, True))
 
 
 @wb.remote

@@ -6,9 +6,7 @@ that it doesn't grow with what a client would have it keep.
 
 from __future__ import annotations
 
-import os
 import resource
-import socket
 from contextlib import ExitStack, suppress
 
 import numpy as np
@@ -16,14 +14,12 @@ import pytest
 
 import workbench as wb
 from tests.leaks import eventually
-from tests.patience import TIMEOUT
 from tests.process.processes import Processes
 from tests.process.strangers import Stranger
 from workbench.core import events as ev
 from workbench.engines.base import Engine
-from workbench.server.peers import MOST_HELD
 from workbench.wire.codec import encode
-from workbench.wire.framing import LARGEST, frame
+from workbench.wire.framing import frame
 
 MB = 1 << 20
 
@@ -49,10 +45,9 @@ class Bystander:
         assert eventually(lambda: self.server.num_fds() <= more), "descriptors are kept"
 
 
-def push(stranger: Stranger, data: bytes, patience: float = 0.2) -> int:
-    """Send as much as the server takes; how much that was. If it takes nothing for so many seconds,
-    that is all."""
-    stranger.sock.settimeout(patience)
+def push(stranger: Stranger, data: bytes) -> int:
+    """Send as much as the server takes within a moment; how much that was."""
+    stranger.sock.settimeout(0.2)
     sent = 0
     with suppress(TimeoutError, ConnectionError):
         while sent < len(data):
@@ -87,42 +82,6 @@ def test_questions_whose_answers_are_never_read(
 
 
 @pytest.mark.extended
-def test_frames_that_are_never_whole(session: Engine, runtime: str, processes: Processes) -> None:
-    beginning = LARGEST.to_bytes(4, "big") + bytes(60 * MB)
-    bystander = Bystander(session, processes)
-    with ExitStack() as stack:
-        strangers = [stack.enter_context(Stranger(runtime)) for _ in range(8)]
-        for stranger in strangers:
-            stranger.say([stranger.hello])
-            push(stranger, beginning, TIMEOUT)  # all of it, if it isn't hung up on meanwhile
-        assert strangers[0].hung_up_on(), "the first that has kept it waiting"
-        bystander.is_served(MOST_HELD + 100 * MB, 8)
-    bystander.is_served(MOST_HELD + 100 * MB, 0)
-
-
-@pytest.mark.extended
-def test_descriptors_in_floods(session: Engine, runtime: str, processes: Processes) -> None:
-    bystander = Bystander(session, processes)
-    reader, writer = os.pipe()
-    fds = [reader, writer] * 100
-    with ExitStack() as stack:
-        strangers = [stack.enter_context(Stranger(runtime)) for _ in range(20)]
-        for stranger in strangers:  # a frame that is never whole
-            stranger.say([stranger.hello])
-            with suppress(ConnectionError):
-                for byte in (1000).to_bytes(4, "big"):
-                    stranger.say(bytes([byte]), fds)
-        bystander.is_served(20 * MB, 3 * len(strangers))
-        for stranger in strangers:
-            with suppress(ConnectionError):
-                stranger.say([ev.Opened(stranger.id(n), 4096) for n in range(50)], fds)
-        bystander.is_served(20 * MB, 3 * len(strangers))
-    bystander.is_served(20 * MB, 0)
-    os.close(reader)
-    os.close(writer)
-
-
-@pytest.mark.extended
 def test_two_thousand_connections(session: Engine, runtime: str, processes: Processes) -> None:
     count = 2000
     bystander = Bystander(session, processes)
@@ -132,23 +91,11 @@ def test_two_thousand_connections(session: Engine, runtime: str, processes: Proc
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(limits[0], count + 500), limits[1]))
     try:
         with ExitStack() as stack:
-            strangers = [stack.enter_context(Stranger(runtime)) for _ in range(count)]
-            for stranger in strangers[: count // 2]:
+            for _ in range(count):
+                stranger = stack.enter_context(Stranger(runtime))
                 stranger.say([stranger.hello])
             bystander.is_served(40 * MB, count)
-            assert len(session.snapshot().clients) > count // 2
-            assert not any(_is_closed(stranger.sock) for stranger in strangers)
+            assert len(session.snapshot().clients) > count
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     bystander.is_served(40 * MB, 0)
-
-
-def _is_closed(sock: socket.socket) -> bool:
-    """Whether the server has hung up, as far as one can tell without waiting."""
-    sock.setblocking(False)
-    try:
-        return sock.recv(1, socket.MSG_PEEK) == b""
-    except BlockingIOError:
-        return False
-    except ConnectionError:
-        return True

@@ -6,7 +6,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import partial
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -36,23 +35,6 @@ def in_a_closure(array: Any) -> Callable[[int], int]:
     return lambda n: int(array[n])
 
 
-def in_a_default(array: Any) -> Callable[[int], int]:
-    def item(n: int, array: Any = array) -> int:
-        return int(array[n])
-
-    return item
-
-
-def in_a_container(array: Any) -> Callable[[int], int]:
-    inside = {"a": [array]}
-    return lambda n: int(inside["a"][0][n])
-
-
-def in_another_function(array: Any) -> Callable[[int], int]:
-    inner = in_a_closure(array)
-    return lambda n: inner(n)
-
-
 def parallel(function: Callable[[int], int]) -> Any:
     wb.register_joblib()
     with parallel_config("workbench"):
@@ -77,8 +59,14 @@ def test_it_is_not_stored_again(session: Engine, way: str) -> None:
 
 def test_wherever_it_is(session: Engine) -> None:
     _ref, array = stored()
-    for place in (in_a_default, in_a_container, in_another_function):
-        assert wb.get(wb.remote(place(array)).remote(7)) == 7
+    inside = {"a": [array]}
+    inner = in_a_closure(array)
+    places: list[Callable[[int], int]] = [
+        lambda n, array=array: int(array[n]),  # type: ignore[misc]
+        lambda n: int(inside["a"][0][n]),
+        lambda n: inner(n),
+    ]
+    assert [wb.get(wb.remote(place).remote(7)) for place in places] == [7, 7, 7]
 
     class Reader:
         def item(self, n: int) -> int:
@@ -123,7 +111,6 @@ def test_a_variable_that_means_another_one_now(session: Engine) -> None:
 # -- much data that is changed between the calls ---------------------------------------------------
 
 MUCH = 10**6
-CALLS = 6
 
 
 def reader() -> tuple[Any, Callable[[int], float]]:
@@ -136,18 +123,18 @@ def reader() -> tuple[Any, Callable[[int], float]]:
     return array, first
 
 
+def test_a_loop_sees_each_change(session: Engine) -> None:
+    array, first = reader()
+    task = wb.remote(first)
+    for n in range(6):
+        array[0] = n
+        assert wb.get(task.remote()) == n
+
+
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """After the first comparison there is no time for another."""
     monkeypatch.setattr(submitter, "LOOK_EVERY", 10**9)
-
-
-def test_a_loop_sees_each_change(session: Engine) -> None:
-    array, first = reader()
-    task = wb.remote(first)
-    for n in range(CALLS):
-        array[0] = n
-        assert wb.get(task.remote()) == n
 
 
 @pytest.mark.parametrize("way", ["map", "Pool", "joblib"])
@@ -155,7 +142,7 @@ def test_a_map_begins_with_what_it_is_then(session: Engine, hurried: None, way: 
     array, first = reader()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for n in range(CALLS):
+        for n in range(3):
             array[0] = n
             assert WAYS[way](first) == [n, n]
 
@@ -194,30 +181,6 @@ def test_what_a_method_or_a_partial_has_may_change(session: Engine) -> None:
         assert wb.get([task.remote() for task in tasks]) == [rate, rate]
 
 
-class Numbered:
-    """Of which no two pickles are the same."""
-
-    numbers = count()
-    value = 1
-
-    def __reduce__(self) -> Any:
-        return numbered, (self.value, next(self.numbers))
-
-
-def numbered(value: int, _: int) -> Numbered:
-    made = Numbered()
-    made.value = value
-    return made
-
-
-def test_what_cannot_be_compared_is_sent_each_time(session: Engine) -> None:
-    odd = Numbered()
-    task = wb.remote(lambda: odd.value)
-    assert wb.get(task.remote()) == 1
-    odd.value = 2
-    assert wb.get(task.remote()) == 2
-
-
 CODE = """
 class Base:
     depth = 1
@@ -231,28 +194,22 @@ def task(): return helper(), Config.rate, Config.steps, Config.depth, Config().d
 def new(): return getattr(Config, "new", None)
 """
 
+CHANGES = [
+    "Config.rate = 2", "Config.steps.append(2)", "Config.new = 2", "Base.depth = 2",
+    "Config.doubled = lambda self: 0", "helper.limit = 2", "helper.seen.append(2)",
+    "helper.__defaults__ = (2,)", "helper.__kwdefaults__ = {'y': 2}",
+    "helper.__code__ = other.__code__",
+]  # fmt: skip
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        "Config.rate = 2",
-        "Config.steps.append(2)",
-        "Config.new = 2",
-        "Base.depth = 2",
-        "Config.doubled = lambda self: 0",
-        "helper.limit = 2",
-        "helper.seen.append(2)",
-        "helper.__defaults__ = (2,)",
-        "helper.__kwdefaults__ = {'y': 2}",
-        "helper.__code__ = other.__code__",
-    ],
-)
-def test_classes_and_functions_that_it_reads_may_change(session: Engine, change: str) -> None:
+
+def test_classes_and_functions_that_it_reads_may_change(session: Engine) -> None:
     """As `Config.rate = 0.1` in a notebook's next cell."""
     cell: dict[str, Any] = {"__name__": "__main__"}
     exec(CODE, cell)
     task = wb.remote(cell["task"])
-    was = cell["task"]()
-    assert repr(wb.get(task.remote())) == (before := repr(was))
-    exec(change, cell)
-    assert repr(wb.get(task.remote())) == repr(cell["task"]()) != before
+    before = repr(wb.get(task.remote()))
+    for change in CHANGES:
+        exec(change, cell)
+        now = repr(wb.get(task.remote()))
+        assert before != now == repr(cell["task"]()), change
+        before = now

@@ -93,9 +93,7 @@ def test_other_arrow_libraries(session: Engine) -> None:
         (arro3.RecordBatch.from_arrow(batch), pa.record_batch),
         (arro3.Array.from_arrow(column), pa.array),
         (arro3.ChunkedArray.from_arrow(table["n"]), pa.chunked_array),
-        (nanoarrow.Array(column), pa.array),
         (nanoarrow.Array(batch), pa.record_batch),
-        (nanoarrow.Array(table["n"]), pa.array),
         (nanoarrow.c_array(column), pa.array),
     ):
         got = wb.get(wb.put({"value": value}))["value"]
@@ -119,10 +117,7 @@ def test_arrays_of_jax(session: Engine) -> None:
     import jax
     from jax import numpy as jnp
 
-    for value in (
-        jnp.arange(float(N)), jnp.ones((300, 400)).T, jnp.asarray(3.0), jnp.zeros((0, 3)),
-        jnp.ones(N, jnp.bfloat16), jnp.ones(N, bool),
-    ):  # fmt: skip
+    for value in (jnp.ones((300, 400)).T, jnp.asarray(3.0), jnp.ones(N, jnp.bfloat16)):
         got = wb.get(wb.put(value))
         assert type(got) is type(value)
         assert (got.dtype, got.weak_type) == (value.dtype, value.weak_type)

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import joblib
@@ -17,7 +18,7 @@ from joblib import Parallel, delayed, parallel_config
 
 import workbench as wb
 from tests.leaks import eventually
-from tests.patience import THOROUGH, TIMEOUT
+from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from tests.process.scripts import Script
 from workbench.engines.base import Engine
@@ -43,10 +44,6 @@ def not_three(x: int) -> int:
     return x
 
 
-def pid(_: int) -> int:
-    return os.getpid()
-
-
 def total(x: Any, n: int) -> Any:
     return float(np.asarray(x).sum()) + n
 
@@ -59,25 +56,20 @@ def large(session: Engine) -> list[Any]:
 # -- the contract ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("n_jobs", "options"),
-    [
+def test_results_are_in_order() -> None:
+    for n_jobs, options in (
         (1, {}),
         (2, {"batch_size": 7}),
         (-1, {"pre_dispatch": "all"}),
         (99, {"return_as": "generator"}),
-    ],
-)
-def test_results_are_in_order(n_jobs: int, options: dict[str, Any]) -> None:
-    parallel = Parallel(n_jobs=n_jobs, **options)
-    for calls in (100, 3):
-        found = parallel(delayed(square)(n) for n in range(calls))
-        assert list(found) == [n * n for n in range(calls)]
+    ):
+        found = Parallel(n_jobs=n_jobs, **options)(delayed(square)(n) for n in range(100))
+        assert list(found) == [n * n for n in range(100)], n_jobs
 
 
 def test_it_runs_on_the_pool(session: Engine) -> None:
     workers = {worker.pid for worker in session.snapshot().workers}
-    assert set(Parallel()(delayed(pid)(n) for n in range(20))) <= workers
+    assert set(Parallel()(delayed(os.getpid)() for _ in range(20))) <= workers
     assert joblib.effective_n_jobs() == 2
     assert joblib.effective_n_jobs(99) == 2
     assert joblib.effective_n_jobs(-2) == 1
@@ -101,40 +93,13 @@ def test_a_generator_that_is_closed_stops_its_calls_and_no_others(
         assert eventually(lambda: not session.snapshot().running + session.snapshot().queued)
 
 
-def test_no_more_is_taken_than_is_dispatched(gate: Gate) -> None:
-    taken: list[int] = []
-
-    def items() -> Iterator[Any]:
-        for n in range(12):
-            taken.append(n)
-            yield delayed(gate.stop)()
-
-    found = Parallel(pre_dispatch=4, batch_size=1, return_as="generator")(items())
-    visitors = [gate.next(), gate.next()]
-    assert taken == [0, 1, 2, 3]
-    for visitor in visitors:
-        visitor.let_on("on")
-    for _ in range(10):
-        gate.next().let_on("on")
-    assert list(found) == ["on"] * 12
-
-
-class _Clock:
-    """The module time for who sleeps otherwise."""
-
-    def __init__(self, sleep: Callable[[float], None]) -> None:
-        self.sleep = sleep
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(time, name)
-
-
 def test_short_calls_are_not_looked_at_again_and_again(
     session: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """joblib waits 10 ms between two looks, which would be most of what short calls take."""
     looked: list[float] = []
-    monkeypatch.setattr(joblib.parallel, "time", _Clock(looked.append))  # of no other module
+    clock = SimpleNamespace(**{**vars(time), "sleep": looked.append})
+    monkeypatch.setattr(joblib.parallel, "time", clock)  # of no other module
     monkeypatch.setattr(ours, "SHORT", TIMEOUT)
     assert Parallel(n_jobs=2, batch_size=1)(delayed(square)(n) for n in range(3)) == [0, 1, 4]
     assert not looked
@@ -228,13 +193,8 @@ def test_an_initializer_and_threads() -> None:
 # -- large arguments -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "make",
-    [lambda: np.ones(2 * 10**5), lambda: pd.DataFrame({"a": np.ones(2 * 10**5)})],
-    ids=["array", "table"],
-)
-def test_a_large_argument_is_stored_once(session: Engine, make: Callable[[], Any]) -> None:
-    value = make()
+def test_a_large_argument_is_stored_once(session: Engine) -> None:
+    value = pd.DataFrame({"a": np.ones(2 * 10**5)})
     assert size_of(value) > LARGE
     for _ in range(2):
         expected = [2e5 + n for n in range(20)]
@@ -254,38 +214,6 @@ def test_a_mapped_file_is_mapped_there_too(session: Engine, tmp_path: Path) -> N
     assert found.sum(axis=1).tolist() == [10**5, 2 * 10**5, 3 * 10**5, 4 * 10**5]
     assert not large(session)
     assert Parallel()(delayed(total)(found[1:], 0) for _ in range(2)) == [9e5, 9e5]
-
-
-# -- scikit-learn ----------------------------------------------------------------------------------
-
-
-@pytest.mark.extended
-@pytest.mark.thorough  # loky's processes take as long as the rest
-@pytest.mark.filterwarnings("ignore")
-def test_scikit_learn_finds_what_it_finds_alone() -> None:
-    from sklearn.datasets import load_iris
-    from sklearn.ensemble import RandomForestClassifier
-    from sklearn.inspection import permutation_importance
-    from sklearn.model_selection import GridSearchCV, cross_val_score
-    from sklearn.svm import SVC
-
-    x, y = load_iris(return_X_y=True)
-
-    def search(n_jobs: int) -> Any:
-        grid = GridSearchCV(SVC(), {"C": [0.1, 1, 10]}, cv=3, n_jobs=n_jobs).fit(x, y)
-        forest = RandomForestClassifier(10, random_state=0, n_jobs=n_jobs).fit(x, y)
-        importance = permutation_importance(forest, x, y, random_state=0, n_jobs=n_jobs)
-        scores = cross_val_score(SVC(), x, y, n_jobs=n_jobs)
-        return (
-            grid.best_params_, grid.cv_results_["mean_test_score"].tolist(),
-            forest.predict_proba(x).tolist(), importance.importances.tolist(), scores.tolist(),
-        )  # fmt: skip
-
-    assert search(2) == search(1)
-    if THOROUGH:
-        with parallel_config("loky"):
-            on_loky = search(2)
-        assert search(2) == on_loky
 
 
 # -- where it is known -----------------------------------------------------------------------------

@@ -13,12 +13,11 @@ import pytest
 
 import workbench as wb
 from tests.leaks import eventually
-from tests.process.endings import leave_at_once
 from tests.process.gates import Gate
 from tests.process.processes import Processes
-from tests.process.test_lines import needs_no_server, soon
+from tests.process.test_lines import check_results, made, needs_no_server, soon
 from workbench.engines.base import Engine
-from workbench.errors import TaskCancelledError, TaskError, WorkerCrashedError
+from workbench.errors import TaskCancelledError, WorkerCrashedError
 
 
 @pytest.fixture
@@ -30,28 +29,7 @@ def server(session: Engine, processes: Processes) -> psutil.Process:
 def does(kind: Any = None, stop: Any = None) -> Any:
     if stop is not None:
         return stop()
-    match kind:
-        case "large":
-            return np.arange(100_000)
-        case "ref":
-            return [wb.put("inside")]
-        case "error":
-            raise LookupError("no such thing")
-        case "print":
-            print("shown first")
-        case "dies":
-            print("shown last")
-            leave_at_once(3)
-        case "nested":
-            return wb.get(wb.remote(shows).remote())
-        case "named":
-            return wb.get("the name")
-    return kind
-
-
-def shows() -> int:
-    print("shown by a task of a task")
-    return 5
+    return kind and made(kind)
 
 
 def go_straight(server: psutil.Process, submit: Callable[[], Any], times: int = 5) -> bool:
@@ -81,51 +59,16 @@ def test_tasks_of_functions_that_take_turns_go_straight(server: psutil.Process, 
     assert eventually(lambda: go_straight(server, turns))
 
 
-@pytest.fixture
-def lent(server: psutil.Process) -> Callable[[Any, Any], None]:
-    """Has a worker lent for a function with an object."""
-
-    def lend(function: Any, ref: Any) -> None:
-        assert eventually(lambda: go_straight(server, lambda: function.remote(ref)))
-
-    return lend
-
-
-def length(array: Any, stop: Any = None) -> Any:
-    return len(array) if stop is None else (stop(), float(array.sum()))
-
-
 def test_arguments_by_reference_go_straight(server: psutil.Process, session: Engine) -> None:
-    size, ref = wb.remote(length), wb.put(np.ones(1_000_000))
+    size, ref = wb.remote(len), wb.put(np.ones(1_000_000))
     array = wb.get(ref)  # stands for its object
     for given in (ref, array):
         assert eventually(lambda: go_straight(server, lambda: size.remote(given)))  # noqa: B023
     assert wb.get(size.remote(wb.put(np.ones(500_000)))) == 500_000  # which wasn't lent
 
 
-def test_what_is_lent_stays_until_it_was_read(lent: Any, gate: Gate) -> None:
-    """Its driver has let go of it, and its room is wanted."""
-    size, held = wb.remote(length), [wb.put(np.ones(1_000_000))]
-    lent(size, held[0])
-    result, visitor = size.remote(held[0], gate.stop), gate.next()
-    held.clear()
-    for _ in range(5):
-        wb.get(wb.put(np.zeros(1_000_000)))
-    visitor.let_on("read")
-    assert wb.get(result) == ("read", 1_000_000.0)
-
-
 def test_results_of_any_kind(do: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    for _ in range(3):
-        assert (wb.get(do.remote("large")) == np.arange(100_000)).all()
-        (ref,) = wb.get(do.remote("ref"))
-        assert wb.get(ref) == "inside"
-        with pytest.raises(TaskError, match="no such thing"):
-            wb.get(do.remote("error"))
-        assert wb.get(do.remote("print")) == "print"
-        assert "shown first" in capsys.readouterr().out  # before the result is there
-    assert wb.get(do.remote("nested")) == 5
-    assert eventually(lambda: "shown by a task of a task" in capsys.readouterr().out)
+    check_results(do.remote, capsys)
 
 
 def test_only_one_at_a_time_goes_there(session: Engine, do: Any, gate: Gate) -> None:
@@ -169,14 +112,3 @@ def test_the_worker_is_killed(server: psutil.Process, do: Any, gate: Gate, retri
         with pytest.raises(WorkerCrashedError, match=r"while it ran `does`"):
             wb.get(ref)
     assert eventually(lambda: go_straight(server, do.remote))
-
-
-def test_what_was_said_before_is_known_and_a_result_is_there_for_others(
-    session: Engine, do: Any
-) -> None:
-    more = wb.remote(lambda value: value + 1)
-    for n in range(10):
-        session.name(wb.put(n), "the name")
-        assert wb.get(do.remote("named")) == n
-        session.unname("the name")
-        assert wb.get(more.remote(do.remote(n))) == n + 1

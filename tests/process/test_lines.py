@@ -5,10 +5,9 @@ Which messages are sent when is a matter of `tests/unit/core/test_line_machine.p
 
 from __future__ import annotations
 
-import asyncio
-import gc
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from tests.patience import TIMEOUT
 from tests.process.endings import leave_at_once
 from tests.process.gates import Gate
 from tests.process.processes import Processes, stopped
-from workbench.cli import admin
 from workbench.engines.base import Engine
 from workbench.errors import ActorDiedError, ActorUnavailableError, TaskCancelledError, TaskError
 
@@ -44,23 +42,13 @@ class Log:
         return self.seen
 
     def result(self, kind: str) -> Any:
-        if kind == "large":
-            return np.arange(100_000)
-        if kind == "ref":
-            return [wb.put("inside")]
-        if kind == "error":
-            raise LookupError("no such thing")
-        print("shown first")
-        return "small"
+        return made(kind)
 
     def names(self, name: str) -> None:
         wb.put(name, name=name)
 
     def finds(self, name: str) -> Any:
         return wb.get(name)
-
-    def runs(self) -> int:
-        return wb.get(wb.remote(shows).remote())
 
     def waits(self, stop: Any, value: int) -> int:
         stop()
@@ -83,6 +71,34 @@ class Log:
         return bytes(size)
 
 
+def made(kind: str) -> Any:
+    """A result of that kind."""
+    if kind == "large":
+        return np.arange(100_000)
+    if kind == "ref":
+        return [wb.put("inside")]
+    if kind == "error":
+        raise LookupError("no such thing")
+    if kind == "nested":
+        return wb.get(wb.remote(shows).remote())
+    print("shown first")
+    return "small"
+
+
+def check_results(call: Callable[[str], wb.ObjectRef], capsys: pytest.CaptureFixture[str]) -> None:
+    """Of calls of `made`: they come as they are, behind what was shown."""
+    for _ in range(3):
+        assert (wb.get(call("large")) == np.arange(100_000)).all()
+        (ref,) = wb.get(call("ref"))
+        assert wb.get(ref) == "inside"
+        with pytest.raises(TaskError, match="no such thing"):
+            wb.get(call("error"))
+        assert wb.get(call("small")) == "small"
+        assert "shown first" in capsys.readouterr().out
+    assert wb.get(call("nested")) == 5
+    assert eventually(lambda: "shown by a task of a call" in capsys.readouterr().out)
+
+
 def shows() -> int:
     print("shown by a task of a call")
     return 5
@@ -92,7 +108,6 @@ class Meeting:
     """Its calls run beside each other."""
 
     def __init__(self) -> None:
-        self.opened = asyncio.Event()
         self.seen: list[Any] = []
 
     async def note(self, what: Any) -> int:
@@ -102,29 +117,12 @@ class Meeting:
     async def all(self) -> list[Any]:
         return self.seen
 
-    async def waits(self) -> str:
-        self.seen.append("waits")
-        try:
-            await self.opened.wait()
-        finally:
-            self.seen.append("goes")
-        print("shown by a call that waited")
-        return "opened"
-
-    async def opens(self) -> bool:
-        self.opened.set()
-        return True
-
-    async def large(self) -> Any:
-        return np.arange(100_000)
-
 
 class Caller:
     """An actor that calls another one."""
 
     def __init__(self, actor: Any) -> None:
         self.actor = actor
-        self.kept: Any = None
 
     def notes(self, times: int) -> list[int]:
         return [wb.get(self.actor.note.remote(n)) for n in range(times)]
@@ -134,12 +132,6 @@ class Caller:
 
     def ref(self) -> list[Any]:
         return [self.actor.note.remote("returned")]
-
-    def keeps(self) -> None:
-        self.kept = self.actor.note.remote("kept")
-
-    def kept_result(self) -> Any:
-        return wb.get(self.kept)
 
 
 @pytest.fixture
@@ -191,22 +183,6 @@ def test_calls_one_after_the_other_go_straight(server: psutil.Process, line: Any
     assert seen == list(range(1, 21))
 
 
-def test_calls_of_an_async_actor_run_beside_each_other(
-    line: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    actor = line(Meeting)
-    waiting = [actor.waits.remote() for _ in range(3)]
-    assert (wb.get(actor.large.remote()) == np.arange(100_000)).all()
-    assert wb.get(actor.all.remote()) == ["waits"] * 3
-    wb.cancel(waiting[1])
-    with pytest.raises(TaskCancelledError):
-        wb.get(waiting[1])
-    assert wb.get(actor.opens.remote()) is True
-    assert wb.get([waiting[0], waiting[2]]) == ["opened"] * 2
-    assert capsys.readouterr().out.count("shown by a call that waited") == 2
-    assert wb.get(actor.all.remote()) == [*["waits"] * 3, *["goes"] * 3]
-
-
 def test_both_ways_keep_the_callers_order(line: Any) -> None:
     actor, stored = line(), wb.put(1)
     refs = []
@@ -216,14 +192,6 @@ def test_both_ways_keep_the_callers_order(line: Any) -> None:
             wb.get(refs)
     assert wb.get(refs) == list(range(1, 301))
     assert wb.get(actor.all.remote()) == list(range(300))
-
-
-def test_a_burst_is_in_order(line: Any) -> None:
-    """Of more calls than may be on their way at a time, of two kinds."""
-    actor = line()
-    refs = [actor.note.remote(n) if n % 3 else actor.note.remote(what=n) for n in range(9000)]
-    assert wb.get(actor.all.remote()) == list(range(9000))
-    assert wb.get(refs) == list(range(1, 9001))
 
 
 def test_a_short_calls_result_doesnt_wait_for_a_long_one(line: Any, gate: Gate) -> None:
@@ -246,17 +214,7 @@ def test_a_packed_call_goes_though_nobody_waits(line: Any, gate: Gate, tmp_path:
 
 
 def test_results_of_any_kind(line: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    actor = line()
-    for _ in range(3):
-        assert (wb.get(actor.result.remote("large")) == np.arange(100_000)).all()
-        (ref,) = wb.get(actor.result.remote("ref"))
-        assert wb.get(ref) == "inside"
-        with pytest.raises(TaskError, match="no such thing"):
-            wb.get(actor.result.remote("error"))
-        assert wb.get(actor.result.remote("print")) == "small"
-        assert "shown first" in capsys.readouterr().out  # before the result is there
-    assert wb.get(actor.runs.remote()) == 5
-    assert eventually(lambda: "shown by a task of a call" in capsys.readouterr().out)
+    check_results(line().result.remote, capsys)
 
 
 @pytest.mark.parametrize("name", ["n" * 70_000, "\udcff"], ids=["too long", "no text"])
@@ -264,51 +222,6 @@ def test_a_call_with_a_name_that_no_packet_can_have(line: Any, name: str) -> Non
     actor = line()
     assert wb.get(actor.note.options(name=name).remote(1)) == 1
     assert wb.get(actor.note.remote(2)) == 2
-
-
-def test_the_end_of_a_result_is_told_while_nobody_does_anything(session: Engine, line: Any) -> None:
-    """The process sleeps by then, and nothing but that end wakes it."""
-    actor = line()
-    name = session.session.rpartition("~")[0]
-    with admin.AdminConnection(name, admin.Patience(TIMEOUT)) as elsewhere:
-
-        def known(id: int) -> bool:
-            return any(record.id == id for record in elsewhere.objects())
-
-        for n in range(2):
-            ref = actor.note.remote(n)
-            assert wb.get(ref) == n + 1
-            id = ref.id
-            assert eventually(lambda: known(id))  # noqa: B023
-            del ref
-            assert eventually(lambda: not known(id))  # noqa: B023
-
-
-class Calls:
-    """Part of a cycle. It calls when the garbage collector finds it."""
-
-    def __init__(self, actor: Any, refs: list[Any]) -> None:
-        self.me, self.actor, self.refs = self, actor, refs
-
-    def __del__(self) -> None:
-        self.refs.append(self.actor.note.remote("inner"))
-
-
-def test_a_call_made_by_a_finalizer_inside_a_call(line: Any) -> None:
-    """The garbage collector runs wherever something is made, with the line's lock held, too."""
-    actor = line()
-    usual, inner, outer = gc.get_threshold(), list[Any](), list[Any]()
-    try:
-        for made in range(1, 120):
-            Calls(actor, inner)
-            gc.set_threshold(made)
-            outer.append(actor.note.remote("outer"))
-            gc.set_threshold(*usual)
-    finally:
-        gc.set_threshold(*usual)
-    gc.collect()
-    assert sorted(wb.get([*inner, *outer])) == list(range(1, 239))
-    assert sorted(wb.get(actor.all.remote())) == ["inner"] * 119 + ["outer"] * 119
 
 
 def test_ctrl_c_right_after_a_call_was_sent(
@@ -339,13 +252,11 @@ def test_what_was_said_before_is_known(server: psutil.Process, session: Engine, 
         assert not wb.wait([call], timeout=SOON)[0], "it has overtaken what was said before it"
     assert wb.get(call) == []
     for n in range(10):
-        wb.put(n, name=f"mine {n}")
-        session.name(wb.put(-n), f"again {n}")
-        assert wb.get(actor.finds.remote(f"again {n}")) == -n
+        session.name(wb.put(n), "mine")
+        assert wb.get(actor.finds.remote("mine")) == n
         wb.get(actor.names.remote(f"its {n}"))
         assert wb.get(f"its {n}") == f"its {n}"
-        for name in (f"mine {n}", f"again {n}", f"its {n}"):
-            session.unname(name)
+        wb.free(["mine", f"its {n}"])
 
 
 def test_a_result_is_there_for_others(line: Any) -> None:
@@ -408,31 +319,6 @@ def test_an_actor_calls_an_actor(
         assert seen == list(range(seen[0], seen[0] + 20))
 
     assert eventually(lambda: wb.get(between.notes.remote(5)) and needs_no_server(server, chain))
-    for _ in range(3):
-        assert wb.get(between.gets.remote("result", "print")) == "small"
-        assert "shown first" in capsys.readouterr().out  # before that is known
-        assert wb.get(between.gets.remote("runs")) == 5
-    assert eventually(lambda: "shown by a task of a call" in capsys.readouterr().out)
+    check_results(partial(between.gets.remote, "result"), capsys)
     (ref,) = wb.get(between.ref.remote())
     assert wb.get(ref) == len(wb.get(actor.all.remote()))
-    wb.get(between.keeps.remote())
-    assert wb.get(between.kept_result.remote()) == wb.get(ref) + 1
-
-
-def test_a_task_is_cancelled_while_its_call_is_under_way(line: Any, gate: Gate) -> None:
-    """The call, too: also if the server didn't know of it yet."""
-
-    @wb.remote
-    def waits(actor: Any, stop: Any) -> Any:
-        for n in range(5):
-            wb.get(actor.note.remote(n))
-        return wb.get(actor.waits.remote(stop, 1))
-
-    actor = line()
-    for times in (1, 2, 3):
-        task = waits.remote(actor, gate.stop)
-        gate.next()
-        wb.cancel(task)
-        with pytest.raises(TaskCancelledError):
-            wb.get(task)
-        assert len(wb.get(actor.all.remote())) == 5 * times  # it doesn't wait for the gate

@@ -180,19 +180,15 @@ def test_who_has_waited_runs_in_a_slot(session: Engine, gate: Gate, kind: str) -
 
     @wb.remote
     def parent(refs: list[wb.ObjectRef]) -> None:
-        async def main() -> None:
+        async def awaits() -> None:
             await leaf.remote(1)
             stop()
 
-        if kind == "ready":
-            wb.get(refs)
-            wb.wait(refs, timeout=1)
-        elif kind == "finished":
-            wb.get(leaf.remote(1))
+        if kind == "awaited":
+            asyncio.run(awaits())
         else:
-            return asyncio.run(main())
-        stop()
-        return None
+            wb.get(refs if kind == "ready" else [leaf.remote(1)])
+            stop()
 
     refs = [parent.remote([ready]) for _ in range(7)]
     visitors = [gate.next(), gate.next()]
@@ -204,26 +200,3 @@ def test_who_has_waited_runs_in_a_slot(session: Engine, gate: Gate, kind: str) -
     for visitor in visitors:
         visitor.let_on()
     wb.get(refs, timeout=TIMEOUT)
-
-
-@pytest.mark.extended  # `tests/unit/core/test_nesting.py` shows the rule
-def test_many_that_wait_for_one_of_their_own_each_take_few_processes(session: Engine) -> None:
-    """Else 300 would begin, and 300 workers wait, before the first of theirs came to its turn."""
-
-    @wb.remote
-    def parent(i: int) -> int:
-        got: int = wb.get(leaf.remote(i))
-        return got
-
-    first = max(worker.number for worker in session.snapshot().workers)
-    assert wb.get([parent.remote(i) for i in range(300)], timeout=TIMEOUT) == [*range(1, 301)]
-    last = max(worker.number for worker in session.snapshot().workers)
-    assert last - first < 20
-
-
-def test_a_deep_chain(session: Engine) -> None:
-    @wb.remote
-    def down(n: int) -> int:
-        return n if n == 0 else 1 + wb.get(down.remote(n - 1))
-
-    assert wb.get(down.remote(8), timeout=TIMEOUT) == 8

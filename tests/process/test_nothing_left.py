@@ -26,7 +26,7 @@ DRIVER = """
     from tests.leaks import eventually
     from tests.process.gates import stopper
 
-    wb.init(session="lab", workers=2, memory="64MB", linger=sys.argv[1])
+    wb.init(session="lab", workers=2, memory="64MB", linger=0)
     wb.put(np.ones(1 << 20), name="large")
     view = wb.get(wb.put(np.arange(1 << 20)))
 
@@ -36,7 +36,7 @@ DRIVER = """
             self.view = ref
             stop()
 
-    stop = stopper(sys.argv[2])
+    stop = stopper(sys.argv[1])
     keeper = Keeper.remote()
     call = keeper.keep.remote(wb.put(np.zeros(1 << 20)))
     task = wb.remote(stop).remote()
@@ -60,10 +60,8 @@ DRIVER = """
 class Busy:
     """A session at work. ``who`` in `kill` is one of `VICTIMS`."""
 
-    def __init__(
-        self, script: Callable[..., Script], gate: Gate, processes: Processes, linger: str
-    ) -> None:
-        self.driver = script(DRIVER, linger, gate.path)
+    def __init__(self, script: Callable[..., Script], gate: Gate, processes: Processes) -> None:
+        self.driver = script(DRIVER, gate.path)
         self._processes = processes
         assert self.driver.line() == "ready"
         gate.next()
@@ -92,11 +90,6 @@ class Busy:
             return []
 
 
-@pytest.fixture
-def busy(script: Callable[..., Script], gate: Gate, processes: Processes) -> Callable[..., Busy]:
-    return lambda linger="0": Busy(script, gate, processes, linger)
-
-
 def begins_in_a_clean_directory(runtime: str) -> None:
     """The next session finds, or makes, order."""
     wb.init(session="next", workers=1)
@@ -105,22 +98,6 @@ def begins_in_a_clean_directory(runtime: str) -> None:
     }  # fmt: skip
     wb.shutdown()
     assert set(os.listdir(runtime)) == {"gate", "workbench.lock"}
-
-
-def check_what_is_left(
-    session: Busy, killed: tuple[str, ...], processes: Processes, runtime: str
-) -> None:
-    """After these were killed, of a session that doesn't linger."""
-    if "driver" not in killed and "server" not in killed:
-        session.driver.tell("go on")  # with a new forkserver, or new workers
-        assert session.driver.line() == "works"
-        session.kill("driver")
-    assert processes.gone()
-    if "driver" not in killed and "server" in killed:
-        session.driver.tell()
-        assert session.driver.line() == "all gone"
-        assert session.driver.wait() == 0
-    begins_in_a_clean_directory(runtime)
 
 
 @pytest.mark.parametrize(
@@ -137,12 +114,25 @@ def check_what_is_left(
     ids="+".join,
 )
 def test_any_of_them_are_killed(
-    busy: Callable[..., Busy], processes: Processes, runtime: str, killed: tuple[str, ...]
+    script: Callable[..., Script],
+    gate: Gate,
+    processes: Processes,
+    runtime: str,
+    killed: tuple[str, ...],
 ) -> None:
-    session = busy()
+    session = Busy(script, gate, processes)
     for who in killed:
         session.kill(who)
-    check_what_is_left(session, killed, processes, runtime)
+    if "driver" not in killed and "server" not in killed:
+        session.driver.tell("go on")  # with a new forkserver, or new workers
+        assert session.driver.line() == "works"
+        session.kill("driver")
+    assert processes.gone()
+    if "driver" not in killed and "server" in killed:
+        session.driver.tell()
+        assert session.driver.line() == "all gone"
+        assert session.driver.wait() == 0
+    begins_in_a_clean_directory(runtime)
 
 
 @pytest.mark.parametrize("place", ["Popen", "_driver"])

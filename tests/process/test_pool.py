@@ -16,6 +16,7 @@ import workbench as wb
 from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from tests.process.gates import Gate
+from tests.process.scripts import Script
 from workbench import Pool
 from workbench.engines.base import Engine
 from workbench.errors import SerializationError
@@ -174,3 +175,26 @@ def test_an_argument_that_cannot_be_pickled(session: Engine) -> None:
     with wb.Pool() as pool, pytest.raises(SerializationError) as found:
         pool.apply(lambda: wb.put(threading.Lock()))  # a call's own failure is that
     assert not isinstance(found.value, MaybeEncodingError)
+
+
+def test_proxies_of_a_manager_go_everywhere(script: Callable[..., Script]) -> None:
+    """Their manager asks for a key, which multiprocessing gives to children alone."""
+    script_ = script("""
+        import multiprocessing
+
+        def note(n, seen, lock):
+            with lock:
+                seen.append(n)
+
+        with multiprocessing.get_context("spawn").Manager() as manager:
+            seen, lock, queue = manager.list(), manager.Lock(), manager.Queue()
+            wb.init(workers=2)
+            with wb.Executor(initializer=queue.put, initargs=("begun",)) as executor:
+                for n in range(3):
+                    executor.submit(note, n, seen, lock).result()
+            with wb.Pool(2) as pool:
+                pool.starmap(note, [(n, seen, lock) for n in range(3, 6)])
+            say(sorted(seen), queue.get())
+    """)
+    assert script_.line() == "[0, 1, 2, 3, 4, 5] begun"
+    assert script_.wait() == 0  # else the manager stays

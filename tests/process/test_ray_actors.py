@@ -30,12 +30,6 @@ class Exits:
     def exit(self, code: object) -> None:
         sys.exit(code)  # type: ignore[arg-type]
 
-    def exit_once(self, queue: Any) -> str:
-        queue.put_nowait(1)
-        if queue.qsize() == 1:
-            sys.exit(1)
-        return "again"
-
 
 class ExitsOnItsLoop(Exits):
     async def exit(self, code: object) -> None:  # type: ignore[override]
@@ -72,27 +66,15 @@ def test_exit_with_a_status_is_a_crash_and_without_one_ends_the_actor(
                 wb.get(ref)
 
 
-def test_a_call_that_exited_is_tried_again(session: Engine) -> None:
-    queue = wb.util.Queue()
-    actor = wb.remote(Exits).options(max_restarts=1, max_task_retries=1).remote()
-    assert wb.get(actor.exit_once.remote(queue)) == "again"
-    queue.shutdown()
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_call_cannot_be_cancelled_by_force(session: Engine, gate: Gate, kind: str) -> None:
+def test_a_call_cannot_be_cancelled_by_force(session: Engine, gate: Gate) -> None:
     """That would end its actor: `kill` does, and says so."""
-    cls, options = KINDS[kind]
-    actor = wb.remote(cls).options(**options).remote()
-    argument = wb.remote(stopper(gate.path)).remote()
-    call = actor.add.remote(argument)
-    with pytest.raises(ValueError, match=rf"would end {cls.__name__}, an actor.*`kill"):
+    actor = wb.remote(Exits).remote()
+    call = actor.add.remote(wb.remote(stopper(gate.path)).remote())
+    with pytest.raises(ValueError, match=r"would end Exits, an actor.*`kill"):
         wb.cancel(call, force=True)
     gate.next().let_on()
     assert wb.get(call) == "go"  # nothing happened to it
     wb.cancel(call, force=True)  # too late, as for a task: nothing happens
-    wb.cancel(actor.count.remote())
-    assert wb.get(actor.count.remote())
 
 
 @pytest.mark.parametrize(
@@ -185,21 +167,16 @@ def test_an_async_actor_is_made_on_its_loop(session: Engine, groups: dict[str, i
     class Ticks:
         async def __init__(self, start: int) -> None:
             await asyncio.to_thread(int)
-            self.loop, self.ticks = asyncio.get_running_loop(), start
-            self.more, self.seen = asyncio.Event(), asyncio.Event()
-            self.ticking = asyncio.create_task(self.tick())
+            self.loop, self.asked = asyncio.get_running_loop(), asyncio.Event()
+            self.ticking = asyncio.create_task(self.tick(start))
 
-        async def tick(self) -> None:
-            while True:
-                await self.more.wait()
-                self.more.clear()
-                self.ticks += 1
-                self.seen.set()
+        async def tick(self, start: int) -> int:
+            await self.asked.wait()
+            return start + 1
 
         async def look(self) -> tuple[bool, int]:
-            self.more.set()
-            await self.seen.wait()
-            return asyncio.get_running_loop() is self.loop, self.ticks
+            self.asked.set()
+            return asyncio.get_running_loop() is self.loop, await self.ticking
 
     most = Ticks.options(max_concurrency=sys.maxsize)  # a limit may be as large as one likes
     for ticks in (Ticks, most):

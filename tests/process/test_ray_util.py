@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import queue
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -45,13 +44,6 @@ def two() -> ActorPool:
 
 
 # -- ActorPool -------------------------------------------------------------------------------------
-
-
-def test_a_pool_has_its_names_where_ray_has_them() -> None:
-    from workbench.util import actor_pool
-
-    assert wb.util.ActorPool is actor_pool.ActorPool
-    assert wb.util.register_serializer is wb.register_serializer
 
 
 def test_results_come_in_order_or_as_they_are_done(session: Engine) -> None:
@@ -163,10 +155,9 @@ def test_first_in_first_out(items: Queue) -> None:
         items.get_nowait()
     with pytest.raises(queue.Empty):
         items.get(timeout=0.01)
-    with pytest.raises(ValueError, match="0 or more"):
-        items.get(timeout=-1)
-    with pytest.raises(ValueError, match="0 or more"):
-        items.put(1, timeout=-1)
+    for call in (lambda: items.get(timeout=-1), lambda: items.put(1, timeout=-1)):
+        with pytest.raises(ValueError, match="0 or more"):
+            call()
 
 
 def test_batches_are_taken_whole_or_not_at_all(items: Queue) -> None:
@@ -184,7 +175,7 @@ def test_batches_are_taken_whole_or_not_at_all(items: Queue) -> None:
     assert not Queue().full()
 
 
-def test_tasks_and_threads_share_it(items: Queue) -> None:
+def test_tasks_share_it(items: Queue) -> None:
     @wb.remote
     def produce(to: Queue, count: int) -> None:
         for i in range(count):
@@ -197,11 +188,6 @@ def test_tasks_and_threads_share_it(items: Queue) -> None:
     made, taken = produce.remote(items, 20), consume.remote(items, 20)
     assert wb.get(taken) == list(range(20))
     wb.get(made)
-    with ThreadPoolExecutor(3) as threads:
-        got = [threads.submit(items.get) for _ in range(3)]
-        for i in range(3):
-            items.put(i)
-        assert sorted(each.result(TIMEOUT) for each in got) == [0, 1, 2]
 
 
 def test_coroutines_wait_side_by_side(items: Queue) -> None:

@@ -21,14 +21,12 @@ from workbench.errors import SessionError
 from workbench.plots.pictures import picture
 from workbench.report.html import PARTS, Still
 from workbench.report.page import key_of
-from workbench.widgets.actions import ACTIONS, perform
-from workbench.widgets.feed import Feed, feed_of
+from workbench.widgets.feed import Feed
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
 
 SIZE = 1 << 20
 STORE = 100 << 20
-UNKNOWN = "not known here"
 
 
 @pytest.fixture(scope="module", params=["dashboard", "alone"])
@@ -102,21 +100,6 @@ def test_what_ray_tells_and_what_it_does_not(ray: Any, page: Page) -> None:
     assert bool(world["workers"]) == ray.with_dashboard
 
 
-def test_what_comes_changes_and_goes_is_told(ray: Any, page: Page) -> None:
-    held: dict[str, Any] = {"ref": ray.put(np.ones(SIZE))}
-    key = key_of(id_of(held["ref"].hex()))
-    page.until(lambda: key in page.world["objects"])
-    if ray.with_dashboard:
-        held["array"] = ray.get(held["ref"])
-        page.until(lambda: "'view'" in str(page.world["objects"][key]["pins"]))
-        assert page.world["objects"][key]["movable"] == "no"
-    held.clear()
-    gc.collect()
-    page.until(lambda: key not in page.world["objects"])
-    assert page.world["timeline"][-1][4] >= 1
-    assert page.world["timeline"][-1][5] is None
-
-
 def test_to_look_takes_no_object_from_anybody(ray: Any) -> None:
     """Nor does it keep one."""
     counts = ray._private.worker.global_worker.core_worker.get_all_reference_counts
@@ -165,49 +148,3 @@ def test_tasks_and_actors(ray: Any, page: Page, feed: Feed) -> None:
     ray.get(gate.let_on.remote())
     page.until(lambda: row(page, result)["state"] == "ready")
     page.until(lambda: reasons(row(page, ref)) == {"ref"})
-
-
-def test_variables_that_hold_it_by_name(ray: Any, page: Page) -> None:
-    import __main__
-
-    __main__.mine = ref = ray.put([1])  # type: ignore[attr-defined]
-    page.until(lambda: "mine, " in f"{row(page, ref).get('held')}, ")
-    del __main__.mine  # type: ignore[attr-defined]
-
-
-def test_the_still_says_what_is_not_known(ray: Any) -> None:
-    ref = ray.put(np.ones(SIZE))
-    assert eventually(lambda: (wb.snapshot(ray).live or 0) > SIZE * 8)
-    found = wb.snapshot(ray)
-    still = Still(PARTS, found)
-    for said in (
-        f"reusable {UNKNOWN}",
-        f"on disk {UNKNOWN}",
-        f"Memory: {UNKNOWN}",
-        f"The last two minutes are {UNKNOWN}.",
-        f"Where objects lie is {UNKNOWN}.",
-        f"What serialization costs is {UNKNOWN}.",
-        f"Background cells are {UNKNOWN}.",
-    ):
-        assert said in repr(still)
-    assert (f"Workers are {UNKNOWN}." in repr(still)) != ray.with_dashboard
-    assert (ours.OWN in still.caption()) != ray.with_dashboard
-    assert " 0 B" not in repr(still)
-    assert ref.hex()[:20] in repr(still)
-    assert picture(still)
-    assert wb.Snapshot.from_json(found.to_json()) == found
-
-
-def test_its_buttons_say_why_not(ray: Any) -> None:
-    for action in ACTIONS:
-        answer = perform(api.observed(ray), {"do": action, "id": "1"})
-        assert not answer["ok"]
-        assert "read-only view of a Ray cluster" in answer["text"]
-        assert "ObjectRef" in answer["text"]
-
-
-def test_the_dashboard_is_of_ray(ray: Any) -> None:
-    view = wb.dashboard(ray)
-    assert view.feed is feed_of(ray)
-    assert str(view.feed.snapshot().session).startswith("Ray at")
-    view.close()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import importlib
 import inspect
 import io
 import itertools
@@ -16,9 +15,9 @@ import pickle
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import cloudpickle
@@ -32,7 +31,6 @@ from workbench import error_notes
 from workbench.core.snapshot import ObjectRecord
 from workbench.engines.base import Engine
 from workbench.errors import (
-    ForeignRefError,
     ObjectFreedError,
     SerializationError,
     StoreFullError,
@@ -91,45 +89,18 @@ def test_ctrl_c_ends_a_pickle_without_end(runtime: str, script: Callable[..., Sc
         assert run.line() == "0 goes on"
 
 
-def nested(depth: int) -> list[Any]:
-    value: list[Any] = []
-    for _ in range(depth):
-        value = [value]
-    return value
-
-
-def test_a_structure_deeper_than_the_recursion_limit(session: Engine) -> None:
-    deep = {"in": nested(10_000)}
-    with pytest.raises(
-        SerializationError, match=r"(?s)deep can't be .*nested more than 2000 obj.*Flatten"
-    ):
-        wb.put(deep)
-    with pytest.raises(SerializationError, match=r"(?s)obj can't be .* 2000 objects deep"):
-        wb.remote(len).remote(nested(10_000))
-    with pytest.raises(TaskError, match=r"(?s)the result of nested can't be .*0 objects deep"):
-        wb.get(wb.remote(nested).remote(10_000))
-    got = wb.get(wb.put(nested(300)))
-    for _ in range(300):
-        got = got[0]
-    assert got == []
-
-
 def test_what_breaks_is_named_and_nothing_half_written_stays(session: Engine) -> None:
     class Breaks:
         def __reduce__(self) -> Any:
             return fail()
 
-    class Nonsense:
-        def __reduce__(self) -> Any:
-            return list, 7
-
-    class Odd:
-        def __reduce__(self) -> Any:
-            return int, ("no number",)
-
-    value = {"fine": LARGE, "bad": Nonsense()}
+    value = {"fine": LARGE, "bad": Breaks()}
     with pytest.raises(SerializationError, match=r"value\['bad'\] \("):
         wb.put(value)
+    with pytest.raises(TypeError, match=r"model\['a'\] \("):
+        wb.remote(sorted).remote([], model={"a": Breaks()})
+    with pytest.raises(TypeError, match=r"lambda.*'?value"):
+        wb.remote(lambda: value).remote()
     for broken in ([LARGE, Breaks()], {"a": b"x" * 10_000_000, "b": Breaks()}):
         for attempt in (wb.put, wb.remote(len).remote):
             with pytest.raises(SerializationError, match="not today"):
@@ -138,35 +109,22 @@ def test_what_breaks_is_named_and_nothing_half_written_stays(session: Engine) ->
         lambda: not [r for r in wb.snapshot().objects if "function" not in r.about.type]
     )
     assert wb.get(wb.put(np.zeros(60_000_000, np.uint8))).nbytes == 60_000_000
-    ref = wb.put({"list": [1, Odd()]})
-    with pytest.raises(SerializationError, match=r"object\['list'\]\[1\] can't be rebuilt.*int"):
-        wb.get(ref)
 
 
-@pytest.fixture
-def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """A module that this process can import, and workers started before can't."""
-    (tmp_path / "only_here.py").write_text(
-        "class Thing:\n    def __init__(self, x):\n        self.x = x\n"
-        "def double(x):\n    return 2 * x\n"
-    )
+def test_a_class_that_the_worker_cannot_import(
+    session: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take = wb.remote(lambda value: value)
+    wb.get(take.remote(1))  # so that a worker is there
+    (tmp_path / "only_here.py").write_text("class Thing:\n    x = 2\ndef double(x): return 2 * x\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    yield importlib.import_module("only_here")
-    del sys.modules["only_here"]
+    import only_here  # type: ignore[import-not-found]
 
-
-def test_a_class_that_the_worker_cannot_import(session: Engine, module: ModuleType) -> None:
-    @wb.remote
-    def take(value: Any) -> Any:
-        return value
-
-    assert wb.get(take.remote(1)) == 1
-    things = {"a": [1, module.Thing(2)]}
+    things = {"a": [1, only_here.Thing()]}
     for call, path in (
-        (lambda: take.remote(wb.put(things)), r"value\['a'\]\[1\]"),
         (lambda: take.remote(value=wb.put(things)), r"value\['a'\]\[1\]"),
         (lambda: take.remote(things), r"arguments.*\['a'\]\[1\]"),
-        (lambda: wb.remote(module.double).remote(1), r"double"),
+        (lambda: wb.remote(only_here.double).remote(1), r"double"),
     ):
         with pytest.raises(TaskError) as caught:
             wb.get(call())
@@ -175,7 +133,6 @@ def test_a_class_that_the_worker_cannot_import(session: Engine, module: ModuleTy
         assert "PYTHONPATH" in text
         assert re.search(path, text), (path, text)
     assert wb.get(wb.put(things))["a"][1].x == 2  # here it can
-    assert wb.get(take.remote(1)) == 1
 
 
 # -- refs inside values, and refs that leave -------------------------------------------------------
@@ -202,10 +159,9 @@ def test_a_ref_in_a_closure_an_attribute_a_list_keeps_its_object(session: Engine
 
 
 def test_a_ref_pickled_into_a_file_stays_good_until_free(session: Engine, tmp_path: Path) -> None:
-    ref = wb.put({"answer": 42})
+    ref, path = wb.put({"answer": 42}), tmp_path / "ref.pkl"
     id = ref.id
-    with open(tmp_path / "ref.pkl", "wb") as file:
-        cloudpickle.dump(ref, file)
+    path.write_bytes(cloudpickle.dumps(ref))
     line = line_of_caller() - 1
     pickle.dumps(copy.deepcopy([copy.copy(ref)]))
     del ref
@@ -215,43 +171,14 @@ def test_a_ref_pickled_into_a_file_stays_good_until_free(session: Engine, tmp_pa
         f"test_serialization.py:{line}", f"test_serialization.py:{line + 2}",
     )  # fmt: skip
 
-    @wb.remote
-    def read(path: str) -> Any:
-        with open(path, "rb") as file:
-            return wb.get(pickle.load(file))["answer"]
-
-    assert wb.get(read.remote(str(tmp_path / "ref.pkl"))) == 42
-    with open(tmp_path / "ref.pkl", "rb") as file:
-        again = pickle.load(file)
-    assert wb.get(again) == {"answer": 42}
+    there = wb.remote(lambda: wb.get(pickle.loads(path.read_bytes()))).remote()
+    again = pickle.loads(path.read_bytes())
+    assert wb.get(there) == wb.get(again) == {"answer": 42}
     wb.free(again)
     with pytest.raises(ObjectFreedError):
         wb.get(again)
     del again
     assert eventually(lambda: id not in {r.id for r in wb.snapshot().objects})
-
-
-def test_a_ref_from_a_file_of_another_session(runtime: str, tmp_path: Path) -> None:
-    wb.init(workers=1)
-    data = pickle.dumps(wb.put(1))
-    wb.shutdown()
-    with pytest.raises(ForeignRefError, match=r"belongs to session .* no session.*only inside"):
-        pickle.loads(data)
-    wb.init(workers=1)
-    with pytest.raises(ForeignRefError, match="this process has session"):
-        pickle.loads(data)
-    ref = wb.put([1])
-    with pytest.raises(ForeignRefError):
-        wb.get(wb.put(Smuggled(data)))
-    assert wb.get(ref) == [1]
-
-
-class Smuggled:
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-
-    def __reduce__(self) -> Any:
-        return pickle.loads, (self.data,)
 
 
 # -- the read-only lesson --------------------------------------------------------------------------
@@ -269,9 +196,8 @@ WRITES: list[Callable[[Any], Any]] = [
 ]
 
 
-@pytest.mark.parametrize("size", [10, 100_000])
-def test_writing_to_a_stored_array_says_what_to_do(session: Engine, size: int) -> None:
-    ref = wb.put(np.arange(size), name="data")
+def test_writing_to_a_stored_array_says_what_to_do(session: Engine) -> None:
+    ref = wb.put(np.arange(100_000), name="data")
     for write in WRITES:
 
         @wb.remote
@@ -330,31 +256,6 @@ def test_what_nobody_catches_is_explained_while_there_is_a_session(runtime: str)
 # -- functions and classes of a notebook -----------------------------------------------------------
 
 
-def test_what_a_function_refers_to_may_be_defined_again(session: Engine) -> None:
-    cell: dict[str, Any] = {"__name__": "__main__", "wb": wb}
-
-    def run(text: str) -> None:
-        exec(text, cell)
-
-    run("class Model:\n    version = 1\nlimit = 10\ndef helper(): return Model.version, limit")
-    run("def task(): return helper()")
-    task = wb.remote(cell["task"])
-    assert wb.get(task.remote()) == (1, 10)
-    exports = len(wb.snapshot().objects)
-    assert wb.get(task.remote()) == (1, 10)
-    assert len(wb.snapshot().objects) == exports  # not sent again for nothing
-    run("class Model:\n    version = 2")
-    assert wb.get(task.remote()) == (2, 10)
-    run("limit = 20")
-    assert wb.get(task.remote()) == (2, 20)
-    run("def helper(): return later")
-    with pytest.raises(NameError, match="later"):
-        wb.get(task.remote())
-    run("later = 3")
-    assert wb.get(task.remote()) == 3
-    assert eventually(lambda: len(wb.snapshot().objects) <= exports)  # old ones don't stay
-
-
 def test_instances_of_a_class_defined_again_are_told_apart(session: Engine) -> None:
     def define(version: int) -> Any:
         cell: dict[str, Any] = {"__name__": "__main__"}
@@ -392,21 +293,14 @@ def test_every_put_and_first_get_records_what_it_cost(session: Engine) -> None:
     wb.get(ref)
     assert record(ref.id).load_seconds == first
 
-    @wb.remote
-    def make() -> Any:
-        return [LARGE * 2, "made"]
-
-    @wb.remote
-    def take(value: Any) -> None: ...
-
-    made = make.remote()
+    made = wb.remote(lambda: [LARGE * 2, "made"]).remote()
     wb.wait([made])
     about = record(made.id).about
     assert about is not None
     assert about.outband == LARGE.nbytes
     assert "result of" in about.site
     assert record(made.id).load_seconds == 0
-    nothing = take.remote(made)
+    nothing = wb.remote(lambda value: None).remote(made)
     wb.get(nothing)
     assert eventually(lambda: record(made.id).load_seconds > 0)  # the worker's was the first
     assert record(nothing.id).load_seconds == 0  # it is None: nothing was built
@@ -425,21 +319,9 @@ def test_the_verbose_mode_shows_the_stack_of_objects(
         def __reduce__(self) -> Any:
             return fail()
 
-    value = {"fine": LARGE, "list": [1, Breaks()]}
     with pytest.raises(SerializationError) as caught:
-        wb.put(value)
-    (note,) = caught.value.__notes__
-    assert [line.split(":")[0].strip() for line in note.splitlines()][1:] == [
-        "dict", "dict['list']", "dict['list'][1]",
-    ]  # fmt: skip
-
-    @wb.remote
-    def make() -> Any:
-        return [Breaks()]
-
+        wb.put({"fine": LARGE, "list": [1, Breaks()]})
+    assert "dict['list'][1]" in caught.value.__notes__[0]
     with pytest.raises(TaskError, match=r"(?s)While pickling.*list\[0\]"):
-        wb.get(make.remote())
-    value["list"].pop()
-    got = wb.get(wb.put(value))
-    assert (got["fine"] == LARGE).all()
-    assert not got["fine"].flags.writeable
+        wb.get(wb.remote(lambda: [Breaks()]).remote())
+    assert (wb.get(wb.put(LARGE)) == LARGE).all()

@@ -19,7 +19,6 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.loop_events import Left
 from workbench.engines.base import Engine
-from workbench.wire.codec import encode
 from workbench.wire.framing import LARGEST, frame
 
 STRANGE: dict[str, Callable[[Stranger], bytes | list[Any]]] = {
@@ -81,23 +80,3 @@ def test_strangers_are_hung_up_on(
     visitor.let_on("undisturbed")
     assert wb.get(pending) == "undisturbed"
     assert (wb.get(ours) == 1).all()
-
-
-def test_half_a_frame(session: Engine, runtime: str) -> None:
-    """A client that dies in the middle of a frame, and one that never finishes it."""
-
-    def whole(stranger: Stranger) -> bytes:
-        return frame(encode([stranger.hello, stranger.sealed(name="half")]))
-
-    for end in (1, 3, 4, 5, -1):
-        with Stranger(runtime) as stranger:
-            stranger.say(whole(stranger)[:end])
-    with Stranger(runtime) as slow:
-        slow.say(whole(slow)[:-1])
-        assert wb.get(wb.remote(lambda: "served").remote()) == "served"
-        assert session.names() == []
-        slow.say(whole(slow)[-1:])
-        assert slow.hear(do.Welcome).session == session.session
-        assert session.names() == ["half"]
-    session.unname("half")
-    assert eventually(lambda: "driver" not in [c.role for c in session.snapshot().clients[1:]])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import re
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,6 @@ from IPython.core.formatters import DisplayFormatter
 import workbench as wb
 from tests.leaks import eventually
 from tests.process.gates import Gate
-from tests.process.scripts import Script
-from workbench.core.snapshot import ObjectRecord
 from workbench.engines.base import Engine
 from workbench.errors import ObjectFreedError, ObjectLostError
 
@@ -70,81 +67,6 @@ def test_every_reason_has_its_words_and_its_way_out(session: Engine, gate: Gate)
     del parts, box
 
 
-def test_following_the_advice_lets_go(session: Engine) -> None:
-    ref = wb.put(np.arange(1 << 17), name="data")
-    wb.pin("data")
-    wb.unpin("data")
-    assert not [text for text in told(ref) if "pinned" in text]
-    wb.pin(ref)
-    session.unname("data")
-    view, number = wb.get(ref), ref.id
-    del ref
-    (record,) = held(session)
-    assert record.id == number
-    assert record.pinned  # it stays without anybody
-    session.free([session.borrow(number)])
-    assert eventually(lambda: held(session)[0].state == "freed")
-    assert view[-1] == (1 << 17) - 1  # only the array is left, and the bytes stay for it
-    del view
-    assert eventually(lambda: not held(session))
-
-
-def held(session: Engine) -> list[ObjectRecord]:
-    return [r for r in session.snapshot().objects if r.about and r.about.type[:7] == "ndarray"]
-
-
-def test_other_processes_and_actors_say_what_they_keep(
-    session: Engine, script: Callable[..., Script]
-) -> None:
-    @wb.remote(name="keeper")
-    class Keeper:
-        def keep(self, refs: Any) -> int:
-            self.refs = refs
-            return len(refs)
-
-    ref = wb.put(np.arange(1 << 17), name="shared")
-    keeper = Keeper.remote()
-    wb.get(keeper.keep.remote({"first": ref}))
-    other = script(
-        """
-        wb.init(session=sys.argv[1])
-        frames = {"of": [wb.get(wb.api.engine().find("shared"))]}
-        say("has it")
-        hear()
-        """,
-        session.session.split("~")[0],
-    )
-    assert other.line() == "has it"
-    by_text = {reason.text: reason.action for reason in wb.why("shared", deep=True).reasons}
-    assert [text for text in by_text if text.endswith(": `Keeper.refs['first']`")], by_text
-    # To free it doesn't empty that list.
-    assert by_text["arrays in -c: `frames['of'][0]`"] == "in -c: `del frames['of'][0]`"
-    assert {"actor Keeper", "class Keeper"} <= {str(r.about and r.about.type) for r in wb.objects()}
-    other.tell("go")
-    assert other.wait() == 0
-    session.unname("shared")
-
-
-@pytest.mark.fresh_session
-def test_a_listing_shows_sizes_pins_and_ages(session: Engine) -> None:
-    ref = wb.put(np.arange(1 << 17), name="train_x")
-    small = wb.put({"a": 1})
-    listed = wb.objects()
-    assert [record.size > 1000 for record in listed] == [True, False]
-    head, first, second = str(listed).splitlines()
-    assert head.split() == ["name", "type", "size", "where", "why", "it", "is", "here", "age"]
-    assert first.split("  ")[0] == "train_x"
-    assert "1.05 MB  in shared memory " in first
-    assert " named, ref " in first
-    assert second.startswith("small in test_a_listing")  # as the live views call it
-    assert [record.names for record in wb.objects("train*")] == [("train_x",)]
-    assert [record.id for record in wb.objects("dict*", sort="age")] == [small.id]
-    assert "<td" in html(listed)
-    with pytest.raises(ValueError, match="sorted by size, age, name, type, not by 'colour'"):
-        wb.objects(sort="colour")
-    del ref
-
-
 @pytest.mark.fresh_session
 def test_what_a_worker_keeps_is_named_and_lets_go(session: Engine) -> None:
     """A module that was loaded before the worker was forked, and a class of its own."""
@@ -187,14 +109,6 @@ def test_an_id_is_enough_also_a_part_of_it(session: Engine) -> None:
         wb.free("list")
     with pytest.raises(ObjectLostError, match="no object 'list'"):
         wb.why("list")
-
-
-def test_an_id_is_found_by_a_server_that_takes_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only what is shown by the way waits for half a second."""
-    monkeypatch.setenv("WORKBENCH_GLANCE", "0")
-    session = wb.init(workers=0)
-    ref = wb.put([1])
-    assert session.identify(ref.hex()) == ref
 
 
 def test_what_a_function_took_along_is_inside_that(session: Engine) -> None:

@@ -31,9 +31,6 @@ LINES = [
 PINS = {canonicalize_name(line.partition("==")[0]): line for line in LINES}
 
 
-# -- the Dockerfile --------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def dockerfile(tmp_path_factory: pytest.TempPathFactory) -> str:
     """What `jupyter-repo2docker --no-build` prints for this checkout."""
@@ -59,28 +56,14 @@ def test_steps_come_in_the_order_in_which_they_need_each_other(dockerfile: str) 
     assert found == sorted(found)
 
 
-def test_its_environment_is_of_the_python_we_ask_for(dockerfile: str) -> None:
-    (lock,) = re.findall(r"^COPY .*build_script_files/(\S+) /tmp/env/environment", dockerfile, re.M)
-    assert "environment-2epy-2d3-2e12-2d" in lock  # its way to write environment.py-3.12-
-
-
-# -- the pins --------------------------------------------------------------------------------------
-
-
-def test_every_line_is_an_exact_pin() -> None:
+def test_every_line_is_an_exact_pin_of_what_the_project_asks_for() -> None:
     for line in LINES:
         assert re.fullmatch(r"[A-Za-z0-9][\w.-]*==[0-9][\w.+]*", line), line
     assert len(PINS) == len(LINES), "something is pinned twice"
-
-
-def test_pins_are_what_the_project_asks_for() -> None:
     wanted = PROJECT["dependencies"], PROJECT["optional-dependencies"]["lab"], BUILD["requires"]
     for requirement in map(Requirement, chain.from_iterable(wanted)):
         (exactly,) = Requirement(PINS[canonicalize_name(requirement.name)]).specifier
         assert requirement.specifier.contains(exactly.version), requirement
-
-
-# -- the last step ---------------------------------------------------------------------------------
 
 
 @pytest.mark.extended
@@ -94,10 +77,7 @@ def test_the_last_step_makes_every_server_open_a_notebook_that_is_there(tmp_path
         "PATH": os.pathsep.join([str(prefix / "bin"), sysconfig.get_path("scripts"), os.defpath]),
         "HOME": str(tmp_path),
     }
-    step = subprocess.run(
-        [BINDER / "postBuild"], cwd=ROOT, env=environment, capture_output=True, text=True
-    )
-    assert step.returncode == 0, step.stderr
+    subprocess.run([BINDER / "postBuild"], cwd=ROOT, env=environment, check=True)
     assert list(library.glob("ipyworkbench-*.dist-info"))
     config = json.loads((prefix / "etc/jupyter/jupyter_server_config.json").read_text())
     assert config.keys() == {"ServerApp", "LabApp", "JupyterNotebookApp"}

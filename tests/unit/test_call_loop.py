@@ -85,19 +85,19 @@ def test_calls_share_a_task_until_one_waits_which_lets_the_others_go_on() -> Non
 
 def test_no_more_than_so_many_at_a_time() -> None:
     served = Served(most=2)
-    running, most = 0, 0
+    running: list[int] = []
+    seen: list[int] = []
 
     async def waits() -> None:
-        nonlocal running, most
-        running += 1
-        most = max(most, running)
+        running.append(0)
+        seen.append(len(running))
         await a_turn()
         await a_turn()
-        running -= 1
+        running.pop()
 
     served.serve(*[waits] * 20)
     assert sorted(served.ended) == list(range(20))
-    assert most == 2
+    assert max(seen) == 2
 
 
 def test_a_context_that_a_call_has_changed_is_its_own() -> None:
@@ -114,7 +114,7 @@ def test_a_context_that_a_call_has_changed_is_its_own() -> None:
 
 
 @pytest.mark.parametrize("waits", [False, True])
-def test_who_is_cancelled_late_stops_nobody_else(waits: bool) -> None:
+def test_one_that_waits_is_cancelled_and_one_that_is_over_stops_nobody_else(waits: bool) -> None:
     """The next call may run in the same task by then."""
     served = Served()
     stopped: list[str] = []
@@ -132,25 +132,17 @@ def test_who_is_cancelled_late_stops_nobody_else(waits: bool) -> None:
             stopped.append("the wrong one")
             raise
 
-    served.serve(is_cancelled_late, follows, follows)
-    assert not stopped
-
-
-def test_one_that_waits_is_cancelled() -> None:
-    served = Served()
-    stopped: list[int] = []
-
-    async def waits() -> None:
+    async def waits_on() -> None:
         try:
             await asyncio.Event().wait()
         finally:
-            stopped.append(1)
+            stopped.append("the right one")
 
     async def cancels() -> None:
-        served.loop.cancel(1)
+        served.loop.cancel(3)
 
-    served.serve(nothing, waits, nothing, cancels, nothing)
-    assert stopped == [1]
+    served.serve(is_cancelled_late, follows, follows, waits_on, cancels)
+    assert stopped == ["the right one"]
     assert sorted(served.ended) == list(range(5))
 
 

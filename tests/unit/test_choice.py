@@ -42,11 +42,9 @@ def nothing_lives(monkeypatch: pytest.MonkeyPatch) -> None:
         (None, None, None, Choice()),
         (None, "dask", None, Choice("dask", "")),
         (None, "ray", "auto", Choice("ray", "auto")),
-        (None, "ray", "10.0.0.1:6379", Choice("ray", "10.0.0.1:6379")),
         ("ray://head:10001", None, None, Choice("ray", "ray://head:10001")),
         ("tcp://s:8786", None, None, Choice("dask", "tcp://s:8786")),
-        ("tls://s:8786", "dask", None, Choice("dask", "tls://s:8786")),
-        (None, None, "tcp://s:8786", Choice("dask", "tcp://s:8786")),
+        (None, None, "tls://s:8786", Choice("dask", "tls://s:8786")),
         ("local", None, None, Choice("local", "")),
     ],
 )
@@ -70,9 +68,7 @@ def test_a_client_and_the_module_ray_are_taken_as_they_are() -> None:
         ("auto", None, None, ConfigError, r'engine="ray", address=\'auto\''),
         (None, "spark", None, ConfigError, "no engine 'spark'"),
         ("ray", "dask", None, ConfigError, "in two ways, and they differ: dask and ray"),
-        ("ray", None, "tcp://s:8786", ConfigError, "they differ"),
         ("tcp://s:1", None, "tcp://s:2", ConfigError, "Say one"),
-        (7, None, None, TypeError, "not int"),
         (sys, None, None, TypeError, "not module"),
         (None, "ray", 7, TypeError, "address= is text"),
     ],
@@ -100,10 +96,7 @@ def test_what_this_process_is_connected_to_is_taken_if_it_is_named(
     assert read("dask", None, None) == Choice("dask", "", client)
     assert read(None, "ray", None) == Choice("ray", "", ray)
     assert read(None, "ray", "auto") == Choice("ray", "auto")
-    assert choice.offered({"_": client, "cluster": client}) == {
-        "ray": "'ray'",
-        "dask": "cluster",
-    }
+    assert choice.offered({"_": client, "cluster": client}) == {"ray": "'ray'", "dask": "cluster"}
     said = sessions.offers_text(choice.offered({"cluster": client}))
     assert "`%workbench start --engine dask`" in said
     assert "`wb.init(cluster)`" in said
@@ -113,25 +106,26 @@ def test_what_this_process_is_connected_to_is_taken_if_it_is_named(
     assert sessions.offers_text(choice.offered({})) == ""
 
 
-@pytest.mark.parametrize("engine", ["ray", "dask"])
 def test_what_is_not_installed_is_said_with_the_line_that_installs_it(
-    monkeypatch: pytest.MonkeyPatch, engine: str
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name in ("ray", "distributed"):
-        monkeypatch.setitem(sys.modules, name, None)
-    for check in (choice.require, choice.connect):
-        with pytest.raises(SessionError, match=rf"pip install 'ipyworkbench\[{engine}\]'"):
-            check(Choice(engine), config.load({"engine": engine}))
+    for engine, module in (("ray", "ray"), ("dask", "distributed")):
+        monkeypatch.setitem(sys.modules, module, None)
+        for check in (choice.require, choice.connect):
+            with pytest.raises(SessionError, match=rf"pip install 'ipyworkbench\[{engine}\]'"):
+                check(Choice(engine), config.load({"engine": engine}))
     choice.require(Choice("local"), config.load({"engine": "local"}))
 
 
 def test_settings_may_name_the_engine_and_the_call_comes_first() -> None:
     environ = {"WORKBENCH_ENGINE": "ray", "WORKBENCH_ADDRESS": "auto"}
-    named = config.load({}, environ=environ)
-    assert (named.engine, named.address) == ("ray", "auto")
     asked = read("dask", None, None)
-    both = config.load({"engine": asked.engine, "address": asked.address}, environ=environ)
-    assert (both.engine, both.address) == ("dask", "")
+    for given, engine, address in (
+        ({}, "ray", "auto"),
+        ({"engine": asked.engine, "address": asked.address}, "dask", ""),
+    ):
+        found = config.load(given, environ=environ)
+        assert (found.engine, found.address) == (engine, address)
     with pytest.raises(ConfigError, match="there are local, ray, dask"):
         config.load({}, environ={"WORKBENCH_ENGINE": "spark"})
     with pytest.raises(ConfigError, match="ray://host:10001"):
@@ -165,9 +159,8 @@ def theirs(**other: Any) -> NodeVersions:
 
 
 def test_the_same_is_fine_and_so_are_small_differences() -> None:
-    assert compare(OURS, [theirs(), theirs()]) == ("", False, ())
-    assert compare(OURS, []) == ("", False, ())
-    assert compare(OURS, [theirs(python="3.12.9", packages={"numpy": "2.4.0"})]) == ("", False, ())
+    for others in ([], [theirs()], [theirs(python="3.12.9", packages={"numpy": "2.4.0"})]):
+        assert compare(OURS, others) == ("", False, ())
 
 
 @pytest.mark.parametrize(
@@ -183,12 +176,9 @@ def test_what_cannot_work_is_refused(other: dict[str, Any], words: list[str]) ->
     assert not [word for word in words if word not in refusal]
 
 
-@pytest.mark.parametrize("digest", ["", "another"])
-def test_a_workbench_that_is_missing_or_differs_is_sent(digest: str) -> None:
-    assert compare(OURS, [theirs(), theirs(workbench=digest)]) == ("", True, ())
-
-
-def test_another_numpy_is_said_once() -> None:
+def test_a_workbench_that_is_missing_or_differs_is_sent_and_another_numpy_said_once() -> None:
+    for digest in ("", "another"):
+        assert compare(OURS, [theirs(), theirs(workbench=digest)]) == ("", True, ())
     other = theirs(packages={"numpy": "1.26.4"})
     (said,) = compare(OURS, [other, other]).warnings
     assert "numpy 2.1.0" in said

@@ -36,13 +36,10 @@ def test_who_speaks_last_is_heard(tmp_path: Path) -> None:
 
 
 BAD = [
-    ({"workers": -1}, "workers=-1 (from this call)"),
-    ({"workers": "two"}, "workers='two' (from this call) can't be used: a whole number"),
     ({"workers": 257}, "between 0 and 256"),
+    ({"workers": "two"}, "workers='two' (from this call) can't be used: a whole number"),
     ({"memory": "much"}, "write it like 500MB"),
     ({"memory": 1000}, "at least 1 MiB"),
-    ({"memory": float("inf")}, "memory=inf"),
-    ({"memory": 1 << 50}, "16 TiB at most"),
     ({"memory": 10**5000}, "16 TiB at most"),
     ({"memory": [[1] * 10_000] * 10_000}, "memory=[[1, 1, 1"),
     ({"memory": "1e999"}, "500MB"),
@@ -110,22 +107,18 @@ def test_a_config_file_that_is_none_does_not_count(tmp_path: Path) -> None:
 
 
 def test_a_notebook_keeps_its_session_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that it starts inherits the environment, and has no cells."""
+    environ = {"JPY_SESSION_NAME": "a.ipynb"}
+    found = config.load(environ=environ, file=NOWHERE)
+    assert (config.notebook_session(environ), found.session, found.linger) == ("", "", 0.0)
     shell = SimpleNamespace(get_ipython=object)
     monkeypatch.setitem(sys.modules, "IPython", cast(ModuleType, shell))
     one = config.notebook_session({"JPY_SESSION_NAME": "work/My analysis (2).ipynb"})
     assert one == config.notebook_session({"JPY_SESSION_NAME": "work/My analysis (2).ipynb"})
     assert one.startswith("My-analysis-2-")
     assert one != config.notebook_session({"JPY_SESSION_NAME": "play/My analysis (2).ipynb"})
-    assert config.load(environ={"JPY_SESSION_NAME": "a.ipynb"}, file=NOWHERE).linger == 120.0
+    assert config.load(environ=environ, file=NOWHERE).linger == 120.0
     assert config.notebook_session({}) == ""
-
-
-def test_a_program_that_a_notebook_starts_is_not_the_notebook() -> None:
-    """It inherits the environment, and has no cells."""
-    environ = {"JPY_SESSION_NAME": "a.ipynb"}
-    assert config.notebook_session(environ) == ""
-    found = config.load(environ=environ, file=NOWHERE)
-    assert (found.session, found.linger) == ("", 0.0)
 
 
 def test_threads_are_shared_out_among_the_workers() -> None:

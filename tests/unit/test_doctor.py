@@ -34,8 +34,7 @@ CASES: dict[str, tuple[Machine, Config, str, str, str]] = {
         limits(RAM=GB), Config(memory=2 * GB), "memory", "problem", "the store may take 2 GB",
     ),
     "no memory left": (
-        limits(10, RAM=9 * GB), Config(memory=GB, headroom=GB),
-        "memory", "note", "10 B available",
+        limits(10, RAM=9 * GB), Config(memory=GB, headroom=GB), "memory", "note", "10 B available",
     ),
     "a quota": (
         {"cpu_limits": lambda: (8, 1.5)}, Config(cpus=2, workers=2),
@@ -49,19 +48,13 @@ CASES: dict[str, tuple[Machine, Config, str, str, str]] = {
         {"cpu_limits": lambda: (2, None)}, Config(cpus=2, workers=9),
         "processors", "note", "no quota: 2; workers: 9",
     ),
-    "huge pages": (
-        {"huge_pages": lambda: "advise"}, Config(), "huge pages", "ok", "advise",
-    ),
-    "a kernel without them": (
-        {"huge_pages": lambda: ""}, Config(), "huge pages", "note", "unknown",
-    ),
+    "huge pages": ({"huge_pages": lambda: "advise"}, Config(), "huge pages", "ok", "advise"),
+    "none of them": ({"huge_pages": lambda: ""}, Config(), "huge pages", "note", "unknown"),
     "memory to spill to": (
         {"file_system": lambda path, root=None: "tmpfs"}, Config(memory=1, spill_dir="/"),
         "spill space", "note", "tmpfs",
     ),
-    "little room": (
-        DISK, Config(memory=1 << 60, spill_dir="/"), "spill space", "note", "ext4",
-    ),
+    "little room": (DISK, Config(memory=1 << 60, spill_dir="/"), "spill space", "note", "ext4"),
     "room": (DISK, Config(memory=1, spill_dir="/"), "spill space", "ok", "free"),
 }  # fmt: skip
 
@@ -77,11 +70,11 @@ def test_what_it_makes_of_it(monkeypatch: pytest.MonkeyPatch, case: str) -> None
     assert bool(finding.advice) == (state != "ok")
 
 
-@pytest.mark.parametrize(("there", "state"), [("gone", "problem"), ("", "note")])
-def test_a_spill_directory_that_is_not_there(tmp_path: Path, there: str, state: str) -> None:
-    finding = doctor.spill(Config(spill_dir=there and str(tmp_path / there)))
-    assert finding.state == state
-    assert "WORKBENCH_SPILL_DIR" in finding.advice
+def test_a_spill_directory_that_is_not_there(tmp_path: Path) -> None:
+    for there, state in ((str(tmp_path / "gone"), "problem"), ("", "note")):
+        finding = doctor.spill(Config(spill_dir=there))
+        assert finding.state == state
+        assert "WORKBENCH_SPILL_DIR" in finding.advice
 
 
 def test_of_a_cluster_it_says_that_it_checks_this_machine() -> None:

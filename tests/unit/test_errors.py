@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import builtins
-import concurrent.futures.process
-import configparser
 import contextlib
 import dataclasses
 import email.message
 import errno
 import gc
-import http.client
 import inspect
 import io
 import json
 import pickle
-import queue
 import re
-import shutil
-import smtplib
-import socket
-import ssl
 import subprocess
 import tarfile
 import threading
@@ -30,8 +21,6 @@ import traceback
 import urllib.error
 import warnings
 import weakref
-import xmlrpc.client
-import zoneinfo
 from typing import Any
 
 import cloudpickle
@@ -48,25 +37,20 @@ OURS = [
 ]
 
 
-@pytest.mark.parametrize("kind", OURS)
-def test_ours_survive_pickling_and_show_their_notes(kind: type[WorkbenchError]) -> None:
-    error = kind("What happened. What to do.")
-    error.add_note("a note")
-    again = pickle.loads(pickle.dumps(error))
-    assert type(again) is kind
-    assert str(again) == "What happened. What to do."
-    assert again.__notes__ == ["a note"]
-    assert shown(again) == f"{kind.__name__}: What happened. What to do.\na note"
+def test_ours_survive_pickling_and_show_their_notes() -> None:
+    for kind in OURS:
+        error = kind("What happened. What to do.")
+        error.add_note("a note")
+        again = pickle.loads(pickle.dumps(error))
+        assert type(again) is kind
+        assert str(again) == "What happened. What to do."
+        assert again.__notes__ == ["a note"]
+        assert shown(again) == f"{kind.__name__}: What happened. What to do.\na note"
 
 
 class NeedsArgumentsError(Exception):
     def __init__(self, code: int, *, where: str) -> None:
         super().__init__(f"{code} at {where}")
-
-
-class StrictError(Exception):
-    def __new__(cls, one: int) -> StrictError:
-        return super().__new__(cls, one)
 
 
 class OddStringError(Exception):
@@ -91,9 +75,6 @@ def travelled(error: BaseException) -> TaskError:
     found = pickle.loads(cloudpickle.dumps(describe_error(error, "the task")))
     assert isinstance(found, TaskError)
     return found
-
-
-# -- all of the standard library ------------------------------------------------------------------
 
 
 class AnswerError(Exception):
@@ -142,10 +123,7 @@ SAMPLES: list[BaseException] = [
     OSError(2, "no", "from", None, "to"),
     BlockingIOError(11, "later", 5),
     ModuleNotFoundError("no", name="numpyy", path="/p"),
-    UnboundLocalError("no", name="x"),
     AttributeError("no", name="x", obj=[1]),
-    StopIteration(3),
-    SystemExit(4),
     TabError("bad", ("f.py", 3, 7, "x = ", 3, 8)),
     UnicodeDecodeError("utf-8", b"a\xff", 1, 2, "bad"),
     UnicodeTranslateError("ä", 0, 1, "bad"),
@@ -154,32 +132,17 @@ SAMPLES: list[BaseException] = [
     subprocess.CalledProcessError(3, ["ls"], b"out", b"err"),
     json.JSONDecodeError("bad", "[1,", 3),
     urllib.error.HTTPError("http://x", 404, "no", email.message.Message(), io.BytesIO(b"page")),
-    http.client.IncompleteRead(b"x", 3),
-    asyncio.LimitOverrunError("x", 3),
     asyncio.CancelledError("x"),
-    configparser.NoOptionError("o", "s"),
     re.error("bad", "(", 0),
-    smtplib.SMTPSenderRefused(550, b"no", "a"),
-    shutil.Error([("a", "b", "no")]),
-    socket.gaierror(-2, "x"),
-    ssl.SSLError(1, "x"),
     tarfile.AbsolutePathError(tarfile.TarInfo("/x")),
-    xmlrpc.client.Fault(3, "x"),
-    concurrent.futures.process.BrokenProcessPool("x"),
-    argparse.ArgumentError(None, "x"),
-    queue.Empty(),
-    zoneinfo.ZoneInfoNotFoundError("x"),
     AnswerError(status=404),
     NeedsArgumentsError(3, where="here"),
-    StrictError(1),
     type("Local", (LookupError,), {})(),
     FrozenError(5, "mine"),
     AbortError("stop"),
-    ValueError("\x1b[31mred\x1b[0m"),
     SlotsError(),
     OwnGroup("two", [ValueError(1)], 7),
     errors.StoreFullError("full"),
-    errors.TaskCancelledError("stopped"),
 ]
 
 
@@ -258,7 +221,6 @@ def test_a_group_is_split_by_except_star() -> None:
         seen.append(part)
     keys, others = seen
     assert keys.exceptions[0].exceptions[0].args == ("k",)
-    assert others.exceptions[0].args == (1,)
     assert others.exceptions[1].exceptions[0].strerror == "no"
     assert "1 of 2: ValueError: 1" in shown(travelled(raised(lambda: group)))
 
@@ -269,16 +231,10 @@ class Unwilling:
 
 
 def test_what_cannot_travel_is_left_out_piece_by_piece_and_named() -> None:
-    lock = threading.Lock()
-
-    def fails() -> BaseException:
-        error = OSError(2, "no", "f.txt")
-        error.lock, error.kept = lock, [1]  # type: ignore[attr-defined]
-        error.large = b"x" * 2_000_000  # type: ignore[attr-defined]
-        error.__cause__ = ValueError("first", Unwilling())
-        return error
-
-    error: Any = travelled(raised(fails))
+    made: Any = OSError(2, "no", "f.txt")
+    made.lock, made.large, made.kept = threading.Lock(), b"x" * 2_000_000, [1]
+    made.__cause__ = ValueError("first", Unwilling())
+    error: Any = travelled(raised(lambda: made))
     assert isinstance(error, FileNotFoundError)
     assert (error.errno, error.filename, error.kept) == (2, "f.txt", [1])
     assert not hasattr(error, "lock")
@@ -294,12 +250,9 @@ def test_a_class_that_cannot_travel_is_its_base() -> None:
     class LocalError(LookupError):  # it goes by value, and so does its lock
         lock = threading.Lock()
 
-    def fails() -> BaseException:
-        error = LocalError("mine")
-        error.position = 3  # type: ignore[attr-defined]
-        return error
-
-    error: Any = travelled(raised(fails))
+    made: Any = LocalError("mine")
+    made.position = 3
+    error: Any = travelled(raised(lambda: made))
     assert isinstance(error, LookupError)
     assert (error.args, error.position) == (("mine",), 3)
     assert "LocalError: mine" in error.cause_text
@@ -390,15 +343,10 @@ def test_a_task_that_got_another_tasks_failure_names_both() -> None:
 
 
 def test_a_deep_recursion_is_cut_in_the_middle() -> None:
-    def down(n: int) -> None:
-        if n == 0:
-            raise ValueError("at the bottom")
-        down(n - 1)
+    def down(n: int) -> int:
+        return down(n - 1) if n else 1 // 0
 
-    try:
-        down(500)
-    except ValueError as error:
-        frames = describe_error(error, "task").frames
+    frames = describe_error(raised(lambda: down(500)), "task").frames
     assert len(frames) == MOST_FRAMES + 1
     assert "frames left out" in frames[MOST_FRAMES // 2][2]
 

@@ -61,11 +61,8 @@ def test_a_table_is_aligned_and_figures_are_flush_right() -> None:
     assert sides == ["left", "right"] * 2
 
 
-def test_what_there_is_not_takes_no_room() -> None:
+def test_what_there_is_not_takes_no_room_and_a_strip_is_never_fuller_than_full() -> None:
     assert muted("") == bullets([]) == ""
     assert page("", "a").count("<div>") == 1
     assert "<table" not in card(title("a", "", "b", "idle"), [])
-
-
-def test_a_strip_is_never_fuller_than_full() -> None:
     assert ["0.0%" in bar(-1), "25.0%" in bar(0.25), "100.0%" in bar(7)] == [True] * 3

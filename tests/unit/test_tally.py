@@ -40,20 +40,7 @@ def test_what_ends_soon_is_told_nobody() -> None:
     assert not watchers()
 
 
-def test_it_is_told_until_all_are_done() -> None:
-    told = Told()
-    tally = CallTally(told, OFTEN)
-    for before in (0, 2):
-        tally.expect(2)
-        tally.count(1)
-        assert told.last_is(before + 1, before + 2)
-        tally.count(1)
-        assert told.last_is(before + 2, before + 2)
-        assert eventually(lambda: not watchers())
-    tally.close()
-
-
-def test_how_many_there_will_be_is_not_told_while_nobody_knows() -> None:
+def test_it_is_told_until_all_are_done_and_of_how_many_only_if_that_is_known() -> None:
     told = Told()
     tally = CallTally(told, OFTEN)
     tally.expect(4)

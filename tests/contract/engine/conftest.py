@@ -11,14 +11,14 @@ import os
 import re
 import textwrap
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.contract.engine.systems import ENGINES, Cluster, System, system_of
-from tests.kernel.conftest import Cell, Kernel
-from tests.kernel.gates import Gate
+from tests.kernel.conftest import Cell, Kernel, gate, gates
+
+__all__ = ["gate", "gates"]
 
 PREAMBLE = """
 _hidden = get_ipython().user_ns_hidden
@@ -68,11 +68,6 @@ class Book(Kernel):
         for word in words:
             assert word in failure, failure or "it did not fail"
         return re.sub(r"\s+", " ", failure)
-
-    def over(self, cell: Cell) -> str:
-        """The line that stays under a background cell, once it is over."""
-        self.until(lambda: re.search("done|failed|stopped", cell.line))
-        return cell.line
 
     @property
     def lacks(self) -> dict[str, str]:
@@ -188,26 +183,6 @@ def alone(books: Books, another: Callable[..., Book]) -> Callable[..., Book]:
     """The same, while there is no other."""
     books.end()
     return another
-
-
-@pytest.fixture
-def gates(tmp_path: Path) -> Iterator[Callable[[], Gate]]:
-    """Makes gates at which cells and tasks stop, on any node: all are on this machine."""
-    made: list[Gate] = []
-
-    def make() -> Gate:
-        made.append(Gate(tmp_path / f"gate {len(made)}"))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.close()
-
-
-@pytest.fixture
-def gate(gates: Callable[[], Gate]) -> Gate:
-    """One of them."""
-    return gates()
 
 
 # -- what an engine lacks --------------------------------------------------------------------------

@@ -27,10 +27,25 @@ NODES, SLOTS = 3, 2
 
 
 class System(ABC):
-    """One engine's surroundings. ``workers`` is how many tasks run at a time."""
+    """One engine's surroundings.
+
+    Attributes
+    ----------
+    workers : int
+        How many tasks run at a time.
+    start : str
+        The one line in which notebooks differ: what stands behind `%workbench start`.
+    again : str
+        The same where a notebook's session is found again.
+    options : str
+        The same for `init`.
+    """
 
     name: str
     workers: int
+    start: str
+    again: str
+    options: str
 
     def __init__(self) -> None:
         self.directory = tempfile.mkdtemp(prefix="wb-")
@@ -45,21 +60,6 @@ class System(ABC):
             "XDG_CONFIG_HOME": self.directory,
         }
 
-    @property
-    @abstractmethod
-    def start(self) -> str:
-        """The one line in which notebooks differ: what stands behind `%workbench start`."""
-
-    @property
-    def again(self) -> str:
-        """The same where a notebook's session is found again."""
-        return self.start
-
-    @property
-    @abstractmethod
-    def options(self) -> str:
-        """The same for `init`."""
-
     @abstractmethod
     def left(self) -> list[str]:
         """What a session that is over has left behind, each by name."""
@@ -72,18 +72,9 @@ class System(ABC):
 class Local(System):
     name = "local"
     workers = 2
-
-    @property
-    def start(self) -> str:
-        return "--workers 2 --memory 64MB"
-
-    @property
-    def again(self) -> str:
-        return ""  # `%load_ext` has found it
-
-    @property
-    def options(self) -> str:
-        return "workers=2, memory='64MB'"
+    start = "--workers 2 --memory 64MB"
+    again = ""  # `%load_ext` has found it
+    options = "workers=2, memory='64MB'"
 
     def left(self) -> list[str]:
         files = [name for name in os.listdir(self.directory) if ".workbench" in name]
@@ -121,6 +112,8 @@ class Cluster(System):
         except AssertionError:  # what it said is on stderr
             self.close()
             raise
+        self.start = self.again = f"--engine {self.name} --address {self.address}"
+        self.options = f"engine={self.name!r}, address={self.address!r}"
 
     def ask(self, what: str, *arguments: Any) -> Any:
         """Have the cluster's process do something: the function of that name there."""
@@ -136,14 +129,6 @@ class Cluster(System):
                 return json.loads(line[2:])
             assert not line.startswith(b"! "), json.loads(line[2:])
         raise AssertionError(f"the {self.name} cluster has gone")
-
-    @property
-    def start(self) -> str:
-        return f"--engine {self.name} --address {self.address}"
-
-    @property
-    def options(self) -> str:
-        return f"engine={self.name!r}, address={self.address!r}"
 
     def left(self) -> list[str]:
         found: list[str] = self.ask("left")

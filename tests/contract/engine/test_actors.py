@@ -29,22 +29,16 @@ def test_an_actor_keeps_its_state_and_its_order_whoever_calls(book: Book) -> Non
         assert wb.get(counter.pid.remote()) == wb.get(counter.pid.remote()) != os.getpid()
     """)
     book.fails("wb.get(counter.fail.remote())", "KeyError")
-    book.ok("assert wb.get(counter.add.remote()) == 31")
-    book.fails("counter.nothing", "AttributeError")
     book.ok("""
         wb.get([wb.remote(lambda c: wb.get(c.add.remote())).remote(counter) for _ in range(5)])
-        assert wb.get(counter.add.remote()) == 37
+        assert wb.get(counter.add.remote()) == 36
         @wb.remote
-        class Base:
-            def __init__(self, fails=False):
-                import sqlite3
-                self.db = sqlite3.connect(":memory:")
-                if fails: 1 / 0
-            def one(self): return self.db.execute("select 1").fetchone()[0]
-        assert wb.get(Base.remote().one.remote()) == 1
-        bad = Base.remote(fails=True)
+        class Bad:
+            def __init__(self): 1 / 0
+            def f(self): pass
+        bad = Bad.remote()
     """)
-    book.fails("wb.get(bad.one.remote())", "ZeroDivisionError")
+    book.fails("wb.get(bad.f.remote())", "ZeroDivisionError")
 
 
 def test_an_actor_is_found_by_its_name(book: Book) -> None:
@@ -194,31 +188,4 @@ def test_a_stream_that_is_tried_again_gives_each_item_once(book: Book, tmp_path:
                     os._exit(1)
                 yield i
         assert [wb.get(ref) for ref in count.remote()] == [0, 1, 2, 3]
-    """)
-    book.ok(
-        "gone = wb.remote(num_returns='streaming', max_retries=0)(lambda: os._exit(1)).remote()"
-    )
-    book.fails("for ref in gone: wb.get(ref)", "WorkerCrashedError")
-
-
-@pytest.mark.needs("streams", STREAM)
-def test_a_stream_makes_no_more_than_is_taken(book: Book) -> None:
-    book.ok("""
-        @wb.remote
-        class Seen:
-            def __init__(self): self.n = 0
-            def one(self): self.n += 1
-            def all(self): return self.n
-        seen = Seen.remote()
-        @wb.remote(num_returns="streaming", max_ahead=3)
-        def count():
-            for i in range(100):
-                wb.get(seen.one.remote())
-                yield i
-        stream = count.remote()
-        first = wb.get(next(stream))
-        assert first == 0
-        wb.wait([wb.remote(lambda: pause(0.2)).remote()])
-        assert wb.get(seen.all.remote()) <= 6
-        stream.close()
     """)

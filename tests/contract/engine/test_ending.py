@@ -38,32 +38,6 @@ def test_nothing_is_left_of_a_session(alone: Callable[..., Book], gate: Gate) ->
     assert eventually(lambda: not book.system.left()), book.system.left()
 
 
-@pytest.mark.extended
-def test_one_session_after_the_other(alone: Callable[..., Book]) -> None:
-    """By magics, and in Python as a block: the next one is as good as the first, also where the
-    same processes serve it."""
-    book = alone()
-    book.begin()
-    book.ok(f"""
-        import importlib, workbench as wb
-        def imports(name, n):
-            importlib.import_module(name)
-            return n
-        def all_import(name):
-            found = wb.get([wb.remote(imports).remote(name, n) for n in range({COUNT})])
-            assert found == list(range({COUNT}))
-        all_import("colorsys")
-    """)
-    book.ok("%workbench stop")
-    options = book.system.options
-    book.ok(f"with wb.init({options}):\n    all_import('netrc')\n    all_import('sched')")
-    assert book.value("wb.is_initialized()") == "False"
-    assert eventually(lambda: not book.system.left()), book.system.left()
-
-
-COUNT = 12
-"""Tasks, of which each process runs some."""
-
 SCRIPT = """
 import os, sys, workbench as wb
 if __name__ == "__main__":

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-import pytest
-
 from tests.contract.engine.conftest import Book
 from tests.contract.engine.systems import Cluster
 from tests.kernel.gates import Gate
@@ -63,61 +61,18 @@ def test_a_cell_that_could_not_be_submitted_has_failed(book: Book, cluster: Clus
     assert book.value("set(engine.outputs._came) <= expected") == "True"
 
 
-def crash(book: Book) -> None:
-    book.restart(now=True)
-
-
-def restart(book: Book) -> None:
-    book.restart(now=False)
-
-
-@pytest.mark.extended
-@pytest.mark.parametrize("ends", [crash, restart])
-def test_what_outlives_the_kernel_is_found_again(
-    another: Callable[..., Book], gates: Callable[[], Gate], ends: Callable[[Book], None]
-) -> None:
-    """Names, background cells with all that they showed meanwhile, and what they assign."""
-    fast, slow = gates(), gates()
-    book = another(NOTEBOOK)
-    book.begin()
-    book.ok("import workbench as wb\nimport numpy as np\ndf = np.arange(200_000)\n%put df")
-    cells = [
-        book.ok(f"%%remote\nprint('before')\n{gate.wait}\nprint('after')\n{name} = 42")
-        for gate, name in ((slow, "x"), (fast, "y"))
-    ]
-    book.until(lambda: all(cell.text() == "before\n" for cell in cells))
-    running, finished = (f"cell {cell.number}" for cell in cells)
-    ends(book)
-    fast.open()
-    book.begin_again()
-    book.ok("import workbench as wb")
-    assert eventually(
-        lambda: re.search(f"{finished} +done", book.ok("%workbench jobs").results()[0])
-    )
-    shown = book.ok(f"%workbench jobs {finished}")
-    book.until(lambda: shown.text() == "before\nafter\n")
-    book.ok("%get y")
-    assert book.value("y") == "42"
-    book.ok("%get df")
-    assert book.value("int(df[-1])") == "199999"
-    shown = book.ok(f"%workbench jobs {running}")
-    book.until(lambda: shown.text() == "before\n")
-    slow.open()
-    book.until(lambda: shown.text() == "before\nafter\n")
-    book.ok("%get x")
-    assert book.value("x") == "42"
-
-
 def test_queued_cells_outlive_the_kernel(
     another: Callable[..., Book], gates: Callable[[], Gate]
 ) -> None:
-    """With all they take along, though it has no name, and though others had all processors."""
+    """With all they take along, though it has no name, and though others had all processors. So do
+    names, and what a cell shows meanwhile."""
     gate, made = gates(), gates()
     book = another(NOTEBOOK)
     book.begin()
     book.ok(f"""
         import workbench as wb, numpy as np
         data, text = np.ones(200_000), "x" * 100_000
+        wb.put(np.arange(200_000), name="df")
         ref, inner = wb.put(np.ones(200_000)), wb.put(np.ones(200_000))
         within, refs = wb.put([inner]), [wb.put(np.ones(200_000))]
         big = np.ones(5000)
@@ -134,16 +89,19 @@ def test_queued_cells_outlive_the_kernel(
     made.open()
     for name, source in QUEUED.items():
         book.ok(f"%%remote --name {name}\nimport workbench as wb\n{source}")
-    book.ok("%%remote --name items --map part=[0,1,2]\nitems = float(data.sum()) + part")
+    source = "print('part', part)\nitems = float(data.sum()) + part"
+    book.ok(f"%%remote --name items --map part=[0,1,2]\n{source}")
     book.ok("del ref, refs, inner, within, made, heavy")
-    crash(book)
+    book.restart(now=True)
     gate.open(count)
     book.begin_again()
-    book.ok("import workbench as wb")
+    book.ok("import workbench as wb\n%get df")
+    assert book.value("int(df[-1])") == "199999"
     for name in QUEUED:
         book.ok(f"%workbench jobs {name}")
         book.ok(f"%get {name}")
-    book.ok("%workbench jobs items\n%get items")
+    shown = book.ok("%workbench jobs items\n%get items")
+    book.until(lambda: shown.printed == [f"[{n}] part {n}" for n in range(3)])
     assert book.value("(large, unnamed, nested, listed, function, awaited)") == (
         "((200000.0, 100000), 200000.0, 200000.0, 200000.0, 5000.0, 200000.0)"
     )

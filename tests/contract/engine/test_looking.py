@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.contract.engine.conftest import PREAMBLE, Book
-from tests.kernel.gates import Gate
+from tests.contract.engine.conftest import Book
 
 GONE = """
 for _ in range(20_000):
@@ -46,26 +43,6 @@ def test_objects_are_listed_shown_and_kept_by_arrays(book: Book) -> None:
 
 
 @pytest.mark.needs("why", "wb.why(wb.put('x'))")
-def test_why_finds_what_variables_tasks_and_values_hold(book: Book, gate: Gate) -> None:
-    book.ok(f"""
-        import pickle
-        def waits_here(array): {gate.wait}
-        block = wb.put(np.ones(200_000))
-        keeps = {{"deep": block}}
-        outer = wb.put({{"inner": block}})
-        task = wb.remote(waits_here).remote(block)
-        pickled = pickle.dumps(block)
-    """)
-    said = book.value(WHY)
-    for reason in ("`block`", "keeps['deep']", "needed by `waits_here`", "inside dict", "pickled"):
-        assert reason in said, said
-    book.ok("view = wb.get(block)")
-    assert "`view`" in book.ok("%why --deep block").results()[0]
-    gate.open()
-    book.ok("del view\nwb.get(task)\nwb.free(block)")
-
-
-@pytest.mark.needs("why", "wb.why(wb.put('x'))")
 def test_why_finds_what_actors_hold(book: Book) -> None:
     book.ok("""
         class Keeps:
@@ -85,52 +62,6 @@ def test_why_finds_what_actors_hold(book: Book) -> None:
     said = book.value(WHY)
     assert "arrays in actor kept: `mine`" in said, said
     book.ok("wb.kill(wb.get_actor('kept'))\nwb.free(block)")
-
-
-@pytest.mark.needs("why", "wb.why(wb.put('x'))")
-@pytest.mark.extended
-def test_why_finds_what_other_notebooks_hold(alone: Callable[..., Book]) -> None:
-    mine, others = alone("one.ipynb"), alone("one.ipynb")
-    for book in (mine, others):
-        book.begin()
-        book.ok(PREAMBLE)
-    mine.ok("block = wb.put(np.ones(200_000), name='shared_block')")
-    others.ok("theirs = [wb.get('shared_block')]")
-    said = mine.value(WHY)
-    assert "`theirs[0]`" in said, said
-    assert "`block`" in said, said
-    assert said.index("named `shared_block`") < said.index("`block`")
-
-
-@pytest.mark.needs("get", "%cost np.ones(10)")
-def test_cost_and_inspect_say_what_is_pickled_and_what_cannot_be(book: Book) -> None:
-    book.ok("table = {'a': np.ones(200_000), 'words': ['x'] * 1000}")
-    said = book.ok("%cost table")
-    text = said.text() + "".join(map(str, said.results()))
-    assert "words" in text or "table" in text
-    book.ok("import threading\nbad = {'lock': threading.Lock()}")
-    cell = book.ok("%inspect bad")
-    assert "lock" in cell.text() + "".join(map(str, cell.results()))
-
-
-def test_the_record_of_a_session(book: Book, gate: Gate) -> None:
-    book.ok(f"""
-        def wait(): {gate.wait}
-        running = wb.remote(wait).remote()
-        kept = wb.put(np.ones(200_000), name="recorded")
-    """)
-    book.ok("""
-        for _ in range(10_000):
-            now = wb.snapshot()
-            if now.running is None or now.running: break
-            pause(0.01)
-        assert now.session and now.engine
-        (record,) = [r for r in now.objects if "recorded" in r.names]
-        assert record.size >= 1_600_000 and record.state == "ready"
-        assert wb.Snapshot.from_json(now.to_json()) == now
-    """)
-    assert book.value("now.engine") == repr(book.system.name)
-    gate.open()
 
 
 def test_the_session_is_told_in_lines_without_holes_and_its_workers_are_counted_alike(
@@ -164,19 +95,6 @@ def test_a_pinned_object_stays(book: Book) -> None:
     book.ok(GONE)
 
 
-@pytest.mark.needs("pin", "wb.pin(wb.put('x'))")
-@pytest.mark.extended
-def test_a_pinned_object_outlives_its_kernel(alone: Callable[..., Book]) -> None:
-    book = alone("pins")
-    book.begin()
-    book.ok(f"{PREAMBLE}\nref = wb.put(np.ones(200_000))\nwb.pin(ref)")
-    id = book.value("ref.hex()")
-    book.restart(now=True)
-    book.begin_again()
-    book.ok(f"{PREAMBLE}\nid = {id}\nassert wb.get(id).sum() == 200_000\nwb.unpin(id)")
-    book.ok(GONE)
-
-
 @pytest.mark.needs("keep", "%workbench start --keep 8h")
 def test_a_session_is_kept_as_long_as_one_says(book: Book) -> None:
     assert "kept for 8 h" in book.ok("%workbench start --keep 8h").text()
@@ -192,16 +110,13 @@ def test_workers_take_up_an_edited_module(book: Book, tmp_path: Path) -> None:
         module.write_text(text)
         os.utime(module, (time, time))
 
-    asks = "%%remote -w\nimport edited_for_contract\nfound = edited_for_contract.f()"
-    edit("def f(): return 1", 1_700_000_001)
     book.ok(f"%workbench stop\nimport sys\nsys.path.insert(0, {str(tmp_path)!r})")
     book.ok(f"%load_ext autoreload\n%autoreload 2\n%workbench start {book.system.start}")
-    for _ in range(3):  # whichever worker it is, it has the module
-        book.ok(asks)
-    edit("def f(): return 22", 1_700_000_002)
-    for _ in range(3):
-        book.ok(asks)
-        assert book.value("found") == "22"
+    for answer in (1, 22):
+        edit(f"def f(): return {answer}", 1_700_000_000 + answer)
+        for _ in range(3):  # whichever worker it is, it has the module
+            book.ok("%%remote -w\nimport edited_for_contract\nfound = edited_for_contract.f()")
+            assert book.value("found") == f"{answer}"
     book.ok(f"%autoreload 0\n%workbench stop\nimport sys\nsys.path.remove({str(tmp_path)!r})")
     book.ok(f"%workbench start {book.system.start}")
 
@@ -221,28 +136,3 @@ def test_an_object_moves_to_disk(book: Book) -> None:
     book.ok("ref = wb.put(np.ones(200_000))")
     book.fails("wb.spill(ref)", "SpillError")
     assert book.value("int(wb.get(ref).sum())") == "200000"
-
-
-def test_a_view_has_the_cell_right_before_it(book: Book, gate: Gate) -> None:
-    """Also while another view is live, which has just looked."""
-    book.ok("""
-        from workbench import context
-        from workbench.widgets.feed import Feed
-        feed = context.companion(Feed)
-        class Page:
-            def tell(self, message): pass
-        page = Page()
-        feed.catch_up()
-    """)
-    first = book.ok(f"%%remote --name first\nprint('began')\n{gate.wait}")
-    ours = "[j.name for j in feed.snapshot().jobs if j.name in ('first', 'second')]"
-    seen = f"(wb.widgets.Jobs(), {ours})[1]"
-    assert book.value(seen) == "['first']"
-    book.ok("feed.shown(page, True)")
-    second = book.ok(f"%%remote --name second\nprint('began')\n{gate.wait}")
-    assert sorted(ast.literal_eval(book.value(seen))) == ["first", "second"]
-    book.ok("feed.shown(page, False)")
-    book.until(lambda: "began" in first.text() and "began" in second.text())
-    gate.open(2)
-    book.over(first)
-    book.over(second)

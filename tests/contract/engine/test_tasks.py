@@ -18,17 +18,13 @@ def test_arguments_and_results_of_all_kinds(book: Book) -> None:
         @wb.remote
         def f(a, b=2, *args, c=3, **kwargs): return a, b, args, c, kwargs
         one = wb.put(1)
-        assert wb.get(f.remote(one)) == (1, 2, (), 3, {})
         assert wb.get(f.remote(1, one, 5, c=one, self=6)) == (1, 1, (5,), 1, {"self": 6})
-        chained = f.remote(f.remote(f.remote(0)))
-        assert wb.get(chained)[0][0][0] == 0
+        assert wb.get(f.remote(f.remote(0)))[0][0] == 0
         nested = wb.get(wb.remote(lambda refs: [type(r).__name__ for r in refs]).remote([one]))
         assert nested == ["ObjectRef"]
         a, b = wb.remote(num_returns=2)(lambda: (1, [2])).remote()
         assert wb.get([b, a]) == [[2], 1]
         assert wb.remote(num_returns=0)(lambda: None).remote() is None
-        big = wb.remote(num_returns=3)(lambda: [np.full(200_000, i) for i in range(3)]).remote()
-        assert [int(each[0]) for each in wb.get(big)] == [0, 1, 2]
         x = np.random.default_rng(0).random(1_000_000)
         assert np.array_equal(wb.get(wb.remote(lambda a: a * 2).remote(x)), x * 2)
     """)
@@ -47,14 +43,11 @@ def test_each_call_runs_in_a_task_and_the_function_as_it_is_now(book: Book) -> N
         @wb.remote
         def told(): return n + 10
         assert wb.get(told.remote()) == 11
-        draw = wb.remote(lambda n: os.urandom(n))
-        assert len(set(wb.get([draw.remote(8) for _ in range(20)]))) == 20
         square = wb.remote(lambda n: n * n)
         assert wb.get([square.remote(n) for n in range(300)]) == [n * n for n in range(300)]
         assert list(wb.map(lambda n: n + 1, range(20))) == list(range(1, 21))
-        refs = [wb.remote(lambda n=n: n).remote() for n in range(6)]
-        assert wb.gather(refs) == list(range(6))
-        assert sorted(map(wb.get, wb.as_completed(refs))) == list(range(6))
+        refs = [square.remote(n) for n in range(6)]
+        assert wb.gather(refs) == sorted(map(wb.get, wb.as_completed(refs)))
         def where(): return os.getpid(), wb.get_runtime_context().get_task_id()
         pid, task = wb.get(wb.remote(where).remote())
         assert pid != os.getpid() and task
@@ -90,14 +83,6 @@ def test_a_cell_takes_what_it_reads_and_brings_what_it_assigns_or_changes(book: 
     assert book.value("found") == "[0, 1, 2, 3]"
 
 
-def test_once_for_each_item(book: Book) -> None:
-    book.ok("files = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']")
-    book.ok("%%remote -w --map name=files\nsize = name * 2, index")
-    assert book.value("size") == repr([(name * 2, i) for i, name in enumerate("abcdefgh")])
-    book.ok("%%remote -w -n 3\nsquare = index ** 2")
-    assert book.value("square") == "[0, 1, 4]"
-
-
 def test_a_namespace_of_cells_stays(book: Book) -> None:
     book.ok("%%remote -w --actor side\nimport threading\nlock = threading.Lock()\ntotal = 3")
     book.ok("%%remote -w --actor side -o total\ntotal += 1")
@@ -126,15 +111,6 @@ def test_an_error_is_what_it_was_for_whoever_takes_the_result(book: Book) -> Non
     """)
     assert book.value("said") == "(7, 'code 7', ['a note'], 'Odd')"
     book.fails("wb.get([wb.put(1), after])", "Odd")
-    book.ok("""
-        def closes():
-            class Locked(Exception):
-                def __init__(self):
-                    super().__init__("locked")
-                    self.lock = __import__("threading").Lock()
-            raise Locked
-    """)
-    book.fails("wb.get(wb.remote(max_retries=0)(closes).remote())", "TaskError", "locked")
     book.ok("import threading")
     book.fails("wb.get(wb.remote(max_retries=0)(threading.Lock).remote())", "lock")
 
@@ -153,9 +129,6 @@ def test_an_error_has_the_lines_of_its_cell(book: Book) -> None:
 def test_a_task_that_ends_its_process(book: Book) -> None:
     book.ok("gone = wb.remote(max_retries=0)(lambda: os._exit(3)).remote()")
     book.fails("wb.get(gone)", "WorkerCrashedError", "`<lambda>`")
-    book.ok("def crash(): os._exit(3)")
-    book.fails("wb.get(wb.remote(max_retries=0)(crash).remote())", "`crash`")
-    assert book.value("wb.get(wb.remote(len).remote('abc'))") == "3"
     book.ok("left = wb.remote(max_retries=0)(lambda: __import__('sys').exit(3)).remote()")
     assert book.run("wb.get(left)").failure
     assert book.value("wb.get(wb.remote(len).remote('abc'))") == "3"
@@ -211,7 +184,8 @@ def test_what_crashed_is_tried_again_and_what_failed_if_that_is_wanted(
         retried = again.options(max_retries=2, retry_exceptions=[OSError])
         assert wb.get(retried.remote("d", 2, raises)) == 2
     """)
-    book.ok("%%remote -w --retries 1\nx = comes_back('e', 1, crash)")
+    book.fails("%%remote -w\ncomes_back('e', 1, crash)", "WorkerCrashedError")
+    book.ok("%%remote -w --retries 1\nx = comes_back('f', 1, crash)")
     assert book.value("x") == "1"
 
 

@@ -54,23 +54,15 @@ def test_a_view_of_an_argument_that_is_gone_when_its_task_is_makes_no_message() 
     assert len(queue.finalized) == 1
 
 
-def test_one_that_is_kept_is_told_and_so_is_its_end() -> None:
-    queue = Queue()
-    view = queue.view()
-    queue.queued.append(DONE)
-    assert queue.said() == [VIEW, DONE]
-    del view
-    assert queue.said() == [UNVIEW]
-
-
-def test_of_several_those_that_live_are_told() -> None:
+def test_of_several_those_that_are_kept_are_told_and_their_ends() -> None:
     queue = Queue()
     first = queue.view()
     del first
     second = queue.view()
     third = queue.view(SEGMENT + 1)
     del third
-    assert queue.said() == [VIEW]
+    queue.queued.append(DONE)
+    assert queue.said() == [VIEW, DONE]
     del second
     assert queue.said() == [UNVIEW]
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from workbench.client.connection import Connection
+from tests.unit.client.conftest import ACTOR, LINE, Process
 from workbench.client.direct_calls import DirectCalls
 from workbench.client.direct_line import CallForm, DirectLine
 
-ACTOR, LINE = 9, 1
 CALL = CallForm(0, (), "call", 1, 0, ACTOR, "call", 0, 0)
 
 
@@ -29,17 +26,12 @@ class End:
 
 
 @pytest.fixture
-def calls() -> Iterator[DirectCalls]:
-    one, other = socket.socketpair()
-    connection = Connection(one, lambda _: None, lambda _: [], lambda _: None)
-    objects: Any = None  # nothing has arguments here
-    with one, other:
-        yield DirectCalls(connection, objects, {}, False)
-        connection.close()
+def calls(process: Process) -> DirectCalls:
+    return process.lines
 
 
 @pytest.fixture
-def line(calls: DirectCalls) -> DirectLine:
+def line() -> DirectLine:
     end: Any = End()
     line = DirectLine(LINE, ACTOR, end)
     line.is_granted = True

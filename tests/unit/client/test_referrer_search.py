@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from tests.patience import TIMEOUT
-from workbench.client import references
 from workbench.client.referrer_search import find_referrers
 from workbench.core.events import Place
 
@@ -115,42 +114,6 @@ def test_a_search_keeps_nothing() -> None:
         search(target)
         del target, holder
         assert watch() is None
-
-
-def test_looking_at_what_runs_keeps_nothing() -> None:
-    """In the main thread too, which the interpreter names last."""
-
-    def look() -> weakref.ref[Target]:
-        target = Target()
-        references.frames()
-        return weakref.ref(target)
-
-    with no_collection():
-        assert look()() is None
-
-
-@pytest.mark.extended
-def test_tuples_that_another_thread_makes_meanwhile_are_left_alone() -> None:
-    """`tuple` of an iterator enlarges what it makes, and fails if anybody else has that."""
-    stop, failures = threading.Event(), list[BaseException]()
-
-    def makes() -> None:
-        while not stop.is_set():
-            try:
-                assert len(tuple([n, str(n)] for n in range(500))) == 500
-            except BaseException as error:
-                failures.append(error)
-
-    threads = [threading.Thread(target=makes) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    target = Target()
-    for _ in range(2):
-        search(target, seconds=0.2)  # all is taken in hand within that
-    stop.set()
-    for thread in threads:
-        thread.join()
-    assert not failures
 
 
 def test_a_variable_in_a_cell_of_a_ring_is_known() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -39,20 +39,13 @@ class Busy:
         return bool(done())
 
 
-def requests(seconds: float, **glance: Any) -> Requests:
-    connection = Busy(seconds)
-    connection.requests = Requests(cast(Connection, connection), **glance)
-    return connection.requests
-
-
-@pytest.mark.parametrize("glance", [0.0, 59.0])
-def test_a_glance_ends_without_an_answer(glance: float) -> None:
-    assert requests(60.0, glance=glance).describe(7) is None
-
-
-def test_a_longer_glance_sees_it() -> None:
-    assert requests(60.0, glance=60.0).describe(7) == FOUND
-
-
-def test_who_acts_on_it_waits_until_it_is_known() -> None:
-    assert requests(60.0, glance=0.0).describe(7, patient=True) == FOUND
+@pytest.mark.parametrize(
+    ("glance", "patient", "seen"),
+    [(0.0, False, None), (59.0, False, None), (60.0, False, FOUND), (0.0, True, FOUND)],
+)
+def test_a_glance_ends_without_an_answer_unless_who_asks_is_patient(
+    glance: float, patient: bool, seen: ObjectDescription | None
+) -> None:
+    connection = Busy(60.0)
+    connection.requests = Requests(cast(Connection, connection), glance=glance)
+    assert connection.requests.describe(7, patient=patient) == seen

@@ -3,128 +3,22 @@
 from __future__ import annotations
 
 import gc
-import socket
 import weakref
 from collections import deque
-from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, cast
+from typing import Any
 
-import pytest
 from msgspec import structs
 
-from workbench.client.base import ClientBase
+from tests.unit.client.conftest import ACTOR, FORM, LINE, NONE, Gone, Process
 from workbench.client.direct_calls import MOST_UNHEARD
-from workbench.client.direct_line import CallForm, CallRun, DirectLine
+from workbench.client.direct_line import DirectLine
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.ref import ObjectRef
-from workbench.wire.buffers import Inbox, Parcel
-from workbench.wire.codec import decode_from_client
-
-NONE = ev.Value(b"N")
 
 
 class Ring:
     """May refer to itself."""
-
-
-class Gone(NamedTuple):
-    """In place of the watch of a handle that died."""
-
-    id: int
-
-
-gone = Gone
-
-
-LINE, ACTOR = 1, 9
-FORM = CallForm(0, (), "", 0, 0, ACTOR, "m", 0, 0)
-
-
-class Process:
-    """One side of a session, whose connection nobody starts, with a line to an actor.
-
-    Each call's result has a handle until that is `gone`.
-    """
-
-    def __init__(self, ours: socket.socket, servers: socket.socket) -> None:
-        self.base = ClientBase(ours, "s")
-        self._servers = servers
-        self.base.references.engine = cast(Any, self.base)
-        end, self.worker = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.base.handlers[do.Offer](Parcel(do.Offer(LINE, ACTOR), (end.detach(),)))
-        assert self.sent() == [ev.Attached(LINE)]
-        self.lines = self.base.lines
-        self.lines.goes_through_server(ACTOR, 5)
-        self.line = self.granted(5)
-        self.sending = self.base.send_queue
-        self.rest = self.base.connection.queue
-        self._handles: dict[int, ObjectRef] = {}
-        self._ends: dict[int, Any] = {}
-
-    def granted(self, last: int) -> DirectLine:
-        """The line, once the server has granted it, which knows this as the actor's last call."""
-        self.base.handlers[do.Grant](do.Grant(LINE, last))
-        line = self.lines.of(ACTOR)
-        assert line is not None
-        return line
-
-    def call(self, *tasks: int, answer: ev.Value | None = NONE) -> CallRun:
-        """A run of calls that was sent: each has the answer, or none."""
-        made = CallRun(self.line, FORM, tasks[0], b"")
-        made.calls |= dict.fromkeys(tasks, b"")
-        made.is_sent = True
-        if answer is not None:
-            made.answers = dict.fromkeys(tasks, answer)
-            made.heard = 1
-        return made
-
-    def translate(self, *queued: Any) -> list[Any]:
-        return self.sending.translate(self._with_handles(queued))
-
-    def due(self, *queued: Any, late: bool, seen: int = 0) -> int:
-        return self.sending.due(deque(self._with_handles(queued)), seen, late)
-
-    def sent(self) -> list[Any]:
-        """What the server hears when all that is queued has been sent."""
-        self.base.connection.flush()
-        inbox = Inbox(decode_from_client)
-        inbox.receive(self._servers.recvmsg)
-        return list(inbox.messages())
-
-    def is_behind(self, *queued: Any) -> None:
-        """These are queued behind what is translated next."""
-        self.rest.clear()
-        self.rest.extend([self._end(m.id) if type(m) is Gone else m for m in queued])
-
-    def _with_handles(self, queued: Sequence[Any]) -> list[Any]:
-        references = self.base.references
-        for message in queued:
-            if type(message) is CallRun and not message.is_said:
-                self.lines.unsaid.update(message.calls)
-                for task in message.calls.keys() - self._ends.keys():
-                    self._handles[task] = references.new_unsaid(task)
-        return [self._end(m.id) if type(m) is Gone else m for m in queued]
-
-    def _end(self, id: int) -> Any:
-        """The handle dies now, if it hasn't yet: what its finalizer has queued."""
-        if id not in self._ends:
-            if self._handles.pop(id, None) is None:
-                self.base.references.new_unsaid(id)
-            self._ends[id] = self.rest.pop()
-        return self._ends[id]
-
-
-@pytest.fixture
-def process() -> Iterator[Process]:
-    ours, servers = socket.socketpair()
-    with servers:
-        servers.setblocking(False)
-        made = Process(ours, servers)
-        with made.worker:
-            yield made
-        made.base.abandon()
 
 
 def ran(*tasks: int, value: ev.Value = NONE) -> ev.SettledCalls:
@@ -132,19 +26,19 @@ def ran(*tasks: int, value: ev.Value = NONE) -> ev.SettledCalls:
 
 
 def test_an_answered_call_whose_result_nobody_has_is_not_told(process: Process) -> None:
-    assert process.translate(process.call(1), gone(1), process.call(2), gone(2)) == []
+    assert process.translate(process.call(1), Gone(1), process.call(2), Gone(2)) == []
     settled = ev.Settled(7, NONE)
-    assert process.translate(settled, process.call(3), gone(3)) == [settled]
+    assert process.translate(settled, process.call(3), Gone(3)) == [settled]
     made = process.call(4)
-    process.is_behind(gone(4))  # queued behind what is said now
+    process.is_behind(Gone(4))  # queued behind what is said now
     assert process.translate(made) == []
     process.is_behind()
-    assert process.translate(gone(4)) == []
+    assert process.translate(Gone(4)) == []
 
 
 def test_one_that_isnt_answered_or_is_held_is(process: Process) -> None:
     open_call, held = process.call(1, answer=None), process.call(2)
-    messages = process.translate(open_call, held, gone(1))
+    messages = process.translate(open_call, held, Gone(1))
     assert messages == [open_call.submit(1), ran(2), ev.Drop((1,))]
     assert open_call.is_said
     assert held.is_said
@@ -153,12 +47,12 @@ def test_one_that_isnt_answered_or_is_held_is(process: Process) -> None:
 def test_beside_anything_else_all_is_told_in_order(process: Process) -> None:
     """It may be about one of them, also if it is queued behind what is said now."""
     other = ev.Submit(5, 3, b"", deps=(1,))
-    messages = process.translate(process.call(1), other, gone(1))
+    messages = process.translate(process.call(1), other, Gone(1))
     assert messages == [ran(1), other, ev.Drop((1,))]
-    process.is_behind(other, gone(2))
+    process.is_behind(other, Gone(2))
     assert process.translate(process.call(2)) == [ran(2)]
     process.is_behind()
-    assert process.translate(gone(2)) == [ev.Drop((2,))]
+    assert process.translate(Gone(2)) == [ev.Drop((2,))]
 
 
 def test_nor_at_the_end_of_the_task_that_called_unless_it_returns_one_of_them(
@@ -166,18 +60,18 @@ def test_nor_at_the_end_of_the_task_that_called_unless_it_returns_one_of_them(
 ) -> None:
     done = ev.Done(5, (NONE,), 0.0)
     lent = ev.Unblocked(3)
-    assert process.translate(process.call(1), gone(1), lent, done) == [lent, done]
+    assert process.translate(process.call(1), Gone(1), lent, done) == [lent, done]
     returned = ev.Done(5, (ev.Value(b"ref", contains=(2,)),), 0.0)
-    messages = process.translate(process.call(2), gone(2), returned)
+    messages = process.translate(process.call(2), Gone(2), returned)
     assert messages == [ran(2), returned, ev.Drop((2,))]
 
 
 def test_what_was_said_once_is_said_to_its_end(process: Process) -> None:
     """A frame that was interrupted is translated again, perhaps when the answer is there."""
     made = process.call(1, answer=None)
-    first = process.translate(made, gone(1))
+    first = process.translate(made, Gone(1))
     made.answers[1] = NONE
-    again = process.translate(made, gone(1))
+    again = process.translate(made, Gone(1))
     assert first == [made.submit(1), ev.Drop((1,))]
     assert again == [ran(1), ev.Drop((1,))]
 
@@ -187,20 +81,20 @@ HALF = ev.Value(bytes(MOST_UNHEARD // 2))
 
 def test_what_results_took_of_the_leave_for_messages_is_told_in_sums(process: Process) -> None:
     """Else the worker would ask for leave again and again, and the server think it unused."""
-    assert process.translate(process.call(1, answer=HALF), gone(1), process.call(2), gone(2)) == []
+    assert process.translate(process.call(1, answer=HALF), Gone(1), process.call(2), Gone(2)) == []
     failed = ev.Value(bytes(MOST_UNHEARD), failed=True)  # takes none
-    assert process.translate(process.call(3, answer=failed), gone(3)) == []
-    assert process.translate(process.call(4, answer=HALF), gone(4)) == [ev.Unheard(1, MOST_UNHEARD)]
+    assert process.translate(process.call(3, answer=failed), Gone(3)) == []
+    assert process.translate(process.call(4, answer=HALF), Gone(4)) == [ev.Unheard(1, MOST_UNHEARD)]
     made = process.call(5, answer=HALF)
-    assert process.translate(made, gone(5)) == []
-    assert ran(5, value=HALF) in process.translate(made, gone(5))  # said: so that counts it
-    assert process.translate(process.call(6, answer=HALF), gone(6)) == []
+    assert process.translate(made, Gone(5)) == []
+    assert ran(5, value=HALF) in process.translate(made, Gone(5))  # said: so that counts it
+    assert process.translate(process.call(6, answer=HALF), Gone(6)) == []
 
 
 def test_what_was_kept_silent_is_told_before_a_line_is_closed(process: Process) -> None:
     """Its worker may live: a line that was lent objects, or a lease, is taken back."""
     some = ev.Value(bytes(100))
-    assert process.translate(process.call(1, answer=some), gone(1)) == []
+    assert process.translate(process.call(1, answer=some), Gone(1)) == []
     process.worker.close()
     process.base.handlers[do.LineEnded](do.LineEnded(LINE))
     closed = ev.LineClosed(LINE)
@@ -222,7 +116,7 @@ def test_calls_wait_until_they_are_late_and_then_for_their_answers_once_more(
     process: Process,
 ) -> None:
     calls = [process.call(1), process.call(2, answer=None), process.call(3)]
-    assert process.due(*calls, gone(1), late=False) == 0
+    assert process.due(*calls, Gone(1), late=False) == 0
     assert process.due(*calls, late=True) == 1
     assert process.due(*calls, late=True) == 3
 
@@ -230,7 +124,7 @@ def test_calls_wait_until_they_are_late_and_then_for_their_answers_once_more(
 def test_what_isnt_about_calls_waits_for_a_tick_and_takes_those_before_it_along(
     process: Process,
 ) -> None:
-    calls = [process.call(1, answer=None), gone(7), process.call(2, answer=None)]
+    calls = [process.call(1, answer=None), Gone(7), process.call(2, answer=None)]
     assert process.due(*calls, late=False) == 2
     assert process.due(*calls, late=False, seen=2) == 0
 

@@ -39,15 +39,11 @@ class Stage:
     def post(self, number: int, event: ev.Event) -> None:
         self.batch.append((number, event))
 
-    def said(self) -> list[tuple[int, ev.Event]]:
-        """The batch; the next one begins."""
-        batch, self.batch = self.batch, []
-        return batch
-
     def turn(self, after: float = 0.0) -> list[do.Anything]:
         """Hand over the batch ``after`` seconds; returns the instructions, Sends included."""
         self.now += after
-        out = self.session.handle(self.said(), self.now)
+        batch, self.batch = self.batch, []
+        out = self.session.handle(batch, self.now)
         if not self.session.state.catalog.backlog.work:  # else it is true again when that is done
             check(self.session.state)
         for instruction in out:
@@ -65,8 +61,7 @@ class Stage:
             if not reading:
                 return
             for peer in reading:
-                while peer.inbox:
-                    peer.read()
+                peer.read_all()
             self.turn()
         raise AssertionError("they never come to an end")
 

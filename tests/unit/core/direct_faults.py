@@ -89,6 +89,18 @@ for machines, name, owner, method, instead in [
     ("lines", "a_late_result_is_taken_for_a_wrong_one", LineManager, "is_late", lambda *_: False),
     ("lines", "what_began_is_run_again", lines, "_behind",
      lambda _, line, first: set(line.tasks.values())),
+    ("lines", "an_end_overtakes_calls", WorkerCaller, "owe",  # whose results it returns
+     lambda _, caller, event: caller.peer.post(event)),
+    ("lines", "of_a_run_the_first_result_is_counted", LineManager, "_admits",
+     lambda before, lines, line, nbytes: before(lines, line, min(nbytes, 40))),
+    ("lines", "what_both_ends_tell_is_counted_twice", LineManager, "_admits",
+     lambda before, lines, line, nbytes: before(
+         lines, line, nbytes * (1 + bool(line.worker.reported))
+     )),
+    (BOTH, "a_worker_says_nothing_of_what_it_still_reads", LineManager, "returned",
+     lambda before, lines, client, event: before(lines, client, replace(event, kept=()))),
+    (BOTH, "an_array_that_outlives_its_task_is_never_heard_of", Process, "keeps",
+     lambda _, process, *view: process.shows.append(view)),
     ("leases", "nobody_gets_a_lent_worker_back", LeaseManager, "_wanted", nothing),
     ("leases", "what_a_dead_worker_had_is_forgotten", TaskManager, "_lease_closed", nothing),
     ("leases", "a_task_whose_driver_is_gone_lends_no_slot", LineManager, "is_in_use",
@@ -144,12 +156,6 @@ def calls_that_could_not_be_sent_are_overtaken(
     """They go through the server, and those after them by the line."""
     before(caller, wire, records)
     wire.is_granted = not wire.has_ended
-
-
-@fault("lines", WorkerCaller, "owe")
-def an_end_overtakes_calls(_: Method, caller: Caller, event: ev.Event) -> None:
-    """Those that a worker made by lines, and whose results it returns."""
-    caller.peer.post(event)
 
 
 def usable(driver: Driver, function: int) -> Lease | None:
@@ -303,20 +309,6 @@ def a_run_has_no_holder(
 # -- what is counted ------------------------------------------------------------------------------
 
 
-@fault("lines", LineManager, "_admits")
-def what_both_ends_tell_is_counted_twice(
-    before: Method, lines: LineManager, line: Line, nbytes: int
-) -> bool:
-    return bool(before(lines, line, nbytes * (1 + bool(line.worker.reported))))
-
-
-@fault("lines", LineManager, "_admits")
-def of_a_run_the_first_result_is_counted(
-    before: Method, lines: LineManager, line: Line, nbytes: int
-) -> bool:
-    return bool(before(lines, line, min(nbytes, 40)))
-
-
 @fault("lines", Caller, "read")
 def what_was_kept_silent_goes_with_the_line(before: Method, caller: Caller) -> None:
     """Of a worker that lives: the bytes of results that nobody has heard of."""
@@ -381,17 +373,3 @@ for kind, name in [
     (do.Detach, "what_a_killed_driver_was_lent_is_free_at_once"),
 ]:
     add(BOTH, name, (State, "send", unlent_with(kind)))
-
-
-@fault(BOTH, LineManager, "returned")
-def a_worker_says_nothing_of_what_it_still_reads(
-    before: Method, lines: LineManager, client: Any, event: ev.Returned
-) -> None:
-    before(lines, client, replace(event, kept=()))
-
-
-@fault(BOTH, Process, "keeps")
-def an_array_that_outlives_its_task_is_never_heard_of(
-    _: Method, process: Process, id: int, value: ev.Value
-) -> None:
-    process.shows.append((id, value))

@@ -90,6 +90,14 @@ class Peer:
             return None
         return found.offset, found.length
 
+    def open_arena(self, pages: int, granted: int = 0) -> int:
+        """Open an arena of that size, and ask for memory of it; returns its segment."""
+        segment = self.id()
+        self.post(ev.Opened(segment, pages * PAGE))
+        if granted:
+            self.post(ev.Grow(1, granted * PAGE))
+        return segment
+
     def value(self, pages: int, contains: tuple[int, ...] = ()) -> ev.Value | None:
         """A value with an extent of that size, or inline for 0 pages; None if there's no room."""
         if not pages:
@@ -120,6 +128,18 @@ class Peer:
         self.holds.update(results)
         self.post(ev.Submit(task, function, b"args", deps, contains, returns, **options))
         return results
+
+    def create(
+        self, cls: int, cpus: int = 0, deps: tuple[int, ...] = (), name: str = "", **options: Any
+    ) -> int:
+        """Have an actor of that class made; returns its handle's object."""
+        actor = self.put(ev.Value(b"described"))
+        spec = ev.TaskSpec(cpus) if cpus else None
+        what = ev.Submit(
+            actor, cls, b"", deps, (), 0, "Actor", actor=actor, method="__init__", spec=spec
+        )
+        self.post(ev.Create(what, name=name, **options))
+        return actor
 
     def submit_calls(self, function: int, count: int, retries: int = 0) -> tuple[int, ...]:
         """So many tasks in one message, as in a burst. Returns their ids."""
@@ -172,6 +192,10 @@ class Peer:
         return reversed(taken)
 
     # -- what it is told --------------------------------------------------------------------------
+
+    def read_all(self) -> None:
+        while self.inbox:
+            self.read()
 
     def read(self) -> None:
         """Take in one message and answer it."""
@@ -237,6 +261,11 @@ def told(peer: Peer) -> dict[int, bytes]:
     return {m.object: m.value.header.split(b"\n")[0] for m in peer.inbox if isinstance(m, do.Ready)}
 
 
-def of(kind: type[T], out: list[do.Anything]) -> list[T]:
-    """The instructions of this kind."""
-    return [i for i in out if isinstance(i, kind)]
+def grants(peer: Peer) -> list[tuple[int, int]]:
+    """What it is told of the memory it asked for, and hasn't read: by request, how much it has."""
+    return [(m.request, m.granted) for m in of(do.Granted, peer.inbox)]
+
+
+def of(kind: type[T], said: Iterable[object]) -> list[T]:
+    """The instructions, or messages, of this kind."""
+    return [each for each in said if isinstance(each, kind)]

@@ -7,7 +7,6 @@ No counts are kept up to date and no decision is made here. Where the real sessi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from workbench.core import events as ev
@@ -41,9 +40,8 @@ class Object:
     @property
     def told_state(self) -> str:
         """In the snapshot's words."""
-        if self.state != "ready" or self.value is None or not self.value.failed:
-            return self.state
-        return "stopped" if self.value.header.startswith(b"!cancelled") else "failed"
+        failed = self.state == "ready" and self.value is not None and self.value.failed
+        return "failed" if failed else self.state
 
 
 @dataclass
@@ -59,34 +57,6 @@ class Job:
     @property
     def results(self) -> range:
         return range(self.submit.task, self.submit.task + self.submit.returns)
-
-
-@dataclass
-class Cell:
-    """One background cell, for as long as it is remembered."""
-
-    owner: int
-    size: int  # how many tasks it will be
-    audience: dict[int, int]  # client → origin
-    tasks: list[int] = field(default_factory=list)
-    results: list[int] = field(default_factory=list)
-    shown: list[tuple[int, int, bytes]] = field(default_factory=list)  # (task, worker, prints)
-    began: bool = False
-    ended: int = 0
-    kept: set[int] = field(default_factory=set)  # results that wait for whoever collects it
-    binds: tuple[str, ...] = ()
-    ends: dict[int, ev.Value | str] = field(default_factory=dict)  # first result → how it ended
-    keeps: bool = False  # it was asked to keep them
-    unseen: bool = False  # its audience went before its end, and nobody has collected it since
-    partial: dict[int, int] = field(default_factory=dict)  # client → how many results it has
-
-    @property
-    def whole(self) -> bool:
-        return self.over or len(self.tasks) >= self.size
-
-    @property
-    def over(self) -> bool:
-        return self.ended >= self.size
 
 
 @dataclass
@@ -121,8 +91,6 @@ class Spec:
         self.serializers: dict[int, bytes] = {}
         self.gone: dict[int, int] = {}  # drivers that left, with their prefix
         self.jobs: dict[int, Job] = {}
-        self.cells: dict[int, Cell] = {}  # by their first task
-        self.cell_of: dict[int, int] = {}  # task → its cell, of all that ever were
         self.hands: dict[int, Hand] = {}  # by worker number
         self.caches: set[tuple[int, int]] = set()  # (client, function)
         self.startup_failures = 0
@@ -147,14 +115,10 @@ class Spec:
             self.objects[id].holds
             or self.objects[id].escapes
             or self.objects[id].pinned
-            or id in self.kept()
             or id in self.names.values()
             or self.pinned_by_task(id)
             or self.parents(id)
         )
-
-    def kept(self) -> set[int]:
-        return set().union(*(cell.kept for cell in self.cells.values()))
 
     def needed(self) -> dict[tuple[int, int], int]:
         """The extents somebody may still read."""
@@ -212,20 +176,6 @@ class Spec:
                     self.linger = max(self.linger, event.linger)
             case ev.Keep(linger):
                 self.linger = linger
-            case ev.Collect():
-                self.collect(client, event)
-            case ev.Output(task, _, data):
-                cell = self.cells.get(self.cell_of[task])
-                worker = self.clients[client].worker
-                if cell is None:
-                    return
-                if cell.shown and cell.shown[-1][:2] == (task, worker):
-                    data_before = cell.shown.pop()[2]
-                    cell.shown.append((task, worker, data_before + data))
-                else:
-                    cell.shown.append((task, worker, data))
-                for number, origin in cell.audience.items():
-                    self.owe(number, ("Output", task, data, origin))
             case ev.Bye():
                 self.graceful.add(client)
             case Left():
@@ -300,7 +250,6 @@ class Spec:
                 job = self.jobs.pop(task)
                 for id, value in zip(job.results, values, strict=True):
                     self.seal(id, value)
-                self.end_cell(task, values[:1])
             case ev.GaveBack(tasks, asked):
                 hand = self.hand_of(client)
                 hand.recalled = hand.recalled and not asked
@@ -419,7 +368,6 @@ class Spec:
                 self.settle()
                 for id in job.results:
                     self.seal(id, why if isinstance(why, ev.Value) else ev.error_value(why, ""))
-                self.end_cell(job.submit.task, [why])
             del self.failing[0]
 
     def free(self, id: int) -> None:
@@ -433,8 +381,6 @@ class Spec:
         self.names = {name: o for name, o in self.names.items() if o != id}
         was, object.state, object.escapes = object.state, "freed", ()
         object.pinned = ""
-        for cell in self.cells.values():
-            cell.kept.discard(id)
         self.tell_watchers(id)
         if was == "pending":
             self.fail_waiting(id, "freed")
@@ -457,20 +403,6 @@ class Spec:
             self.objects[id] = Object(holds=Counter([client]))
             self.waiting.add((client, id))
         self.jobs[event.task] = job
-        spec = event.spec or ev.USUAL
-        if spec.job and not self.clients[client].worker and job.results:
-            first = spec.group or event.task
-            if not spec.group:
-                audience = {client: event.origin}
-                self.cells[first] = Cell(client, spec.size, audience, binds=spec.binds)
-            cell = self.cells.get(first)
-            if cell is None or cell.whole or cell.owner != client:
-                why = why or "cancelled"
-            else:
-                cell.tasks.append(event.task)
-                cell.results += job.results
-                self.cell_of[event.task] = first
-                self.complete(first, cell)
         if why:
             self.fail(job, why)
 
@@ -498,23 +430,12 @@ class Spec:
         for id in reversed(tasks):
             job = self.jobs[id]
             wanted = job.owner in self.clients or any(map(self.pending, job.results))
-            wanted = wanted or self.cell_of.get(id) in self.cells
             if not job.worker and not wanted:
                 del self.jobs[id]
                 self.settle()
 
     def left(self, client: int) -> None:
         hello = self.clients.pop(client)
-        for first, cell in self.cells.items():
-            was_there = cell.audience.pop(client, None) is not None
-            cell.partial.pop(client, None)
-            if not cell.audience:
-                cell.unseen = cell.unseen or not cell.over
-                if (was_there or cell.keeps) and not (cell.over and client in self.graceful):
-                    self.keep(cell)
-            if cell.owner == client:
-                cell.size = len(cell.tasks)  # the others won't come
-                self.complete(first, cell)
         for object in self.objects.values():
             object.holds.pop(client, 0)
             object.views.pop(client, 0)
@@ -533,76 +454,6 @@ class Spec:
         if not hello.worker and not hello.admin and not drivers:
             self.exit_at = self.now + (0.0 if client in self.graceful else self.linger)
 
-    # -- background cells -------------------------------------------------------------------------
-
-    def end_cell(self, task: int, values: Sequence[ev.Value | str]) -> None:
-        cell = self.cells.get(self.cell_of.get(task, 0))
-        if cell is not None:
-            cell.ended += 1
-            for value in values:
-                if isinstance(value, str) or not value.segment:
-                    cell.ends[task] = value
-
-    def keep(self, cell: Cell) -> None:
-        """Its results live without anybody; how it ended can be told without them."""
-        told = cell.ends if cell.over else {}
-        there = {id for id in cell.results if id in self.objects and id not in told}
-        cell.kept |= {id for id in there if self.objects[id].state != "freed"}
-        cell.keeps = cell.keeps or bool(cell.kept)
-
-    def collect(self, client: int, event: ev.Collect) -> None:
-        cell = self.cells.get(event.job)
-        if cell is None or (event.name and event.name not in cell.binds):
-            return self.owe(client, ("Collected", event.request, ()))
-        results = cell.results
-        if event.name:
-            results = results[1 + cell.binds.index(event.name) :: 1 + len(cell.binds)]
-        else:
-            cell.audience[client], cell.unseen = event.origin, False
-            if not cell.whole and client != cell.owner:
-                cell.partial[client] = len(results)
-            for task, _, data in cell.shown:
-                self.owe(client, ("Output", task, data, event.origin))
-            for id, value in cell.ends.items():
-                if id not in self.objects:
-                    self.objects[id] = Object()
-                    self.seal(
-                        id, value if isinstance(value, ev.Value) else ev.error_value(value, "")
-                    )
-        there = self.hand(cell, results, client)
-        if event.name and cell.kept <= {*cell.results[:: 1 + len(cell.binds)]}:
-            cell.audience[client], cell.unseen = event.origin, False
-        if cell.audience:
-            cell.kept.clear()
-            cell.keeps = False
-        return self.owe(client, ("Collected", event.request, there))
-
-    def complete(self, first: int, cell: Cell) -> None:
-        """Whoever has only a part of its results gets the others: no more will come."""
-        for client, had in cell.partial.items() if cell.whole else ():
-            there = self.hand(cell, cell.results[had:], client)
-            self.owe(client, ("Completed", first, cell.size, there))
-        if cell.whole:
-            cell.partial.clear()
-
-    def hand(self, cell: Cell, results: list[int], client: int) -> tuple[int, ...]:
-        there = tuple(id if id in self.objects else 0 for id in results)
-        for id in filter(None, there):
-            self.objects[id].holds[client] += 1
-            cell.kept.discard(id)
-        return there
-
-    def dropped(self, job: int) -> None:
-        """Memory was needed: what is kept for this one is let go of."""
-        cell = self.cells[job]
-        assert cell.over, "it may still bind them"
-        assert not cell.unseen, "nobody has seen that"
-        assert cell.kept
-        assert not cell.audience
-        cell.kept.clear()
-        cell.keeps = False
-        self.settle()
-
     # -- what the session decided -----------------------------------------------------------------
 
     def ran(self, client: int, run: do.Run) -> None:
@@ -619,12 +470,6 @@ class Spec:
         assert run.function == job.submit.function
         assert run.deps == job.submit.deps
         job.worker = next(n for n, h in self.hands.items() if h is hand)
-        first = self.cell_of.get(run.task, 0)
-        cell = self.cells.get(first)
-        if cell is not None and (cell.size == 1 or not cell.began):
-            cell.began = True
-            for client in cell.audience:
-                self.owe(client, ("Began", first, job.worker))
         hand.sent.append(run.task)
 
     def returned(self, segment: int, offset: int, length: int) -> list[int]:

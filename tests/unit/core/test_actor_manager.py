@@ -1,13 +1,17 @@
 """Actors whose driver leaves, or whose worker can't be forked, before they are made; what one
 takes of the processors; two of one name.
 
-What becomes of others: `test_actor_machine`.
+What becomes of others: `test_line_machine`.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from tests.unit.core.conftest import Make, Stage
-from tests.unit.core.peers import Peer
+from tests.unit.core.peers import BOOM, NONE, Peer, of
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.loop_events import WorkerExited
@@ -16,16 +20,20 @@ from workbench.core.snapshot_builder import pins_of, take_snapshot
 from workbench.core.tasks import AHEAD, ActorState
 
 
-def create(
-    s: Stage, driver: Peer, cpus: int = 0, name: str = "", request: int = 0,
-    restarts: int = 0, detached: bool = False, groups: tuple[tuple[str, int], ...] = (),
-    deps: tuple[int, ...] = (),
-) -> int:  # fmt: skip
-    cls, actor = s.function(driver), driver.put(ev.Value(b"described"))
-    spec = ev.TaskSpec(cpus) if cpus else None
-    creation = ev.Submit(actor, cls, b"", deps, (), 0, "Actor", actor=actor, spec=spec)
-    driver.post(ev.Create(creation, restarts, 1, name, request, True, detached, groups))
+def create(s: Stage, driver: Peer, cpus: int = 0, **options: Any) -> int:
+    """Have an actor made; returns its handle's object."""
+    actor = driver.create(s.function(driver), cpus, **options)
+    s.turn()
     return actor
+
+
+def home(s: Stage) -> Peer:
+    """The worker in which the actor is made, when it is."""
+    worker = s.worker()
+    s.all_read()
+    worker.finish((NONE,), 0.0)
+    s.all_read()
+    return worker
 
 
 def call(driver: Peer, actor: int) -> int:
@@ -46,32 +54,21 @@ def test_it_goes_with_its_last_call(stage: Make) -> None:
 
 def test_it_is_made_for_another_who_holds_it(stage: Make) -> None:
     s = stage(workers=1)
-    maker, other = s.driver(), s.driver()
-    s.worker()
+    maker, other, _ = s.driver(), s.driver(), s.worker()
     actor = create(s, maker)
-    s.turn()
     other.borrow((actor,))
     result = call(other, actor)
     s.turn()
     s.leave(maker)
-    home = s.connect(s.starting.pop())
-    sent = [message.task for message in home.inbox if isinstance(message, do.Run)]
-    s.all_read()
-    assert sent[:1] == [actor]
-    assert result in s.session.state.scheduler.tasks
+    assert [run.task for run in home(s).runs] == [result]
 
 
 def test_what_it_was_made_of_is_needed_as_long_as_it_may_be_made_again(stage: Make) -> None:
     s = stage(workers=1)
-    driver = s.driver()
-    s.worker()
+    driver, _ = s.driver(), s.worker()
     argument, other = driver.put(ev.Value(b"x")), driver.put(ev.Value(b"y"))
     actor = create(s, driver, restarts=1, deps=(argument,))
-    s.turn()
-    home = s.connect(s.starting.pop())
-    s.all_read()
-    home.finish((), 0.0)
-    s.turn()
+    home(s)
     state = s.session.state
     tasks = {
         id: [pin.object for pin in pins_of(state, state.catalog[id]) if pin.reason == "task"]
@@ -82,9 +79,8 @@ def test_what_it_was_made_of_is_needed_as_long_as_it_may_be_made_again(stage: Ma
 
 def test_an_actor_whose_worker_could_not_be_forked_gets_another(stage: Make) -> None:
     s = stage(workers=1)
-    s.worker()
-    actor = create(s, s.driver())
-    s.turn()
+    driver, _ = s.driver(), s.worker()
+    actor = create(s, driver)
     for _ in range(3):
         s.post(0, WorkerExited(s.starting.pop(), 0, unforked="Too many open files"))
         s.turn()
@@ -97,10 +93,8 @@ def test_actors_wait_for_processors_that_other_actors_have(stage: Make) -> None:
     s = stage(workers=2)
     driver = s.driver()
     first, _, third = (create(s, driver, 1000) for _ in range(3))
-    s.turn()
     assert len(s.starting) == 2 + 2  # the pool's, and two actors'
     fourth = create(s, driver)  # it asks for none
-    s.turn()
     actors = s.session.state.scheduler.actors
     assert actors[fourth].worker is not None
     assert actors[third].worker is None
@@ -108,7 +102,7 @@ def test_actors_wait_for_processors_that_other_actors_have(stage: Make) -> None:
     driver.post(ev.KillActor(first))
     s.turn()
     while s.starting:
-        s.connect(s.starting.pop())
+        s.worker()
     died = actors[first].worker
     assert died is not None
     s.post(0, WorkerExited(died.number, -9))
@@ -129,7 +123,7 @@ def test_tasks_have_what_actors_leave_and_one_runs_in_any_case(stage: Make) -> N
         s.all_read()
         assert sum(bool(worker.runs) for worker in workers) == running
         while any(worker.runs for worker in workers):
-            next(worker for worker in workers if worker.runs).finish((ev.Value(b"N"),), 1.0)
+            next(worker for worker in workers if worker.runs).finish((NONE,), 1.0)
             s.all_read()
 
 
@@ -137,9 +131,7 @@ def test_of_two_with_one_name_one_is_made_and_both_hear_which(stage: Make) -> No
     s = stage(workers=1)
     one, other = s.driver(), s.driver()
     first, second = (create(s, d, name="actor:it", request=7) for d in (one, other))
-    s.turn()
-    for driver in (one, other):
-        assert do.Found(7, first) in driver.inbox
+    assert of(do.Found, one.inbox) == of(do.Found, other.inbox) == [do.Found(7, first)]
     actors = s.session.state.scheduler.actors
     assert actors[second].state is ActorState.DEAD
     assert actors[first].state is ActorState.STARTING
@@ -150,7 +142,6 @@ def test_a_name_keeps_an_actor_only_if_it_is_detached(stage: Make) -> None:
     maker, other = s.driver(), s.driver()
     kept = create(s, maker, name="actor:kept", detached=True)
     short = create(s, maker, name="actor:short")
-    s.turn()
     actors = s.session.state.scheduler.actors
     other.post(ev.Find(1, "actor:short"))
     s.turn()
@@ -162,7 +153,6 @@ def test_a_name_keeps_an_actor_only_if_it_is_detached(stage: Make) -> None:
     s.turn()
     assert set(actors) == {kept}
     again = create(s, other, name="actor:short", request=2)
-    s.turn()
     assert do.Found(2, again) in other.inbox
     other.post(ev.KillActor(again))
     other.post(ev.Find(3, "actor:short"))
@@ -172,83 +162,92 @@ def test_a_name_keeps_an_actor_only_if_it_is_detached(stage: Make) -> None:
 
 def test_after_a_kill_nothing_is_sent_to_the_old_worker(stage: Make) -> None:
     s = stage(workers=1)
-    driver = s.driver()
-    s.worker()
+    driver, _ = s.driver(), s.worker()
     actor = create(s, driver, restarts=1)
-    s.turn()
-    old = s.connect(s.starting.pop())
-    s.all_read()
-    old.finish((ev.Value(b"N"),), 0.0)
-    s.all_read()
-    home = s.session.state.scheduler.actors[actor].worker
-    assert home is not None
+    old = home(s)
     driver.post(ev.KillActor(actor, restart=True))
     result = call(driver, actor)
     s.all_read()
     assert not old.runs
-    s.leave(old)
-    s.post(0, WorkerExited(home.number, -9))
-    s.turn()
-    new = s.connect(s.starting.pop())
-    s.all_read()
-    new.finish((ev.Value(b"N"),), 0.0)
-    s.all_read()
-    assert [run.task for run in new.runs] == [result]
+    s.crash(old)
+    assert [run.task for run in home(s).runs] == [result]
 
 
 def test_that_it_is_being_made_is_none_of_its_calls(stage: Make) -> None:
     """What is lost with a session is said once."""
     s = stage(workers=1)
-    driver = s.driver()
+    driver, _ = s.driver(), s.worker()
     actor = create(s, driver)
-    s.turn()
 
     def told() -> tuple[str, int]:
         (record,) = take_snapshot(s.session.state).actors
         return record.state, record.calls
 
     assert told() == ("being made", 0)
-    home = s.connect(s.starting.pop())
-    s.turn()
-    assert told() == ("being made", 0)  # it was sent
     call(driver, actor)
     s.turn()
     assert told() == ("being made", 1)
-    s.all_read()
-    home.finish((ev.Value(b"made"),), 0.0)
-    s.turn()
+    home(s)
     assert told() == ("alive", 1)
+
+
+@pytest.mark.parametrize(
+    ("end", "says"),
+    [
+        ("its argument fails", b"boom"),
+        ("it can't be made", b"boom"),
+        ("it leaves", b"left by exit_actor()"),
+    ],
+)
+def test_who_calls_one_that_has_ended_hears_why(stage: Make, end: str, says: bytes) -> None:
+    s = stage(workers=1)
+    driver, maker = s.driver(), s.worker()
+    (argument,) = driver.submit(s.function(driver), (), ())
+    actor = create(s, driver, deps=(argument,))
+    result = call(driver, actor)
+    s.all_read()
+    maker.finish((BOOM if end == "its argument fails" else NONE,), 0.0)
+    s.all_read()
+    if end == "it can't be made":
+        s.worker()
+        s.all_read()
+        next(peer for peer in s.peers.values() if peer.runs).finish((BOOM,), 0.0)
+    elif end == "it leaves":
+        home(s).post(ev.Leave())
+    s.all_read()
+    assert says in driver.values[result].header
+    assert s.session.state.scheduler.actors[actor].state is ActorState.DEAD
+
+
+def test_calls_in_no_order_are_not_held_up_by_the_argument_of_another(stage: Make) -> None:
+    s = stage(workers=1)
+    driver, _ = s.driver(), s.worker()
+    actor = create(s, driver, in_order=False)
+    worker = home(s)
+    (late,) = driver.submit(s.function(driver), (), ())
+    driver.submit(0, (late,), (), actor=actor)
+    soon = call(driver, actor)
+    s.all_read()
+    assert [run.task for run in worker.runs] == [soon]
 
 
 def test_a_full_concurrency_group_holds_up_no_other(stage: Make) -> None:
     s = stage(workers=1)
-    driver = s.driver()
-    s.worker()
+    driver, _ = s.driver(), s.worker()
     actor = create(s, driver, restarts=1, groups=(("io", 2),))
-    s.turn()
 
     def calls(group: str, count: int) -> list[int]:
         spec = ev.TaskSpec(concurrency_group=group)
         return [driver.submit(0, (), (), actor=actor, spec=spec)[0] for _ in range(count)]
 
-    def made() -> list[int]:
-        """The actor is made; returns what it is sent."""
-        home = s.connect(s.starting.pop())
-        s.all_read()
-        home.finish((ev.Value(b"N"),), 0.0)
-        s.all_read()
-        return [run.task for run in home.runs]
-
     many, few, unknown = calls("io", 200), calls("", 3), calls("?", 1)
-    sent = made()
+    first = home(s)
+    sent = [run.task for run in first.runs]
     assert [task for task in sent if task in many] == many[: 2 + AHEAD]
     assert [task for task in sent if task not in many] == few + unknown
-    worker = s.session.state.scheduler.actors[actor].worker
-    assert worker is not None
     driver.post(ev.KillActor(actor, restart=True))
     s.turn()
-    s.post(0, WorkerExited(worker.number, -9))
-    s.turn()
-    again = made()  # but for those that had begun
+    s.crash(first)
+    again = [run.task for run in home(s).runs]  # but for those that had begun
     assert unknown[0] in again
     assert sum(task in many for task in again) == 2 + AHEAD

@@ -10,7 +10,7 @@ import pytest
 from tests.patience import THOROUGH
 from tests.unit.core.conftest import Make, Stage
 from tests.unit.core.invariants import check
-from tests.unit.core.peers import Peer
+from tests.unit.core.peers import ABOUT, Peer, of
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.loop_events import Left
@@ -36,7 +36,7 @@ def stage(stage: Make) -> Make:
 def put(s: Stage, driver: Peer, count: int) -> list[int]:
     objects = [driver.id() for _ in range(count)]
     for id in objects:
-        driver.post(ev.Sealed(id, SMALL, ev.About("int", 1, 0, 0, 0.0, 0.0)))
+        driver.post(ev.Sealed(id, SMALL, ABOUT))
     s.turn()
     return objects
 
@@ -54,44 +54,34 @@ def turns(s: Stage) -> int:
     return count
 
 
-@pytest.mark.parametrize("how", ["a container", "its holder leaves", "its holder says goodbye"])
-def test_many_objects_die_in_parts(stage: Make, how: str) -> None:
+def test_what_a_container_holds_dies_in_parts(stage: Make) -> None:
     s = stage()
     holder, other = s.driver(), s.driver()
     objects = put(s, holder, MANY)
-    if how == "a container":
-        outer = other.put(ev.Value(b"P", contains=tuple(objects)))
-        holder.post(ev.Drop(tuple(objects)))
-        s.turn()
-        assert len(s.session.state.catalog) == MANY + 1
-        other.drop(outer)
-    elif how == "its holder leaves":
-        holder.post(Left())
-    else:
-        holder.post(ev.Bye())
-        holder.post(Left())
+    outer = other.put(ev.Value(b"P", contains=tuple(objects)))
+    holder.post(ev.Drop(tuple(objects)))
+    s.turn()
+    assert len(s.session.state.catalog) == MANY + 1
+    other.drop(outer)
     assert turns(s) >= MANY // STEPS
     assert not s.session.state.catalog
-    assert not s.session.state.catalog.leaving
 
 
-def test_others_are_served_in_between(stage: Make) -> None:
+def test_what_somebody_held_who_leaves_dies_in_parts_and_others_are_served(stage: Make) -> None:
     s = stage()
     holder, other = s.driver(), s.driver()
     objects = put(s, holder, MANY)
     kept = other.put(SMALL)
     other.borrow((objects[0], objects[-1]))
-    s.turn()
-    del s.peers[holder.number]
-    holder.post(Left())
-    s.turn()
+    s.leave(holder)
     assert s.session.state.catalog.backlog.work
     other.post(ev.Want((kept, objects[-1])))
     s.turn()
     assert [type(m) for m in other.inbox] == [do.Ready, do.Ready]
     assert s.session.state.catalog.backlog.work
-    turns(s)
+    assert turns(s) >= MANY // STEPS - 2
     assert sorted(s.session.state.catalog) == sorted((kept, objects[0], objects[-1]))
+    assert not s.session.state.catalog.leaving
 
 
 def test_who_waits_for_memory_gets_what_is_about_to_come_back(stage: Make) -> None:
@@ -99,23 +89,18 @@ def test_who_waits_for_memory_gets_what_is_about_to_come_back(stage: Make) -> No
     count = 3 * STEPS
     s = stage(capacity=count * PAGE, spills=True)
     holder, other = s.driver(), s.driver()
-    holder.post(ev.Opened(segment := holder.id(), count * PAGE))
-    holder.post(ev.Grow(1, count * PAGE))
+    segment = holder.open_arena(count, granted=count)
     s.turn()
     for n in range(count * 9 // 10):
         holder.post(ev.Sealed(holder.id(), ev.Value(b"E", segment, n * PAGE, PAGE), ABOUT))
     s.turn()
-    other.post(ev.Opened(other.id(), count * PAGE))
-    other.post(ev.Grow(7, count * PAGE))
+    other.open_arena(count, granted=count)
     del s.peers[holder.number]
     holder.post(Left())
     turns(s)
     assert not s.session.state.moves
-    answers = [m for m in other.inbox if isinstance(m, do.Granted)]
-    assert [(m.request, m.granted) for m in answers] == [(7, count * PAGE)]
-
-
-ABOUT = ev.About("thing", 1, 0, 0, 0.0, 0.0)
+    answers = of(do.Granted, other.inbox)
+    assert [(m.request, m.granted) for m in answers] == [(1, count * PAGE)]
 
 
 def test_tasks_of_who_left_are_dropped_when_its_holds_are_gone(stage: Make) -> None:
@@ -124,9 +109,7 @@ def test_tasks_of_who_left_are_dropped_when_its_holds_are_gone(stage: Make) -> N
     function = s.function(holder)
     holder.submit(function, (), ())
     put(s, holder, MANY)
-    del s.peers[holder.number]
-    holder.post(Left())
-    s.turn()
+    s.leave(holder)
     assert s.session.state.scheduler.tasks
     turns(s)
     assert not s.session.state.scheduler.tasks

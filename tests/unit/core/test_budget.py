@@ -1,28 +1,29 @@
-"""Who gets memory, who waits for it, and what a refusal says."""
+"""Who gets memory, who waits for it, and what a refusal says.
+
+Objects in messages have a share of the store; who asks for more than that is told no.
+"""
 
 from __future__ import annotations
 
-from tests.unit.core.conftest import Make
-from tests.unit.core.peers import Peer, of, runs
+import pytest
+
+from tests.unit.core.conftest import Make, Stage
+from tests.unit.core.peers import ABOUT, Peer, grants, of, runs
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.core.budget import INLINE_GRACE
+from workbench.core.loop_events import Measured
 from workbench.core.memory_monitor import LATE
-from workbench.system.sizes import PAGE
-
-
-def grants(peer: Peer) -> list[tuple[int, int]]:
-    return [(m.request, m.granted) for m in peer.inbox if isinstance(m, do.Granted)]
+from workbench.system.sizes import PAGE, inline_allowance
 
 
 def test_who_gave_all_that_was_asked_is_asked_again(stage: Make) -> None:
     """Small objects come unasked, so what would have been enough may not be any more."""
     s = stage(capacity=10 * PAGE)
     keeper, asker = s.driver(), s.driver()
-    for peer in (keeper, asker):
-        peer.post(ev.Opened(peer.id(), 20 * PAGE))
-    keeper.post(ev.Grow(1, 10 * PAGE))
+    keeper.open_arena(20, granted=10)
     s.all_read()
-    asker.post(ev.Grow(1, 2 * PAGE))
+    asker.open_arena(20, granted=2)
     s.turn()
     keeper.put(ev.Value(b"P" * 100))
     keeper.post(ev.Trimmed(2 * PAGE, answer=True))
@@ -36,8 +37,7 @@ def test_who_gave_all_that_was_asked_is_asked_again(stage: Make) -> None:
 def test_a_segment_that_got_lost_is_shared_again(stage: Make) -> None:
     s = stage(capacity=10 * PAGE)
     writer, reader, other = s.driver(), s.driver(), s.driver()
-    writer.post(ev.Opened(segment := writer.id(), 20 * PAGE))
-    writer.post(ev.Grow(1, PAGE))
+    segment = writer.open_arena(20, granted=1)
     s.turn()
     object = writer.put(ev.Value(b"E", segment, 0, PAGE))
     reader.borrow((object,))
@@ -70,20 +70,17 @@ def test_who_reads_a_stream_has_the_segment_before_the_item(stage: Make) -> None
 def test_a_refusal_lists_what_holds_the_room(stage: Make) -> None:
     s = stage(capacity=10 * PAGE)
     driver, other = s.driver(), s.driver()
-    driver.post(ev.Opened(segment := driver.id(), 20 * PAGE))
-    driver.post(ev.Grow(1, 9 * PAGE))
+    segment = driver.open_arena(20, granted=9)
     s.turn()
     offset = 0
     for pages, kind, name in [(1, "small", ""), (6, "large", ""), (2, "medium", "m")]:
         value = ev.Value(b"E", segment, offset, pages * PAGE)
         driver.post(ev.Sealed(driver.id(), value, ev.About(kind, 0, 0, 0, 0.0, 0.0), name))
         offset += pages * PAGE
-    other.post(ev.Opened(other.id(), 20 * PAGE))
-    other.post(ev.Grow(7, 2 * PAGE))
+    other.open_arena(20, granted=2)
     s.turn()
-    answer = other.inbox[-1]
-    assert isinstance(answer, do.Granted)
-    assert (answer.request, answer.granted) == (7, 0)
+    (answer,) = of(do.Granted, other.inbox)
+    assert answer.granted == 0
     assert "moves nothing to disk" in answer.text
     told = answer.snapshot
     assert told is not None
@@ -95,9 +92,8 @@ def test_a_refusal_lists_what_holds_the_room(stage: Make) -> None:
 def test_inline_objects_count_too(stage: Make) -> None:
     s = stage(capacity=2 * PAGE)
     driver = s.driver()
-    driver.post(ev.Opened(driver.id(), 4 * PAGE))
     driver.put(ev.Value(bytes(2 * PAGE)))
-    driver.post(ev.Grow(1, PAGE))
+    driver.open_arena(4, granted=1)
     s.turn()
     assert grants(driver) == [(1, 0)]
 
@@ -110,3 +106,128 @@ def test_memory_is_watched_while_a_task_needs_no_processor(stage: Make) -> None:
     s.turn()
     assert runs(worker)
     assert of(do.Measure, s.turn(after=LATE))
+
+
+# -- objects in messages ---------------------------------------------------------------------------
+
+CAPACITY = 4 << 20
+LEAVE = inline_allowance(CAPACITY)
+"""Bytes that a process may send at a time; see `inline_allowance`."""
+
+
+def asks(s: Stage, peer: Peer) -> bool:
+    """Whether it gets leave for another allowance."""
+    peer.inbox.clear()
+    peer.post(ev.Ask(1, "inline"))
+    s.turn()
+    (answer,) = of(do.Answer, peer.inbox)
+    return not answer.text
+
+
+def fill(s: Stage, peer: Peer) -> list[int]:
+    """Put as much as it may; the objects."""
+    objects = [peer.put(ev.Value(bytes(LEAVE)))]
+    while asks(s, peer):
+        objects.append(peer.put(ev.Value(bytes(LEAVE))))
+    return objects
+
+
+def test_half_of_the_store_and_no_more_until_some_are_gone(stage: Make) -> None:
+    s = stage(capacity=CAPACITY)
+    driver, other = s.driver(), s.driver()
+    objects = fill(s, driver)
+    assert len(objects) * LEAVE == CAPACITY // 2
+    assert not asks(s, other), "it is the store's share, not one's own"
+    driver.drop(objects[0])
+    assert asks(s, other)
+
+
+def test_large_objects_leave_less_of_it(stage: Make) -> None:
+    s = stage(capacity=CAPACITY)
+    driver = s.driver()
+    segment = driver.open_arena(CAPACITY // PAGE, granted=(CAPACITY - LEAVE) // PAGE)
+    s.turn()
+    driver.post(ev.Sealed(driver.id(), ev.Value(b"E", segment, 0, CAPACITY - LEAVE), ABOUT))
+    s.turn()
+    assert asks(s, driver)
+    driver.put(ev.Value(bytes(PAGE)))
+    s.turn()
+    assert not asks(s, driver)
+
+
+def test_what_is_only_kept_warm_leaves_it_all(stage: Make) -> None:
+    s = stage(capacity=CAPACITY)
+    driver = s.driver()
+    driver.open_arena(CAPACITY // PAGE, granted=CAPACITY // PAGE)
+    s.turn()
+    assert asks(s, driver)
+
+
+def test_arguments_of_tasks_take_of_it_until_these_are_over(stage: Make) -> None:
+    s = stage(capacity=CAPACITY)
+    driver, worker = s.driver(), s.worker()
+    function = s.function(driver)
+    submitted = 0
+    while not submitted or asks(s, driver):
+        driver.post(ev.Submit(driver.id(), function, bytes(LEAVE), (), (), 0))
+        submitted += 1
+    assert CAPACITY // 2 - LEAVE <= submitted * LEAVE <= CAPACITY // 2
+    for _ in range(2):  # the function takes a little, too
+        worker.read()
+        worker.finish((), 0.1)
+        s.turn()
+    assert asks(s, driver)
+
+
+def test_the_machines_last_memory_is_not_given_for_them(stage: Make) -> None:
+    s = stage(capacity=CAPACITY, headroom=PAGE)
+    driver = s.driver()
+    driver.open_arena(CAPACITY // PAGE, granted=1)
+    s.turn()
+    s.post(0, Measured(3 * PAGE, 1000 * PAGE, ()))
+    s.turn()
+    assert not asks(s, driver)
+
+
+@pytest.mark.parametrize("how", ["puts", "results", "items"])
+def test_who_sends_much_more_than_it_may_is_hung_up_on(stage: Make, how: str) -> None:
+    s = stage(capacity=CAPACITY)
+    driver, worker = s.driver(), s.worker()
+    small = ev.Value(bytes(LEAVE))
+    enough = (LEAVE + INLINE_GRACE) // LEAVE
+    function = s.function(driver)
+    sender = worker
+    if how == "puts":
+        sender = driver
+        for _ in range(enough - 1):  # and the function
+            driver.put(small)
+    elif how == "results":
+        driver.submit(function, (), (), enough)
+        s.turn()
+        worker.read()
+        worker.finish((small,) * enough, 0.1)
+    else:
+        driver.submit(function, (), (), spec=ev.TaskSpec(ahead=1000))
+        s.turn()
+        for _ in range(enough):
+            worker.post(ev.Yielded(worker.inbox[0].task, worker.id(), small))  # type: ignore[union-attr]
+    assert not hung_up(s)
+    if how == "items":
+        worker.post(ev.Yielded(worker.inbox[0].task, worker.id(), small))  # type: ignore[union-attr]
+    else:
+        sender.put(small)
+    assert hung_up(s) == [sender.number]
+
+
+def hung_up(s: Stage) -> list[int]:
+    return [each.client for each in of(do.Hangup, s.turn())]
+
+
+def test_arguments_that_take_too_much_are_refused(stage: Make) -> None:
+    s = stage()
+    driver = s.driver()
+    function = s.function(driver)
+    s.all_read()
+    driver.post(ev.Submit(driver.id(), function, bytes(64 << 20)))
+    (hangup,) = of(do.Hangup, s.turn())
+    assert "more arguments" in hangup.reason

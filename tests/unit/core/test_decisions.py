@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from tests.unit.core.conftest import Make
-from tests.unit.core.peers import NONE, Peer, of, runs, told
+from tests.unit.core.conftest import Make, Stage
+from tests.unit.core.peers import NONE, of, runs, told
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.catalog import MOST_SITES
@@ -88,23 +86,6 @@ def test_a_worker_that_waits_lends_its_slot(stage: Make) -> None:
     assert s.session.deadline() is None
 
 
-def test_a_worker_that_hung_up_is_killed_and_its_slot_is_free(stage: Make) -> None:
-    s = stage(workers=1)
-    driver, worker = s.driver(), s.worker()
-    f = s.function(driver)
-    running, queued = (driver.submit(f, (), (), retries=1)[0] for _ in range(2))
-    s.turn()
-    assert s.leave(worker) == [do.Kill(worker.worker, grace=True), do.Fork(worker.worker + 1)]
-    other = s.worker()
-    assert runs(other) == [queued]
-    s.post(0, WorkerExited(worker.worker, -9))
-    assert not s.turn(), "there is one worker, as there shall be"
-    s.all_read()
-    other.finish((NONE,), 1.0)
-    s.turn()
-    assert runs(other) == [running]
-
-
 @pytest.mark.parametrize("how", ["given back", "crash"])
 def test_what_is_cancelled_is_not_sent_again(stage: Make, how: str) -> None:
     s = stage()
@@ -155,56 +136,55 @@ def test_what_a_dead_worker_had_not_sent_is_shown_before_its_end(stage: Make, re
     assert len(sent) == 1 + (not retries)  # and that it failed
 
 
+def newborn_ends(s: Stage, status: int, unforked: str = "") -> None:
+    """Before it has spoken, or without having been born."""
+    s.post(0, WorkerExited(s.starting.pop(), status, unforked=unforked))
+
+
+NO_FILES = "Too many open files"
+
+
 @pytest.mark.parametrize(
-    ("end", "tries", "at_once"),
+    ("status", "unforked", "tries", "at_once"),
     [
-        ((1,), MOST_STARTUP_FAILURES, True),
+        (1, "", MOST_STARTUP_FAILURES, True),
         # Somebody kills, or has no process left to give; and Python isn't broken.
-        ((-9,), MOST_STARTUP_FAILURES * KILLS, True),
-        ((-9, "the process that forks workers ended"), MOST_STARTUP_FAILURES * KILLS, False),
-        ((0, "Resource temporarily unavailable"), MOST_STARTUP_FAILURES * KILLS, False),
+        (-9, "", MOST_STARTUP_FAILURES * KILLS, True),
+        (-9, "the process that forks workers ended", MOST_STARTUP_FAILURES * KILLS, False),
+        (0, NO_FILES, MOST_STARTUP_FAILURES * KILLS, False),
     ],
 )
 def test_workers_that_die_before_they_speak_are_not_made_for_ever(
-    stage: Make, end: tuple[int, str], tries: int, at_once: bool
+    stage: Make, status: int, unforked: str, tries: int, at_once: bool
 ) -> None:
-    status, unforked = (*end, "")[:2]
     s = stage(workers=1)
     driver = s.driver()
     f = s.function(driver)
     before = driver.submit(f, (), ())[0]
     after = driver.submit(f, (before,), ())[0]
     for left in range(tries - 1, -1, -1):
-        s.post(0, WorkerExited(s.starting.pop(), status, unforked=unforked))
+        newborn_ends(s, status, unforked)
         s.turn()
         assert len(s.starting) == (at_once and left > 0)
         s.turn(RETRY_SECONDS)
     assert not s.starting
     later = driver.submit(f, (), ())[0]  # is reason to try once more
     s.turn()
-    s.post(0, WorkerExited(s.starting.pop(), 1))
+    newborn_ends(s, 1)
     s.turn()
     assert not s.starting
     assert told(driver) == {before: b"!crashed", after: b"!crashed", later: b"!crashed"}
 
 
-@pytest.mark.parametrize(
-    "end",
-    [
-        lambda worker: WorkerExited(worker, 1),
-        lambda worker: WorkerExited(worker, 0, unforked="Too many open files"),
-        lambda worker: WorkerExited(worker, -9),
-    ],
-    ids=["it can't begin", "it isn't born", "it is killed"],
-)
+@pytest.mark.parametrize(("status", "unforked"), [(1, ""), (0, NO_FILES), (-9, "")])
 def test_a_broken_pool_tries_again_now_and_then_though_nobody_submits(
-    stage: Make, end: Callable[[int], WorkerExited]
+    stage: Make, status: int, unforked: str
 ) -> None:
     s = stage(workers=2)
     s.driver()  # else the session ends
     while not s.session.state.pool.broken:
         while s.starting:
-            s.post(0, end(s.starting.pop()))
+            newborn_ends(s, status, unforked)
         s.turn(RETRY_SECONDS)
     tries = []
     while len(tries) < 8:
@@ -214,7 +194,7 @@ def test_a_broken_pool_tries_again_now_and_then_though_nobody_submits(
         assert when > s.now, "it asks for no time that has passed"
         tries.append(when - s.now)
         s.turn(when - s.now)
-        s.post(0, end(s.starting.pop()))
+        newborn_ends(s, status, unforked)
         assert not s.starting, "one at a time"
         s.turn()
     first, longest = PAUSES
@@ -229,12 +209,10 @@ def test_a_broken_pool_tries_again_now_and_then_though_nobody_submits(
 def test_a_whole_pool_that_could_fork_nobody_for_an_actor_waits_for_nothing(stage: Make) -> None:
     s = stage(workers=1)
     driver, worker = s.driver(), s.worker()
-    handles = driver.put(ev.Value(b"P"))
-    creation = ev.Submit(handles, s.function(driver), b"", returns=0, actor=handles)
-    driver.post(ev.Create(creation))
+    driver.create(s.function(driver))
     s.turn()
     while s.starting:
-        s.post(0, WorkerExited(s.starting.pop(), 0, unforked="Too many open files"))
+        newborn_ends(s, 0, NO_FILES)
         s.turn()
         s.turn(RETRY_SECONDS)
     assert s.session.state.pool.broken
@@ -242,36 +220,6 @@ def test_a_whole_pool_that_could_fork_nobody_for_an_actor_waits_for_nothing(stag
     when = s.session.deadline()
     assert when is None or when > s.now
     assert worker.number in s.session.state.clients
-
-
-def test_the_pool_is_whole_again_after_whatever_ended_its_newborn_workers(stage: Make) -> None:
-    """The forkserver's death at its start, SIGTERM, a process limit: nobody's code is to blame."""
-    s = stage(workers=4)
-    driver = s.driver()
-    for event in (
-        lambda worker: WorkerExited(worker, -9, unforked="the process that forks workers ended"),
-        lambda worker: WorkerExited(worker, -15),
-    ):
-        while s.starting:
-            s.post(0, event(s.starting.pop()))
-        s.turn()
-        s.turn(RETRY_SECONDS)
-        assert len(s.starting) == 4
-    task = driver.submit(s.function(driver), (), ())[0]
-    worker = s.worker()
-    s.turn()
-    assert runs(worker) == [task]
-
-
-def test_tasks_go_on_if_some_worker_lives(stage: Make) -> None:
-    s = stage(workers=2)
-    driver, worker = s.driver(), s.worker()
-    for _ in range(MOST_STARTUP_FAILURES):
-        s.post(0, WorkerExited(s.starting.pop(), 1))
-        s.turn()
-    task = driver.submit(s.function(driver), (), ())[0]
-    s.turn()
-    assert runs(worker) == [task]
 
 
 def test_a_task_given_back_twice_is_run_once(stage: Make) -> None:
@@ -319,23 +267,6 @@ def test_ten_thousand_objects_inside_each_other_are_freed_together(stage: Make) 
 # -- custom serializers, refs that leave ----------------------------------------------------------
 
 
-def known(worker: Peer) -> list[tuple[int, bytes]]:
-    return [(m.serializer, m.payload) for m in worker.inbox if isinstance(m, do.Registered)]
-
-
-def test_a_serializer_comes_before_the_tasks_submitted_after_it(stage: Make) -> None:
-    s = stage(workers=2)
-    driver, worker = s.driver(), s.worker()
-    f = s.function(driver)
-    serializer = driver.id()
-    driver.post(ev.Register(serializer, b"how"))
-    driver.submit(f, (), ())
-    s.turn()
-    assert [type(m) for m in worker.inbox] == [do.Registered, do.Run]
-    late = s.worker()
-    assert known(late) == [(serializer, b"how")]
-
-
 def test_places_at_which_refs_escape_are_counted_up_to_a_point(stage: Make) -> None:
     s = stage()
     driver = s.driver()
@@ -351,8 +282,7 @@ def test_places_at_which_refs_escape_are_counted_up_to_a_point(stage: Make) -> N
 def test_who_has_left_and_still_shows_an_object_keeps_its_bytes(stage: Make) -> None:
     s = stage(capacity=10 * PAGE)
     owner, reader = s.driver(), s.driver()
-    owner.post(ev.Opened(segment := owner.id(), 20 * PAGE))
-    owner.post(ev.Grow(1, 4 * PAGE))
+    segment = owner.open_arena(20, granted=4)
     s.turn()
     id = owner.put(ev.Value(b"E", segment, 0, PAGE))
     reader.borrow((id,))
@@ -365,7 +295,7 @@ def test_who_has_left_and_still_shows_an_object_keeps_its_bytes(stage: Make) -> 
     assert [c.client for c in take_snapshot(s.session.state).clients] == [owner.number]
     owner.drop(id)
     s.turn()
-    assert not [m for m in owner.inbox if isinstance(m, do.Release)], "it is shown"
+    assert not of(do.Release, owner.inbox), "it is shown"
     reader.post(Left())
     s.turn()
     assert do.Release(((0, PAGE),)) in owner.inbox

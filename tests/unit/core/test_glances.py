@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.unit.core.conftest import Make, Stage
-from tests.unit.core.peers import Peer
+from tests.unit.core.peers import Peer, of, runs
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.descriptions import ObjectDescription, TaskRecord
@@ -16,7 +16,7 @@ def asked(s: Stage, peer: Peer, what: str, id: int = 0, name: str = "") -> do.An
     peer.inbox.clear()
     peer.post(ev.Ask(7, what, id, name))
     s.turn()
-    (answer,) = [m for m in peer.inbox if isinstance(m, do.Answer)]
+    (answer,) = of(do.Answer, peer.inbox)
     assert answer.request == 7
     return answer
 
@@ -48,18 +48,12 @@ def test_what_is_not_there_and_what_was_freed(stage: Make) -> None:
     s = stage()
     driver = s.driver()
     assert asked(s, driver, "describe", 99).description is None
-    id = driver.put(ev.Value(b"x"))
-    driver.post(ev.Free((id,)))
-    assert described(s, driver, id).object.state == "freed"
-
-
-def test_asking_pins_nothing(stage: Make) -> None:
-    s = stage()
-    owner, asker = s.driver(), s.driver()
-    id = owner.put(ev.Value(b"x"))
-    described(s, asker, id)
-    owner.drop(id)
-    assert asked(s, asker, "describe", id).description is None
+    freed, dropped = driver.put(ev.Value(b"x")), driver.put(ev.Value(b"x"))
+    driver.post(ev.Free((freed,)))
+    assert described(s, driver, freed).object.state == "freed"
+    described(s, driver, dropped)
+    driver.drop(dropped)
+    assert asked(s, driver, "describe", dropped).description is None, "asking pins nothing"
 
 
 def test_the_task_that_is_to_make_it(stage: Make) -> None:
@@ -83,29 +77,24 @@ def test_the_task_that_is_to_make_it(stage: Make) -> None:
 
 def test_what_was_sent_ahead_is_not_called_running(stage: Make) -> None:
     s = stage(workers=1)
-    driver, _worker = s.driver(), s.worker()
+    driver, worker = s.driver(), s.worker()
     function = s.function(driver, seconds=1e-6)
     first, second = (driver.submit(function, (), ())[0] for _ in range(2))
     s.turn()
-    found = [described(s, driver, id).task for id in (first, second)]
-    assert [task and task.state for task in found] == ["running", "queued"]
-    assert found[0] is not None
-    assert found[1] is not None
-    assert s.session.state.scheduler.tasks[second].worker is not None  # it is there already
+    assert runs(worker) == [first, second]
+    for id, state in ((first, "running"), (second, "queued")):
+        task = described(s, driver, id).task
+        assert task is not None
+        assert task.state == state
 
 
 def test_an_actor_by_its_handle(stage: Make) -> None:
     s = stage()
     driver = s.driver()
-    handle = driver.put(ev.Value(b"handle"))
-    creation_task = ev.Submit(
-        handle, s.function(driver), b"", returns=0, name="Counter", actor=handle
-    )
-    driver.post(ev.Create(creation_task, restarts=2, name="actor:tally"))
-    s.turn()
+    handle = driver.create(s.function(driver), restarts=2, name="actor:tally")
     actor = described(s, driver, handle).actor
     assert actor is not None
-    assert (actor.cls, actor.names, actor.restarts) == ("Counter", ("actor:tally",), 2)
+    assert (actor.cls, actor.names, actor.restarts) == ("Actor", ("actor:tally",), 2)
 
 
 def overview(s: Stage, peer: Peer) -> Snapshot:
@@ -114,9 +103,7 @@ def overview(s: Stage, peer: Peer) -> Snapshot:
     return snapshot
 
 
-def test_an_overview_lists_what_has_a_name_and_counts_the_rest(
-    stage: Make,
-) -> None:
+def test_an_overview_lists_what_has_a_name_and_counts_the_rest(stage: Make) -> None:
     s = stage(workers=2)
     driver = s.driver()
     for _ in range(100):
@@ -167,18 +154,3 @@ def test_why_takes_a_name_too(stage: Make) -> None:
     assert account is not None
     assert account.object.id == id
     assert asked(s, other, "why", name="nobody").account is None
-
-
-def test_a_glance_does_not_look_at_all_objects(stage: Make) -> None:
-    s = stage()
-    driver = s.driver()
-    id = driver.put(ev.Value(b"x"), "name")
-    s.turn()
-
-    def never() -> None:
-        raise AssertionError("it looks at all of them")
-
-    entries, s.session.state.catalog.values = s.session.state.catalog.values, never  # type: ignore[method-assign,assignment]
-    batch = [(driver.number, ev.Ask(1, what, id)) for what in ("describe", "overview")]
-    assert len(s.session.handle(batch, s.now)) == 2
-    s.session.state.catalog.values = entries  # type: ignore[method-assign]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.unit.core.conftest import Make, Stage
-from tests.unit.core.peers import Peer
+from tests.unit.core.peers import NONE, Peer, grants, of
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.budget import PATIENCE
@@ -15,15 +15,10 @@ from workbench.system.sizes import PAGE
 
 IDLE = 600.0
 HEADROOM = 1 << 20
-NONE = (ev.Value(b"N"),)
 
 
 def hung_up(out: list[do.Anything]) -> list[int]:
-    return [each.client for each in out if isinstance(each, do.Hangup)]
-
-
-def forks(out: list[do.Anything]) -> int:
-    return sum(isinstance(each, do.Fork) for each in out)
+    return [each.client for each in of(do.Hangup, out)]
 
 
 def passes(s: Stage, seconds: float) -> list[do.Anything]:
@@ -31,14 +26,10 @@ def passes(s: Stage, seconds: float) -> list[do.Anything]:
     return s.turn(seconds)
 
 
-def grants(peer: Peer) -> list[tuple[int, int]]:
-    return [(m.request, m.granted) for m in peer.inbox if isinstance(m, do.Granted)]
-
-
-def go(s: Stage, worker: Peer) -> None:
-    """It has been hung up on, and ends."""
-    s.post(0, WorkerExited(worker.worker, 0))
-    assert not forks(s.leave(worker)), "nobody has anything to do for it"
+def measured(s: Stage, pages: int) -> list[do.Anything]:
+    """So much of the machine's memory is left."""
+    s.post(0, Measured(pages * PAGE, 1000 * PAGE, ()))
+    return s.turn()
 
 
 def test_workers_that_nobody_uses_end_and_come_back_for_a_task(stage: Make) -> None:
@@ -50,23 +41,26 @@ def test_workers_that_nobody_uses_end_and_come_back_for_a_task(stage: Make) -> N
     driver.post(ev.Ask(1))  # who looks doesn't use
     s.turn()
     assert set(hung_up(passes(s, 1))) == {one.number, two.number}
-    go(s, one)
-    go(s, two)
+    for worker in (one, two):
+        s.post(0, WorkerExited(worker.worker, 0))
+        assert not of(do.Fork, s.leave(worker)), "nobody has anything to do for it"
     assert not s.session.state.scheduler.workers
     assert s.session.deadline() is None
     assert not passes(s, 10 * IDLE), "once is enough"
 
     driver.submit(function, (), ())
-    assert forks(s.turn()) == 2
+    assert len(of(do.Fork, s.turn())) == 2
     three = s.worker()
     s.all_read()
     assert three.runs
     s.worker()
     assert not hung_up(passes(s, 2 * IDLE)), "a task runs"
-    three.finish(NONE, 0.1)
+    three.finish((NONE,), 0.1)
     s.all_read()
     assert not hung_up(passes(s, IDLE - 1))
-    assert len(hung_up(passes(s, 1))) == 2
+    driver.put(NONE)
+    assert not hung_up(passes(s, IDLE - 1)), "it was used"
+    assert len(hung_up(passes(s, IDLE))) == 2
 
 
 def test_workers_of_a_session_that_waits_for_a_notebook_end_soon(stage: Make) -> None:
@@ -85,7 +79,6 @@ def test_workers_end_at_once_when_a_person_has_ended_the_last_notebook(stage: Ma
     """The next notebook on a small machine needs their memory."""
     s = stage(workers=2, idle=IDLE)
     driver, one, two = s.driver(linger=10 * IDLE), s.worker(), s.worker()
-    s.turn()
     driver.post(ev.Bye(lingers=True, final=True))
     s.turn()
     out = s.leave(driver)
@@ -121,32 +114,19 @@ def test_a_session_kept_for_a_moment_makes_way_where_memory_is_short(stage: Make
     assert do.Exit() in left(s, needed + TOO_LITTLE - 1)
 
 
-def test_who_may_come_back_finds_it_all_the_same(stage: Make) -> None:
+def test_who_comes_back_finds_it_all_the_same(stage: Make) -> None:
     s = kept_for_a_moment(stage, final=False)
     assert do.Exit() not in left(s, 0)
-
-
-def test_who_has_come_back_keeps_it(stage: Make) -> None:
     s = kept_for_a_moment(stage)
     s.driver(linger=60.0)
     assert do.Exit() not in left(s, 0)
     assert do.Measure() not in passes(s, 1.0)
 
 
-def test_a_session_that_begins_is_in_use(stage: Make) -> None:
+def test_a_session_that_begins_is_in_use() -> None:
     session = Session("test", 2, 1 << 20, idle=IDLE)
     out = session.handle([(0, Tick())], 10 * IDLE)  # of any clock
-    assert forks(out) == 2
-
-
-def test_use_puts_it_off(stage: Make) -> None:
-    s = stage(workers=1, idle=IDLE)
-    driver = s.driver()
-    s.worker()
-    for _ in range(3):
-        driver.put(ev.Value(b"small"))
-        assert not hung_up(passes(s, IDLE - 1))
-    assert hung_up(passes(s, IDLE))
+    assert len(of(do.Fork, out)) == 2
 
 
 def test_a_task_for_a_worker_that_is_just_leaving_gets_another(stage: Make) -> None:
@@ -155,12 +135,12 @@ def test_a_task_for_a_worker_that_is_just_leaving_gets_another(stage: Make) -> N
     function = s.function(driver, seconds=0.1)
     assert hung_up(passes(s, IDLE)) == [worker.number]
     driver.submit(function, (), ())
-    assert forks(s.turn()) == 1
+    assert len(of(do.Fork, s.turn())) == 1
     s.post(0, WorkerExited(worker.worker, 0))
     s.leave(worker)
-    s.worker()
+    another = s.worker()
     s.all_read()
-    assert any(peer.runs for peer in s.peers.values())
+    assert another.runs
 
 
 def test_a_worker_on_which_threads_go_on_stays(stage: Make) -> None:
@@ -169,7 +149,7 @@ def test_a_worker_on_which_threads_go_on_stays(stage: Make) -> None:
     task = driver.submit(s.function(driver), (), (), origin=5)[0]
     s.all_read()
     worker.runs.popleft()
-    worker.post(ev.Done(task, NONE, 0.1, threads=True))
+    worker.post(ev.Done(task, (NONE,), 0.1, threads=True))
     s.turn()
     driver.inbox.clear()
     worker.post(ev.Output(task, "stdout", b"late"))
@@ -180,27 +160,21 @@ def test_a_worker_on_which_threads_go_on_stays(stage: Make) -> None:
 
 def test_an_actor_stays(stage: Make) -> None:
     s = stage(workers=1, idle=IDLE)
-    driver = s.driver()
-    s.worker()
-    cls = driver.put(ev.Value(b"a class"))
-    handle = driver.put(ev.Value(b"a handle"))
-    driver.post(ev.Create(ev.Submit(handle, cls, b"", returns=0, actor=handle, name="Kept")))
+    driver, worker = s.driver(), s.worker()
+    driver.create(s.function(driver))
     s.turn()
     actor = s.worker()
     s.all_read()
-    actor.finish(NONE, 0.1)
+    actor.finish((NONE,), 0.1)
     s.all_read()
-    gone = hung_up(passes(s, IDLE))
-    assert len(gone) == 1
-    assert actor.number not in gone
+    assert hung_up(passes(s, IDLE)) == [worker.number]
 
 
 def test_free_memory_goes_back_to_the_machine_when_nobody_uses_it(stage: Make) -> None:
     s = stage(capacity=10 * PAGE, idle=IDLE)
     driver, other = s.driver(), s.driver()
     for peer in (driver, other):
-        peer.post(ev.Opened(peer.id(), 20 * PAGE))
-        peer.post(ev.Grow(1, 4 * PAGE))
+        peer.open_arena(20, granted=4)
     s.turn()
     for peer in (driver, other):
         peer.inbox.clear()
@@ -226,29 +200,21 @@ def test_free_memory_goes_back_to_the_machine_when_nobody_uses_it(stage: Make) -
 def test_nobody_gets_what_the_machine_does_not_have(stage: Make) -> None:
     s = stage(capacity=100 * PAGE, headroom=10 * PAGE)
     driver = s.driver()
-    driver.post(ev.Opened(driver.id(), 200 * PAGE))
-    driver.post(ev.Grow(1, 5 * PAGE))
+    driver.open_arena(200, granted=5)
     assert do.Measure() in s.turn()
     assert not driver.inbox, "it isn't known what is left"
-    s.post(0, Measured(20 * PAGE, 1000 * PAGE, ()))
-    s.turn()
+    measured(s, 20)
     assert grants(driver) == [(1, 5 * PAGE)]
     driver.post(ev.Grow(2, 5 * PAGE))
     driver.post(ev.Grow(3, 1 * PAGE))
     s.turn()
-    s.post(0, Measured(17 * PAGE, 1000 * PAGE, ()))  # somebody else has taken some
-    s.turn()
-    s.post(0, Measured(11 * PAGE, 1000 * PAGE, ()))
-    s.turn()
-    refused, small = [m for m in driver.inbox if isinstance(m, do.Granted)][1:]
-    assert (refused.request, refused.granted) == (2, 5 * PAGE)
-    assert (small.request, small.granted) == (3, PAGE)
+    measured(s, 17)  # somebody else has taken some
+    measured(s, 11)
+    assert grants(driver)[1:] == [(2, 5 * PAGE), (3, PAGE)]
     driver.post(ev.Grow(4, 5 * PAGE))
     s.turn()
-    s.post(0, Measured(11 * PAGE, 1000 * PAGE, ()))
-    s.turn()
-    answer = driver.inbox[-1]
-    assert isinstance(answer, do.Granted)
+    measured(s, 11)
+    answer = of(do.Granted, driver.inbox)[-1]
     assert answer.granted == 0
     assert "The machine has too little memory left" in answer.text
 
@@ -257,28 +223,24 @@ def test_who_is_ended_hears_what_others_have(stage: Make) -> None:
     """It may have taken little: then other notebooks are the reason."""
     s = stage(headroom=1)
     driver, worker = s.driver(), s.worker()
-    driver.submit(s.function(driver), (), ())
+    driver.submit(s.function(driver), (), (), name="heavy")
     s.turn()
     s.post(0, Measured(0, 450_000_000, ((worker.worker, 50_000_000),)))
     assert do.Kill(worker.worker) in s.turn()
     reason = s.session.state.scheduler.workers[worker.worker].kill_reason
-    assert "(0 B of 450 MB were left; in use: " in reason
-    assert "50 MB, the store 10 B, notebooks and other programs 400 MB)" in reason
+    assert "(0 B of 450 MB were left; in use: `heavy` 50 MB, " in reason
+    assert " 50 MB, the store 10 B, notebooks and other programs 400 MB)" in reason
 
 
 def test_what_others_keep_warm_makes_room_on_the_machine_too(stage: Make) -> None:
     s = stage(capacity=100 * PAGE, headroom=PAGE)
     keeper, asker = s.driver(), s.driver()
-    for peer in (keeper, asker):
-        peer.post(ev.Opened(peer.id(), 200 * PAGE))
-    keeper.post(ev.Grow(1, 30 * PAGE))
+    keeper.open_arena(200, granted=30)
     s.turn()
-    s.post(0, Measured(50 * PAGE, 1000 * PAGE, ()))
+    measured(s, 50)
+    asker.open_arena(200, granted=20)
     s.turn()
-    asker.post(ev.Grow(1, 20 * PAGE))
-    s.turn()
-    s.post(0, Measured(6 * PAGE, 1000 * PAGE, ()))
-    s.turn()
+    measured(s, 6)
     assert keeper.inbox[-1] == do.Trim(15 * PAGE)
     keeper.post(ev.Trimmed(15 * PAGE, answer=True))
     s.turn()
@@ -288,13 +250,18 @@ def test_what_others_keep_warm_makes_room_on_the_machine_too(stage: Make) -> Non
 # -- inline objects --------------------------------------------------------------------------------
 
 
-def test_inline_objects_past_the_capacity_have_warm_memory_trimmed(stage: Make) -> None:
-    s = stage(capacity=64 * PAGE)
+def keeper_of(s: Stage, pages: int) -> tuple[Peer, int]:
+    """A driver that keeps so many pages warm, and its segment."""
     keeper = s.driver()
-    keeper.post(ev.Opened(keeper.id(), 128 * PAGE))
-    keeper.post(ev.Grow(1, 60 * PAGE))
+    segment = keeper.open_arena(2 * pages, granted=pages)
     s.turn()
     keeper.inbox.clear()
+    return keeper, segment
+
+
+def test_inline_objects_past_the_capacity_have_warm_memory_trimmed(stage: Make) -> None:
+    s = stage(capacity=64 * PAGE)
+    keeper, _ = keeper_of(s, 60)
     asked = 0
     for n in range(1, 200):  # 50 pages in all
         keeper.put(ev.Value(bytes(PAGE // 4)))
@@ -311,20 +278,14 @@ def test_inline_objects_past_the_capacity_have_warm_memory_trimmed(stage: Make) 
 
 def test_who_was_asked_for_inline_objects_and_stays_silent_is_not_asked_again(stage: Make) -> None:
     s = stage(capacity=4 * PAGE)
-    keeper = s.driver()
-    keeper.post(ev.Opened(keeper.id(), 8 * PAGE))
-    keeper.post(ev.Grow(1, 4 * PAGE))
-    s.turn()
-    keeper.inbox.clear()
-    keeper.put(ev.Value(bytes(PAGE)))
-    s.turn()
-    keeper.put(ev.Value(bytes(PAGE)))
-    s.turn()
+    keeper, _ = keeper_of(s, 4)
+    for _ in range(2):
+        keeper.put(ev.Value(bytes(PAGE)))
+        s.turn()
     assert len(keeper.inbox) == 1, "an answer is due"
     passes(s, PATIENCE)
     other = s.driver()
-    other.post(ev.Opened(other.id(), 8 * PAGE))
-    other.post(ev.Grow(1, PAGE))
+    other.open_arena(8, granted=1)
     s.turn()
     assert grants(other) == [(1, 0)], "nobody waits for who doesn't answer"
     assert len(keeper.inbox) == 1
@@ -337,18 +298,13 @@ def test_who_was_asked_for_inline_objects_and_stays_silent_is_not_asked_again(st
 def test_who_has_nothing_to_give_is_asked_once(stage: Make) -> None:
     """Its free memory may be what it is just writing to."""
     s = stage(capacity=4 * PAGE)
-    keeper = s.driver()
-    keeper.post(ev.Opened(segment := keeper.id(), 8 * PAGE))
-    keeper.post(ev.Grow(1, 4 * PAGE))
-    s.turn()
-    keeper.inbox.clear()
+    keeper, segment = keeper_of(s, 4)
     keeper.put(ev.Value(bytes(PAGE)))
     s.turn()
-    assert [type(message) for message in keeper.inbox] == [do.Trim]
     keeper.post(ev.Trimmed(0, answer=True))
     s.turn()
     passes(s, 10)
-    assert len(keeper.inbox) == 1
+    assert len(of(do.Trim, keeper.inbox)) == 1
     object = keeper.put(ev.Value(b"E", segment, 0, PAGE))
     s.turn()
     keeper.drop(object)

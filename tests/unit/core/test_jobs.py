@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.core.conftest import Make, Stage
-from tests.unit.core.peers import BOOM, NONE, Peer
+from tests.unit.core.peers import BOOM, NONE, Peer, of
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.snapshot import JobRecord
@@ -15,11 +15,11 @@ from workbench.system.sizes import PAGE
 
 def shown(peer: Peer) -> list[tuple[str, bytes, int]]:
     """What the peer was told to show: (kind, data, origin)."""
-    return [(m.kind, m.data, m.origin) for m in peer.inbox if isinstance(m, ev.Output)]
+    return [(m.kind, m.data, m.origin) for m in of(ev.Output, peer.inbox)]
 
 
 def collected(peer: Peer) -> do.Collected:
-    (found,) = [m for m in peer.inbox if isinstance(m, do.Collected)]
+    (found,) = of(do.Collected, peer.inbox)
     return found
 
 
@@ -76,17 +76,6 @@ def test_a_cell_goes_on_without_its_notebook_and_is_collected(stage: Make) -> No
     assert s.session.state.catalog.get(task + 1) is None, "nobody keeps it any more"
 
 
-def test_none_waits_on_a_worker_behind_another(stage: Make) -> None:
-    s = stage(workers=1)
-    driver, worker = s.driver(60.0), s.worker()
-    function = s.function(driver, seconds=0.0)
-    for name in ("cell 1", "cell 2"):
-        driver.submit(function, (), (), spec=ev.TaskSpec(job=name))
-    s.all_read()
-    assert len(worker.runs) == 1
-    assert [record.state for record in records(s)] == ["running", "queued"]
-
-
 def test_what_it_gave_to_others_to_do_is_shown_with_it(stage: Make) -> None:
     s = stage(workers=2)
     driver, _, _ = s.driver(60.0), s.worker(), s.worker()
@@ -109,6 +98,17 @@ def test_what_it_gave_to_others_to_do_is_shown_with_it(stage: Make) -> None:
     job = s.session.state.scheduler.tasks[child].job
     assert job is not None
     assert [piece.data for piece in job.log] == [b"kept\nlive\nlate\n"]
+
+
+def test_none_waits_on_a_worker_behind_another(stage: Make) -> None:
+    s = stage(workers=1)
+    driver, worker = s.driver(60.0), s.worker()
+    function = s.function(driver, seconds=0.0)
+    for name in ("cell 1", "cell 2"):
+        driver.submit(function, (), (), spec=ev.TaskSpec(job=name))
+    s.all_read()
+    assert len(worker.runs) == 1
+    assert [record.state for record in records(s)] == ["running", "queued"]
 
 
 def test_how_it_ended(stage: Make) -> None:
@@ -148,7 +148,7 @@ def test_results_are_kept_for_a_reason_and_can_be_freed(stage: Make) -> None:
     after = s.driver(60.0)
     after.post(ev.Ask(1, "why", task + 1))
     s.turn()
-    (answer,) = [m for m in after.inbox if isinstance(m, do.Answer)]
+    (answer,) = of(do.Answer, after.inbox)
     assert answer.account is not None
     assert [(pin.reason, pin.detail) for pin in answer.account.pins] == [("job", "cell 7")]
     after.post(ev.Free((task + 1,)))
@@ -161,34 +161,35 @@ def test_of_very_many_the_last_are_remembered_and_fewer_are_listed(stage: Make) 
     s = stage()
     s.session.jobs.most_jobs, s.session.jobs.most_records = 12, 7
     driver, worker = s.driver(60.0), s.worker()
-    tasks = []
-    for n in range(15):
-        tasks.append(cell(s, driver, f"cell {n}"))
-        s.all_read()
-        worker.finish((NONE,), 1.0)
-        s.all_read()
+    tasks = [finished(s, driver, worker, name=f"cell {n}") for n in range(15)]
     assert [record.id for record in records(s)] == tasks[-7:]
     other = s.driver(60.0)
     other.post(ev.Ask(3, "jobs"))
     other.post(ev.Collect(1, tasks[3]))
     other.post(ev.Collect(2, tasks[2]))
     s.turn()
-    (answer,) = (m for m in other.inbox if isinstance(m, do.Answer))
+    (answer,) = of(do.Answer, other.inbox)
     assert [record.id for record in answer.jobs] == tasks[3:]
-    known, unknown = (m for m in other.inbox if isinstance(m, do.Collected))
+    known, unknown = of(do.Collected, other.inbox)
     assert (known.job, known.results) == (answer.jobs[0], (tasks[3],))
     assert (unknown.job, unknown.results) == (None, ())
 
 
 def finished(
-    s: Stage, driver: Peer, worker: Peer, *results: ev.Value, name: str = "cell 7", text: str = ""
+    s: Stage,
+    driver: Peer,
+    worker: Peer,
+    *results: ev.Value,
+    name: str = "cell 7",
+    text: str = "",
+    end: ev.Value = NONE,
 ) -> int:
     """A cell that has printed something and made these results."""
     task = cell(s, driver, name, 1 + len(results))
     s.all_read()
     if text:
         worker.post(ev.Output(task, "stdout", text.encode()))
-    worker.finish((NONE, *results), 1.0)
+    worker.finish((end, *results), 1.0)
     s.all_read()
     return task
 
@@ -207,10 +208,7 @@ def test_what_a_cell_showed_is_there_as_often_as_somebody_asks(stage: Make) -> N
     s = stage()
     driver, worker = s.driver(60.0), s.worker()
     task = finished(s, driver, worker, text="loss 0.1\n")
-    failed = cell(s, driver, "cell 8")
-    s.all_read()
-    worker.finish((BOOM,), 1.0)
-    s.all_read()
+    failed = finished(s, driver, worker, name="cell 8", end=BOOM)
     for id in (task, failed):
         driver.drop(id)
     s.turn()
@@ -231,7 +229,7 @@ def test_what_a_cell_showed_is_there_as_often_as_somebody_asks(stage: Make) -> N
     driver.post(ev.Ask(7, "log", task))
     driver.post(ev.Ask(8, "log", 99))
     s.turn()
-    answers = [m.outputs for m in driver.inbox if isinstance(m, do.Answer)]
+    answers = [answer.outputs for answer in of(do.Answer, driver.inbox)]
     assert answers == [(ev.Output(task, "stdout", b"loss 0.1\n", worker=1),), None]
 
 
@@ -311,56 +309,43 @@ def test_the_oldest_output_goes_first_and_that_is_said(stage: Make) -> None:
     assert [record.lines for record in records(s)] == [1, 1, 1]
 
 
-def each(s: Stage, driver: Peer, size: int, submitted: int | None = None) -> list[int]:
-    """A cell that runs once per item; the ids of its tasks."""
+def each(s: Stage, driver: Peer, size: int, submitted: int, first: int = 0) -> list[int]:
+    """Some of a cell that runs once per item, or more of that one; the ids of its tasks."""
     function = s.function(driver)
     tasks: list[int] = []
-    for _ in range(size if submitted is None else submitted):
-        spec = ev.TaskSpec(job="cell 7", binds=("a",), size=size, group=tasks[0] if tasks else 0)
+    for _ in range(submitted):
+        spec = ev.TaskSpec(job="cell 7", binds=("a",), size=size, group=first)
         tasks.append(driver.submit(function, (), (), 2, origin=7, spec=spec)[0])
+        first = first or tasks[0]
     s.all_read()
     return tasks
-
-
-def completed(peer: Peer) -> list[do.JobComplete]:
-    return [m for m in peer.heard if isinstance(m, do.JobComplete)]
-
-
-def more(s: Stage, driver: Peer, first: int, size: int) -> int:
-    spec = ev.TaskSpec(job="cell 7", binds=("a",), size=size, group=first)
-    (task, _) = driver.submit(s.function(driver), (), (), 2, origin=7, spec=spec)
-    s.all_read()
-    return task
 
 
 def test_who_collects_it_before_all_is_submitted_gets_the_rest_at_once(stage: Make) -> None:
     s = stage(workers=1)
     driver, other, late = s.driver(60.0), s.driver(60.0), s.driver(60.0)
     s.worker()
-    (first,) = each(s, driver, 4, submitted=1)
+    (first,) = each(s, driver, 4, 1)
     assert collect(s, other, first).results == (first, first + 1)
-    second = more(s, driver, first, 4)
+    (second,) = each(s, driver, 4, 1, first)
     assert collect(s, late, first).results == (first, first + 1, second, second + 1)
-    third = more(s, driver, first, 4)
-    assert not completed(other)
-    fourth = more(s, driver, first, 4)
+    (third,) = each(s, driver, 4, 1, first)
+    assert not of(do.JobComplete, other.heard)
+    (fourth,) = each(s, driver, 4, 1, first)
     rest = (third, third + 1, fourth, fourth + 1)
-    assert completed(late) == [do.JobComplete(first, 4, rest)]
-    assert completed(other) == [do.JobComplete(first, 4, (second, second + 1, *rest))]
-    assert not completed(driver)
+    assert of(do.JobComplete, late.heard) == [do.JobComplete(first, 4, rest)]
+    all_others = second, second + 1, *rest
+    assert of(do.JobComplete, other.heard) == [do.JobComplete(first, 4, all_others)]
+    assert not of(do.JobComplete, driver.heard)
     s.leave(driver)
     assert all(id in s.session.state.catalog for id in rest), "they hold it, too"
-
-
-def began(peer: Peer) -> list[tuple[int, int]]:
-    return [(m.job, m.worker) for m in peer.heard if isinstance(m, do.Began)]
 
 
 def test_one_of_several_tasks_is_one_job(stage: Make) -> None:
     s = stage(workers=1)
     driver, worker = s.driver(60.0), s.worker()
-    tasks = each(s, driver, 3)
-    assert began(driver) == [(tasks[0], worker.worker)]
+    tasks = each(s, driver, 3, 3)
+    assert of(do.Began, driver.heard) == [do.Began(tasks[0], worker.worker)]
     for number, task in enumerate(tasks):
         (record,) = records(s)
         assert (record.id, record.ended, record.size, record.state) == (
@@ -371,15 +356,15 @@ def test_one_of_several_tasks_is_one_job(stage: Make) -> None:
         s.all_read()
     (record,) = records(s)
     assert (record.state, record.ended) == ("failed", 3)
-    assert [m.task for m in driver.heard if isinstance(m, ev.Output)] == tasks
+    assert [m.task for m in of(ev.Output, driver.heard)] == tasks
 
 
 def test_what_its_maker_did_not_come_to_submit_is_not_waited_for(stage: Make) -> None:
     s = stage(workers=1)
     leaves, stops, worker = s.driver(60.0), s.driver(60.0), s.worker()
-    each(s, leaves, 5, submitted=1)
+    each(s, leaves, 5, 1)
     worker.finish((NONE, NONE), 1.0)
-    task = each(s, stops, 5, submitted=2)[0]
+    task, _ = each(s, stops, 5, 2)
     s.leave(leaves)
     stops.post(ev.Cancel(task))
     s.turn()
@@ -394,41 +379,31 @@ def test_of_another_drivers_job_nobody_can_be_part(stage: Make) -> None:
     s = stage(workers=1)
     mine, other = s.driver(60.0), s.driver(60.0)
     s.worker()
-    first = each(s, mine, 3, submitted=1)[0]
-    spec = ev.TaskSpec(job="cell 7", size=3, group=first)
-    (task,) = other.submit(s.function(other), (), (), 1, spec=spec)
-    s.all_read()
+    (first,) = each(s, mine, 3, 1)
+    (task,) = each(s, other, 3, 1, first)
     (record,) = records(s)
     assert (record.id, record.size, record.ended) == (first, 3, 0)
     assert other.values[task].header.startswith(b"!cancelled")
 
 
-@pytest.mark.parametrize("over", [False, True])
-def test_what_comes_after_its_job_was_stopped_does_not_run(stage: Make, over: bool) -> None:
+def test_what_comes_after_its_job_was_stopped_does_not_run(stage: Make) -> None:
     """Somebody else stops it while its maker is still submitting."""
     s = stage(workers=1)
-    maker, other, worker = s.driver(60.0), s.driver(60.0), s.worker()
-    first = each(s, maker, 5, submitted=1)[0]
+    maker, other, _ = s.driver(60.0), s.driver(60.0), s.worker()
+    (first,) = each(s, maker, 5, 1)
     other.post(ev.Cancel(first))
     s.all_read()
-    if over:
-        worker.finish((ev.error_value("cancelled", "it heard"),) * 2, 1.0)
-        s.all_read()
-    spec = ev.TaskSpec(job="cell 7", binds=("a",), size=5, group=first)
-    late = maker.submit(s.function(maker), (), (), 2, origin=7, spec=spec)
-    s.all_read()
-    assert all(maker.values[id].header.startswith(b"!cancelled") for id in late)
-    assert late[0] not in s.session.state.scheduler.tasks
+    (late,) = each(s, maker, 5, 1, first)
+    assert maker.values[late].header.startswith(b"!cancelled")
+    assert late not in s.session.state.scheduler.tasks
     (record,) = records(s)
-    assert (record.id, record.size, record.is_over) == (first, 1, over)
+    assert (record.id, record.size, record.is_over) == (first, 1, False)
 
 
 def test_a_call_of_an_actor_is_one_too(stage: Make) -> None:
     s = stage()
     driver = s.driver(60.0)
-    actor = driver.put(ev.Value(b"A"))
-    creation_task = ev.Submit(actor, s.function(driver), b"", (), (), 0, "Side", actor=actor)
-    driver.post(ev.Create(creation_task, name="side"))
+    actor = driver.create(s.function(driver), name="side")
     s.turn()
     while s.starting:
         s.worker()
@@ -452,7 +427,7 @@ def test_a_call_of_an_actor_is_one_too(stage: Make) -> None:
 
 
 def answered(peer: Peer) -> list[int]:
-    return [m.request for m in [*peer.heard, *peer.inbox] if isinstance(m, do.Answer)]
+    return [answer.request for answer in of(do.Answer, [*peer.heard, *peer.inbox])]
 
 
 def test_an_interrupt_stops_what_the_cell_began_and_no_background_cell(stage: Make) -> None:
@@ -468,7 +443,7 @@ def test_an_interrupt_stops_what_the_cell_began_and_no_background_cell(stage: Ma
     (foreign,) = other.submit(s.function(other), (), (), origin=7)
     driver.post(ev.Interrupt(1, 7))
     s.all_read()
-    stopped = [m.task for peer in workers for m in peer.heard if isinstance(m, do.Stop)]
+    stopped = [m.task for peer in workers for m in of(do.Stop, peer.heard)]
     assert stopped == [plain]
     left = s.session.state.scheduler.tasks.keys()
     assert left >= {plain, earlier, background, foreign}

@@ -82,27 +82,6 @@ def test_it_is_kept_for_a_background_cell_whose_end_nobody_saw(stage: Make, ends
     assert s.session.deadline() == s.now + 60.0
 
 
-def test_an_admin_neither_prolongs_a_session_nor_ends_it(stage: Make) -> None:
-    s = stage()
-    early = s.admin()
-    assert s.session.deadline() == ALONE_AT_START  # as if nobody had come
-    s.leave(early)
-    assert s.session.deadline() == ALONE_AT_START
-    driver, during = s.driver(linger=60.0), s.admin()
-    s.leave(during)
-    assert s.session.deadline() is None
-    during = s.admin()
-    s.leave(driver)
-    end = s.now + 60
-    assert s.session.deadline() == end  # somebody looks, and it lingers all the same
-    s.turn(30)
-    late = s.admin()
-    s.leave(during, graceful=True)
-    s.leave(late)
-    assert s.session.deadline() == end
-    assert of(do.Exit, s.turn(30))
-
-
 def test_an_admin_is_shown_as_what_it_is(stage: Make) -> None:
     s = stage()
     s.driver(), s.worker()
@@ -124,17 +103,6 @@ def test_whoever_ends_a_session_has_its_drivers_told_why(stage: Make) -> None:
     told = [i for i in of(do.Send, out) if isinstance(i.message, do.Ended)]
     assert told == [do.Send(n, do.Ended("because")) for n in (first.number, second.number)]
     assert of(do.Exit, out)
-
-
-def test_output_goes_to_whoever_submitted_the_task(stage: Make) -> None:
-    s = stage()
-    driver, _, worker = s.driver(), s.driver(), s.worker()
-    task = driver.submit(s.function(driver), (), (), origin=7)[0]
-    worker.post(ev.Output(task, "stdout", b"hello"))
-    worker.post(ev.Output(task + 1, "stdout", b"of no task"))
-    out = s.turn()
-    sent = [i for i in of(do.Send, out) if isinstance(i.message, ev.Output)]
-    assert sent == [do.Send(driver.number, ev.Output(task, "stdout", b"hello", 7, 1))]
 
 
 def test_output_of_a_tasks_own_tasks_goes_where_its_own_does(stage: Make) -> None:

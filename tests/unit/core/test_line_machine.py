@@ -112,10 +112,10 @@ class LineMachine(DirectMachine[Caller, Process]):
 
     def make(self, caller: Caller, restarts: int, in_order: bool) -> None:
         caller.say()
-        actor = caller.peer.put(ev.Value(b"described"))
+        actor = caller.peer.create(
+            self.cls, restarts=restarts, concurrency=1 if in_order else 2, in_order=in_order
+        )
         self.spends(caller, len(b"described"))
-        creation = ev.Submit(actor, self.cls, b"", (), (), 0, "A", 0, 0, actor, "__init__")
-        caller.post(ev.Create(creation, restarts, 1 if in_order else 2, in_order=in_order))
         if not in_order:
             self.unordered.add(actor)
         self.restarts[actor] = restarts
@@ -298,8 +298,7 @@ class LineMachine(DirectMachine[Caller, Process]):
     def makes_more(self) -> bool:
         """An argument."""
         works = bool(self.maker.inbox or self.maker.runs)
-        while self.maker.inbox:
-            self.maker.read()
+        self.maker.read_all()
         if self.maker.runs:
             self.maker.finish((NONE,), 0.01)
         self.turn()
@@ -530,8 +529,7 @@ class LineMachine(DirectMachine[Caller, Process]):
                 while caller.has(id):
                     caller.peer.drop(id)
         self.work()
-        while self.maker.inbox:
-            self.maker.read()
+        self.maker.read_all()
         self.turn()
         assert not self.stage.session.state.scheduler.actors
         assert not self.processes

@@ -5,28 +5,31 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.core.conftest import Make, Stage
-from tests.unit.core.peers import Peer
+from tests.unit.core.peers import Peer, of
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.descriptions import Account, PinRecord
 from workbench.core.referrers import DEEP_PATIENCE, PATIENCE
+
+Three = tuple[Stage, Peer, Peer, Peer, int]
+"""A session, three drivers, and an object."""
 
 PLACES = (ev.Place("ref", "x[3]"), ev.Place("view", "df"))
 
 
 def answer(peer: Peer) -> Account | None:
     """The account that was sent to it."""
-    (found,) = [m for m in peer.inbox if isinstance(m, do.Answer)]
+    (found,) = of(do.Answer, peer.inbox)
     return found.account
 
 
 def asked(peer: Peer) -> int:
-    (found,) = [m for m in peer.inbox if isinstance(m, do.Explain)]
+    (found,) = of(do.Explain, peer.inbox)
     return found.inquiry
 
 
 @pytest.fixture
-def three(stage: Make) -> tuple[Stage, Peer, Peer, Peer, int]:
+def three(stage: Make) -> Three:
     """An object that three drivers hold; the second has asked."""
     s = stage()
     owner, asker, other = s.driver(5.0), s.driver(5.0), s.driver(5.0)
@@ -39,14 +42,12 @@ def three(stage: Make) -> tuple[Stage, Peer, Peer, Peer, int]:
     return s, owner, asker, other, id
 
 
-def test_all_holders_are_asked_and_the_answer_waits_for_them(
-    three: tuple[Stage, Peer, Peer, Peer, int],
-) -> None:
+def test_all_holders_are_asked_and_the_answer_waits_for_them(three: Three) -> None:
     s, owner, asker, other, _ = three
     owner.post(ev.Explained(asked(owner), PLACES))
     asker.post(ev.Explained(asked(asker), (), False, 1000))
     s.turn()
-    assert not [m for m in asker.inbox if isinstance(m, do.Answer)]
+    assert not of(do.Answer, asker.inbox)
     other.post(ev.Explained(asked(other), ()))
     s.turn()
     account = answer(asker)
@@ -60,9 +61,7 @@ def test_all_holders_are_asked_and_the_answer_waits_for_them(
     assert {client.client for client in account.clients} == {1, 2, 3}
 
 
-def test_who_does_not_answer_is_named_all_the_same(
-    three: tuple[Stage, Peer, Peer, Peer, int],
-) -> None:
+def test_who_does_not_answer_is_named_all_the_same(three: Three) -> None:
     s, owner, asker, _, _ = three
     owner.post(ev.Explained(asked(owner), PLACES))
     s.turn()
@@ -75,7 +74,7 @@ def test_who_does_not_answer_is_named_all_the_same(
     s.turn()
 
 
-def test_who_asks_for_all_of_it_waits_longer(three: tuple[Stage, Peer, Peer, Peer, int]) -> None:
+def test_who_asks_for_all_of_it_waits_longer(three: Three) -> None:
     s, owner, asker, other, id = three
     for peer in (owner, asker, other):
         peer.post(ev.Explained(asked(peer), ()))
@@ -88,7 +87,7 @@ def test_who_asks_for_all_of_it_waits_longer(three: tuple[Stage, Peer, Peer, Pee
     assert s.session.deadline() == s.now + DEEP_PATIENCE
 
 
-def test_who_leaves_is_not_waited_for(three: tuple[Stage, Peer, Peer, Peer, int]) -> None:
+def test_who_leaves_is_not_waited_for(three: Three) -> None:
     s, owner, asker, other, _ = three
     for peer in (owner, asker):
         peer.post(ev.Explained(asked(peer), ()))
@@ -99,13 +98,13 @@ def test_who_leaves_is_not_waited_for(three: tuple[Stage, Peer, Peer, Peer, int]
     assert [pin.client for pin in account.pins if pin.reason == "ref"] == [1, 2]
 
 
-def test_an_asker_who_leaves_is_forgotten(three: tuple[Stage, Peer, Peer, Peer, int]) -> None:
+def test_an_asker_who_leaves_is_forgotten(three: Three) -> None:
     s, _, asker, _, _ = three
     s.leave(asker)
     assert not s.session.referrers.inquiries
 
 
-def test_what_goes_meanwhile_is_nothing(three: tuple[Stage, Peer, Peer, Peer, int]) -> None:
+def test_what_goes_meanwhile_is_nothing(three: Three) -> None:
     s, owner, asker, other, id = three
     owner.post(ev.Bind("name", 0))
     for peer in (owner, asker, other):

@@ -55,7 +55,6 @@ class SessionMachine(RuleBasedStateMachine):
         self.punched: dict[int, set[int]] = {}  # segment → pages given back after its owner left
         self.contents: dict[int, tuple[int, ...]] = {}  # object → what it contains
         self.followers: dict[int, Follower] = {}  # by connection
-        self.dropped: set[int] = set()  # jobs whose results were let go of for memory
         self.turns = Turns()
         self.sound = False  # the last turn came out as it must
 
@@ -87,8 +86,7 @@ class SessionMachine(RuleBasedStateMachine):
             if not reading:
                 break
             for peer in reading:
-                while peer.inbox:
-                    peer.read()
+                peer.read_all()
             self.hand_over()
         else:
             raise AssertionError("they never come to an end")
@@ -110,7 +108,6 @@ class SessionMachine(RuleBasedStateMachine):
             told: Counter[tuple[int, object]] = Counter()
             exits = 0
             out = self.session.handle(batch, self.spec.now)
-            self.see_what_was_dropped()
             for instruction in out:
                 match instruction:
                     case do.Send(to, message):
@@ -129,14 +126,6 @@ class SessionMachine(RuleBasedStateMachine):
             assert exits == self.spec.over()
             check(self.session.state)
             self.compare()
-
-    def see_what_was_dropped(self) -> None:
-        """Results kept for nobody go when memory is needed: the oldest cells' first."""
-        for id, job in self.session.state.jobs.items():
-            if job.dropped and id not in self.dropped:
-                assert self.spec.requests, "nobody asked for memory"
-                self.dropped.add(id)
-                self.spec.dropped(id)
 
     def see_whose_turn(self, task: int) -> None:
         """Drivers take turns, also for what somebody waits for."""
@@ -157,14 +146,6 @@ class SessionMachine(RuleBasedStateMachine):
                 return [("Found", object)]
             case do.Answer(request):
                 return [("Answer", request)]
-            case ev.Output(task, _, data, origin):
-                return [("Output", task, data, origin)]
-            case do.Began(job, worker):
-                return [("Began", job, worker)]
-            case do.JobComplete(job, size, results):
-                return [("Completed", job, size, results)]
-            case do.Collected(request, _, results):
-                return [("Collected", request, results)]
             case do.Registered(serializer, payload):
                 return [("Registered", serializer, payload)]
             case do.Forget(objects, unused):
@@ -266,7 +247,7 @@ class SessionMachine(RuleBasedStateMachine):
         assert {
             o.id: (
                 o.state, sorted(o.names), {*o.holders}, {*o.viewers}, o.tasks, o.parents,
-                o.escapes, o.load_seconds, o.pinned, bool(o.job),
+                o.escapes, o.load_seconds, o.pinned,
             )
             for o in snapshot.objects
         } == {
@@ -280,15 +261,12 @@ class SessionMachine(RuleBasedStateMachine):
                 object.escapes,
                 object.seconds,
                 object.pinned,
-                id in spec.kept(),
             )
             for id, object in spec.objects.items()
         }  # fmt: skip
         assert spec.sealed == spec.needed(), "released too late, or never"
         assert snapshot.queued == sum(not job.worker for job in spec.jobs.values())
         assert snapshot.running == sum(bool(hand.sent) for hand in spec.hands.values())
-        waiting = {id: cell.over for id, cell in spec.cells.items() if cell.unseen}
-        assert {job.id: job.is_over for job in snapshot.jobs if job.kept} == waiting
         assert {c.client for c in snapshot.clients} == spec.clients.keys()
         if spec.busy() < self.session.state.pool.target:
             assert not (spec.idle() and spec.queued()), "somebody has time, and there is work"
@@ -453,24 +431,20 @@ class SessionMachine(RuleBasedStateMachine):
     @rule(
         n=PICK, function=PICK, deps=FEW, inside=FEW, pace=PACE, times=st.sampled_from([1, 1, 8]),
         returns=st.sampled_from([1, 1, 2, 0]), retries=st.integers(0, 1),
-        job=st.sampled_from(["", "", "cell 7"]), size=st.sampled_from([1, 7, 8, 9]),
     )  # fmt: skip
     def submits(
         self, n: int, function: int, deps: list[int], inside: list[int], times: int, pace: str,
-        job: str, size: int, **options: int,
+        **options: int,
     ) -> None:  # fmt: skip
-        """Tasks; or background cells, each of one task, or one of several."""
         peer = pick([p for p in self.peers.values() if p.held], n)
-        held, group, binds = peer.held, 0, tuple("a"[: options["returns"] - 1])
+        held = peer.held
         for _ in range(times):
-            results = peer.submit(
+            peer.submit(
                 pick(held, function),
                 tuple(pick(held, d) for d in deps),
                 tuple(pick(held, i) for i in inside),
-                spec=ev.TaskSpec(job=job, binds=binds, size=size, group=group) if job else None,
                 **options,
             )
-            group = group or results.start if size > 1 else 0
         self.turn(pace)
 
     @precondition(lambda self: any(p.held for p in self.peers.values()))
@@ -494,24 +468,6 @@ class SessionMachine(RuleBasedStateMachine):
             function = peer.put(ev.Value(b"a function"))
             for _ in range(many):
                 peer.submit(function, (), ())
-        self.turn(pace)
-
-    @precondition(lambda self: self.spec.cells and self.peers)
-    @rule(n=PICK, o=PICK, name=st.sampled_from(["", "a"]), pace=PACE)
-    def collects(self, n: int, o: int, name: str, pace: str) -> None:
-        """Somebody wants a background cell, or one thing it made: its submitter, somebody else, one
-        more."""
-        job = pick(self.spec.cells, o)
-        pick(self.peers.values(), n).post(ev.Collect(1, job, origin=n, name=name))
-        self.turn(pace)
-
-    @precondition(lambda self: any(p.runs and p.runs[0].spec for p in self.running()))
-    @rule(n=PICK, o=PICK, pace=PACE)
-    def shows(self, n: int, o: int, pace: str) -> None:
-        """A background cell prints."""
-        peer = pick([p for p in self.running() if p.runs[0].spec], n)
-        if self.spec.cell_of.get(peer.runs[0].task) in self.spec.cells:
-            peer.post(ev.Output(peer.runs[0].task, "stdout", b"%d\n" % o))
         self.turn(pace)
 
     def running(self) -> list[Peer]:
@@ -592,16 +548,11 @@ class SessionMachine(RuleBasedStateMachine):
 
     def all_leave(self) -> None:
         """With the names gone and everybody with them, nothing stays."""
-        drivers = [peer.number for peer in self.peers.values() if not peer.worker]
         self.driver_joins(0.0)
-        for number in drivers:  # what they did not come to submit won't be waited for
-            self.hang_up(number)
         self.turn()
         for name in list(self.spec.names):
             pick(self.peers.values(), -1).post(ev.Bind(name, 0))
         for id in [id for id, o in self.spec.objects.items() if o.escapes or o.pinned]:
-            pick(self.peers.values(), -1).post(ev.Free((id,)))
-        for id in self.spec.kept():
             pick(self.peers.values(), -1).post(ev.Free((id,)))
         self.turn("all read")
         for number, peer in list(self.peers.items()):

@@ -182,8 +182,7 @@ class SpillMachine(RuleBasedStateMachine):
         value = peer.value(size)
         self.turn()
         if value is None and any(isinstance(message, do.Granted) for message in peer.inbox):
-            while peer.inbox:
-                peer.read()
+            peer.read_all()
             value = peer.value(size)
         if value is not None:
             id = peer.put(value, name)
@@ -265,8 +264,7 @@ class SpillMachine(RuleBasedStateMachine):
             self.turn()
             reading = [p for p in self.stage.peers.values() if p.inbox]
             for peer in reading:
-                while peer.inbox:
-                    peer.read()
+                peer.read_all()
             if self.copies:
                 self.copies_one(False)
             elif self.worker.runs:

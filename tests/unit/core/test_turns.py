@@ -35,24 +35,6 @@ def test_what_tasks_submit_is_their_drivers(stage: Make) -> None:
     assert order(s, worker) == [parent[0], parent[1], other[0], children[0], other[1], children[1]]
 
 
-def test_what_a_running_task_waits_for_takes_turns_too(stage: Make) -> None:
-    """However much that is: another driver's task doesn't wait for all of it."""
-    s = stage()
-    one, two, worker = s.driver(), s.driver(), s.worker()
-    f, g = s.function(one), s.function(two)
-    burst(one, f, 2)
-    s.all_read()
-    worker.borrow((f,))
-    children = burst(worker, f, 5)
-    s.turn()
-    worker.block(tuple(children))
-    s.all_read()
-    other = burst(two, g, 2)
-    s.all_read()
-    expected = [children[0], other[0], children[1], other[1], *children[2:]]
-    assert order(s, s.worker()) == expected
-
-
 def test_fewer_are_sent_ahead_while_they_do(stage: Make) -> None:
     s = stage()
     one, two, worker = s.driver(), s.driver(), s.worker()

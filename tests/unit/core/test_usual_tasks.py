@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, KeysView
+from collections.abc import Callable
 
 import pytest
 
 from tests.unit.core.conftest import Make, Stage
-from tests.unit.core.peers import ABOUT, NONE
+from tests.unit.core.peers import ABOUT, BOOM, NONE
 from workbench.core import bursts, task_manager
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core.catalog import Catalog
-from workbench.core.open_tasks import OpenTasks
-
-BOOM = ev.Value(b"!boom", failed=True)
-
-
-def test_arguments_that_take_too_much_are_refused(stage: Make) -> None:
-    s = stage()
-    driver = s.driver()
-    function = s.function(driver)
-    s.all_read()
-    driver.post(ev.Submit(driver.id(), function, bytes(64 << 20)))
-    assert any(isinstance(each, do.Hangup) and "more arguments" in each.reason for each in s.turn())
 
 
 def burst(s: Stage, at_once: bool) -> list[do.Anything]:
@@ -97,25 +84,3 @@ def test_what_comes_of_them_is_what_comes_of_any(
     for module, name in places:
         monkeypatch.setattr(module, name, lambda *_: False)
     assert days(stage(workers=2), seed) == usual
-
-
-class Unread(KeysView[int]):
-    """Keys that may be looked for, and not looked through."""
-
-    def __iter__(self) -> Iterator[int]:
-        raise AssertionError("all that there is was looked through")
-
-
-def test_however_much_there_is_a_message_costs_the_same(
-    stage: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It took 7 µs a task with 10 000 objects: each message looked through them."""
-    s = stage()
-    driver = s.driver()
-    function = s.function(driver)
-    s.turn()
-    for kind in (Catalog, OpenTasks):
-        monkeypatch.setattr(kind, "keys", lambda self: Unread(self), raising=False)
-    driver.submit_calls(function, 5)
-    s.session.handle(s.said(), 1.0)
-    assert len(s.session.state.scheduler.tasks) == 5

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import array
 import gc
 import mmap
 import os
@@ -34,11 +33,9 @@ X = np.arange(100_000.0)
     ("first", "second", "answer"),
     [
         (X, X, "shared"),
-        (X, X[10:20], "shared"),
         (X, X[::-1], "shared"),
         (X[:10], X[10:], "copy"),
         (X[10:], X[:10], "copy"),
-        (X, X.copy(), "copy"),
         (X, memoryview(X), "shared"),
         (X, pd.Series(X, copy=False), "shared"),
         (X, pa.array(X), "shared"),
@@ -46,7 +43,6 @@ X = np.arange(100_000.0)
         (X[:0], X[5:5], "copy"),
         ([1, 2], [1, 2], "copy"),
         (X[0], X[0], "copy"),
-        (array.array("d", [1.0]), array.array("d", [1.0]), "copy"),
         (np.array([None, "a"]), np.array([None, "a"]), "copy"),
     ],
 )
@@ -54,14 +50,11 @@ def test_what_is_the_same_memory_in_one_process(first: object, second: object, a
     assert measure.sharing(first, second).answer == answer
 
 
-def test_a_column_of_text_is_where_arrow_has_it() -> None:
+def test_a_column_of_text_is_where_arrow_has_it_and_a_table_is_asked_for_one() -> None:
     text = pa.chunked_array([pa.array(["one", "two"] * 1000)])
     column = pd.Series(text, dtype=pd.ArrowDtype(pa.string()))
     assert measure.sharing(column, text).answer == "shared"
     assert measure.sharing(column, pd.Series(["one"] * 2000)).answer == "copy"
-
-
-def test_a_table_is_asked_for_a_column() -> None:
     with pytest.raises(TypeError, match="give one of them"):
         measure.where(pd.DataFrame({"a": [1]}))
 

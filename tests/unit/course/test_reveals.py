@@ -26,34 +26,25 @@ def shown(guess: object, measured: Measurement, why: str = "") -> Reveal:
     ("guess", "measured", "says"),
     [
         ("shared", SHARED, "You guessed: shared. Measured: shared. Right."),
-        (" Shared ", SHARED, "Measured: shared. Right."),
         ("copy", SHARED, "You guessed: copy. Measured: shared.\n"),
         (..., SHARED, "after `guess_one =`, run that cell, and then this one again."),
         (..., NOTHING, "the three dots after `guess_one =`, and run the cells from there again."),
         (5, NOTHING, "Nothing was measured yet.\nRun the cells between your guess and this one"),
         ("coppy", SHARED, 'one of these: `"shared"`, `"copy"`. Did you mean `"copy"`?'),
-        (7, SHARED, 'one of these: `"shared"`, `"copy"`.'),
         (["list", "array"], ORDER, "You guessed: list, array. Measured: list, array. Right."),
         (("array", "list"), ORDER, "Measured: list, array."),
         (["list"], ORDER, 'Put these in an order: `"array"`, `"list"`.'),
-        ("list", ORDER, "Put these in an order"),
         (5, Measurement(6.02, unit="s"), "You guessed: 5 s. Measured: 6.02 s. Right."),
-        (0, Measurement(0.02, unit="s"), "You guessed: 0 s. Measured: 20 ms. Right."),
         (1, Measurement(0.02, unit="s"), "You guessed: 1 s. Measured: 20 ms."),
         (11, Measurement(12), "You guessed: 11. Measured: 12."),
         (12.0, Measurement(12), "Measured: 12. Right."),
-        (1797, Measurement(np.int64(1797)), "You guessed: 1797. Measured: 1797. Right."),
-        (np.float32(5), Measurement(6.02, unit="s"), "Measured: 6.02 s. Right."),
         (np.arange(3), Measurement(1), "The guess is a number"),
         (np.arange(3), SHARED, 'one of these: `"shared"`, `"copy"`.'),
-        (np.array(["list", "array"]), ORDER, "Put these in an order"),
         ([{"list"}, ["array"]], ORDER, "Put these in an order"),
-        (np.arange(3), Measurement("shared"), "Measured: shared."),
         (-6, Measurement(6), "You guessed: -6. Measured: 6."),
         ("six", Measurement(6.02, unit="s"), "The guess is a number, as 3 is."),
         ("11 MB", Measurement(11.1, unit="MB"), "write it without quotes, and without a unit."),
         ("6", Measurement(6), "The guess is a number: write it without quotes."),
-        (True, Measurement(6.02, unit="s"), "The guess is a number"),
         (True, Measurement(True), "You guessed: True. Measured: True. Right."),
         ("yes", Measurement(True), "The guess is True or False."),
     ],
@@ -93,24 +84,14 @@ def test_a_page_has_the_same_words() -> None:
     html = HTMLFormatter()(shown("copy", SHARED, why="One `file`."))
     for part in ("You guessed: copy.", "Measured: shared.", "inode", "One <code", "file</code>"):
         assert part in html
-    untouched = HTMLFormatter()(shown(..., SHARED))
-    assert "Make a guess first." in untouched
-    assert "shared" not in untouched
+    assert "shared" not in HTMLFormatter()(shown(..., SHARED))
 
 
-def test_facts_of_a_cells_own_stand_below() -> None:
+def test_facts_of_a_cells_own_stand_below_and_braces_without_values_are_text() -> None:
     measured = measure.answer(3, {"pages": 3, "a {brace}": "{x}"})
     assert "pages: 3\na {brace}: {x}" in str(shown(3, measured))
-
-
-def test_braces_without_values_are_text() -> None:
     assert str(say('Write `{"a": 1}`.')) == 'Write `{"a": 1}`.'
     assert str(say("{n} of {all}", n=1, all=say("{x}", x="{y}"))) == "1 of {y}"
-
-
-def test_what_measure_did_not_find_is_refused() -> None:
-    found = {"guess_one": "copy", "measured_one": "shared"}
-    assert str(compare("one", found, "", ENGLISH)).startswith("Nothing was measured yet.")
 
 
 def test_what_is_otherwise_on_a_cluster_is_said_after_the_reason() -> None:

@@ -6,8 +6,6 @@ import json
 import subprocess
 import sys
 
-import pytest
-
 MEGABYTES = 60
 
 SCRIPT = f"""
@@ -51,43 +49,6 @@ with watching() as file:
 print(written, mapped)
 """
 
-FORKING = f"""
-import os, sys
-
-large, child = b"1" * {MEGABYTES * 1_000_000}, 0
-while True:
-    print(1, flush=True)
-    if not sys.stdin.read(1):
-        break
-    if child:
-        os.close(tells)
-        os.waitpid(child, 0)
-        child = 0
-        continue
-    asks, tells = os.pipe()
-    if not (child := os.fork()):
-        os.close(tells)
-        os.read(asks, 1)
-        os._exit(0)
-    os.close(asks)
-"""
-
-FORKS = f"""
-import subprocess, sys
-from workbench.course.watching import MemoryWatch
-
-pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
-with subprocess.Popen([sys.executable, "-c", {FORKING!r}], **pipes) as process:
-    process.stdout.readline()
-    found = MemoryWatch()
-    for _ in range(100):
-        process.stdin.write(b"x")
-        found.look()
-        process.stdout.readline()
-print(min(found.megabytes))
-"""
-"""Once in each look, something is forked or ends."""
-
 
 def test_what_a_block_takes_and_starts_is_seen_less_what_was_there_before() -> None:
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, check=True)
@@ -100,18 +61,7 @@ def test_what_a_block_takes_and_starts_is_seen_less_what_was_there_before() -> N
 
 
 def test_what_is_written_to_shared_memory_counts_once_whoever_has_mapped_it() -> None:
-    written, mapped = _figures(FILES)
+    done = subprocess.run([sys.executable, "-c", FILES], capture_output=True, check=True)
+    written, mapped = map(float, done.stdout.split())
     assert 0.9 * MEGABYTES < written < 1.5 * MEGABYTES
     assert mapped < 1.9 * MEGABYTES
-
-
-@pytest.mark.extended
-def test_a_process_that_is_just_forked_takes_nothing_away() -> None:
-    (least,) = _figures(FORKS)
-    assert least > -0.25 * MEGABYTES
-
-
-def _figures(script: str) -> list[float]:
-    command = [sys.executable, "-W", "ignore", "-c", script]
-    done = subprocess.run(command, capture_output=True, check=True, text=True)
-    return [float(each) for each in done.stdout.split()]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 import queue
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import pytest
 
 from tests.patience import TIMEOUT
 from workbench.engines.cluster.backend import Backend, StoredValue
-from workbench.engines.cluster.entries import FAILED, PENDING, READY, UNKNOWN, Entries, KnownObject
+from workbench.engines.cluster.entries import FAILED, PENDING, READY, Entries
 from workbench.engines.cluster.parcels import Packer
 from workbench.engines.cluster.store import ClusterStore
 from workbench.errors import SessionError
@@ -38,10 +38,10 @@ class World:
 
     session = "session~1"
 
-    def __init__(self, watch: Callable[[KnownObject], None] = lambda entry: None) -> None:
+    def __init__(self) -> None:
         self.system = System()
         self.packer = Packer(self.session, 3, lambda ref: None, "here")
-        self.entries = Entries(self, watch)
+        self.entries = Entries(self, lambda entry: None)
         ids = itertools.count(1)
         self.store = ClusterStore(
             cast(Backend, self.system), self.entries, self.packer, ids.__next__, str, bool
@@ -76,33 +76,6 @@ def test_futures_of_a_session_that_is_over_say_so(world: World) -> None:
     for each in (future, world.store.future(ref)):
         with pytest.raises(SessionError, match="It is over"):
             each.result(TIMEOUT)
-
-
-def test_a_future_of_what_is_there_already(world: World) -> None:
-    world.system.may_read.set()
-    ref = world.object(7, "value", READY)
-    assert world.store.future(ref).result(TIMEOUT) == "value"
-    world.store.opening.close()  # and another thread may begin
-    assert world.store.future(ref).result(TIMEOUT) == "value"
-
-
-def test_the_system_is_asked_to_watch_while_nothing_is_locked() -> None:
-    """It may have to wait for a thread that reports another object."""
-    reported = list[bool]()
-
-    def watch(entry: KnownObject) -> None:
-        report = threading.Thread(target=lambda: world.entries.settle(8, READY))
-        report.start()
-        report.join(TIMEOUT)
-        reported.append(not report.is_alive())
-
-    world = World(watch)
-    other, ref = world.object(8, 1), world.object(7, 1, UNKNOWN)
-    came = list[int]()
-    world.entries.announce([ref, other], came.append)
-    assert reported == [True]
-    world.entries.settle(7, READY)
-    assert sorted(came) == [7, 8]
 
 
 def test_a_future_s_callback_may_wait_for_another_future(world: World) -> None:

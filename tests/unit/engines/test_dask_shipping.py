@@ -33,18 +33,12 @@ class Client:
 OURS = platform.python_version()
 
 
-def test_workers_with_another_python_get_no_code() -> None:
+def test_only_those_with_the_same_python_get_code() -> None:
     with pytest.raises(SessionError) as error:
         prepare(Client(OURS, OURS, "3.1.2"))
     said = str(error.value)
     assert f"Python {OURS}, and the workers at tcp://10.0.0.1:80 run Python 3.1.2:" in said
-
-
-def test_nor_does_such_a_scheduler() -> None:
     with pytest.raises(SessionError, match=r"the scheduler's processes run Python 3\.1\.2"):
         prepare(Client("3.1.2"))
-
-
-def test_the_same_python_is_asked_what_it_has() -> None:
     with pytest.raises(AssertionError, match="it was sent"):
         prepare(Client(OURS, OURS))

@@ -42,9 +42,9 @@ class Process:
 
 
 class System:
-    """A `Backend` with a keeper and other drivers; ``silent`` never answer."""
+    """A `Backend` with a keeper and another driver, which is perhaps silent."""
 
-    def __init__(self, *others: Process, silent: tuple[int, ...] = ()) -> None:
+    def __init__(self, *others: Process, silent: bool = False) -> None:
         self.others = {other.prefix: other for other in others}
         self.silent = silent
         self.keeper = Inquiries(self._sent)
@@ -52,7 +52,7 @@ class System:
 
     def _sent(self, driver: int, message: Message) -> None:
         assert message.kind == ASKED
-        if driver not in self.silent:
+        if not self.silent:
             holders.heard(self.others[driver], cast(Backend, self), message)
 
     def ask(self, question: str, *args: Any) -> Any:
@@ -71,27 +71,20 @@ def asked(system: System, me: Process, patience: float = TIMEOUT) -> Holders:
     return holders.ask_all(me, cast(Backend, system), clients, OBJECT, False, patience)
 
 
-def test_each_says_where_it_has_it() -> None:
-    found = holders.found_here(Process(1, Thing()), HolderQuestion(OBJECT))
-    assert found is not None
-    assert (found.kinds, found.prefix, found.worker) == (("ref",), 1, 0)
-    assert ("mine", "ref") in [(place.path, place.kind) for place in found.places]
-    assert holders.found_here(Process(1, None), HolderQuestion(OBJECT)) is None
-    assert holders.answer(Process(1, None), holders.encode(HolderQuestion(OBJECT))) == b""
-
-
-def test_all_are_asked() -> None:
+def test_all_are_asked_and_say_where_they_have_it() -> None:
     system = System(Process(2, Thing()), Process(3, None))
     told = HolderAnswer(5, "far", ("view",), (Place("view", "Keeps.array"),), worker=4, actor=9)
     system.workers = [b"", *[holders.encode(told)] * 2], ["worker 6"]  # asked twice: counts once
     found = asked(system, Process(1, Thing()))
     assert [answer.prefix for answer in found.answers] == [1, 2, 0]
+    assert found.answers[0].kinds == ("ref",)
+    assert ("mine", "ref") in [(place.path, place.kind) for place in found.answers[0].places]
     assert found.answers[2] == told
     assert found.silent == ("worker 6",)
 
 
 def test_who_says_nothing_in_time_is_named() -> None:
-    found = asked(System(Process(2, Thing()), silent=(2,)), Process(1, None), 0.1)
+    found = asked(System(Process(2, Thing()), silent=True), Process(1, None), 0.1)
     assert found == Holders((), ("process 2 on far",))
 
 
@@ -118,7 +111,7 @@ def told_of(found: Holders, *reasons: PinRecord, fetched: str = "") -> str:
     return " ".join(str(said).split())
 
 
-def test_an_account_names_processes_and_actors() -> None:
+def test_an_account_names_processes_and_actors_and_who_is_silent() -> None:
     keeps = HolderAnswer(
         5, "far", ("ref",), (Place("ref", "Keeps.r", cut="del Keeps.r"),), worker=4, actor=9,
         cls="Keeps", name="hits",
@@ -132,9 +125,6 @@ def test_an_account_names_processes_and_actors() -> None:
     assert "end worker 3, process 6 on far" in said
     assert "needed by `fit`" in said
     assert said.endswith("not known here: whether it is inside other objects in the store")
-
-
-def test_an_account_says_who_is_silent_and_what_is_kept() -> None:
     said = told_of(Holders((), ("worker 3",)), fetched="cell 7")
     assert "not known here: whether worker 3 has it: no answer in time" in said
     assert "cell 7" in said

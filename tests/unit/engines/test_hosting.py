@@ -67,15 +67,10 @@ def world() -> World:
     return World()
 
 
-def test_a_result_and_its_end(world: World) -> None:
-    end, values = world.run(world.head(lambda a, b: a + b, 2, 3))
-    assert values == [5]
-    assert (end.task, end.how, end.worker, end.failed) == (TASK, "done", 4, (False,))
-    assert world.sent == []
-
-
 def test_several_results_or_an_error_for_each(world: World) -> None:
-    assert world.run(world.head(lambda: (1, 2), returns=2))[1] == [1, 2]
+    end, values = world.run(world.head(lambda a, b: (a + b, 2), 2, 3, returns=2))
+    assert values == [5, 2]
+    assert (end.task, end.how, end.worker, end.failed) == (TASK, "done", 4, (False, False))
     end, errors = world.run(world.head(lambda: (1, 2), returns=3))
     assert end.failed == (True, True, True)
     assert "num_returns=3" in str(errors[0])
@@ -146,7 +141,7 @@ def in_thread(world: World, head: Head, meanwhile: Callable[[], object]) -> Any:
     return found[0]
 
 
-def test_a_person_stops_it(world: World) -> None:
+def test_a_person_stops_it_or_its_time_is_up(world: World) -> None:
     RUNNING.clear()
 
     def stop() -> None:
@@ -157,11 +152,7 @@ def test_a_person_stops_it(world: World) -> None:
     end, (error,) = in_thread(world, world.head(spins), stop)
     assert end.how == "stopped"
     assert isinstance(error, TaskCancelledError)
-
-
-def test_its_time_is_up(world: World) -> None:
-    head = world.head(spins, spec=TaskSpec(timeout=0.05))
-    end, (error,) = in_thread(world, head, bool)
+    end, (error,) = in_thread(world, world.head(spins, spec=TaskSpec(timeout=0.05)), bool)
     assert end.how == "failed"
     assert isinstance(error, TaskTimeoutError)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 
 from workbench.engines.cluster.backend import Message, TaskEnd
@@ -20,26 +18,19 @@ def end(shown: int, worker: int = 1) -> TaskEnd:
     return TaskEnd(TASK, "done", 0.0, shown, worker=worker)
 
 
-@pytest.mark.parametrize("order", sorted(set(itertools.permutations("mmme"))))
-def test_it_is_over_once_all_is_there_in_any_order(order: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("order", ["mmme", "mmem", "memm", "emmm"])
+def test_it_is_over_once_all_is_there_in_any_order(order: str) -> None:
     outputs, over = Outputs(), list[TaskEnd]()
     outputs.expect(TASK)
-    for step, what in enumerate(order):
-        assert not over, step
+    for what in order:
+        assert not over
         if what == "m":
             outputs.came(message())
         else:
             outputs.ended(end(3), over.append, 0.0)
     assert len(over) == 1
     assert outputs.due() is None
-
-
-def test_what_shows_nothing_or_nobody_expects_is_over_at_once() -> None:
-    outputs, over = Outputs(), list[TaskEnd]()
-    assert outputs.ended(end(9), over.append, 0.0)
-    outputs.expect(TASK)
-    assert outputs.ended(end(0), over.append, 0.0)
-    assert len(over) == 2
+    assert outputs.ended(end(9), over.append, 0.0), "nobody expects it"
 
 
 def test_it_is_complete_after_a_while_without() -> None:

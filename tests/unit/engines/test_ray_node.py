@@ -25,8 +25,7 @@ from workbench.engines.ray.node import NodeAgent, RunningTasks
 def session(tmp_path: Path) -> Iterator[str]:
     name = f"test-{os.getpid()}-{tmp_path.name}"
     yield name
-    for place in (name, *(node.place_of(name, each) for each in ("here", "there"))):
-        asyncio.run(NodeAgent(place).close())
+    asyncio.run(NodeAgent(name).close())
 
 
 @pytest.fixture
@@ -51,33 +50,6 @@ def test_an_agent_finds_and_stops_what_runs(session: str) -> None:
     assert asyncio.run(agent.running()) == {}
     asyncio.run(agent.close())
     assert not node.directory_of(session).exists()
-
-
-def test_of_two_nodes_on_one_machine_one_agent_stops_a_task(session: str) -> None:
-    stopped = queue.SimpleQueue[int]()
-    here, there = (NodeAgent(node.place_of(session, name)) for name in ("here", "there"))
-    RunningTasks(node.place_of(session, "here"), stopped.put).begin(5)
-    assert asyncio.run(there.stop([5], False)) == []
-    assert asyncio.run(here.stop([5], False)) == [5]
-    assert stopped.get(timeout=TIMEOUT) == 5
-
-
-def test_an_agent_says_what_was_freed(session: str) -> None:
-    heard = queue.SimpleQueue[list[int]]()
-    RunningTasks(session, bool, let_go=heard.put)
-    freed = [*range(1, node.MOST_FREED + 1)]
-    asyncio.run(NodeAgent(session).let_go(freed))
-    assert [heard.get(timeout=TIMEOUT), heard.get(timeout=TIMEOUT)] == [freed[:-1], freed[-1:]]
-
-
-def test_more_calls_than_are_noted_are_no_error(session: str) -> None:
-    tasks = RunningTasks(session, bool)
-    for task in range(1, node.SLOTS + 3):
-        tasks.begin(task)
-    assert len(asyncio.run(NodeAgent(session).running())) == node.SLOTS
-    for task in range(1, node.SLOTS + 3):
-        tasks.end(task)
-    assert asyncio.run(NodeAgent(session).running()) == {}
 
 
 def test_a_dead_process_runs_nothing(session: str, dead: int) -> None:

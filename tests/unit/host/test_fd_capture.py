@@ -45,14 +45,9 @@ def test_of_a_flood_the_first_lines_and_the_end_are_read(capture: FdCapture) -> 
     assert len(first) + left_out + len(rest) == len(flood)
 
 
-def test_a_flood_without_lines(capture: FdCapture) -> None:
+def test_a_flood_without_lines_and_a_file_that_was_truncated(capture: FdCapture) -> None:
     write(capture, b"x" * (MOST + KEPT + 1000))
     assert capture.read(capture.size(), final=False) == (b"", KEPT + 1000, b"x" * MOST)
-
-
-def test_a_file_that_was_truncated_is_read_from_its_beginning(capture: FdCapture) -> None:
-    write(capture, LINE * 10)
-    capture.read(capture.size(), final=False)
     os.truncate(capture.path, 0)
     write(capture, LINE)
     assert capture.read(capture.size(), final=False) == (b"", 0, LINE)

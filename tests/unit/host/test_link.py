@@ -11,12 +11,10 @@ import subprocess
 import sys
 import textwrap
 
-import pytest
-
 from tests.patience import TIMEOUT
 
 HOST = """
-    import gc, os, signal, sys, threading, time
+    import gc, os, signal, sys, threading
     from dataclasses import dataclass
 
     from workbench.errors import TaskError
@@ -74,7 +72,7 @@ HOST = """
         for _ in range(3000):
             if condition():
                 break
-            time.sleep(0.01)
+            threading.Event().wait(0.01)
 
     def once(capture, name, act, after=False):
         "Do that once, before or after this method of a capture is called."
@@ -120,20 +118,22 @@ def hosted(code: str, unsent: str = "None") -> tuple[list[tuple[str, str]], list
 
 
 def test_a_tasks_prints_programs_and_displays_go_through_the_link() -> None:
-    shown, (result,) = hosted("""
+    shown, (result, early) = hosted("""
         from workbench.host.display import send_display
 
         def task(number):
             print("one")
+            assert link.flushed.wait(30)  # while the task runs
+            early = [o.data.decode() for o in link.sent]
             os.system("echo two")
             send_display({"text/plain": "three"}, {}, {}, False)
             print("four", file=sys.stderr)
-            return number + 1
+            return number + 1, early
 
         print("before any task")
-        tell(run(1, task, 4))
+        tell(*run(1, task, 4))
     """)
-    assert result == "5"
+    assert (result, early) == ("5", str(["one\n"]))
     assert [(kind, text) for kind, text in shown if kind != "display"] == [
         ("stdout", "one\ntwo\n"),
         ("stderr", "four\n"),
@@ -141,39 +141,22 @@ def test_a_tasks_prints_programs_and_displays_go_through_the_link() -> None:
     assert json.loads(dict(shown)["display"])["data"] == {"text/plain": "three"}
 
 
-def test_a_line_leaves_while_its_task_runs() -> None:
-    _, (result,) = hosted("""
-        def task():
-            print("a line")
-            assert link.flushed.wait(30)
-            return [o.data.decode() for o in link.sent]
-
-        tell(run(1, task))
-    """)
-    assert result == str(["a line\n"])
-
-
-def test_what_cannot_be_shown_is_refused_or_left_out() -> None:
-    shown, (result,) = hosted("""
+def test_what_cannot_be_shown_is_refused_or_left_out_and_what_no_task_writes_is_nobodys() -> None:
+    shown, (position, result, unattended) = hosted("""
         from workbench.host.display import send
 
-        run(2, send, "display", "x" * (33 << 20))
-        tell(run(1, sys.stdout.write, b"bytes"))
-    """)
-    assert "TypeError: write() takes a str, not bytes" in result
-    assert shown == [("stderr", "A display of 34.6 MB was left out: 33.6 MB at most.\n")]
-
-
-def test_what_is_written_while_no_task_runs_is_nobodys() -> None:
-    shown, (position,) = hosted("""
         os.write(2, b"late\\n")
         until(lambda: marks)
         position = marks[-1]
         run(1, print, "next")
-        tell(position)
+        run(2, send, "display", "x" * (33 << 20))
+        tell(position, run(3, sys.stdout.write, b"bytes"), run(4, lambda: input('?')))
     """)
-    assert shown == [("stdout", "next\n")]
     assert position == "5"  # last words of a crash are those after it
+    assert "TypeError: write() takes a str, not bytes" in result
+    assert unattended.startswith("UnattendedError: input() needs a person")
+    left_out = ("stderr", "A display of 34.6 MB was left out: 33.6 MB at most.\n")
+    assert shown == [("stdout", "next\n"), left_out]
 
 
 # -- at any moment ---------------------------------------------------------------------------------
@@ -316,52 +299,56 @@ def test_nothing_is_kept_of_a_task_whose_thread_prints_on() -> None:
 # -- cells, and stopping ---------------------------------------------------------------------------
 
 
-def test_a_cell_runs_shows_its_value_and_hands_over_what_it_assigns() -> None:
-    shown, (ran, x, missing) = hosted("""
+def test_a_cell_shows_its_value_and_hands_over_what_it_assigns_or_its_namespace_keeps_it() -> None:
+    shown, (ran, x, missing, second, error) = hosted("""
         text = "async def add(a):\\n    return a + 1\\nx = await add(y)\\nx"
         cell = Cell(text, "<c>", 2, ("x", "z"))
         ran, x, missing = run(1, run_cell, cell, y=1)
-        tell(ran.unset, x, missing.error)
+        space = Namespace()
+        run(1, space.run, Cell("x = 1", "<a>", 1, ()))
+        _, second = run(2, space.run, Cell("x += 1", "<b>", 1, ("x",)))
+        error = run(3, space.run, Cell("1 / 0", "<c>", 7, ()))
+        tell(ran.unset, x, missing.error, second, error)
     """)
     assert (ran, x) == (str(("z",)), "2")
     assert "without giving 'z' a value" in missing
     ((kind, display),) = shown
     assert kind == "display"
     assert json.loads(display)["data"] == {"text/plain": "2"}
-
-
-def test_a_namespace_keeps_what_its_cells_assign() -> None:
-    _, (second, error) = hosted("""
-        space = Namespace()
-        run(1, space.run, Cell("x = 1", "<a>", 1, ()))
-        _, second = run(2, space.run, Cell("x += 1", "<b>", 1, ("x",)))
-        tell(second, run(3, space.run, Cell("1 / 0", "<c>", 7, ())))
-    """)
     assert second == "2"
     assert "ZeroDivisionError: division by zero" in error
     assert "line 7" in error
 
 
-@pytest.mark.parametrize("what", ["select.select([], [], [], 60)", "\nwhile True: pass"])
-def test_a_cell_that_runs_is_stopped_and_the_next_one_runs(what: str) -> None:
-    code = f"import select\nprint('begins\\n', end='')\n{what}"
+def test_what_runs_in_a_thread_or_spins_is_stopped_and_the_next_one_runs() -> None:
+    code = "print('begins\\n', end='')\nwhile True: pass"
     shown, results = hosted(f"""
-        def stop():
+        def stop(task):
             assert link.flushed.wait(30)
-            interrupts.stop(1)
+            interrupts.stop(task)
 
-        thread = threading.Thread(target=stop)
+        def spin():
+            print("spins")
+            while True:
+                pass
+
+        thread = threading.Thread(target=stop, args=(1,))
         thread.start()
-        stopped = run(1, run_cell, Cell({code!r}, "<c>", 1, ()))
+        results = [run(1, run_cell, Cell({code!r}, "<c>", 1, ()))]
         thread.join()
         interrupts.stop(2)  # before it begins
-        tell(stopped, run(2, print, "never"), run(3, print, "next"))
+        results += [run(2, print, "never"), run(3, print, "next")]
+        link.flushed.clear()
+        thread = threading.Thread(target=lambda: results.append(run(4, spin)))
+        thread.start()
+        stop(4)
+        thread.join(30)
+        tell(*results)
     """)
-    stopped, never, last = results
-    assert stopped.startswith("KeyboardInterrupt")
-    assert never.startswith("KeyboardInterrupt")
+    stopped, never, last, spun = results
     assert last == "None"
-    assert shown == [("stdout", "begins\nnext\n")]
+    assert all(each.startswith("KeyboardInterrupt") for each in (stopped, never, spun))
+    assert shown == [("stdout", "begins\nnext\nspins\n")]
 
 
 def test_a_signal_that_ended_no_call_is_sent_again() -> None:
@@ -394,26 +381,3 @@ def test_a_signal_that_ended_no_call_is_sent_again() -> None:
     """)
     assert stopped.startswith("KeyboardInterrupt")
     assert int(sent) >= 2
-
-
-def test_a_tasks_thread_is_stopped_too() -> None:
-    _, (result,) = hosted("""
-        def task():
-            print("begins")
-            while True:
-                pass
-
-        results = []
-        thread = threading.Thread(target=lambda: results.append(run(1, task)))
-        thread.start()
-        assert link.flushed.wait(30)
-        interrupts.stop(1)
-        thread.join(30)
-        tell(*results)
-    """)
-    assert result.startswith("KeyboardInterrupt")
-
-
-def test_nobody_is_asked() -> None:
-    _, (result,) = hosted("tell(run(1, lambda: input('?')))")
-    assert result.startswith("UnattendedError: input() needs a person")

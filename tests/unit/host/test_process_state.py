@@ -68,32 +68,28 @@ def test_entries_each_for_itself() -> None:
 
 def test_entries_that_cannot_be_compared() -> None:
     first = np.arange(3)
-    live: dict[str, Any] = {"array": first, "number": 1}
+    live: dict[str, Any] = {"array": first}
     part = SavedEntries(lambda: live)
-    live.update(array=np.arange(3), number=2)
+    live["array"] = np.arange(3)
     part.restore()
     assert live["array"] is first
-    assert live["number"] == 1
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "becomes"),
-    [
-        ("ab", "ab", "ab"),
+def test_a_list_keeps_its_order() -> None:
+    live = list[str]()
+    for before, after, becomes in (
         ("xab", "yxab", "yab"),  # x is a task's, y an import's
+        ("ab", "ab", "ab"),
         ("abx", "abxy", "aby"),
         ("ab", "b", "b"),
-        ("ab", "xy", "xy"),
         ("b", "yb", "yab"),  # a task took a away
-    ],
-)
-def test_a_list_keeps_its_order(before: str, after: str, becomes: str) -> None:
-    live = list("ab")
-    part = SavedList(lambda: live)
-    part.learn(list(before), list(after))
-    live[:] = list("something else")
-    part.restore()
-    assert "".join(live) == becomes
+    ):
+        live[:] = "ab"
+        part = SavedList(lambda: live)
+        part.learn(list(before), list(after))
+        live[:] = list("something else")
+        part.restore()
+        assert "".join(live) == becomes
 
 
 def test_generators_nobody_touched_are_left_alone() -> None:

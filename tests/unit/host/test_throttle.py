@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.host.text_cuts import overwritten, whole
-from workbench.host.throttle import LIMITS, TEXT, Limits, Shown, Throttle, process_room
+from workbench.host.throttle import TEXT, Limits, Shown, Throttle, process_room
 
 SMALL = Limits(burst=200, rate=128, displays=75)
 """So small that the numbers in notes are exact."""
@@ -80,7 +80,7 @@ def test_below_the_limits_all_is_shown_in_order(what: list[tuple[str, bytes, flo
 
 
 @given(floods | st.lists(texts, max_size=50))
-def test_of_a_flood_the_end_is_shown_and_notes_tell_the_rest(
+def test_of_a_flood_there_is_room_for_the_end_and_notes_tell_the_rest(
     what: list[tuple[str, bytes, float]],
 ) -> None:
     task = Task(SMALL)
@@ -89,6 +89,9 @@ def test_of_a_flood_the_end_is_shown_and_notes_tell_the_rest(
         task.show(kind, data, after)
         written[kind] += data
         assert task.flow.pending_bytes < SMALL.full + 120
+    shown = sum(len(NOTE.sub(b"", data)) for _, data in task.shown)
+    notes = sum(len(NOTE.findall(data)) for _, data in task.shown)
+    assert shown <= SMALL.burst + SMALL.rate * (task.now - 100) + notes + 1
     for _, data in task.end():
         data.decode()  # no character was cut
     for kind in TEXT:
@@ -104,16 +107,6 @@ def test_of_a_flood_the_end_is_shown_and_notes_tell_the_rest(
         assert len(written[kind]) in ends, "all that was written, in order, but for the gaps"
         if lost and len(written[kind]) > SMALL.kept:
             assert len(pieces[-1]) >= SMALL.kept // 8
-
-
-@given(floods)
-def test_no_more_leaves_than_there_is_room_for(what: list[tuple[str, bytes, float]]) -> None:
-    task = Task(SMALL)
-    for kind, data, after in what:
-        task.show(kind, data, after)
-    shown = sum(len(NOTE.sub(b"", data)) for _, data in task.shown)
-    notes = sum(len(NOTE.findall(data)) for _, data in task.shown)
-    assert shown <= SMALL.burst + SMALL.rate * (task.now - 100) + notes + 1
 
 
 def test_the_longer_it_goes_on_the_less_is_shown() -> None:
@@ -159,39 +152,27 @@ def test_a_note_has_a_line_of_its_own() -> None:
 def test_many_tasks_of_a_worker_share_its_room() -> None:
     room, shown = process_room(0), 0
     for _ in range(500):
-        flow = Throttle(room, 0)
-        for _ in range(10):
-            flow.add("stdout", b"line\n" * 20_000)
-            shown += sum(len(data) for _, data in flow.take(0))
-        flow.add("stdout", b"line\n" * 20_000 + b"the end\n")
-        last = flow.end(0)
-        assert last[-1][1].endswith(b"line\n" * 400 + b"the end\n")
-        shown += sum(len(data) for _, data in last)
+        flow, all_of_it = Throttle(room, 0), list[Shown]()
+        for end in [b""] * 10 + [b"the end\n"]:
+            flow.add("stdout", b"line\n" * 20_000 + end)
+            all_of_it += flow.end(0) if end else flow.take(0)
+        assert all_of_it[-1][1].endswith(b"line\n" * 400 + b"the end\n")
+        shown += sum(len(data) for _, data in all_of_it)
     assert shown < 16 * Limits().burst + 500 * Limits().kept
-
-
-def test_three_limits_give_all_others() -> None:
-    kept = LIMITS.kept, LIMITS.least, LIMITS.full, LIMITS.display_rate, LIMITS.kept_displays
-    assert kept == (64_000, 4_000, 256_000, 5, 20)
-    rates = [LIMITS.rate_after(shown) for shown in (0, 4_000_000, 8_000_000, 10**9)]
-    assert rates == [128_000, 64_000, 32_000, 1_000]
-
-
-# -- lines that aren't over ------------------------------------------------------------------------
 
 
 def test_a_line_that_is_not_over_waits_once() -> None:
     task = Task(LARGE)
-    task.show("stdout", b"one\ntw", 0.1)
-    assert task.shown == [("stdout", b"one\n")]
-    task.show("stdout", b"o\nloading", 0.1)
-    assert task.shown[1:] == [("stdout", b"two\n")]
-    task.show("stdout", b"...", 0.1)
-    assert task.shown[2:] == [("stdout", b"loading...")]
-    task.show("stdout", b"...", 0.1)
-    assert len(task.shown) == 3
-    task.show("stderr", b"warning\n", 0.1)
-    assert task.shown[3:] == [("stdout", b"..."), ("stderr", b"warning\n")]
+    for kind, data, shown in (
+        ("stdout", b"one\ntw", [b"one\n"]),
+        ("stdout", b"o\nloading", [b"two\n"]),
+        ("stdout", b"...", [b"loading..."]),
+        ("stdout", b"...", []),
+        ("stderr", b"warning\n", [b"...", b"warning\n"]),
+    ):
+        before = len(task.shown)
+        task.show(kind, data, 0.1)
+        assert [text for _, text in task.shown[before:]] == shown
 
 
 @given(st.text("aä€😀", max_size=8), st.integers(0, 4), st.binary(max_size=12))
@@ -203,7 +184,13 @@ def test_a_character_that_is_cut_is_left_for_later(text: str, cut: int, junk: by
     assert 0 <= len(junk) - whole(junk) <= 3  # what is no text
 
 
-# -- lines that are overwritten --------------------------------------------------------------------
+def test_a_line_that_is_too_long_is_cut_between_characters() -> None:
+    task = Task(SMALL)
+    for _ in range(20):
+        task.show("stdout", "ä€".encode() * 9, 0.01)
+    task.end()
+    assert NOTE.search(task.text())
+    assert set(NOTE.sub(b"", task.text()).decode()) <= set("ä€\n")
 
 
 def screen(text: str) -> list[list[str]]:
@@ -238,9 +225,6 @@ def test_of_a_progress_bar_only_the_last_state_is_sent() -> None:
     for text in ("\r\x1b[1mlong\x1b[0m\rshort text", "\r漢字\r1234", "a\rb\rc\xff"):
         data = text.encode("latin-1") if "\xff" in text else text.encode()
         assert overwritten(data) == data  # how much of the line it hides isn't known
-
-
-# -- displays --------------------------------------------------------------------------------------
 
 
 def test_of_many_displays_the_latest_are_shown_with_a_note() -> None:
@@ -295,6 +279,3 @@ def test_of_what_replaces_each_other_the_latest_is_sent() -> None:
     task.show("stdout", b"hidden\n")
     task.show("clear", AT_ONCE)  # of this cell: the updates may be of another's displays
     assert task.end() == [("update", b"98"), ("update", b"99"), ("clear", AT_ONCE)]
-    task = Task(SMALL)
-    task.show("display", b"x" * 100_000, 1)  # larger than all limits
-    assert [kind for kind, _ in task.end()] == ["display"]

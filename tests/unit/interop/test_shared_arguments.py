@@ -44,10 +44,7 @@ class Store:
 
 @pytest.mark.parametrize(
     "value",
-    [
-        np.array([*map(str, range(LARGE // 8))], object),
-        np.zeros((LARGE, 16), np.uint8)[:, ::2],
-    ],
+    [np.array([*map(str, range(LARGE // 8))], object), np.zeros((LARGE, 16), np.uint8)[:, ::2]],
     ids=["objects", "strided"],
 )
 def test_it_is_not_stored_again_by_a_machine_that_has_no_time(

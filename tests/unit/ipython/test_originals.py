@@ -31,12 +31,11 @@ def helper(n: int) -> int:
     return len(str(n))
 
 
-@pytest.mark.parametrize("value", [1, "a", (1, ("b", b"c")), helper, np, np.float64(1), None, len])
+@pytest.mark.parametrize("value", [(1, ("b", b"c")), helper, np, np.float64(1), len])
 def test_what_cannot_change_is_passed_as_it_is(value: Any) -> None:
     originals = Originals(NO_ENGINE, {"x": value}, {"x": value})
-    assert originals.packed is None
+    assert (originals.packed, originals.tracked.names) == (None, ())
     assert originals.names == {"x": value}
-    assert originals.tracked.names == ()
 
 
 def test_what_can_change_is_packed_with_the_rest() -> None:

@@ -8,10 +8,18 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
+import pytest
 
 from tests.unit.widgets import snapshots
 from workbench.core.descriptions import Account, PinRecord
-from workbench.core.snapshot import ClientRecord, ObjectRecord, Snapshot, WorkerRecord
+from workbench.core.events import Place
+from workbench.core.snapshot import (
+    ActorRecord,
+    ClientRecord,
+    ObjectRecord,
+    Snapshot,
+    WorkerRecord,
+)
 from workbench.engines.base import Abilities, Lack
 from workbench.report import cards, facts, html, json, page, sessions, text, view_texts, why
 from workbench.report.format import UNKNOWN
@@ -45,32 +53,15 @@ def test_a_session_has_its_name_and_what_runs_it() -> None:
 
 def test_what_is_not_known_is_said_and_is_no_zero() -> None:
     now = on_a_cluster()
-    told = "\n".join(
-        [
-            cards.of_snapshot(now).text(),
-            cards.of_snapshot(now).html(),
-            str(text.objects(now.objects)),
-            facts.tasks_text(now),
-            facts.store_text(now),
-        ]
-    )
-    assert "None" not in told
-    assert facts.workers_text(now) == f"workers {UNKNOWN}"
+    card, listed = cards.of_snapshot(now), str(text.objects(now.objects))
+    assert "None" not in card.text() + card.html() + listed + str(html.Still(html.PARTS, now))
+    assert "8 MB" in listed
     assert facts.tasks_text(now) == f"how many tasks run or wait is {UNKNOWN}"
     assert facts.store_text(now) == f"sizes and capacity {UNKNOWN} in 1 object"
-    for part in html.PARTS:
-        assert "None" not in str(html.Still((part,), now))
-    said = json.of_session(now)
-    assert said["tasks"] == {"running": None, "queued": None}
-
-
-def test_an_object_without_an_account_of_its_making_is_listed() -> None:
     assert facts.type_of(OBJECT) == UNKNOWN
     assert facts.where_text(OBJECT) == "in a worker's memory"
-    shown = str(text.objects([OBJECT]))
-    assert "df" in shown
-    assert "8 MB" in shown
     assert why.why(Account(OBJECT, (), ()), "df").what.startswith(f"{UNKNOWN} 'df', 8 MB")
+    assert json.of_session(now)["tasks"] == {"running": None, "queued": None}
 
 
 def test_its_jobs_and_workers_are_told_and_an_observed_ones_are_unknown() -> None:
@@ -85,9 +76,6 @@ def test_its_jobs_and_workers_are_told_and_an_observed_ones_are_unknown() -> Non
     assert (theirs.jobs, theirs.workers) == (None, None)
     assert view_texts.nothing(on_a_cluster())["jobs"] == facts.NO_JOBS
     assert UNKNOWN in view_texts.nothing(on_a_cluster())["segments"]
-
-
-# -- machines --------------------------------------------------------------------------------------
 
 
 def client(number: int, pid: int, host: str, role: str = "driver", label: str = "") -> ClientRecord:
@@ -114,7 +102,7 @@ def test_the_same_pid_on_another_machine_is_another_process() -> None:
 
 def test_nobody_is_told_to_kill_another_machines_process() -> None:
     worker = WorkerRecord(1, 40, "idle", (), host="node7")
-    pin = PinRecord("ref", 3, places=(snapshots_place("x = None"),))
+    pin = PinRecord("ref", 3, places=(Place("ref", "cache[3]", cut="x = None"),))
     record = msgspec.structs.replace(OBJECT, holders=(3,))
     for host in ("node7", platform.node()):
         there = msgspec.structs.replace(worker, host=host)
@@ -122,12 +110,6 @@ def test_nobody_is_told_to_kill_another_machines_process() -> None:
         (reason,) = why.why(account, "df").reasons
         assert "kill" not in reason.action + reason.code
         assert f"process 40 on {host}" in reason.action
-
-
-def snapshots_place(cut: str) -> Any:
-    from workbench.core.events import Place
-
-    return Place("ref", "cache[3]", cut=cut)
 
 
 def test_memory_of_this_machine_is_nobody_elses() -> None:
@@ -144,7 +126,6 @@ def test_workers_that_start_as_they_are_needed_are_counted_beside_those_there_ca
     pool = tuple(WorkerRecord(n, n, "busy", ()) for n in (1, 2))
     actor = WorkerRecord(3, 3, "idle", (), actor=9)
     for slots, workers, said, heading in (
-        (6, (), "0 of 6 workers started", "Workers · 0 of 6 started"),
         (1, (), "0 of 1 worker started", "Workers · 0 of 1 started"),
         (6, pool, "2 of 6 workers started (2 busy)", "Workers · 2 of 6 started"),
         (2, (*pool, actor), "2 workers (2 busy)", "Workers · 2 · 1 of an actor"),
@@ -164,9 +145,6 @@ def test_what_a_view_tells_of_stands_whole_where_it_is_about_objects() -> None:
     assert scope in " ".join(pins.split())
     assert max(map(len, pins.splitlines())) <= html.COLUMNS
     assert scope not in " ".join(str(html.Still(("jobs",), now)).split())
-
-
-# -- what it can't ---------------------------------------------------------------------------------
 
 
 def test_what_it_can_t_is_listed_a_line_each() -> None:
@@ -196,7 +174,6 @@ def test_the_line_that_says_what_was_started() -> None:
     here = "Workbench started session a.b: 2 workers, store of 64 MB."
     there = "Workbench started session a.b on Ray: 2 workers."
     for system, replaced, line in (
-        ("local", "", here),
         ("ray", "", there),
         ("ray", "local", f"{there} It replaces the session on this machine; nothing is lost."),
         ("local", "dask", f"{here} It replaces the session on Dask; nothing is lost."),
@@ -215,3 +192,10 @@ def test_what_a_joined_session_keeps_says_how_it_ends_there() -> None:
     assert "`workbench stop lab` in a shell" in sessions.stays_text("lab~1", stays)
     assert "`%workbench stop` in each" in sessions.stays_text("lab~1", stays, "ray")
     assert sessions.cluster_text(["workers", "memory"]).startswith("workers and memory: a cluster")
+
+
+@pytest.mark.parametrize(("state", "lost"), [("alive", "1 actor: Kept"), ("dead", "")])
+def test_an_actor_that_has_ended_is_no_loss(state: str, lost: str) -> None:
+    actor = ActorRecord(7, "Kept", (), state, 0, 0, 0)
+    now = on_a_cluster(actors=(actor,), jobs=(), objects=(), count=1, names=0)
+    assert sessions.lost_text(now).partition(" (")[0] == lost

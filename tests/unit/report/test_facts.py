@@ -30,32 +30,22 @@ def with_actor(**more: Any) -> Snapshot:
 
 def test_processes_have_one_name_each() -> None:
     processes = Processes(with_actor())
-    assert processes.name(NOTEBOOK) == "this notebook"
-    assert processes.name(SCRIPT) == "train.py"  # and not the path
-    assert processes.name(WORKER) == "worker 1"  # and not its pid
-    assert processes.name(ACTOR) == "Counter 'hits'"
+    names = [processes.name(number) for number in (NOTEBOOK, SCRIPT, WORKER, ACTOR)]
+    assert names == ["this notebook", "train.py", "worker 1", "Counter 'hits'"]
     assert processes.name(99) == "a process that left"
     now = with_actor(workers=(WorkerRecord(3, 900_000_003, "idle", ()),))
     assert Processes(now).name(WORKER) == "worker 3"  # its number there
     assert processes.several([WORKER, SCRIPT, NOTEBOOK]) == "this notebook, train.py and worker 1"
 
 
-def test_an_actor_owns_its_segment() -> None:
+def test_an_actor_has_one_name_and_owns_its_segment() -> None:
     now = with_actor()
-    segments = tuple(
-        msgspec.structs.replace(s, owner=s.owner and ACTOR) for s in now.segments or ()
-    )
+    (here, *others) = now.segments or ()
+    segments = msgspec.structs.replace(here, owner=ACTOR), *others
     owners = owners_of(msgspec.structs.replace(now, segments=segments))
-    assert set(owners.values()) == {"Counter 'hits'", "disk", "the server"}
-
-
-def test_actors_have_one_name_each() -> None:
-    for cls, names, said in (
-        ("Counter", (), "Counter"),
-        ("Counter", ("actor:hits",), "Counter 'hits'"),
-        ("Namespace", ("actor:db",), "actor db"),
-    ):
-        assert actor_name(ActorRecord(1, cls, names, "alive", 1, 0, 0)) == said
+    assert {*owners.values()} == {"Counter 'hits'", "worker 1", "disk", "the server"}
+    assert actor_name(ActorRecord(1, "Counter", (), "alive", 1, 0, 0)) == "Counter"
+    assert actor_name(ActorRecord(1, "Namespace", ("actor:db",), "alive", 1, 0, 0)) == "actor db"
 
 
 def test_objects_are_called_as_people_know_them() -> None:
@@ -110,23 +100,10 @@ def test_each_reason_has_a_chip_and_a_phrase() -> None:
         "named", "pinned", "result not fetched", "2 refs", "2 tasks", "inside another",
         "pickled ref", "arrays",
     ]  # fmt: skip
-    pins = list(facts.pins_of(record, Processes(with_actor()), [("x", "ref"), ("y", "view")]))
-    assert [(pin.text, pin.here) for pin in pins] == [
-        ("named `x`", False),
-        ("pinned at cell 5", False),
-        ("result of cell 4, not fetched", False),
-        ("ref in this notebook: `x`", True),
-        ("ref in worker 1", False),
-        ("needed by 2 tasks", False),
-        ("inside 1 object", False),
-        ("ref pickled at cell 6", False),
-        ("arrays in train.py", False),
-    ]
-
-
-def test_all_reasons_in_one_line() -> None:
     processes = Processes(with_actor())
-    assert facts.why_text(everything(), processes) == (
+    pins = list(facts.pins_of(record, processes, [("x", "ref"), ("y", "view")]))
+    assert [pin.text for pin in pins if pin.here] == ["ref in this notebook: `x`"]
+    assert facts.why_text(record, processes) == (
         "named `x`, pinned at cell 5, result of cell 4, not fetched, refs in this notebook and "
         "worker 1, needed by 2 tasks, inside 1 object, ref pickled at cell 6, arrays in train.py"
     )

@@ -23,10 +23,6 @@ FUNCTIONS = {
 """By their names in `format.js`."""
 
 
-def test_every_function_has_cases() -> None:
-    assert CASES.keys() == FUNCTIONS.keys()
-
-
 @pytest.mark.parametrize(
     ("name", "given", "wanted"),
     [(name, given, wanted) for name, cases in CASES.items() for given, wanted in cases],

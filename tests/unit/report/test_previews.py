@@ -20,24 +20,13 @@ def test_an_array_is_shown_by_its_corners() -> None:
     assert len(shown.splitlines()) == 7
 
 
-@pytest.mark.parametrize(
-    "array",
-    [
-        np.array(5),
-        np.zeros((0, 3)),
-        np.zeros((4, 3, 2, 5, 6, 7)),
-        np.array(["x" * 100_000] * 3),
-        np.array([{}, "y" * 100_000], dtype=object),
-        np.zeros(9, [("a", int), ("b", "U9")]),
-        np.array(["2024-01-01"] * 99, "M8[D]"),
-    ],
-    ids=["scalar", "empty", "deep", "long", "objects", "records", "dates"],
-)
-def test_arrays_of_any_kind_are_short(array: Any) -> None:
-    shown = preview(array).text
-    assert shown
-    assert len(shown.splitlines()) <= LINES + 1
-    assert len(shown) < 4000
+def test_arrays_of_any_kind_are_short() -> None:
+    long = np.array(["x" * 100_000] * 3), np.array([{}, "y" * 100_000], dtype=object)
+    for array in (np.array(5), np.zeros((0, 3)), np.zeros((4, 3, 2, 5, 6, 7)), *long):
+        shown = preview(array).text
+        assert shown
+        assert len(shown.splitlines()) <= LINES + 1
+        assert len(shown) < 4000
 
 
 FRAME = {f"c{n}": list(range(100)) for n in range(10)} | {"name": ["<b>"] * 100}
@@ -89,7 +78,6 @@ def test_of_a_collection_the_first_items_are_read() -> None:
 
 def test_a_repr_that_fails_is_not_ours_to_mend() -> None:
     class Broken:
-        def __repr__(self) -> str:
-            raise ValueError("broken")
+        __repr__ = None
 
     assert "Broken instance" in preview([Broken()]).text

@@ -121,8 +121,11 @@ def test_no_renderer_gives_a_terminal_orders(name: str) -> None:
     assert CONTROLS.findall(told) == []
 
 
-def test_a_name_stays_in_its_line() -> None:
+def test_a_name_stays_in_its_line_and_what_can_be_seen_stays() -> None:
     assert len(Table(("name",), (("a\nb\tc",),)).text().splitlines()) == 2
+    for seen in ("ümläut 数据 👩\u200d🔬", "a\tb\n", "`code` <b> \\x1b"):
+        assert printable(seen) == seen
+    assert printable("a\x1b[2J\r\udcff\u202e") == "a\\x1b[2J\\r\\udcff\\u202e"
 
 
 def test_a_preview_gives_none() -> None:
@@ -130,13 +133,6 @@ def test_a_preview_gives_none() -> None:
     card = [cards.Card(("ObjectRef", "1"), "ready", [], each) for each in (*shown, Preview(ORDERS))]
     told = "".join(each.text() + each.html() for each in card)
     assert CONTROLS.findall(told) == []
-
-
-def test_what_can_be_seen_stays() -> None:
-    for seen in ("ümläut 数据 👩\u200d🔬", "a\tb\n", "`code` <b> \\x1b"):
-        assert printable(seen) == seen
-    assert printable("a\x1b[2J\r") == "a\\x1b[2J\\r"
-    assert printable("\udcff\u202e") == "\\udcff\\u202e"
 
 
 def test_a_name_of_a_megabyte_is_cut_in_an_error_s_text_each_time() -> None:
@@ -151,6 +147,6 @@ def test_a_name_of_a_megabyte_is_cut_in_an_error_s_text_each_time() -> None:
     assert error.args[0].count(name) == 2
     path = "/d" * (LONG_WORD // 2 - 10)
     assert shortened(f"There is no {path}. " * 5) == f"There is no {path}. " * 5
-    words = "a b " * 300_000
-    assert len(shortened(f"{words} can't be read.")) < 20 * LONG_WORD
-    assert shortened(f"{words} can't be read.").endswith(" can't be read.")
+    many = shortened(f"{'a b ' * 300_000} can't be read.")
+    assert len(many) < 20 * LONG_WORD
+    assert many.endswith(" can't be read.")

@@ -15,19 +15,16 @@ from typing import Any, cast
 import msgspec
 import pytest
 from IPython.core.formatters import HTMLFormatter
-from matplotlib.figure import Figure
 
 from tests.unit.report.test_facts import everything, with_actor
 from tests.unit.widgets.snapshots import MB, an_object, elsewhere
 from workbench.cli.sessions import SESSIONS, Seen
 from workbench.core.descriptions import Account, ObjectDescription, PinRecord
-from workbench.core.snapshot import JobRecord, ObjectRecord, Snapshot
+from workbench.core.snapshot import ObjectRecord, Snapshot
 from workbench.engines.base import Abilities
-from workbench.plots import charts
-from workbench.report import cards, facts, job_status, json, page, reasons, text, why
+from workbench.report import cards, facts, json, page, reasons, text, why
 from workbench.report.facts import Held
 from workbench.report.format import NO_FIGURE, UNKNOWN, human_age, human_count, joined
-from workbench.report.html import Still
 from workbench.report.processes import Processes, open_in, owners_of
 
 Told = dict[int, dict[str, str]]
@@ -61,9 +58,6 @@ def wanted(record: ObjectRecord, now: Snapshot, held: Held) -> dict[str, str]:
         "why": facts.why_text(record, Processes(now), places),
         "site": facts.site_of(record),
     }
-
-
-# -- renderers -------------------------------------------------------------------------------------
 
 
 def a_list(now: Snapshot, held: Held) -> Told:
@@ -178,19 +172,6 @@ def an_error(now: Snapshot, held: Held) -> Told:
     return told
 
 
-def a_still(now: Snapshot, held: Held) -> Told:
-    """What stays of the view of pins, as HTML."""
-    rows = re.findall(r"<tr[^>]*>(.*?)</tr>", Still(("pins",), now, held).html())[1:]
-    names = ("title", "type", "size", "moves", "why", "age")
-    records = sorted(now.objects, key=lambda record: -record.size)
-    told = {}
-    for record, row in zip(records, rows, strict=True):
-        cells = [re.sub("<[^>]*>", "", cell) for cell in re.findall(r"<td.*?</td>", row)]
-        texts = [html.unescape(cell).removeprefix("■\xa0") for cell in cells]
-        told[record.id] = dict(zip(names, texts, strict=True))
-    return told
-
-
 def a_page(now: Snapshot, held: Held) -> Told:
     """A row as a page is told it, put into words as the page does."""
     processes, owners, words = Processes(now), owners_of(now), page.words_of(now, Abilities())
@@ -228,37 +209,13 @@ def _together(pins: list[page.PagePin]) -> str:
     return ", ".join(pin.text for pin in pins)
 
 
-def a_plot(now: Snapshot, held: Held) -> Told:
-    """`plot_pins`, with room for everything."""
-    ax = Figure((200, 30)).add_subplot()
-    charts.pins(ax, now, held)
-    texts = [text.get_text() for text in ax.texts]
-    at = texts.index("and what keeps each") + 1
-    told = {}
-    for record in sorted(now.objects, key=lambda record: -record.size):
-        title, what, size = texts[at : at + 3]
-        kind, _, why = what.partition(" · ")
-        assert kind == facts.kind_of(record)
-        told[record.id] = {"title": title, "why": why, "size": size}
-        at += 3
-    return told
-
-
 RENDERERS: dict[str, Callable[[Snapshot, Held], Told]] = {
     "%objects": a_list,
     "--json": a_document,
     "card": a_card,
     "StoreFullError": an_error,
-    "still": a_still,
     "page": a_page,
-    "plot": a_plot,
 }
-
-AS_CODE = {"still", "page", "plot"}
-"""Where what stands between backticks is code, or they are left out."""
-
-ALONE = {"still"}
-"""Where there is room for whether it can move, and not for why not."""
 
 
 @pytest.mark.parametrize("name", RENDERERS)
@@ -270,10 +227,8 @@ def test_every_renderer_tells_the_facts_as_they_are(name: str, moment: str) -> N
     for record in now.objects:
         if record.id in told:
             wants = wanted(record, now, held)
-            if name in AS_CODE:
+            if name == "page":  # where what stands between backticks is code
                 wants["why"] = wants["why"].replace("`", "")
-            if name in ALONE:
-                wants["moves"] = wants["moves"].partition(":")[0]
             assert told[record.id] == {fact: wants[fact] for fact in told[record.id]}, record
 
 
@@ -292,25 +247,13 @@ def test_the_account_of_an_object_has_the_same_phrases_as_its_record() -> None:
     assert said == [pin.text for pin in facts.pins_of(record, Processes(now))]
 
 
-def test_what_can_be_typed_is_code_below_a_line() -> None:
-    said = job_status.of_record(JobRecord(7, 1, "training", "running", 1.0, 0, 0, (), False))
-    assert "`%workbench jobs training` shows" in str(said)
-    assert "<code>%workbench jobs training</code> shows" in HTMLFormatter()(said)
-
-
-# -- sessions --------------------------------------------------------------------------------------
-
-
 def test_a_card_says_why_it_lists_fewer_objects_than_there_are() -> None:
     now = local()
     named = sum(1 for record in now.objects if record.names)
-    card = dict(cards.of_snapshot(msgspec.structs.replace(now, count=49)).lines)
-    assert "in 49 objects" in card["store"]
-    assert card["listed"] == f"{named} of 49 objects, those that have a name; `%objects` lists all"
-    for count in (named, 0):  # all are listed
-        assert "listed" not in dict(
-            cards.of_snapshot(msgspec.structs.replace(now, count=count)).lines
-        )
+    said = f"{named} of 49 objects, those that have a name; `%objects` lists all"
+    for count, listed in ((49, said), (named, None), (0, None)):
+        card = dict(cards.of_snapshot(msgspec.structs.replace(now, count=count)).lines)
+        assert card.get("listed") == listed
 
 
 def test_the_status_a_card_and_ps_tell_one_session() -> None:
@@ -327,6 +270,3 @@ def test_the_status_a_card_and_ps_tell_one_session() -> None:
     assert [driver["label"] for driver in document["drivers"]] == open_in(now)
     assert document["workers"] == facts.worker_states(now)
     assert [actor["name"] for actor in document["actors"]] == [row["actors"]]
-    quiet = msgspec.structs.replace(now, clients=now.clients[2:])
-    assert cards.of_snapshot(quiet).lines[0] == ("open in", "no notebook; ends within 2 min")
-    assert Seen("first-steps", (1,), 0, 0.0, quiet).row()[2] == "no notebook; ends within 2 min"

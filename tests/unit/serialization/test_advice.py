@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import array
-import collections
 import copy
 import datetime
 import decimal
@@ -71,20 +70,16 @@ INTO_ATTRIBUTES = "`a = np.array([o.a for o in obj])`, and so for b"
 # what the advice says at the beginning, and at the end
 ADVISED: dict[str, tuple[Any, str, str]] = {
     "floats": (FLOATS, "obj (9 000 float): ", ARRAY),
-    "ints in a tuple": ((*range(10**6, 10**6 + N),), "obj (1 200 int): ", ARRAY),
-    "ints and floats": ([1, 0.5] * N, "obj (2 400 int): ", ARRAY),
     "rows": ([[i, i + 1.5] for i in range(N)], "obj (1 200 rows of 2): ", ARRAY),
     "texts with gaps": ([*TEXTS, None], "obj (1 201 str): ", ARROW),
     "dates": (DAYS, "obj (1 200 date): ", "`np.array(obj, 'datetime64[D]')`"),
     "times": (TIMES, "obj (1 200 datetime): ", "`np.array(obj, 'datetime64[us]')`"),
     "decimals": (CENTS, "obj (1 200 Decimal): ", ARROW),
     "a set": ({*range(10**9, 10**9 + N)}, "obj (set of 1 200 int): ", "`np.array([*obj])`"),
-    "a deque": (collections.deque(FLOATS), "obj (deque of 9 000 ", "`np.array([*obj])`"),
     "a dict": ({i / 7: i / 3 for i in range(N)}, "obj (dict of 1 200 float): ",
                "`np.array([*obj]), np.array([*obj.values()])`"),
     "instances": (points(N), "obj (1 200 Point): ",
                   "`x = np.array([o.x for o in obj])`, and so for y"),
-    "slots": ([Slotted(i, i / 3) for i in range(N)], "obj (1 200 Slotted): ", INTO_ATTRIBUTES),
     "named tuples": ([Pair(i / 7, i) for i in range(N)], "obj (1 200 Pair): ", INTO_ATTRIBUTES),
     "named tuples with texts": ([Pair(i, str(i)) for i in range(N)], "obj", "`pd.DataFrame(obj)`"),
     "instances with texts": ([Holder(x=i, y=str(i)) for i in range(N)], "obj (1 200 Holder): ",
@@ -94,7 +89,6 @@ ADVISED: dict[str, tuple[Any, str, str]] = {
     "object array": (np.arange(4000).astype(object).reshape(2, 2000),
                      "obj (4 000 int as objects): ", "`obj.astype('int64')`"),
     "texts in an array": (np.array(TEXTS, object), "obj (1 200 str as objects): ", ARROW),
-    "times in an array": (np.array(TIMES, object), "obj", "astype('datetime64[us]')`"),
     "numpy's texts": (np.array(TEXTS, StringDType()), "obj (1 200 texts of numpy): ", ARROW),
     "text column": (column(TEXTS), f"{COLUMN}1 200 str): ", f"`obj[\"it's\"]{STRINGS}"),
     "few texts": (column([str(each) for each in map("".join, ["low", "middle", "high"] * 2000)]),
@@ -104,15 +98,12 @@ ADVISED: dict[str, tuple[Any, str, str]] = {
     "missing texts": (column([*TEXTS, None, float("nan")]), f"{COLUMN}1 202 str): ", STRINGS),
     "ints as objects": (column([*range(N)]), f"{COLUMN}1 200 int): ", ".astype('int64')`"),
     "missing ints": (column([*range(N), None]), f"{COLUMN}1 201 int): ", ".astype('Int64')`"),
-    "missing floats": (column([*FLOATS, None]), COLUMN, ".astype('Float64')`"),
     "missing bools": (column([True, False, None] * N), COLUMN, ".astype('boolean')`"),
     "missing dates": (column([*DAYS, None]), COLUMN, ".astype('date32[pyarrow]')`"),
     "times of a column": (column([*TIMES, pd.NaT]), COLUMN, "`pd.to_datetime(obj[\"it's\"])`"),
     "spans": (column([t - TIMES[0] for t in TIMES]), COLUMN, "`pd.to_timedelta(obj[\"it's\"])`"),
     "clocks": (column([t.time() for t in TIMES]), COLUMN, ".astype('time64[us][pyarrow]')`"),
     "decimal column": (column(CENTS), COLUMN, ".astype(pd.ArrowDtype(pa.decimal128(4, 2)))`"),
-    "bytes of a column": (column([t.encode() for t in TEXTS]), COLUMN, "('binary[pyarrow]')`"),
-    "series of dates": (objects([*DAYS]), "obj (object, ", "`obj.astype('date32[pyarrow]')`"),
     "an index": (pd.Index(TEXTS, dtype=object), "obj (object, 1 200 str): ", f"`obj{STRINGS}"),
     "text index": (column(TEXTS).set_index("it's"), "obj.index (object, 1 200 str): ",
                    f"`obj.index{STRINGS}"),
@@ -122,9 +113,7 @@ ADVISED: dict[str, tuple[Any, str, str]] = {
     ),
     "lil": (sparse.random(200, 200, 0.05, "lil"),
             "obj (lil_matrix (200, 200), 2 000 values): ", "`obj.tocsr()`"),
-    "dok": (sparse.random(80, 80, 0.05, "dok"), "obj (dok_matrix ", "`obj.tocsr()`"),
     "bytes": (bytes(10**6), "obj (bytes, 1 MB), which each reader copies: ", "`memoryview(obj)`"),
-    "bytearray": (bytearray(10**6), "obj (bytearray, 1 MB), ", "`memoryview(obj)`"),
     "array.array": (array.array("d", bytes(10**6)), "obj (array, 1 MB), ", "`memoryview(obj)`"),
 }  # fmt: skip
 
@@ -133,11 +122,9 @@ def contents(value: Any) -> Any:
     """What is in it, whatever its form."""
     if isinstance(value, pd.DataFrame):
         return [*value.itertuples(index=False, name=None)]
-    if isinstance(value, pd.MultiIndex):
-        return [*value]
-    if isinstance(value, pd.Series | pd.Index):
+    if isinstance(value, pd.Series | pd.Index) and not isinstance(value, pd.MultiIndex):
         return [None if pd.isna(each) else each for each in value.astype(object)]
-    if isinstance(value, memoryview):
+    if isinstance(value, memoryview | array.array):
         return bytes(value)
     for name in ("to_pylist", "toarray", "tolist"):
         if hasattr(value, name):
@@ -149,14 +136,9 @@ SAME: dict[str, Callable[[Any, Any], bool]] = {
     "a set": lambda value, other: set(contents(other)) == value,
     "a dict": lambda value, other: dict(zip(*map(contents, other), strict=True)) == value,
     "instances": lambda value, other: contents(other) == [o.x for o in value],
-    "slots": lambda value, other: contents(other) == [o.a for o in value],
     "named tuples": lambda value, other: contents(other) == [o.a for o in value],
     "instances with texts": lambda value, other: contents(other) == [(o.x, o.y) for o in value],
     "records": lambda value, other: other.to_dict("records") == value,
-    "texts with gaps": lambda value, other: contents(other) == value,
-    "array.array": lambda value, other: contents(other) == bytes(value),
-    "a deque": lambda value, other: contents(other) == [*value],
-    "ints in a tuple": lambda value, other: contents(other) == [*value],
 }
 
 
@@ -212,10 +194,8 @@ class Closer(Point):
 
 
 FINE: dict[str, Any] = {
-    "array": NUMBERS,
     "frame": pd.DataFrame({"n": NUMBERS}),
     "Arrow strings": pd.Series(texts(3000), dtype="string[pyarrow]"),
-    "category": pd.Series(texts(3000), dtype="category"),
     "objects of many kinds": objects([1, "a", None, [2]] * 500),
     "few rows": pd.DataFrame({str(i): objects(["a", "b"]) for i in range(99)}),
     "short list": list(range(MANY - 1)),
@@ -224,30 +204,20 @@ FINE: dict[str, Any] = {
     "bools and ints": [True, 2] * 1000,
     "ragged rows": [[1.5] * (i % 3) for i in range(3000)],
     "instances with texts": [Slotted(i, str(i)) for i in range(2000)],
-    "instances of two classes": [*points(1000), *(Slotted(1, 2) for _ in range(1000))],
-    "instances without attributes": [object() for _ in range(2000)],
     "different attributes": [Holder(**{"ab"[i % 2]: i}) for i in range(2000)],
+    "different values": [{"a": (i, "b")[i % 2]} for i in range(2000)],
     "different keys": [{"ab"[i % 2]: i} for i in range(2000)],
     "more keys": [{"a": 1}, *({"a": i, "b": i} for i in range(2000))],
-    "different values": [{"a": (i, "b")[i % 2]} for i in range(2000)],
     "slice of an arrow table": pa.table({"a": NUMBERS}).slice(5, 10),
-    "texts and numbers": objects([*texts(2000), 5]),
     "instances of a class and its subclass": [*points(1000), *map(Closer, range(1000))],
     "function of a module": copy.deepcopy,
-    "function alone": by_value("def test(x): return x"),
     "function with little": closing_over(np.zeros(9)),
-    "empty list": [],
-    "rows of nothing": [[] for _ in range(3000)],
 }
 
 
 @pytest.mark.parametrize("name", FINE)
 def test_what_is_fine_is_left_alone(name: str) -> None:
     assert advice_on(FINE[name]) == ()
-
-
-def test_texts_are_a_category_only_if_they_are_few() -> None:
-    assert not [text for text in advice_on(column(texts(6000))) if "category" in text]
 
 
 def figures(seconds: float, size: int) -> Figures:
@@ -285,10 +255,7 @@ def test_large_ones_are_tried_on_a_part_of_them_and_that_is_said() -> None:
     (text,) = advice_on([i / 7 for i in range(50_000)])
     tried = by_inband([i / 7 for i in range(SAMPLE)], {}, {}, 9.0)
     assert f": {human_seconds(tried.seconds)} on 20 000 of 50 000 rows; as an array" in text
-
-
-def test_without_time_nothing_is_tried() -> None:
-    assert advise(FLOATS, "obj", figures(1.0, 10**5), {}, by_inband, -1.0) == ()
+    assert advise(FLOATS, "obj", figures(1.0, 10**5), {}, by_inband, -1.0) == (), "no time for it"
 
 
 @pytest.mark.parametrize("per_row", [1e-9, 2e-8, 1e-6])
@@ -319,18 +286,11 @@ def test_an_adviser_that_raises_gives_no_advice_and_harms_no_other() -> None:
     assert "closes over `value`" in text
 
 
-@pytest.mark.parametrize(
-    ("path", "written"),
-    [
-        ("model.rows[2]['a']", "`np.array(model.rows[2]['a'])`"),
-        ("model.my__rows['a__b']", "`np.array(model.my__rows['a__b'])`"),
-        ("obj[…].x", None),
-        ("obj.__reduce__()[1][0]", None),
-    ],
-)
-def test_it_is_said_where_a_person_can_write_it(path: str, written: str | None) -> None:
-    given = advice_on(FLOATS, path)
-    assert [text.rpartition(": ")[2] for text in given] == ([] if written is None else [written])
+def test_it_is_said_where_a_person_can_write_it() -> None:
+    for path in ("model.rows[2]['a']", "model.my__rows['a__b']"):
+        (text,) = advice_on(FLOATS, path)
+        assert text.endswith(f": `np.array({path})`")
+    assert advice_on(FLOATS, "obj[…].x") == advice_on(FLOATS, "obj.__reduce__()[1][0]") == ()
 
 
 ROWS: Any = np.zeros(100_000)
@@ -340,11 +300,10 @@ ROWS: Any = np.zeros(100_000)
     ("value", "says"),
     [
         (wb.remote(closing_over(ROWS)), "obj closes over `value`"),
-        ({"f": closing_over(FLOATS)}, "`np.array(value)`"),
         ({"a → b": FLOATS}, "`np.array(obj['a → b'])`"),
         (Holder(data=[0, column(TEXTS)]), f'`obj.data[1]["it\'s"]{STRINGS}'),
     ],
-    ids=["remote function", "variable of a function", "key like a path", "attribute's item"],
+    ids=["remote function", "key like a path", "attribute's item"],
 )
 def test_it_is_written_as_there(value: Any, says: str) -> None:
     cost = explain(value, {}, "obj", measure=by_inband, spend=AMPLE)

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import datetime
 import enum
-import functools
 import gc
-import operator
 import pickle
 import subprocess
 import sys
@@ -68,34 +64,6 @@ def same(a: Any, b: Any) -> bool:
     return type(a) is type(b) and bool(a == b)
 
 
-ARRAYS = {
-    "plain": np.arange(12.0).reshape(3, 4),
-    "fortran": np.asfortranarray(np.arange(12).reshape(3, 4)),
-    "transposed": np.arange(12).reshape(3, 4).T,
-    "strided": np.arange(24)[::2].reshape(3, 4)[:, ::-1],
-    "broadcast": np.broadcast_to(np.float32(2), (3, 4)),
-    "0-d": np.array(3.5),
-    "empty": np.empty((0, 3), "c16"),
-    "bool": np.array([True, False]),
-    "datetime": np.array(["2026-11-21", "NaT"], "M8[D]"),
-    "text": np.array(["a", "ü"]),
-    "void": np.zeros(2, "V5"),
-    "big endian": np.arange(3, dtype=">i8"),
-    "structured": np.array([(1, 2.5, b"ab")], [("i", "i4"), ("f", "f8"), ("s", "S4")]),
-    "subarray": np.zeros(2, dtype=[("m", "f4", (2, 2))]),
-}
-
-
-@pytest.mark.parametrize("name", ARRAYS)
-def test_plain_arrays(name: str) -> None:
-    array = ARRAYS[name]
-    for way in WAYS.values():
-        got = way(array)
-        assert same(array, got)
-        assert not got.flags.writeable
-        assert got.flags.f_contiguous if array.flags.f_contiguous else got.flags.c_contiguous
-
-
 @given(hnp.arrays(hnp.scalar_dtypes(), hnp.array_shapes(min_dims=0, max_side=4), fill=st.nothing()))
 def test_any_plain_array(array: npt.NDArray[Any]) -> None:
     for way in WAYS.values():
@@ -103,6 +71,7 @@ def test_any_plain_array(array: npt.NDArray[Any]) -> None:
         assert got.dtype == array.dtype
         assert got.shape == array.shape
         assert got.tobytes() == array.tobytes()
+        assert not got.flags.writeable
 
 
 LEAVES = st.one_of(
@@ -128,115 +97,12 @@ def test_any_nested_value(value: Any) -> None:
         assert (small.inband, small.outband, small.size) == (whole.inband, 0, whole.size)
 
 
-@dataclasses.dataclass(slots=True)
-class Slotted:
-    a: Any
-    b: Any
-
-
-VALUES = [
-    None,
-    True,
-    12**50,
-    "text",
-    b"bytes",
-    bytearray(b"array"),
-    {1, 2},
-    frozenset({1}),
-    range(5),
-    slice(1, 2),
-    OrderedDict(b=1, a=2),
-    datetime.datetime(2026, 11, 21, tzinfo=datetime.UTC),
-    Slotted(1, [2]),
-    int,
-    operator.attrgetter("x").__class__,
-]
-
-
-@pytest.mark.parametrize("value", VALUES, ids=lambda v: repr(v).partition(" object at")[0])
-def test_other_values(travel: Any, value: Any) -> None:
-    got = travel(value)
-    assert got == value
-    assert type(got) is type(value)
-
-
-def test_functions_of_all_kinds(travel: Any) -> None:
-    k = 3
-
-    def closure(x: int) -> int:
-        return x * k
-
-    def factorial(n: int) -> int:
-        return n * factorial(n - 1) if n else 1
-
-    assert travel(closure)(2) == 6
-    assert travel(factorial)(5) == 120
-    assert travel(lambda x: x + 1)(1) == 2
-    assert travel(functools.partial(closure, 5))() == 15
-    assert travel([1, 2].append).__self__ == [1, 2]
-
-
-def test_identity_inside_a_value_is_kept(travel: Any) -> None:
-    array = np.zeros(42)
-    many = travel([array] * 99)
-    assert all(one is many[0] for one in many)
-    loop: list[Any] = []
-    loop.append(loop)
-    got = travel(loop)
-    assert got[0] is got
-
-
-def test_buffers_are_the_extents_own_bytes() -> None:
-    for value in (np.arange(100.0), {"a": np.arange(100.0), "b": "text"}):
-        serialized = codec.serialize(value, {})
-        extent = extent_of(serialized)
-        got = codec.deserialize(serialized.header(), extent)
-        array = got if isinstance(value, np.ndarray) else got["a"]
-        assert np.shares_memory(array, extent)
-        assert array.ctypes.data % codec.BUFFER_ALIGN == extent.ctypes.data % codec.BUFFER_ALIGN
-
-
-def test_serializing_copies_no_buffer() -> None:
-    array = np.arange(1000.0)
-    for value in (array, [array], array.T, array.reshape(10, 100).T):
-        buffers = codec.serialize(value, {}).buffers
-        assert any(np.shares_memory(buffer, array) for buffer in buffers)
-
-
 def test_a_copy_is_private_and_writable() -> None:
     for value in (np.arange(3), [np.arange(3)]):
         got = inline(value, copy=True)
         array = got if isinstance(value, np.ndarray) else got[0]
         array[0] = 7
         assert array.tolist() == [7, 1, 2]
-
-
-def test_sizes_are_counted() -> None:
-    array = codec.serialize(np.zeros(1000), {})
-    assert (array.outband, len(array.buffers), array.size) == (8000, 1, 8000)
-    frame = codec.serialize([np.zeros(1000), b"x" * 10], {})
-    assert frame.outband == 8000
-    assert len(frame.buffers) == 1
-    assert 10 < frame.inband < 300
-    assert frame.size == 8000 + frame.inband
-
-
-FAILING = [
-    threading.Lock(),
-    {"deep": [threading.Lock()]},
-    (i for i in range(3)),
-    type("Odd", (), {"__reduce__": lambda self: 7})(),
-    type("Bad", (), {"__reduce__": lambda self: 1 / 0})(),
-]
-
-
-@pytest.mark.parametrize("value", FAILING, ids=lambda v: type(v).__name__)
-def test_what_cannot_be_taken_apart_says_so(value: Any) -> None:
-    with pytest.raises(SerializationError) as caught:
-        codec.serialize(value, {})
-    assert f"{type(value).__qualname__} can't be serialized" in str(caught.value)
-    assert caught.value.__cause__ is not None
-    assert caught.value.failures
 
 
 def explode() -> None:
@@ -267,7 +133,7 @@ def test_junk_is_an_error_of_our_own(junk: bytes) -> None:
 
 
 class Shapeless:
-    """Its properties raise until it has been used, or say what is of no use."""
+    """Its shape is an error, or says what is of no use."""
 
     dtype = np.dtype("f8")
 
@@ -279,18 +145,12 @@ class Shapeless:
         return (1 // len(self.given), *self.given)
 
 
-class Silent:
-    def __repr__(self) -> str:
-        raise RuntimeError("odd")
-
-
 def test_descriptions_are_short() -> None:
     assert describe(np.zeros((3, 4))) == "ndarray float64 (3, 4)"
     assert describe({"a": 1}) == "dict (1)"
     assert describe(pd.DataFrame({"a": [1, 2]})) == "DataFrame (2, 1)"
-    assert describe(Slotted(1, 2)) == "Slotted"
     assert describe(Shapeless()) == "Shapeless"
-    assert describe(Shapeless(Silent(), -3)) == "Shapeless float64"
+    assert describe(Shapeless("odd", -3)) == "Shapeless float64"
 
 
 COLLECTING: list[bool] = []
@@ -334,7 +194,7 @@ def test_who_changes_a_dtype_changes_nobody_elses() -> None:
     assert codec.deserialize(header, extent).dtype.names == ("x", "y")
 
 
-@pytest.mark.parametrize("dtype", ["f8", ">i4", "M8[ns]", "S3", "U2", "c16", "?", "f2"])
+@pytest.mark.parametrize("dtype", ["f8", ">i4", "M8[ns]", "U2"])
 def test_a_header_that_was_read_before_says_the_same(dtype: str) -> None:
     array = np.zeros((2, 3), dtype, order="F")
     header = codec.serialize(array, {}).header()
@@ -363,13 +223,11 @@ def test_memoryviews_of_all_formats_that_python_has(travel: Any, code: str) -> N
         assert got.readonly
 
 
-@pytest.mark.parametrize("code", "cbB")
-def test_a_memoryview_may_be_a_key(travel: Any, code: str) -> None:
-    for key in (memoryview(b"abcd" * 9).cast(code), memoryview(b"abcd" * 9).cast(code)[::-2]):  # type: ignore[call-overload]
+def test_a_memoryview_may_be_a_key(travel: Any) -> None:
+    for key in (memoryview(b"abcd" * 9).cast("b"), memoryview(b"abcd" * 9)[::-2]):
         got = travel([{key}, {key: 1}, frozenset([key])])
         assert got == [{key}, {key: 1}, frozenset([key])]
-    private = codec.deserialize_inline(codec.serialize({key: 1}, {}).inline(), copy=True)
-    assert private == {key: 1}
+    assert inline({key: 1}, copy=True) == {key: 1}
 
 
 def test_a_released_memoryview_is_refused_as_such() -> None:

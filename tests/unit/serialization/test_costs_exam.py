@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import itertools
-import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.dtypes import StringDType
 
 from tests.unit.serialization.clocks import AMPLE, Looks, by_inband
-from tests.unit.serialization.samples import Holder, Pair, html, points, texts
+from tests.unit.serialization.samples import Holder, html, texts
 from workbench.serialization import advice, codec, costs
 from workbench.serialization import measure as measuring
 from workbench.serialization.costs import FIRST, WHOLE, Cost, Spend, explain
@@ -23,12 +20,6 @@ from workbench.serialization.measure import Figures, OutOfTimeError
 from workbench.serialization.sampling import choose
 
 sparse = pytest.importorskip("scipy.sparse")
-
-
-class Node:
-    def __init__(self, depth: int) -> None:
-        self.value = depth / 7
-        self.children = [Node(depth - 1) for _ in range(4)] if depth else []
 
 
 def records(count: int) -> list[Any]:
@@ -45,27 +36,6 @@ SIZED: dict[str, Callable[[], Any]] = {
     "object column": lambda: column(texts(50_000)),
     "texts of all lengths": lambda: ["x" * (i * 7919 % 400) + str(i) for i in range(25_000)],
 }
-MORE_SIZED: dict[str, Callable[[], Any]] = {
-    "floats": lambda: [float(i) for i in range(75_000)],
-    "texts": lambda: texts(50_000),
-    "two kinds": lambda: [v for i in range(25_000) for v in (i, str(i))],
-    "a dict": lambda: {f"key {i}": i / 7 for i in range(50_000)},
-    "a set": lambda: {*range(10**9, 10**9 + 50_000)},
-    "a tuple": lambda: tuple(texts(50_000)),
-    "a frozen set": lambda: frozenset(texts(25_000)),
-    "a deque": lambda: collections.deque(texts(25_000)),
-    "instances": lambda: points(15_000),
-    "named tuples": lambda: [Pair(i, str(i)) for i in range(15_000)],
-    "records": lambda: records(10_000),
-    "rows": lambda: [[i, str(i), i / 7] * 20 for i in range(2500)],
-    "arrays": lambda: [np.zeros(100 + i % 100) for i in range(10_000)],
-    "one large text": lambda: {**{i: str(i) for i in range(12_500)}, -1: "x" * 10**7},
-    "object array": lambda: np.array([[str(i), i] for i in range(12_500)], dtype=object),
-    "numpy's texts": lambda: np.array(texts(25_000), dtype=StringDType()),
-    "a tree": lambda: Node(5),
-    "lil": lambda: sparse.random(1000, 1000, 0.01, "lil"),
-}
-LARGE = {"one large": "obj[4000]", "one large text": "obj[-1]"}
 
 
 def never_whole(value: Any, reducers: Any, known: Any, seconds: float) -> Figures:
@@ -91,22 +61,17 @@ def no_part_costs_more_than_what_it_is_in(whole: Cost) -> None:
                 assert inner is None or outer is None or inner <= outer
 
 
-def extended(names: Any) -> list[Any]:
-    return [pytest.param(name, marks=pytest.mark.extended) for name in names]
-
-
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", [*SIZED, *extended(MORE_SIZED)])
+@pytest.mark.parametrize("name", SIZED)
 def test_an_estimate_is_within_a_tenth_and_always_the_same(name: str) -> None:
-    value = (SIZED | MORE_SIZED)[name]()
+    value = SIZED[name]()
     stored = codec.serialize(value, {})
     cost = explain(value, {}, "obj", measure=never_whole, spend=PATIENT)
     assert cost.is_estimate
     assert "Estimated from a" in str(cost)
     assert "Estimated from a" in html(cost)
-    if name != "a tree":
-        assert cost.inband == pytest.approx(stored.inband, rel=0.1)
-        assert cost.outband == pytest.approx(stored.outband, rel=0.1)
+    assert cost.inband == pytest.approx(stored.inband, rel=0.1)
+    assert cost.outband == pytest.approx(stored.outband, rel=0.1)
     again = explain(value, {}, "obj", measure=never_whole, spend=PATIENT)
     assert (again.inband, again.outband) == (cost.inband, cost.outband)
     whole = explain(value, {}, "obj", measure=by_inband, spend=WHOLE)
@@ -114,16 +79,8 @@ def test_an_estimate_is_within_a_tenth_and_always_the_same(name: str) -> None:
     assert not whole.is_estimate
     no_part_costs_more_than_what_it_is_in(cost)
     no_part_costs_more_than_what_it_is_in(whole)
-    if name in LARGE:
-        assert LARGE[name] in {part.path for part in walked(cost)}
-
-
-@pytest.mark.extended
-@pytest.mark.parametrize("name", SIZED | MORE_SIZED)
-def test_no_part_costs_more_than_what_it_is_in_by_the_machines_clock(name: str) -> None:
-    for spend in (AMPLE, FIRST):
-        cost = explain((SIZED | MORE_SIZED)[name](), {}, "obj", spend=spend)
-        no_part_costs_more_than_what_it_is_in(cost)
+    if name == "one large":
+        assert "obj[4000]" in {part.path for part in walked(cost)}
 
 
 def test_a_sample_stands_for_all_and_what_is_large_for_itself() -> None:
@@ -131,12 +88,6 @@ def test_a_sample_stands_for_all_and_what_is_large_for_itself() -> None:
     assert (numbers, some, weight) == ([3, 500], [3, 500], 1.0)
     assert stands_for * len(others) == pytest.approx(998)
     assert not {3, 500} & {*others}
-
-
-def test_items_of_a_sample_are_not_parts_of_their_own() -> None:
-    cost = explain(records(3000), {}, "obj", measure=by_inband, spend=AMPLE)
-    assert not [part.path for part in walked(cost) if re.search(r"\[\d+\]", part.path)]
-    assert "3 000 × dict" in {part.type for part in walked(cost)}
 
 
 @contextlib.contextmanager
@@ -153,15 +104,9 @@ def explained(value: Any, clock: Looks, spend: Spend = FIRST) -> Cost:
         return explain(value, {}, "obj", spend=spend)
 
 
-@pytest.mark.parametrize("name", ["texts", "records", *extended(["floats", "object column"])])
-def test_the_same_object_gets_the_same_answer(name: str) -> None:
+@pytest.mark.parametrize("value", [texts(2000), records(300)], ids=["texts", "records"])
+def test_the_same_object_gets_the_same_answer(value: Any) -> None:
     """All of it, with seconds, parts and advice, though others had the processor in between."""
-    value = {
-        "floats": lambda: [i / 7 for i in range(20_000)],
-        "texts": lambda: texts(2000),
-        "object column": lambda: column(texts(5000)),
-        "records": lambda: records(300),
-    }[name]()
     cost = explained(value, Looks(2**-20), WHOLE)
     assert cost.seconds
     assert cost.children

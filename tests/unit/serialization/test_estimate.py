@@ -31,15 +31,11 @@ WORDS = [f"{i:50}" for i in range(10**5)]
 
 VALUES: dict[str, Any] = {
     "array": np.ones((300, 1000)),
-    "a transposed slice": np.ones((1000, 1000)).T[::2],
     "a broadcast row": np.broadcast_to(np.ones(1000), (1000, 1000)),
     "text": "x" * 10**6,
-    "floats": [float(i) for i in range(10**5)],
     "a dict of arrays": {i: np.ones(100) for i in range(5000)},
-    "the same array many times": [np.ones(10**5)] * 1000,
     "ordered": OrderedDict((str(i), "x" * 100) for i in range(10_000)),
     "an instance": Model(),
-    "a table of numbers": pd.DataFrame(np.ones((10**5, 3))),
     "objects in a table": pd.DataFrame({"a": pd.Series(WORDS, dtype=object)}),
     "objects in an array": np.array(WORDS, dtype=object),
 }
@@ -73,11 +69,10 @@ def test_after_some_time_it_is_at_least_so_much(monkeypatch: pytest.MonkeyPatch)
     before = clock.now
     assert estimator.estimate(points(10_000)).at_least
     assert clock.now - before < 0.01, "what is left is little"
-    assert many.can_be_pickled
     after = estimator.estimate(np.ones(1000))
-    assert after.bytes == pytest.approx(8100, abs=100)
     assert not after.at_least
-    assert after.can_be_pickled
+    assert after.bytes == pytest.approx(8100, abs=100)
+    assert many.can_be_pickled
     assert not estimator.estimate([threading.Lock()]).can_be_pickled
 
 

@@ -13,22 +13,16 @@ import datetime
 import decimal
 import enum
 import functools
-import io
 import logging
 import multiprocessing
 import multiprocessing.connection
 import queue
-import random
-import selectors
 import socket
-import sqlite3
 import subprocess
 import sys
-import tempfile
 import threading
 import types
 import weakref
-import zipfile
 from collections.abc import Callable, Iterator
 from inspect import currentframe
 from typing import Any
@@ -81,7 +75,6 @@ def shell() -> Any:
 # how it is made, what it is said to be
 BOUND: dict[str, tuple[Callable[[], Any], str]] = {
     "lock": (threading.Lock, "A lock"),
-    "condition": (threading.Condition, "A lock"),
     "shared lock": (multiprocessing.Lock, "A lock"),
     "local": (threading.local, "A thread's own data"),
     "queue": (queue.Queue, "A queue"),
@@ -93,24 +86,18 @@ BOUND: dict[str, tuple[Callable[[], Any], str]] = {
     "loop": (asyncio.new_event_loop, "An event loop"),
     "shell": (shell, "A kernel"),
     "file": (functools.partial(open, __file__, "rb"), "An open file"),
-    "temporary file": (tempfile.NamedTemporaryFile, "An open file"),
-    "archive": (lambda: zipfile.ZipFile(io.BytesIO(), "w"), "An open file"),
     "Arrow's file": (made_by("pyarrow", "OSFile", __file__), "An open file"),
     "socket": (socket.socket, "A connection"),
-    "cursor": (lambda: sqlite3.connect(":memory:").cursor(), "A connection"),
     "client": (made_by("httpx", "Client"), "A connection"),
-    "selector": (selectors.DefaultSelector, "A list of open descriptors"),
     "generator": (generator, "A run that is half-way through"),
     "coroutine": (coroutine, "A run that is half-way through"),
     "frame": (currentframe, "A frame"),
     "traceback": (lambda: raised().__traceback__, "A frame"),
     "context": (contextvars.copy_context, "A context variable"),
     "weak reference": (lambda: weakref.ref(Own), "A weak reference"),
-    "weak table": (weakref.WeakValueDictionary, "A weak reference"),
     "pointer": (lambda: ctypes.pointer(ctypes.c_int(1)), "An address in memory"),
     "library": (lambda: ctypes.CDLL(None), "A loaded library"),
     "log handler": (logging.StreamHandler, "A log handler"),
-    "chance": (random.SystemRandom, "The machine's source of chance"),
 }
 
 PLACES: list[tuple[Callable[[Any], Any], str]] = [
@@ -122,8 +109,6 @@ PLACES: list[tuple[Callable[[Any], Any], str]] = [
 
 def closed(thing: Any) -> None:
     """As far as it can be."""
-    if isinstance(thing, sqlite3.Cursor):
-        thing = thing.connection
     for name in ("close", "term", "shutdown"):
         if hasattr(thing, name) and type(thing).__module__ != "weakref":
             getattr(thing, name)()
@@ -181,12 +166,11 @@ def test_what_is_alike_is_one_line_and_what_is_too_much_is_counted() -> None:
     assert len(found.failures) == 694
     assert str(found).splitlines()[0] == "694 parts can't be stored:"
     assert str(found).splitlines()[-1].strip() == "And 693 more are like it, up to obj[693].x."
+    assert html(found).count("_thread.lock</td>") == 1
     many = inspect(Holder(**{f"x{i}": LOCK for i in range(60)}), {}, "obj")
     assert str(many).endswith(f"  … and {60 - MOST_LISTED} more: the answer's `failures`.")
     assert f"… and {60 - MOST_LISTED} more" in html(many)
-    found = inspect([LOCK, LOCK], {}, "obj")
-    assert "And one more is like it, up to obj[1]." in str(found)
-    assert html(found).count("_thread.lock</td>") == 1
+    assert "And one more is like it, up to obj[1]." in str(inspect([LOCK, LOCK], {}, "obj"))
 
 
 # -- what a failing put or get says ---------------------------------------------------------------
@@ -204,18 +188,14 @@ def test_a_few_failures_are_shown_those_that_are_alike_once_and_all_are_there() 
     assert str(error).count("(_thread.lock)") == MOST_SHOWN
     assert f"… and {23 - MOST_SHOWN} more" in str(error)
     error = failing([LOCK] * 3 + [Holder(lock=LOCK) for _ in range(20)])
-    assert len(error.failures) == 23
     assert str(error).count("(_thread.lock)") == 2
-    assert "obj[0] (_thread.lock)" in str(error)
-    assert "And 2 more are like it, up to obj[2]." in str(error)
     assert "And 19 more are like it, up to obj[22].lock." in str(error)
 
 
 def test_several_parts_are_named() -> None:
+    parts = {"x": [LOCK], "y": 1, "z": {"k": LOCK}}
     with pytest.raises(SerializationError, match=r"^x and z can't be serialized, because of:"):
-        codec.serialize(
-            ([LOCK], 1, {"k": LOCK}), {}, parts=lambda: {"x": [LOCK], "y": 1, "z": {"k": LOCK}}
-        )
+        codec.serialize((*parts.values(),), {}, parts=lambda: parts)
 
 
 def test_a_long_path_is_cut_in_the_middle() -> None:
@@ -263,18 +243,13 @@ class Nested:
 
 KEYS: dict[str, Any] = {
     "text": "name",
-    "quotes": 'it\'s "here" \\ \n',
     "long text": "x" * (LONGEST + 1),
     "number": -7,
-    "large number": 10**400,
     "infinity": float("inf"),
-    "nan": float("nan"),
     "tuple": (1, ("a", None)),
-    "tuple of one": ("a",),
-    "frozen set": frozenset({1, "a"}),
-    "named tuple": Pair(1, "b"),
     "enum": Color.RED,
     "flag": Nested.Deep.ON,
+    "frozen set": frozenset({1, "a"}),
     "class": Color,
     "frozen dataclass": Place(3, "there"),
     "date": datetime.date(2020, 1, 31),
@@ -284,7 +259,6 @@ KEYS: dict[str, Any] = {
     "numpy's number": np.int64(5),
     "object": Odd(),
     "object that can't be shown": Raises(),
-    "object in a tuple": (1, Odd()),
     "function": len,
 }
 
@@ -313,54 +287,32 @@ def test_a_key_is_whole_and_can_be_pasted(name: str, notebook: dict[str, Any]) -
         assert "…" not in failure.path
 
 
-WRITTEN = {
-    "enum": "Color.RED",
-    "flag": "Nested.Deep.ON",
-    "frozen dataclass": "Place(x=3, name='there')",
-    "date": "datetime.date(2020, 1, 31)",
-    "decimal": "decimal.Decimal('1.50')",
-    "timestamp": "pd.Timestamp('2020-01-31 00:00:00')",
-    "numpy's number": "5",
-    "named tuple": "(1, 'b')",
-    "class": "Color",
-}
-
-
 def test_a_key_is_written_as_people_write_it(notebook: dict[str, Any]) -> None:
-    for name, text in WRITTEN.items():
+    written = {"flag": "Nested.Deep.ON", "frozen dataclass": "Place(x=3, name='there')"}
+    for name, text in (written | {"timestamp": "pd.Timestamp('2020-01-31 00:00:00')"}).items():
         (failure,) = inspect({KEYS[name]: LOCK}, {}, "obj").failures
         assert failure.path == f"obj[{text}]"
 
 
-BAD = threading.Lock()
-
-
 PASTED: dict[str, Any] = {
-    "a key": {1: 2, BAD: 3},
-    "in a key": {(1, BAD): 3},
-    "in a set": {1, "a", BAD},
-    "in a frozen set": frozenset([1, BAD]),
-    "columns of one name": pd.DataFrame([["a", BAD]], columns=["x", "x"], dtype=object),
-    "a column's long name": pd.DataFrame({"c" * 99: pd.Series([BAD], dtype=object)}),
-    "a column's date": pd.DataFrame({pd.Timestamp(0): pd.Series([BAD], dtype=object)}),
-    "a column's odd name": pd.DataFrame({Odd(): pd.Series([BAD], dtype=object)}),
-    "a series": pd.Series([1, BAD], index=["p", "p"], dtype=object),
-    "an index": pd.Series([1], index=pd.Index([BAD], dtype=object)),
-    "a field": np.array([(1, BAD)], dtype=[("a", int), ("b", object)]),
-    "default": by_value("def test(a=1, *, b=bad): pass", bad=BAD),
-    "class attribute": by_value("class test: lock = bad", bad=BAD)(),
-    "method": by_value("class test:\n def f(self, a=bad): pass", bad=BAD)(),
-    "class method": by_value("class test:\n @classmethod\n def f(c, a=bad): pass", bad=BAD)(),
-    "static": by_value("class test:\n @staticmethod\n def f(a=bad): pass", bad=BAD)(),
-    "property": by_value("class test:\n @property\n def p(s, a=bad): pass", bad=BAD),
-    "cached": by_value("import functools\n@functools.cache\ndef test(a=bad): pass", bad=BAD),
-    "bound method": [BAD].append,
-    "mapping proxy": types.MappingProxyType({"a": [BAD]}),
-    "default factory": collections.defaultdict(functools.partial(print, BAD)),
-    "enum": by_value("import enum\nclass test(enum.Enum): RED = 1; BLUE = bad", bad=BAD),
-    "member": by_value("import enum\nclass test(enum.Enum): RED = 1; BLUE = bad", bad=BAD).BLUE,
-    "another member": by_value("import enum\nclass test(enum.Enum): R = 1; B = [bad]", bad=BAD).R,
-    "member's part": by_value("import enum\nclass test(enum.Enum): B = (1, bad)", bad=BAD).B,
+    "a key": {1: 2, LOCK: 3},
+    "in a key": {(1, LOCK): 3},
+    "in a set": {1, "a", LOCK},
+    "columns of one name": pd.DataFrame([["a", LOCK]], columns=["x", "x"], dtype=object),
+    "a column's long name": pd.DataFrame({"c" * 99: pd.Series([LOCK], dtype=object)}),
+    "a column's odd name": pd.DataFrame({Odd(): pd.Series([LOCK], dtype=object)}),
+    "a series": pd.Series([1, LOCK], index=["p", "p"], dtype=object),
+    "an index": pd.Series([1], index=pd.Index([LOCK], dtype=object)),
+    "a field": np.array([(1, LOCK)], dtype=[("a", int), ("b", object)]),
+    "default": by_value("def test(a=1, *, b=bad): pass", bad=LOCK),
+    "method": by_value("class test:\n def f(self, a=bad): pass", bad=LOCK)(),
+    "class method": by_value("class test:\n @classmethod\n def f(c, a=bad): pass", bad=LOCK)(),
+    "property": by_value("class test:\n @property\n def p(s, a=bad): pass", bad=LOCK),
+    "mapping proxy": types.MappingProxyType({"a": [LOCK]}),
+    "default factory": collections.defaultdict(functools.partial(print, LOCK)),
+    "enum": by_value("import enum\nclass test(enum.Enum): RED = 1; BLUE = bad", bad=LOCK),
+    "member": by_value("import enum\nclass test(enum.Enum): RED = 1; BLUE = bad", bad=LOCK).BLUE,
+    "member's part": by_value("import enum\nclass test(enum.Enum): B = (1, bad)", bad=LOCK).B,
 }
 
 
@@ -368,7 +320,7 @@ PASTED: dict[str, Any] = {
 def test_the_path_is_what_one_would_write(name: str, notebook: dict[str, Any]) -> None:
     obj = PASTED[name]
     (failure,) = inspect(obj, {}, "obj").failures
-    assert eval(failure.path, {**notebook, "obj": obj}) is BAD
+    assert eval(failure.path, {**notebook, "obj": obj}) is LOCK
 
 
 # -- pickled, but not built again -----------------------------------------------------------------
@@ -425,21 +377,17 @@ NOT_REBUILT: dict[str, tuple[Any, str, str]] = {
     "items": (Fragile({"a": 1}), "KeyError: 'a'", "Give Fragile a `__reduce__`"),
 }
 AROUND: list[tuple[Callable[[Any], Any], str]] = [
-    (lambda bad: bad, "obj"),
-    (
-        lambda bad: {"a": [np.ones(9), Holder(x=(2, bad)), Holder(y=bad)]}, "obj['a'][1].x[1]"
-    ),
+    (lambda bad: {"a": [np.ones(9), Holder(x=(2, bad)), Holder(y=bad)]}, "obj['a'][1].x[1]"),
     (lambda bad: pd.DataFrame({"a": [1, 2], "b": ["x", bad]}), "obj['b'].iloc[1]"),
     (lambda bad: Holder(f=closing_over([bad])), "closure of obj.f → value[0]"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("number", "name"), [*enumerate(NOT_REBUILT)])
 def test_what_cannot_be_built_again_is_said_to_be_so(number: int, name: str) -> None:
     bad, why, advice = NOT_REBUILT[name]
     put, path = AROUND[number % len(AROUND)]
-    ok, (failure,) = inspect(put(bad), {}, "obj")
-    assert not ok
+    (failure,) = inspect(put(bad), {}, "obj").failures
     assert failure.path == path
     assert failure.type.endswith(type(bad).__name__)
     assert failure.why.startswith("can be pickled, but not built again: ")
@@ -468,7 +416,6 @@ def test_what_is_too_large_to_be_built_again_is_said() -> None:
     found = inspect(Holder(x=large), {}, "obj")
     assert found.ok
     assert "Whether it can be built again was not tried: it is too large for that." in str(found)
-    assert "not tried" in html(found)
     assert "not tried" not in str(inspect([large], {}, "obj"))  # it always can
 
 
@@ -502,7 +449,7 @@ class Unbound:
 
 def test_a_proxy_that_is_of_nothing_is_a_failure_like_others() -> None:
     for value in (Unbound(), Holder(x=[Unbound()])):
-        _, (failure,) = inspect(value, {}, "obj")
+        _, (failure,) = inspect(value, {})
         assert failure.type.endswith("Unbound")
         assert "outside of a request" in failure.why
     assert inspect(Unbound(), {}).failures[0].path == "Unbound"

@@ -118,18 +118,18 @@ def there_and_back(value: Any) -> tuple[Any, Any, codec.Serialized]:
 
 
 @pytest.mark.parametrize(
-    ("value", "read"),
+    "value",
     [
-        (Frame(TABLE), pa.table),
-        (Frame(TABLE.slice(5, 100)), pa.table),
-        (Frame(TABLE[:0]), pa.table),
-        (Column(TABLE["n"].chunk(0)), pa.array),
-        (Column(pa.array([None, {"a": [1]}] * N)), pa.array),
-        (Holder(TABLE), pa.table),
+        Frame(TABLE.slice(5, 100)),
+        Frame(TABLE[:0]),
+        Column(TABLE["n"].chunk(0)),
+        Column(pa.array([None, {"a": [1]}] * N)),
+        Holder(TABLE),
     ],
-    ids=["table", "slice", "no rows", "array", "struct", "a part in C"],
+    ids=["slice", "no rows", "array", "struct", "a part in C"],
 )
-def test_arrow_data_comes_as_its_class(value: Any, read: Callable[[Any], Any]) -> None:
+def test_arrow_data_comes_as_its_class(value: Any) -> None:
+    read = pa.array if isinstance(value, Column) else pa.table
     got, extent, serialized = there_and_back(value)
     before, after = read(value), read(got)
     assert after.equals(before)
@@ -146,9 +146,9 @@ def test_arrow_data_comes_as_its_class(value: Any, read: Callable[[Any], Any]) -
     "array",
     [
         np.arange(float(N)), np.arange(N)[::-3], np.arange(N).reshape(100, -1).T,
-        np.zeros((0, 3), np.int16), np.array(5), np.arange(N) % 2 == 0, np.arange(N) * 1j,
+        np.zeros((0, 3), np.int16), np.array(5), np.arange(N) % 2 == 0,
     ],
-    ids=["plain", "backwards", "transposed", "empty", "0-d", "bool", "complex"],
+    ids=["plain", "backwards", "transposed", "empty", "0-d", "bool"],
 )  # fmt: skip
 @pytest.mark.parametrize("kind", [Vector, OldVector, OfNamespace])
 def test_dlpack_data_comes_as_its_class(kind: Any, array: Any) -> None:
@@ -174,11 +174,6 @@ def test_what_can_be_pickled_is() -> None:
     got, extent, _ = there_and_back(Wrapper(np.arange(N)))
     assert got.title == "mine"
     assert np.may_share_memory(got.data, extent)
-    got, extent, _ = there_and_back(Wrapper(TABLE))
-    assert got.data.equals(TABLE)
-
-
-# -- those that don't hold what they say ----------------------------------------------------------
 
 
 def raises(self: Any, **options: Any) -> Any:
@@ -231,18 +226,13 @@ NOT_BUILT = {
                       TABLE_ADVICE),
     "fewer rows": (made(Frame, from_arrow=builds(lambda cls, data: cls(pa.table(data)[:3]))),
                    TABLE_ADVICE),
-    "not built": (made(Frame, from_arrow=builds(raises)), TABLE_ADVICE),
     "on a GPU": (made(Vector, device=(2, 0)), ARRAY_ADVICE),
-    "no device": (made(Vector, device="cuda"), ARRAY_ADVICE),
     "another shape": (made(Vector, from_dlpack=builds(lambda cls, array: cls(array[:-1]))),
                       ARRAY_ADVICE),
-    "another kind": (made(Vector, from_dlpack=builds(lambda cls, array: cls(array.astype("f4")))),
-                     ARRAY_ADVICE),
     "busy": (made(Vector, __dlpack__=raises), ARRAY_ADVICE),
     "attribute": (labelled(made(Frame, meta=None)), TABLE_ADVICE),
     "slot": (labelled(Slotted(TABLE)), TABLE_ADVICE),
     "another default": (labelled(Defaulted(TABLE)), TABLE_ADVICE),
-    "attribute of a vector": (labelled(made(Vector, meta=None)), ARRAY_ADVICE),
     "no way back": (NoWay(np.arange(9)), "numpy.asarray(x)"),
 }  # fmt: skip
 

@@ -10,7 +10,6 @@ import pickle
 import sys
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.serialization.samples import Holder, Pair, Slotted, by_value, closing_over
+from tests.unit.serialization.samples import Holder, Pair, by_value, closing_over
 from workbench.serialization.arrays import Array, out_of_band
 from workbench.serialization.pickler import Pickler
 from workbench.serialization.rebuilding import MOST_BYTES, MOST_STEPS, where
@@ -56,15 +55,6 @@ class Bad:
 BAD = Bad()
 
 
-class SlotsAndDict(Slotted): ...
-
-
-@dataclass
-class Record:
-    first: Any = 1
-    second: Any = 2
-
-
 class Keyed(tuple):  # type: ignore[type-arg]
     """Built with a keyword: NEWOBJ_EX."""
 
@@ -75,10 +65,6 @@ class Keyed(tuple):  # type: ignore[type-arg]
         return (), dict(self)
 
 
-class Items(list):  # type: ignore[type-arg]
-    """A list that pickle appends to from outside."""
-
-
 class NoState:
     def __setstate__(self, state: Any) -> None:
         raise ExplodedError
@@ -87,29 +73,11 @@ class NoState:
         self.fine = [1]
 
 
-class NoNew:
-    def __new__(cls, *needed: Any) -> NoNew:
-        return super().__new__(cls) if needed else explode()  # type: ignore[return-value]
-
-
 class OddState(Holder):
     def __getstate__(self) -> Any:
         return self.state
 
     def __setstate__(self, state: Any) -> None: ...
-
-
-class ByFunction:
-    """What builds it comes with it, and is what breaks."""
-
-    def __reduce__(self) -> Any:
-        return by_value("def test(): return bad", bad=BAD), ()
-
-
-def recursive_list() -> Any:
-    loop: list[Any] = [1]
-    loop.extend([loop, [loop, BAD]])
-    return loop
 
 
 def recursive_tuple(*before: Any, last: Any = lambda one, inner: inner) -> Any:
@@ -126,61 +94,36 @@ def recursive_object() -> Any:
     return one
 
 
-SHARED = [BAD, [Record()] * 2]
+SHARED = [BAD, [Pair(1, 2)] * 2]
 FRAME = pd.DataFrame({"y": [1.0, 2.0], "x": ["a", BAD]})
 CLASS = by_value("class test:\n  part = bad", bad=BAD)
 ENUM = by_value("import enum\nclass test(enum.Enum):\n  A = 1\n  def f(self): bad", bad=BAD)
-DERIVED = by_value("class test(base): pass", base=CLASS)
 
 BROKEN = [
-    (BAD, "x"),
-    ([1, BAD], "x[1]"),
-    ((1, (2, 3, BAD)), "x[1][2]"),
     ({"jobs": [0, 1, Holder(model=BAD)]}, "x['jobs'][2].model"),
     ({1: 0, 2.5: BAD}, "x[2.5]"),
-    ({Pair(1, 2): BAD}, "x[…]"),
     ({"k" * 50: BAD}, f"x['{'k' * 28}…]"),
-    ({BAD: 1}, "x key …"),
     ({(1, BAD): 1}, "x key (1, …)[1]"),
     ({i: BAD if i == 2500 else i for i in range(3000)}, "x[2500]"),
-    (Items([*range(2500), BAD]), "x[2500]"),
     ({BAD}, "x{…}"),
-    (frozenset([BAD]), "x{…}"),
-    (collections.deque([1, BAD]), "x[1]"),
     (collections.OrderedDict(a=1, b=BAD), "x['b']"),
-    (Record(1, [BAD]), "x.second[0]"),
-    (Slotted(1, [0, BAD]), "x.b[1]"),
-    (SlotsAndDict(BAD, 1), "x.a"),
+    (collections.deque([1, BAD]), "x[1]"),
     (Pair(1, [BAD]), "x argument 2 of Pair[0]"),
     (Keyed(self=1, name=[BAD]), "x argument 'name' of Keyed[0]"),
-    (OddState(state=["odd", BAD]), "x.__getstate__()[1]"),
     (OddState(state=({}, {}, {"a": BAD})), "x.__getstate__()[2]['a']"),
     ([NoState()], "x[0]"),
-    ([NoNew(1)], "x[0]"),
-    ([SHARED, 1, SHARED], "x[0][0]"),
     ({"a": [[SHARED]], "b": SHARED}, "x['a'][0][0][0]"),
-    (recursive_list(), "x[2][1]"),
-    ([recursive_tuple()], "x[0][0][1]"),
     ([recursive_tuple(1, 2, 3, 4, 5)], "x[0][5][1]"),
-    ([recursive_tuple(Record(), last=Pair)], "x[0][1] argument 2 of Pair[1]"),
+    ([recursive_tuple(Holder(), last=Pair)], "x[0][1] argument 2 of Pair[1]"),
     (recursive_object(), "x.part"),
     (functools.partial(BAD), "x argument 1 of partial"),
-    ([BAD].append, "x argument 1 of getattr[0]"),
     (Holder(callback=closing_over(BAD)), "x.callback.__closure__[0]"),
-    (by_value("def test(): return bad", bad=BAD), "x.__globals__['bad']"),
-    (by_value("def test(a=bad): pass", bad=BAD), "x.__defaults__[0]"),
-    ([ByFunction()], "x[0].__class__.__globals__['bad']"),
     ([ENUM.A], "x[0].__class__.f.__globals__['bad']"),
-    ([CLASS], "x[0].part"),
     ([CLASS()], "x[0].__class__.part"),
-    ([DERIVED], "x[0]"),  # how a class is made is cloudpickle's own
     ({"a": np.zeros((2, 3)).T, "b": Holder(c=(np.arange(5.0), BAD))}, "x['b'].c[1]"),
-    (np.array([1, BAD], dtype=object), "x[1]"),
-    (np.array([[1, 2, 3], [4, BAD, 6]], dtype=object), "x[1, 1]"),
     (np.array([[1, 2, 3], [4, 5, BAD]], dtype=object, order="F"), "x[1, 2]"),
     (np.array(BAD, dtype=object), "x[()]"),
     (FRAME, "x._mgr argument 1 of BlockManager[1]"),
-    (FRAME["x"], "x._mgr.__getstate__()[1][0][1]"),
 ]
 
 
@@ -201,10 +144,8 @@ class Made:
 
 
 IMPORTED: list[tuple[Callable[[Any], Any], str]] = [
-    (lambda m: m.Model(), "x"),
     (lambda m: [1, m.make], "x[1]"),
     (lambda m: [{"a": [m.Model()]}, m.Model()], "x[0]['a'][0]"),
-    (lambda m: Holder(model=[m.Model, m.Model()]), "x.model[0]"),
     (lambda m: {m.Pair(1, 2): 3}, "x key …"),
     (lambda m: [m.Made()], "x[0]"),
     (lambda m: Holder(f=by_value("def test(): return M", M=m.Model)), "x.f.__globals__['M']"),
@@ -246,21 +187,15 @@ def test_any_protocol_in_any_bytes() -> None:
             assert where(given_as, (), "x") == "x['jobs'][1].model[1]"
 
 
-# -- what it must not do --------------------------------------------------------------------------
-
-
-def test_what_does_not_break_has_no_path() -> None:
-    for value in ([1], {"a": np.zeros(3)}, FRAME.drop(columns="x"), recursive_tuple):
-        assert where(*taken_apart(value), "x") == "x"
-
-
 @given(st.binary(max_size=50))
 def test_junk_is_nowhere(junk: bytes) -> None:
     for stream in (junk, b"\x80\x05" + junk + b"."):
         assert where(stream, ()).startswith("the object")
 
 
-def test_a_broken_stream_is_nowhere() -> None:
+def test_what_does_not_break_and_a_broken_stream_are_nowhere() -> None:
+    for value in ([1], {"a": np.zeros(3)}, FRAME.drop(columns="x"), recursive_tuple):
+        assert where(*taken_apart(value), "x") == "x"
     stream, buffers = taken_apart([1, {"a": Holder(b=[np.zeros(3), BAD])}])
     for length in range(len(stream)):
         assert where(stream[:length], buffers, "x") == "x"

@@ -59,9 +59,8 @@ def test_what_others_say_is_loaded_when_somebody_serializes(registry: Registry) 
     assert registry.reducers()[Thing] is KNOWN[b"again"]
     registry.tell(7, b"other")  # the number means another class now
     assert registry.reducers() == {Other: KNOWN[b"other"]}
-    registry.tell(7, b"")
-    registry.tell(8, b"")
-    registry.tell(9, b"")
+    for number in (7, 8, 9):
+        registry.tell(number, b"")
     assert registry.reducers() == {}
 
 
@@ -98,12 +97,11 @@ def test_nobody_serializes_without_what_is_being_loaded() -> None:
 
 
 def test_what_ctrl_c_ends_is_loaded_later() -> None:
-    tries = iter([KeyboardInterrupt, None])
+    interruptions = [KeyboardInterrupt]
 
     def load_at_second_try(payload: bytes) -> Custom:
-        interruption = next(tries)
-        if interruption:
-            raise interruption
+        if interruptions:
+            raise interruptions.pop()
         return KNOWN[payload]
 
     registry = Registry(load_at_second_try)

@@ -53,16 +53,12 @@ TEXT = "a text " * SHORT
 
 VALUES = {
     "list": [1, "a", None, -1, 2**70, True, b"x", 0.5, ..., 1j, NotImplemented, int, type(None)],
-    "dict": {"k": (1.5, b"x"), 1: {}},
     "object": Holder(a=[1], b={2}, c=Holder(), d=Slotted(1, [2]), e=(*range(10),)),
     "function": lambda x: x + ARRAY,
-    "array": ARRAY,
     "shared": [ARRAY, ARRAY, TEXT, TEXT],
     "objects": np.array([[1, "a"], [None, ARRAY]], dtype=object),
     "frame": pd.DataFrame({"a": [1, 2], "b": ["x", "y"], "c": np.array([1, "z"], object)}),
-    "series": pd.Series([1, "a", None], index=["p", "q", "r"]),
     "partial": functools.partial(print, 1, end=""),
-    "named tuple": Pair(1, [2]),
     "loop": looped(),
     "large text": [TEXT * 100, TEXT.encode() * 100, bytearray(10**5)],
 }

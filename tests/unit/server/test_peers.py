@@ -104,31 +104,23 @@ def test_messages_about_many_objects_are_taken_in_parts_and_in_order(ends: Ends)
         if not peer.is_waiting:
             break
     for turn in turns:
-        assert sum(len(_named(message)) for message in turn) <= MOST_OBJECTS
+        assert sum(about is not None for _, about in named(turn)) <= MOST_OBJECTS
         assert not any(isinstance(message, ev.Ask) for message in turn[:-1])
     assert [len(turn) for turn in turns] == [2, 1, 3, 1, 2, 1]
-    taken = [message for turn in turns for message in turn]
-    assert [type(m) for m in _joined(taken)] == [type(m) for m in said]
-    assert [_named(m) for m in _joined(taken)] == [_named(m) for m in said]
+    assert named([message for turn in turns for message in turn]) == named(said)
 
 
-def _named(message: ev.Event) -> tuple[object, ...]:
-    if isinstance(message, ev.Unview):
-        return message.views
-    return message.objects if isinstance(message, ev.Hold | ev.Free | ev.Drop) else ()
-
-
-def _joined(messages: list[ev.Event]) -> list[ev.Event]:
-    """Parts that follow each other as one."""
-    joined: list[ev.Event] = []
+def named(messages: list[ev.Event]) -> list[tuple[type, object]]:
+    """What each message is about, one after the other, with its type."""
+    found: list[tuple[type, object]] = []
     for message in messages:
-        if isinstance(message, ev.Free) and joined and isinstance(joined[-1], ev.Free):
-            joined[-1] = ev.Free(joined[-1].objects + message.objects)
-        elif isinstance(message, ev.Unview) and joined and isinstance(joined[-1], ev.Unview):
-            joined[-1] = ev.Unview(joined[-1].views + message.views)
-        else:
-            joined.append(message)
-    return joined
+        about: tuple[object, ...] = (None,)
+        if isinstance(message, ev.Unview):
+            about = message.views
+        elif isinstance(message, ev.Hold | ev.Free | ev.Drop):
+            about = message.objects
+        found += [(type(message), each) for each in about]
+    return found
 
 
 def test_of_who_has_gone_all_is_taken_but_questions(ends: Ends) -> None:

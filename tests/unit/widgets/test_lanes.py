@@ -9,7 +9,6 @@ from tests.unit.widgets.snapshots import DISK, HERE, MB, a_session, an_object
 from workbench.core.snapshot import ObjectRecord
 from workbench.report.colors import HUES, Coloring, hues
 from workbench.report.lanes import Box, lanes
-from workbench.report.processes import owners_of
 
 FIRST, SECOND = (HUES[n] for n in hues({"first": 2, "second": 1}, {}).values())
 
@@ -51,11 +50,6 @@ def test_a_part_is_as_full_as_its_bytes() -> None:
     assert _boxes(_objects(10, 10, 80, gap=200), 4)[0].start == 0
 
 
-def test_what_lies_over_several_parts_is_one_box() -> None:
-    boxes = _boxes(_objects(300, 60, 1, 38, 1), 4)
-    assert boxes == (Box(0, 300, FIRST), Box(300, 100, SECOND))
-
-
 def test_a_lane_goes_on_where_memory_can_be_reused_but_a_file_ends() -> None:
     """As far as the live map draws it: see layout.test.js."""
     now = a_session([an_object(1, 10), an_object(2, 10, segment=DISK)])
@@ -68,10 +62,3 @@ def test_the_emptiest_segments_are_left_out() -> None:
     drawn, left = lanes(now, Coloring(now), 100, 1)
     assert [lane.owner for lane in drawn] == ["worker 1"]
     assert [segment.id for segment in left] == [HERE]
-
-
-def test_a_notebook_is_known_by_its_name_and_not_by_its_path() -> None:
-    now = a_session(_objects(10))
-    label = "/home/somebody/secret/first-steps.ipynb"
-    clients = (structs.replace(now.clients[0], label=label), *now.clients[1:])
-    assert owners_of(structs.replace(now, clients=clients))[HERE] == "first-steps.ipynb"

@@ -11,13 +11,21 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.unit.wire.sockets import MESSAGES, count_descriptors, drain, feed, pair
+from tests.unit.wire.sockets import (
+    MESSAGES,
+    close_all,
+    count_descriptors,
+    drain,
+    exchange,
+    feed,
+    pair,
+    parcels_in,
+)
 from workbench.core import events as ev
-from workbench.core import instructions as do
 from workbench.errors import ProtocolError
 from workbench.wire.buffers import Inbox, Outbox, Parcel
-from workbench.wire.codec import decode_from_client, decode_from_server, encode
-from workbench.wire.framing import LARGEST, LARGEST_OF_SERVER, frame
+from workbench.wire.codec import decode_from_client, encode
+from workbench.wire.framing import frame
 
 
 @contextmanager
@@ -53,16 +61,11 @@ def test_who_is_out_of_descriptors_gets_the_messages_without_them(room: int) -> 
         with room_for(room):
             got = drain(inbox, b)
     assert [type(m) for m in got] == [ev.Find, Parcel] * 4 + [ev.Bye]
-    found = [fd for m in got if type(m) is Parcel for fd in m.fds]
-    names = [os.readlink(f"/proc/self/fd/{fd}").split()[0][7:] for fd in found]
-    assert len(names) == room
-    place = 0
-    for parcel in (m for m in got if type(m) is Parcel):
-        n = parcel.message.segment
-        assert names[place : place + len(parcel.fds)] == [f"w{n}", f"r{n}"][: len(parcel.fds)]
-        place += len(parcel.fds)
-    for fd in (*found, *itertools.chain(*files)):
-        os.close(fd)
+    found = parcels_in(got)
+    assert sum(len(names) for _, names in found) == room
+    for n, names in found:
+        assert names == [f"w{n}", f"r{n}"][: len(names)]
+    close_all(itertools.chain(*files))
     assert count_descriptors() == before
 
 
@@ -96,17 +99,12 @@ def test_a_descriptor_that_is_closed_before_it_could_be_sent_is_replaced() -> No
             outbox.send(a.sendmsg)
         outbox.substitute(gone, other)
         os.close(gone)
-        got = []
-        while not outbox.send(a.sendmsg):
-            got += drain(inbox, b)
-        got += drain(inbox, b)
-    parcels = [m for m in got if type(m) is Parcel]
-    names = [[os.readlink(f"/proc/self/fd/{fd}").split()[0] for fd in p.fds] for p in parcels]
-    assert names[-1] == ["/memfd:other", "/memfd:kept"]
-    assert all(n in (["/memfd:gone", "/memfd:kept"], names[-1]) for n in names)
-    assert len(names) == 10
-    for fd in (kept, other, *(fd for p in parcels for fd in p.fds)):
-        os.close(fd)
+        got = exchange(outbox, a, inbox, b)
+    found = [names for _, names in parcels_in(got)]
+    assert found[-1] == ["other", "kept"]
+    assert all(names in (["gone", "kept"], found[-1]) for names in found)
+    assert len(found) == 10
+    close_all((kept, other))
     assert count_descriptors() == before
 
 
@@ -117,24 +115,3 @@ def test_what_is_kept_is_counted() -> None:
         assert inbox.unfinished == end
     assert list(feed(inbox, [data[-1:]])) == MESSAGES
     assert inbox.unfinished == 0
-
-
-def test_a_message_longer_than_one_may_be_is_an_error_of_its_senders() -> None:
-    outbox, sent = Outbox(), bytearray()
-    outbox.put(ev.Find(1, "x" * LARGEST))
-    outbox.put(MESSAGES[0])
-    with pytest.raises(ValueError, match="A message of"):
-        outbox.send(lambda data, _: sent.extend(data[0]) or len(data[0]))  # type: ignore[func-returns-value]
-    assert outbox.send(lambda data, _: sent.extend(data[0]) or len(data[0]))  # type: ignore[func-returns-value]
-    assert list(feed(Inbox(decode_from_client), [bytes(sent)])) == MESSAGES[:1]
-
-
-def test_what_the_server_sends_may_be_longer() -> None:
-    """A task with many small arguments is one message."""
-    values = (ev.Value(bytes(LARGEST * 2 // 3)),) * 2
-    run = do.Run(1, 2, b"", (3, 4), values, 1, "", 0)
-    outbox, sent = Outbox(largest=LARGEST_OF_SERVER), bytearray()
-    outbox.put(run)
-    assert outbox.send(lambda data, _: sent.extend(data[0]) or len(data[0]))  # type: ignore[func-returns-value]
-    inbox = Inbox(decode_from_server, largest=LARGEST_OF_SERVER)
-    assert list(feed(inbox, [bytes(sent)])) == [run]
