@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from playwright.sync_api import expect
 
@@ -136,33 +134,6 @@ def test_a_cell_that_runs_once_per_item_has_one_line(
 
 
 # -- widgets ---------------------------------------------------------------------------------------
-
-BAR = """\
-%%remote
-import training
-from tqdm.notebook import tqdm
-
-for epoch in tqdm(range(3)):
-    loss = training.step(epoch)"""
-"""A background cell whose bar is a widget."""
-
-
-def test_a_bar_is_there_again_when_the_page_is(lab: Lab, gate: Gates) -> None:
-    training = gate("training")
-    notebook = lab.open("bar", "%load_ext workbench", BAR)
-    notebook.run(1, 2)
-    training.open()
-    expect(notebook.stop_button(2)).to_be_visible()
-    expect(notebook.output(2)).to_contain_text("0/3")
-    notebook.save()
-    notebook.reload()
-    expect(notebook.output(2)).to_contain_text("/3")
-    for done in ("2/3", "3/3"):
-        training.open()
-        expect(notebook.output(2)).to_contain_text(done)
-    expect(notebook.output(2)).to_contain_text(re.compile(r"✓ ?cell 2 · done in .* loss"))
-    expect(notebook.output(2)).not_to_contain_text("Error displaying widget")
-
 
 INTERACTS = """\
 %%remote --actor desk

@@ -28,6 +28,11 @@ class Wrong:
     state: str = "wrong"
 
 
+def almost(source: str, says: str) -> Wrong:
+    """One to which little is wanting."""
+    return Wrong(source, says, "almost")
+
+
 @dataclass(frozen=True)
 class Answers:
     """Of one lesson: what replaces its cells.

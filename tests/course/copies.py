@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.course.answers import Answers, Wrong
+from tests.course.answers import Answers, Wrong, almost
 
 WORTH = "mean_worth = 10_000 * mine.prod(axis=0).mean()"
 
@@ -29,28 +29,26 @@ ANSWERS = Answers(
     wrong={
         "one_copy": [
             Wrong("futures = wb.get('futures', copy=True)", "19.2 MB of its own"),
-            Wrong("whole = futures\nfutures = wb.put(whole, name='futures')", "is a ref", "almost"),
+            almost("whole = futures\nfutures = wb.put(whole, name='futures')", "is a ref"),
             Wrong("futures = whole\n%free futures", "has no `futures`"),
             Wrong("%put whole --name futures\ndel futures, whole", "no variable `futures`"),
         ],
         "own_copy": [
             Wrong("mean_worth = 10_000 * futures.prod(axis=0).mean() / 2", "has failed"),
-            Wrong(f"%%remote --wait\nmine = futures\n{WORTH}", "wasn't bad", "almost"),
-            Wrong(f"%%remote --wait\nmine = futures / 3\n{WORTH}", "was to come out", "almost"),
-            Wrong(RUN * 2, "halved 2 times.*aren't those of the store", "almost"),
-            Wrong("%get futures", "of your notebook are those of the store", "almost"),
-            Wrong("futures = None", "halved 2 times.*aren't those of the store", "almost"),
+            almost(f"%%remote --wait\nmine = futures\n{WORTH}", "wasn't bad"),
+            almost(f"%%remote --wait\nmine = futures / 3\n{WORTH}", "was to come out"),
+            almost(RUN * 2, "halved 2 times.*aren't those of the store"),
+            almost("%get futures", "of your notebook are those of the store"),
+            almost("futures = None", "halved 2 times.*aren't those of the store"),
         ],
         "put_again": [
             Wrong("plan = {**plan, 'months': 12}", "the old one"),
             Wrong("del plan", "no variable `plan`"),
-            Wrong(
-                "plan = {'share': 'MSFT', 'months': 24}\n%put --name plans plan", "has 12 months"
-            ),
+            Wrong("plan = {'share': 'MSFT', 'months': 24}\n%put --name plans plan", "12 months"),
         ],
         "shareable": [
             Wrong("%put --name months tuple(months)", "no byte in common"),
-            Wrong("%put --name months np.zeros(200_000)", "numbers are others", "almost"),
+            almost("%put --name months np.zeros(200_000)", "numbers are others"),
             Wrong("%free months", "has no `months`"),
         ],
     },

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from tests.course.answers import Answers, Wrong
+from tests.course.answers import Answers, Wrong, almost
 
 QUARTERS = "day = sum(sunlit(land, hour) for hour in quarters)"
 DAY = f"{QUARTERS} / 4\n"
+
+SHARE = "%%remote --map hour=range({})\nshare = sunlit(land, hour).mean()"
 
 ANSWERS = Answers(
     guesses={
@@ -16,45 +18,33 @@ ANSWERS = Answers(
     right={
         "in_background": f"%%remote\n{DAY}",
         "bring_back": "%get day\nmost_sun = day.max()",
-        "each_hour": "%%remote --map hour=range(7, 18)\nshare = sunlit(land, hour).mean()",
+        "each_hour": SHARE.format("7, 18"),
         "repair": "%%remote --wait\nright = land[:, 1:]\nsteepest = (right - land[:, :-1]).max()",
     },
     wrong={
         "in_background": [
             Wrong("del day", "No background cell has assigned"),
             Wrong(f"%%remote --wait\n{DAY}raise ValueError", "makes `day` has failed"),
-            Wrong(f"%%remote --wait\n{QUARTERS}", "gets 40 hours, and this day has 10", "almost"),
+            almost(f"%%remote --wait\n{QUARTERS}", "gets 40 hours, and this day has 10"),
         ],
         "bring_back": [
             Wrong("most_sun = day", "still a ref"),
             Wrong("kept, day, most_sun = day, None, 10", "is no array"),
-            Wrong("day = 4 * wb.get(kept)\nmost_sun = day.max()", "gets 40 hours", "almost"),
+            almost("day = 4 * wb.get(kept)\nmost_sun = day.max()", "gets 40 hours"),
             Wrong("day = kept\n%get day\nmost_sun = day", "is an array"),
-            Wrong("most_sun = wb.put(day.max())", "is a ref", "almost"),
+            almost("most_sun = wb.put(day.max())", "is a ref"),
             Wrong("most_sun = day.mean()", "differs from that"),
             Wrong("most_sun = 'ten'", "`most_sun` has another shape than asked for .ValueError"),
         ],
         "each_hour": [
             Wrong("share = [sunlit(land, 12).mean()] * 11", "one hour only"),
-            Wrong(
-                "%%remote --map hour=range(7, 17)\nshare = sunlit(land, hour).mean()",
-                "ran 10 times",
-                "almost",
-            ),
-            Wrong(
-                "%%remote --map hour=range(0, 11)\nshare = sunlit(land, hour).mean()",
-                "isn't what the hours",
-                "almost",
-            ),
+            almost(SHARE.format("7, 17"), "ran 10 times"),
+            almost(SHARE.format("0, 11"), "isn't what the hours"),
             Wrong("%%remote --map hour=range(7, 18)\nshare = hour / 0", "has failed"),
         ],
         "repair": [
             Wrong("steepest = 100", "has failed"),
-            Wrong(
-                "%%remote --wait\nsteepest = (land[1:] - land[:-1]).max()",
-                "the largest rise",
-                "almost",
-            ),
+            almost("%%remote --wait\nsteepest = (land[1:] - land[:-1]).max()", "the largest rise"),
         ],
     },
 )

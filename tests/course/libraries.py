@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.course.answers import Answers, Wrong
+from tests.course.answers import Answers, Wrong, almost
 
 INK = """
 from {} as Executor
@@ -25,12 +25,12 @@ ANSWERS = Answers(
         "on_the_pool": [
             Wrong(INK.format("concurrent.futures import ThreadPoolExecutor", 10), "own process"),
             Wrong(INK.format("workbench import Executor", 3), "has 3 results"),
-            Wrong("inks = [(1, 0.5), *inks[:0], *[(1, 0.5)] * 9]", "session's workers", "almost"),
-            Wrong("inks = [(1, 0.5)] * 6 + [(os.getpid(), 0.5)] * 4", "4 of 10", "almost"),
+            almost("inks = [(1, 0.5), *inks[:0], *[(1, 0.5)] * 9]", "session's workers"),
+            almost("inks = [(1, 0.5)] * 6 + [(os.getpid(), 0.5)] * 4", "4 of 10"),
         ],
         "given_back": [
             Wrong("%free y", "named"),
-            Wrong("%free X", "arrays", "almost"),
+            almost("%free X", "arrays"),
         ],
     },
     right={

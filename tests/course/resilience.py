@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.course.answers import RESTART, Answers, Wrong
+from tests.course.answers import RESTART, Answers, Wrong, almost
 
 START = """
 %env WORKBENCH_SESSION=nothing-is-lost
@@ -55,18 +55,17 @@ ANSWERS = Answers(
             Wrong("del flood", "has no variable `flood`"),
             Wrong("flood = wb.put(1)", "is no list yet"),
             Wrong("flood = []", "`flood` has another shape than asked for"),
-            Wrong("flood = [(time.time(), 300, 0)]", "began in this kernel", "almost"),
-            Wrong("flood = [(0, 300, 0), (1, 400, 0)]", "had ended before", "almost"),
+            almost("flood = [(time.time(), 300, 0)]", "began in this kernel"),
+            almost("flood = [(0, 300, 0), (1, 400, 0)]", "had ended before"),
         ],
         "greeting": [
-            Wrong("greeting = 'hello'\n%put greeting", "this notebook itself", "almost"),
-            Wrong(
+            almost("greeting = 'hello'\n%put greeting", "this notebook itself"),
+            almost(
                 "put = wb.remote(lambda: wb.put('hello', name='greeting'))\n"
                 "ref = wb.get(put.remote())",
                 "a worker of this notebook",
-                "almost",
             ),
-            Wrong(GREETER, "a worker of this notebook", "almost"),
+            almost(GREETER, "a worker of this notebook"),
         ],
     },
     right={

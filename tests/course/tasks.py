@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.course.answers import Answers, Wrong
+from tests.course.answers import Answers, Wrong, almost
 
 AT_ONCE = """
 cups = [Cup.remote(1) for _ in range({})]
@@ -96,33 +96,32 @@ ANSWERS = Answers(
         "counter": [
             Wrong("bar, bill = None, list(range(1, 11))", "no actor that lives"),
             Wrong(BAR.format("+", 5), "`bill` has another shape than asked for"),
-            Wrong(BAR.format("+", "[bar.serve.remote() for _ in range(10)]"), "refs", "almost"),
+            almost(BAR.format("+", "[bar.serve.remote() for _ in range(10)]"), "refs"),
             Wrong(BAR.format("+", "wb.get([bar.serve.remote()])"), r"`bill` is \[1\]"),
-            Wrong(BAR.format("*", "list(range(1, 11))"), "next call gave 0", "almost"),
+            almost(BAR.format("*", "list(range(1, 11))"), "next call gave 0"),
         ],
         "asked_again": [
             Wrong("sugar = 'sugar'", "is no ref"),
             Wrong("sugar = wb.put('sugar')", "no task has made it"),
             Wrong("sugar = ask_shop.options(max_retries=5).remote(Tries.remote())", "has failed"),
-            Wrong("sugar = fragile.remote(Tries.remote())", "brought 'tea'", "almost"),
+            almost("sugar = fragile.remote(Tries.remote())", "brought 'tea'"),
         ],
         "comes_back": [
             Wrong("cup = None", "is no actor"),
-            Wrong(TEA_CUP.format("", ""), "it never fell", "almost"),
-            Wrong(
+            almost(TEA_CUP.format("", ""), "it never fell"),
+            almost(
                 TEA_CUP.format("", "fallen = cup.fall.remote()\ncup = TeaCup.remote()"),
                 "another one fell",
-                "almost",
             ),
             Wrong(TEA_CUP.format("", "wb.kill(cup)"), "The cup doesn't answer: .*kill"),
         ],
         "defined_once": [
             Wrong(TASTE.format("", 3), "has 3 refs"),
-            Wrong(TASTE.format(" + 10**7", 20), "a call has failed", "almost"),
+            almost(TASTE.format(" + 10**7", 20), "a call has failed"),
         ],
         "stop_pressed": [
             Wrong("%%remote --name counting\nprint(1)", "counted to 1, and nobody"),
-            Wrong(STOP.format(5), "not before 5", "almost"),
+            almost(STOP.format(5), "not before 5"),
         ],
     },
     right={

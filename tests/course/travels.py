@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.course.answers import Answers, Wrong
+from tests.course.answers import Answers, Wrong, almost
 
 
 def windows(every: str, one: str) -> str:
@@ -76,11 +76,10 @@ ANSWERS = Answers(
     wrong={
         "lean_parcel": [
             Wrong('parcel = {"codes": tuple(codes.tolist())}\n%put parcel', "are pickled"),
-            Wrong('parcel = {"codes": codes[:10]}\n%put parcel', "not all numbers", "almost"),
-            Wrong(
+            almost('parcel = {"codes": codes[:10]}\n%put parcel', "not all numbers"),
+            almost(
                 'parcel = {"codes": codes.tolist()}\n%put parcel\nparcel = {"codes": codes}',
                 "still the old",
-                "almost",
             ),
             Wrong("%free parcel", "has no `parcel`"),
         ],
@@ -92,44 +91,38 @@ ANSWERS = Answers(
                 ),
                 r"have 16 MB",
             ),
-            Wrong(
-                windows("codes", "windows[number : number + 100_000]"),
-                "gives other numbers",
-                "almost",
-            ),
+            almost(windows("codes", "windows[number : number + 100_000]"), "gives other numbers"),
         ],
         "light_function": [
             Wrong(search("%put letters", '"CAT FACE"', "query"), r"2\d(\.\d)? MB were sent"),
             # A ref of an earlier try isn't enough.
             *[
-                Wrong(
+                almost(
                     search(stored, '"CAT FACE", letters'),
-                    "`letters` once more, if it was an argument itself",
-                    "almost",
+                    "`letters` once more, if it was an argument",
                 )
                 for stored in ("%put letters", STORED)
             ],
-            Wrong(
+            almost(
                 "%free letters\ndel stored\n" + search("", '"CAT FACE", letters'),
-                "each call stores it again",
-                "almost",
+                "each call stores it",
             ),
-            Wrong(search(STORED, '"CAT", stored'), "not the row", "almost"),
+            almost(search(STORED, '"CAT", stored'), "not the row"),
         ],
         "one_function": [
-            Wrong(look_up("query", "query"), "went along", "almost"),
-            Wrong(
+            almost(look_up("query", "query"), "went along"),
+            almost(
                 look_up("query, names", "query, stored_names") + "found_rows = found_rows[:1]",
                 "aren't the rows",
-                "almost",
             ),
             Wrong("del look_up, look_ups", "none can be called"),
         ],
         "cheap_table": [
             Wrong('less = signs.drop(columns="word")\n%put --name signs less', "lost the column"),
             Wrong('less = signs.assign(word="x")\n%put --name signs less', "all rows and words"),
-            Wrong('signs["word"] = signs["word"].astype("category")\n%put signs',
-                  "`way` is still", "almost"),
+            almost(
+                'signs["word"] = signs["word"].astype("category")\n%put signs', "`way` is still"
+            ),
         ],
     },
-)  # fmt: skip
+)

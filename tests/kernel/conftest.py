@@ -68,6 +68,12 @@ class Cell:
             if kind in ("execute_result", "display_data") and mime in content["data"]
         ]
 
+    @property
+    def told(self) -> list[str]:
+        """What its displays said, one after the other, each with its updates."""
+        kinds = ("display_data", "update_display_data")
+        return [c["data"]["text/plain"] for kind, c in self.outputs if kind in kinds]
+
     def opened(self) -> dict[str, dict[str, Any]]:
         """The widgets made under it: their states then, by id."""
         opens = [content for kind, content, _ in self.comms if kind == "comm_open"]
@@ -134,9 +140,13 @@ class Kernel:
         self._cells[cell.id] = cell
         return cell
 
-    def send(self, kind: str, content: dict[str, Any], subshell: str = "") -> Cell:
-        """Send something else on the shell channel; what comes of it is collected like a cell's."""
-        message = self.client.session.msg(kind, content)
+    def tell(self, widget: str, subshell: str = "", **said: Any) -> Cell:
+        """Say something to a widget, as its page does; what comes of it."""
+        return self.send(widget, {"method": "custom", "content": said}, subshell)
+
+    def send(self, widget: str, data: dict[str, Any], subshell: str = "") -> Cell:
+        """Send a widget a message; what comes of it is collected like a cell's."""
+        message = self.client.session.msg("comm_msg", {"comm_id": widget, "data": data})
         if subshell:
             message["header"]["subshell_id"] = subshell
         cell = self._cells[message["header"]["msg_id"]] = Cell(message["header"]["msg_id"])
@@ -215,9 +225,9 @@ class Kernel:
             cell.number = content["execution_count"]
         elif kind == "clear_output":
             cell.clears.append(content["wait"])
-        elif content.get("transient", {}).get("display_id", "").startswith("workbench-job-"):
+        elif name.startswith("workbench-job-"):
             cell.lines.append(content["data"])
-        elif "workbench-bar-" in (name := content.get("transient", {}).get("display_id", "")):
+        elif "workbench-bar-" in name:
             cell.bars[name] = content["data"]["text/plain"]
         elif kind.startswith("comm_"):
             buffers = [bytes(each) for each in message.get("buffers", ())]
@@ -263,8 +273,15 @@ class Kernel:
         self.manager.context.term()
 
 
+Gates = Callable[[], Gate]
+"""The fixture ``gates``: makes one."""
+
+Opens = Callable[..., Kernel]
+"""The fixture ``notebook``: opens one of a name, with these environment variables."""
+
+
 @pytest.fixture
-def gates(tmp_path: Path) -> Iterator[Callable[[], Gate]]:
+def gates(tmp_path: Path) -> Iterator[Gates]:
     """Makes gates at which cells stop."""
     made: list[Gate] = []
 
@@ -278,7 +295,7 @@ def gates(tmp_path: Path) -> Iterator[Callable[[], Gate]]:
 
 
 @pytest.fixture
-def gate(gates: Callable[[], Gate]) -> Gate:
+def gate(gates: Gates) -> Gate:
     """One of them."""
     return gates()
 
@@ -349,7 +366,7 @@ def fresh(kernel: Kernel) -> Iterator[Kernel]:
 
 
 @pytest.fixture
-def notebook(runtime_dir: str) -> Iterator[Callable[..., Kernel]]:
+def notebook(runtime_dir: str) -> Iterator[Opens]:
     """Opens notebooks, each with a kernel that knows its name. Their sessions end with the test."""
     kernels: list[Kernel] = []
 

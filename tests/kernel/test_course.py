@@ -36,14 +36,12 @@ MODULES = {
 }
 
 
-def editions() -> Iterator[tuple[str, Path]]:
-    """(module, notebook): a lesson's notebook, and its translations."""
-    for name, lesson in MODULES.items():
-        for path in sorted(NOTEBOOKS.glob(f"{lesson.file}*.ipynb")):
-            yield name, path
-
-
-EDITIONS = {path.stem: (name, path) for name, path in editions()}
+EDITIONS = {
+    path.stem: (name, path)
+    for name, lesson in MODULES.items()
+    for path in sorted(NOTEBOOKS.glob(f"{lesson.file}*.ipynb"))
+}
+"""(module, notebook): a lesson's notebook, and its translations."""
 
 
 def answers_of(module: str) -> Answers:
@@ -112,25 +110,6 @@ def test_hints_come_in_three_steps_and_the_pages_are_there(module: str) -> None:
 def slug(line: str) -> str:
     """How a heading is linked to, as on GitHub and in our docs."""
     return re.sub(r"[^\w\- ]", "", line.lstrip("# ").lower()).replace(" ", "-")
-
-
-JARGON = {
-    r"in[ -]band|out[ -]of[ -]band|resident|warm|extents?": {"02-is-it-a-copy"},
-    "segments?": {"02-is-it-a-copy", "03-what-you-see"},  # a view has that word
-    "shall": set(),
-}
-"""Words, and the notebooks that say what they mean; where nobody does they aren't used."""
-
-
-@pytest.mark.parametrize("edition", [edition for edition in EDITIONS if "." not in edition])
-def test_jargon_is_explained_or_not_used(edition: str) -> None:
-    cells = notebooks.read(EDITIONS[edition][1]).cells
-    text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
-    module = EDITIONS[edition][0]
-    words = "\n".join([text, *templates(module)])
-    for pattern, explained in JARGON.items():
-        found = re.search(rf"\b({pattern})\b", words, re.IGNORECASE)
-        assert found is None or edition in explained, found
 
 
 # -- translations ------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernel.conftest import Kernel
+from tests.kernel.conftest import Kernel, Opens
 
 Edit = Callable[[str], None]
 """Gives the module another answer."""
@@ -48,19 +48,6 @@ def test_with_autoreload_an_edited_module_reaches_the_workers(kernel: Kernel, ed
         kernel.ok("%autoreload 0\n%workbench stop")
 
 
-@pytest.mark.extended
-def test_a_module_that_is_reloaded_is_reloaded_by_the_workers(kernel: Kernel, edit: Edit) -> None:
-    kernel.ok("import edited_helpers\nwb.init()")
-    kernel.ok("asks = wb.remote(lambda n: edited_helpers.answer())")
-    assert kernel.ok(ASKS).text() == "{'first'}\n"
-    edit("second")
-    cell = kernel.ok(f"import importlib; importlib.reload(edited_helpers)\n{ASKS}")
-    assert cell.text() == "{'second'}\n"  # in the same cell
-    assert not cell.text("stderr")
-    kernel.ok("%unload_ext workbench")
-    assert "workbench.ipython" not in kernel.value("[type(f).__module__ for f in sys.meta_path]")
-
-
 def test_a_notebook_with_an_older_module_is_told_so_once(kernel: Kernel, edit: Edit) -> None:
     kernel.ok("import edited_helpers\nwb.init(workers=2)")
     kernel.ok("asks = wb.remote(lambda n: edited_helpers.answer())")
@@ -75,6 +62,8 @@ def test_a_notebook_with_an_older_module_is_told_so_once(kernel: Kernel, edit: E
     assert not kernel.ok(ASKS).text("stderr")
     edit("third")
     assert "this notebook" in kernel.ok(ASKS).text("stderr")
+    reload = "import importlib; importlib.reload(edited_helpers)"
+    assert kernel.ok(f"{reload}\n{ASKS}").text() == "{'third'}\n"  # the workers do so, too
 
 
 def test_a_worker_with_an_older_module_says_so(kernel: Kernel, edit: Edit) -> None:
@@ -93,7 +82,7 @@ def test_a_worker_with_an_older_module_says_so(kernel: Kernel, edit: Edit) -> No
 
 @pytest.mark.extended
 def test_after_a_restart_the_workers_have_what_the_notebook_has(
-    notebook: Callable[[], Kernel], edit: Edit, tmp_path: Path
+    notebook: Opens, edit: Edit, tmp_path: Path
 ) -> None:
     kernel = notebook()
     begin = (

@@ -30,12 +30,3 @@ def test_a_client_that_is_connected_is_offered_and_not_taken(kernel: Kernel) -> 
         assert "local" in kernel.value("__import__('workbench').snapshot().engine")
     finally:
         kernel.ok("%workbench stop\n%unload_ext workbench\ndel sys.modules['distributed']")
-
-
-def test_this_machine_is_an_engine_too(session: Kernel) -> None:
-    assert "no engine 'spark'" in session.run("%workbench start --engine spark").failure
-    session.ok("%workbench start --engine local --workers 1")
-    assert session.value("wb.snapshot().engine") == "'local'"
-    session.ok("%workbench stop")
-    session.ok("wb.init('local', workers=1)")
-    assert "can't" not in session.ok("%workbench").text()

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import pytest
-
-from tests.kernel.conftest import Kernel
+from tests.kernel.conftest import Kernel, Opens
 from tests.kernel.gates import Gate
 
 PNG = "iVBORw0KGgo"
 MADE = "import matplotlib.pyplot as plt\nfig, ax = plt.subplots()\nax.plot([1, 2, 3])"
 
 
-def test_a_figure_shows_where_nobody_imported_pyplot(notebook: Callable[[], Kernel]) -> None:
+def test_a_figure_shows_where_nobody_imported_pyplot(notebook: Opens) -> None:
     kernel = notebook()
     kernel.ok("%load_ext workbench")
     kernel.ok(f"%%remote --out fig\n{MADE}")
@@ -61,28 +57,18 @@ PAGES = (
 )
 
 
-@pytest.mark.parametrize(
-    "wait",
-    [
-        "{}",
-        pytest.param(
-            "await __import__('asyncio').to_thread(lambda: {})", marks=pytest.mark.extended
-        ),
-    ],
-)
 def test_what_pages_say_leaves_a_figure_to_the_cell_that_draws_it(
-    session: Kernel, gate: Gate, wait: str
+    session: Kernel, gate: Gate
 ) -> None:
     models = session.ok(PAGES).text().split()
     session.custom.clear()
-    subshell = session.subshell() if wait == "{}" else ""
+    subshell = session.subshell()
     cell = session.start(
         "import matplotlib.pyplot as plt\nfig = plt.figure(figsize=(2, 1))\nprint('begun')\n"
-        f"{wait.format(gate.wait)}\nplt.plot([1, 2])\nplt.gcf() is fig"
+        f"{gate.wait}\nplt.plot([1, 2])\nplt.gcf() is fig"
     )
     session.until(lambda: "begun" in cell.text())
-    data = {"method": "custom", "content": {"do": "resync"}}
-    pages = [session.send("comm_msg", {"comm_id": m, "data": data}, subshell) for m in models]
+    pages = [session.tell(each, subshell, do="resync") for each in models]
     session.until(lambda: {"world", "heard"} <= {said["kind"] for said in session.custom})
     assert not cell.idle
     gate.open()

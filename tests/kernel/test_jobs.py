@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import pytest
 
-from tests.kernel.conftest import Kernel
+from tests.kernel.conftest import Gates, Kernel, Opens
 from tests.kernel.gates import Gate
 from tests.leaks import eventually
 
@@ -15,7 +14,7 @@ from tests.leaks import eventually
 def finished(kernel: Kernel, body: str) -> str:
     """A background cell that is over; its name."""
     cell = kernel.ok(f"%%remote\n{body}")
-    kernel.until(lambda: " after " in cell.line or "done" in cell.line)
+    kernel.over(cell)
     return f"cell {cell.number}"
 
 
@@ -77,9 +76,7 @@ def test_it_ends_whatever_its_variable_means_by_then(session: Kernel, gate: Gate
     assert session.value("kept.tolist()") == "[0, 1, 2]"
 
 
-def test_of_two_under_one_cell_each_has_its_own_progress(
-    session: Kernel, gates: Callable[[], Gate]
-) -> None:
+def test_of_two_under_one_cell_each_has_its_own_progress(session: Kernel, gates: Gates) -> None:
     """And both lines are there again after one of them has cleared the cell's output."""
     gate, other = gates(), gates()
     one = (
@@ -103,9 +100,7 @@ def test_of_two_under_one_cell_each_has_its_own_progress(
     assert min(names.count("one"), names.count("two")) >= 2
 
 
-def test_where_a_script_needs_a_view_a_running_line_has_one(
-    notebook: Callable[[], Kernel], gate: Gate
-) -> None:
+def test_where_a_script_needs_a_view_a_running_line_has_one(notebook: Opens, gate: Gate) -> None:
     """In VS Code, that is; what is saved at the end is plain."""
     vscode = notebook()
     vscode.ok("%load_ext workbench\n__vsc_ipynb_file__ = 'a.ipynb'")
@@ -114,8 +109,8 @@ def test_where_a_script_needs_a_view_a_running_line_has_one(
     vscode.until(lambda: cell.lines and view in cell.lines[-1])
     page = cell.lines[-1][view]["model_id"]
     vscode.until(lambda: vscode.says(r"running \d+ s$"))
-    stop = {"do": "stop", "line": re.findall('data-line="(.*?)"', cell.lines[-1]["text/html"])[0]}
-    vscode.send("comm_msg", {"comm_id": page, "data": {"method": "custom", "content": stop}})
+    (line,) = re.findall('data-line="(.*?)"', cell.lines[-1]["text/html"])
+    vscode.tell(page, do="stop", line=line)
     vscode.until(lambda: "stopped" in cell.line)
     assert set(cell.lines[-1]) == {"text/plain", "text/html"}
 
@@ -127,12 +122,11 @@ def test_a_page_that_is_loaded_again_is_told_of_widgets_that_workers_made(
         "%%remote\nimport ipywidgets\n_bar = ipywidgets.IntProgress(value=3, max=4)\n"
         f"display(_bar)\n{gate.wait}"
     )
-    bars: list[str] = []  # not the kernel's own
-    session.until(
-        lambda: (
-            bars.extend(id for id, made in cell.opened().items() if made.get("max") == 4) or bars
-        )
-    )
+
+    def bars() -> list[str]:  # not the kernel's own
+        return [id for id, made in cell.opened().items() if made.get("max") == 4]
+
+    session.until(bars)
     states = "__import__('ipywidgets').Widget.get_manager_state()['state']"
-    told = f"{states}.get({bars[0]!r}, {{'state': {{}}}})['state'].get('value')"
+    told = f"{states}.get({bars()[0]!r}, {{'state': {{}}}})['state'].get('value')"
     assert eventually(lambda: session.value(told) == "3")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
-from tests.kernel.conftest import Cell, Kernel
+from tests.kernel.conftest import Kernel
 from tests.kernel.gates import Gate
 
 
@@ -27,40 +25,33 @@ WAITS = [
 SOON = "import workbench.engines.tally; workbench.engines.tally.EVERY = 0.05"
 
 
-def progress_of(cell: Cell) -> list[str]:
-    """What the line of its calls said, one after the other."""
-    shown = [content for kind, content in cell.outputs if kind.endswith("display_data")]
-    return [content["data"]["text/plain"] for content in shown]
-
-
 def test_a_line_tells_how_many_calls_are_done(session: Kernel, gate: Gate) -> None:
     session.ok(f"import joblib\n{SOON}\ndef waits(n):\n    {gate.wait}\n    return n")
     for waits in WAITS:
         cell = session.start(f"results = {waits}")
-        session.until(lambda cell=cell: any(t.startswith("0 of ") for t in progress_of(cell)))  # type: ignore[misc]
+        session.until(lambda cell=cell: any(t.startswith("0 of ") for t in cell.told))  # type: ignore[misc]
         gate.open(2)
         # joblib submits the next ones as these end, so nobody knows how many there will be.
         told = "2 calls done" if "joblib" in waits else "2 of 6 calls done"
-        session.until(lambda cell=cell, told=told: told in progress_of(cell))  # type: ignore[misc]
+        session.until(lambda cell=cell, told=told: told in cell.told)  # type: ignore[misc]
         gate.open(4)
         session.until(lambda cell=cell: cell.idle)  # type: ignore[misc]
-        assert re.fullmatch(r"6 calls done in .* m?s", progress_of(cell)[-1])
+        assert re.fullmatch(r"6 calls done in .* m?s", cell.told[-1])
         assert session.value("results") == "[0, 1, 2, 3, 4, 5]"
-        assert progress_of(session.ok("results")) == []
+        assert session.ok("results").told == []
 
 
 def test_an_interrupted_cell_says_how_far_it_came(session: Kernel, gate: Gate) -> None:
     session.ok(f"{SOON}\ndef waits(n):\n    {gate.wait}")
     cell = session.start("list(wb.Executor().map(waits, range(6), chunksize=1))")
     gate.open()
-    session.until(lambda: any(text.startswith("1 of ") for text in progress_of(cell)))
+    session.until(lambda: any(text.startswith("1 of ") for text in cell.told))
     session.interrupt()
     session.until(lambda: cell.idle)
-    assert re.fullmatch(r"1 of 6 calls done after .* m?s", progress_of(cell)[-1])
+    assert re.fullmatch(r"1 of 6 calls done after .* m?s", cell.told[-1])
 
 
-@pytest.mark.parametrize("waited", ["", pytest.param(" -w", marks=pytest.mark.extended)])
-def test_the_line_of_a_background_cell_tells_it(session: Kernel, gate: Gate, waited: str) -> None:
+def test_the_line_of_a_background_cell_tells_it(session: Kernel, gate: Gate) -> None:
     """Its own calls, not those that these make."""
     session.ok("import workbench.ipython.joblines; workbench.ipython.joblines.RENEWAL = 0.05")
     session.ok(f"""
@@ -71,7 +62,7 @@ def test_the_line_of_a_background_cell_tells_it(session: Kernel, gate: Gate, wai
             return n
     """)
     cell = session.start(
-        f"%%remote{waited}\n{SOON}\nimport workbench\n"
+        f"%%remote\n{SOON}\nimport workbench\n"
         "results = list(workbench.Executor().map(waits, range(6), chunksize=1))"
     )
     session.until(lambda: "0 of 6 calls done" in cell.line)
@@ -80,8 +71,8 @@ def test_the_line_of_a_background_cell_tells_it(session: Kernel, gate: Gate, wai
     gate.open(4)
     session.until(lambda: "done in" in cell.line)
     assert "calls" not in cell.line
-    assert progress_of(cell) == []
-    assert session.value("wb.get(results)" if not waited else "results") == "[0, 1, 2, 3, 4, 5]"
+    assert cell.told == []
+    assert session.value("wb.get(results)") == "[0, 1, 2, 3, 4, 5]"
 
 
 def test_a_program_that_runs_the_notebook_is_shown_none(session: Kernel) -> None:

@@ -106,9 +106,6 @@ def test_get_brings_a_view_a_copy_or_one_on_write(session: Kernel) -> None:
     session.ok("%get x --cow --as c\nc[0] = 8")
     assert session.value("(int(c[0]), int(y[0]), int(c.sum() - y.sum()))") == "(8, 0, 8)"
     assert "Give one of them" in session.run("%get x --cow --copy").failure
-    # What was written is what a remote cell sees: the variable isn't the stored object.
-    session.ok("%%remote -w\nseen = int(c[0])")
-    assert session.value("seen") == "8"
 
 
 # -- %%remote ------------------------------------------------------------------------------------
@@ -160,25 +157,34 @@ def test_headless_a_cell_waits_for_and_fails_with_its_background_work(session: K
 # -- what people type wrong ------------------------------------------------------------------------
 
 BAD = [
-    ("%put nothing_here", "NotDefinedError", "'nothing_here' is not defined in the notebook"),
     ("%put", "MagicError", "%put x"),
     ("%put 1 + 1", "MagicError", "--name a 1 + 1"),
     ("%put --nam", "MagicError", "Usage: %put"),
     ("%put --name 'a b", "MagicError", "No closing quotation"),
     ("import threading\nlock = threading.Lock()\n%put lock", "SerializationError", "lock"),
     ("import numpy as np\n%put --name big np.zeros(10**7)", "StoreFullError", "--memory"),
-    ("%get nothing_here", "NotDefinedError", "'nothing_here' is not defined in the store"),
     ("%get", "MagicError", "%get x"),
     ("%get a b --as c", "MagicError", "--as takes one"),
     ("%%remote\ny = nothing_here + nor_here", "NotDefinedError", "'nothing_here' and 'nor_here'"),
     ("%%remote --hurry\n1", "MagicError", "unrecognized arguments: --hurry. Usage: %%remote"),
     ("%put --nmae a x", "MagicError", "Did you mean '--name'?"),
     ("%objects --sort siez", "MagicError", "Did you mean 'size'?"),
-    ("%%remote --tiemout=3\n1", "MagicError", "Did you mean '--timeout'?"),
     ("%%remote wait\n1", "MagicError", "Did you mean '--wait'?"),
     ("%%remote -wait\n1", "MagicError", "Did you mean '--wait'?"),
     ("%workbench jbos cell 7", "MagicError", "Did you mean 'jobs'?"),
-    ("%workbench start --wrokers 2", "MagicError", "Did you mean '--workers'?"),
+    ("%%remote -n 0\n1", "MagicError", "--each 0: it can run for 1 to 100,000 items, not 0."),
+    ("%%remote -n 2 --map files\n1", "MagicError", "-n and --map are two ways to say how often"),
+    ("%%remote --map nowhere\n1", "NotDefinedError", "'nowhere' is not defined in the notebook."),
+    ("%%remote --map 7\n1", "MagicError", "--map 7: 'int' object is not iterable."),
+    ("%%remote --map a.b=files\n1", "MagicError", "'a.b' can't be a variable."),
+    ("%%remote -n 2 --actor side\n1", "MagicError", "cells of a namespace run one after the other"),
+    ("%%remote --retries -1\n1", "MagicError", "--retries -1: it must be 0 or more."),
+    ("%%remote --timeout 0\n1", "MagicError", "--timeout 0: it must be above 0"),
+    ("%%remote --timeout soon\n1", "MagicError", "invalid float value: 'soon'. Usage:"),
+    ("%%remote --seed -1\n1", "MagicError", "--seed -1: it must be from 0 to 4294967295."),
+    ("%%remote --seed 4294967296\n1", "MagicError", "it must be from 0 to 4294967295."),
+    ("%remote nowhere + 1", "NotDefinedError", "'nowhere' is not defined"),
+    ("%remote 1 +", "CellSyntaxError", "invalid syntax"),
     ("%%remote\nx = = 1", "CellSyntaxError", "line 2 of the cell"),
     ("%%remote\nif 1:\nx = 1", "CellSyntaxError", "on line 2, in line 3 of the cell"),
     ("%%remote\nlock", "SerializationError", "lock"),
@@ -192,7 +198,7 @@ BAD = [
 
 
 START = (
-    "%workbench start --memory 16MB --spill-dir none\n%put --name keep 'this'\n"
+    "%workbench start --memory 16MB --spill-dir none\n%put --name keep 'this'\nfiles = ['a']\n"
     "gone = wb.put(1)\nwb.free(gone)"
 )
 
@@ -219,11 +225,10 @@ def test_every_magic_tells_what_it_takes(session: Kernel) -> None:
     for magic in (*MAGICS, "workbench"):
         said = session.ok(f"%{magic} --help").text()
         assert said.startswith(f"Usage: %{magic} ")
-        assert said.count("::") == 0
-    for line in ("%%remote --help", "%%remote -h", "%%remote --help\n1 / 0", "%remote --help"):
+        assert "::" not in said
+    for line in ("%%remote -h", "%%remote --help\n1 / 0", "%remote --help"):
         said = session.ok(line).text()
         assert said.startswith("Usage: %%remote [-w]")
-        assert "--timeout S" in said
         assert "Run the cell on a worker" in said
 
 
@@ -237,8 +242,6 @@ def test_the_list_says_which_tasks_were_stopped_and_which_failed(session: Kernel
     listed = session.ok("%objects").results()[0]
     assert re.search(r"^stopped +a stopped task's result ", listed, re.M)
     assert re.search(r"^failed +a task's error ", listed, re.M)
-    assert session.ok("%objects *stopped*").results()[0].count("a stopped task's result") == 1
-    assert "a stopped task's result, " in session.ok("%why stopped").results()[0]
 
 
 def test_the_store_is_listed_explained_and_freed(session: Kernel) -> None:
@@ -317,7 +320,7 @@ def test_errors_name_sessions_as_people_do(session: Kernel) -> None:
     name = session.value("wb.api.engine().session.partition('~')[0]")
     assert f"This process is in session {name} already" in said
     session.ok("%workbench stop\n%workbench start --workers 1")
-    for line in ("wb.get(old)", "%why old", "wb.why(old)"):
+    for line in ("wb.get(old)", "%why old"):
         said = session.run(line).failure
         assert f"ForeignRefError: The ref belongs to session {name}, and this" in said
         assert "~" not in said

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from tests.kernel.conftest import Kernel
 from tests.kernel.gates import Gate
 from tests.leaks import eventually
@@ -15,9 +13,8 @@ from tests.leaks import eventually
 
 
 def test_time_magics(session: Kernel) -> None:
-    session.ok("x = 20\n%load_ext workbench")
-    cell = session.run("%%remote -w\n%%time\n\ny = x + 1\ny * 2")
-    assert cell.error is None, cell.failure
+    session.ok("x = 20")
+    cell = session.ok("%%remote -w\n%%time\n\ny = x + 1\ny * 2")
     assert re.search(r"^CPU times: user .+\nWall time: ", cell.text(), re.M)
     assert cell.results() == ["42"]
     assert session.value("y") == "21"
@@ -25,11 +22,10 @@ def test_time_magics(session: Kernel) -> None:
     assert cell.text().count("Wall time: ") == 2
     assert cell.results() == ["44"]
     assert session.value("z") == "22"
-    cell = session.ok("%%remote -w\nbest = %timeit -q -o -n 1 -r 2 sum(range(x))\n")
-    assert session.value("best.loops") == "1"
+    session.ok("%%remote -w\nbest = %timeit -q -o -n 1 -r 2 sum(range(x))\n")
     cell = session.ok("%%remote -w\n%%timeit -n 1 -r 2 k = x\ninner = k + 1")
     assert "per loop" in cell.text()
-    assert session.value("'inner' in globals()") == "False"
+    assert session.value("(best.loops, 'inner' in globals())") == "(1, False)"
 
 
 def test_shell_commands(session: Kernel, tmp_path: Path) -> None:
@@ -41,43 +37,35 @@ def test_shell_commands(session: Kernel, tmp_path: Path) -> None:
     )
     assert session.value("list(files)") == "['one.txt']"
     assert cell.text().splitlines() == [f"it is {tmp_path} and more", "n=1", "n=2"]
-    cell = session.ok("%%remote -w\n%%bash --out said\necho from bash")
+    session.ok("%%remote -w\n%%bash --out said\necho from bash")
     assert session.value("said") == r"'from bash\n'"
+    cell = session.ok("%%remote -w\n%%capture caught\nprint('hush')\nkept = 3")
+    assert cell.text() == ""
+    assert session.value("(kept, caught.stdout)") == r"(3, 'hush\n')"
 
 
 def test_help_is_text_under_the_cell(session: Kernel) -> None:
-    session.ok("def twice(a):\n    'Two of it.'\n    return 2 * a")
-    cell = session.ok("%%remote -w\ntwice?")
-    assert "Two of it." in cell.text()
     cell = session.ok("%%remote -w\nimport textwrap\ntextwrap??")  # more than a screen of it
     text = re.sub(r"\x1b\[[\d;]*m", "", cell.text())
     assert "class TextWrapper" in text
     assert "def dedent" in text
 
 
-def test_capture(session: Kernel) -> None:
-    cell = session.ok("%%remote -w\n%%capture caught\nprint('hush')\nkept = 3")
-    assert cell.text() == ""
-    assert session.value("(kept, caught.stdout)") == r"(3, 'hush\n')"
-
-
-REFUSED = [
-    ("%cd /", 2, "run it in the notebook"),
-    ("x = 1\n%get y", 3, "read the name"),
-    ("%%capture\n%pdb on", 3, "needs a person"),
-    ("def f():\n    %workbench", 3, "take it out of the cell"),
-    ("x = 1\n%%time\nx", 3, "above the whole body"),
-    ("%matplotlib qt", 2, "has no screen"),
-]
+REFUSED = {
+    "%pdb on": "needs a person",
+    "%workbench": "take it out of the cell",
+    "%%time": "above the whole body",
+    "%matplotlib qt": "has no screen",
+}
 
 
 def test_what_cannot_be_there_is_refused_before_it_is_sent(session: Kernel) -> None:
-    for body, line, says in REFUSED:
-        cell = session.run(f"%%remote\n{body}")
-        assert cell.error == "CellSyntaxError", cell.failure
-        assert says in cell.failure
-        text = body.splitlines()[line - 2].strip()
-        assert f"in line {line} of the cell. Nothing was sent.\n    {text}" in cell.failure
+    """`tests/unit/ipython/test_cells.py` has more of it."""
+    for magic, says in REFUSED.items():
+        failure = session.failure(f"%%remote\nif x:\n    {magic}\n    x")
+        assert "CellSyntaxError" in failure
+        assert says in failure
+        assert f"in line 3 of the cell. Nothing was sent.\n    {magic}" in failure
     unknown = "UsageError: Line magic function `%no_such_magic` not found."
     assert unknown in session.failure("%%remote -w\n%no_such_magic 3")  # on the worker
 
@@ -102,83 +90,17 @@ def test_what_needs_a_person_says_so(session: Kernel) -> None:
 
 def test_top_level_await(session: Kernel) -> None:
     cell = session.ok(
-        "%%remote -w\nfrom asyncio import sleep as pause\n"
-        "from contextlib import asynccontextmanager\n"
-        "async def items():\n    for n in range(3):\n        await pause(0)\n"
-        "        yield n\n"
-        "@asynccontextmanager\nasync def opened():\n    yield 'open'\n"
-        "async with opened() as state:\n    seen = [n async for n in items()]\n"
+        "%%remote -w\nfrom asyncio import Lock, sleep\n"
+        "async def items():\n    for n in range(3):\n        await sleep(0)\n        yield n\n"
+        "async with Lock():\n    seen = [n async for n in items()]\n"
         "total = 0\nasync for n in items():\n    total += n\n"
-        "where = state\nawait pause(0, 'done')"
+        "await sleep(0, 'done')"
     )
     assert cell.results() == ["'done'"]
-    assert session.value("(seen, total, where)") == "([0, 1, 2], 3, 'open')"
+    assert session.value("(seen, total)") == "([0, 1, 2], 3)"
     cell = session.run("%%remote -w\nimport asyncio as a\n\nawait a.wait_for(a.Event().wait(), 0)")
     assert "TimeoutError" in cell.failure
     assert f"Cell In[{cell.number}], line 4" in cell.failure
-
-
-# -- a namespace that stays -----------------------------------------------------------------------
-
-ACTOR = """
-import workbench as wb
-from workbench.host.cells import Cell, Namespace
-side = wb.remote(Namespace).remote()
-def run(source, *outputs, given=(), **names):
-    done = side.run.options(num_returns=1 + len(outputs)).remote(
-        Cell(source, '<side>', 1, outputs, given), **names)
-    return wb.get(done)
-"""
-
-
-def test_a_namespace_stays_from_cell_to_cell(session: Kernel) -> None:
-    session.ok(ACTOR)
-    assert session.value("run('model = [n]\\nf = lambda: k', 'model', n=1, k=2)[1]") == "[1]"
-    # what it has made stays; what came from outside is as it is there now
-    assert session.value("run('m = model, n, f()', 'm', model='other', n=5, k=6)[1]") == (
-        "([1], 5, 6)"
-    )
-    assert session.value("run('m = model', 'm', model='other', given=('model',))[1]") == "'other'"
-    # an equal value is an assignment too; a branch that doesn't run is none
-    session.ok("run('flag = True\\nif late is None: late = 0', flag=True, late=1)")
-    assert session.value("run('m = flag, late', 'm', flag=False, late=2)[1]") == "(True, 2)"
-    # what a failing cell had done until then stays
-    assert "ZeroDivisionError" in session.run("run('before = 7\\n1 / 0')").failure
-    assert session.value("run('m = before', 'm', before=0)[1]") == "7"
-    # and it has one event loop
-    session.ok(
-        "run('import asyncio\\nqueue = asyncio.Queue()\\n"
-        "async def feed():\\n    for n in range(3): await queue.put(n)\\n"
-        "loop = asyncio.get_running_loop()\\ntask = asyncio.create_task(feed())')"
-    )
-    body = "await task\\nn = await queue.get()\\nsame = loop is asyncio.get_running_loop()"
-    assert session.value(f"run('{body}', 'n', 'same')[1:]") == "[0, True]"
-
-
-def test_a_cancelled_await_is_over_in_a_namespace(session: Kernel) -> None:
-    session.ok(ACTOR)
-    source = (
-        "import asyncio\nends = []\nasync def forever():\n    try:\n        print('waiting')\n"
-        "        await asyncio.Event().wait()\n    finally:\n        ends.append(1)\n"
-        "await forever()"
-    )
-    cell = session.ok(f"waits = side.run.remote(Cell({source!r}, '<side>', 1, ()))")
-    session.until(lambda: "waiting" in cell.text())
-    assert "TaskCancelledError" in session.failure("wb.cancel(waits)\nwb.get(waits)")
-    body = "n = len(asyncio.all_tasks(asyncio.get_running_loop()))"  # the one that asks
-    assert session.value(f"run('{body}', 'n', 'ends')[1:]") == "[1, [1]]"
-
-
-@pytest.mark.extended
-def test_a_cells_run_is_told(session: Kernel) -> None:
-    session.ok(ACTOR)
-    session.ok("small = run('x = 1')\nbig = run('x = b\"1\" * 100_000_000; del x')")
-    session.ok("again = run('x = 1')")
-    assert session.value("(type(small).__name__, small.seconds > 0)") == "('Ran', True)"
-    if session.value("small.peak") == "0":
-        pytest.skip("the system doesn't tell how much memory a process had")
-    assert session.value("big.peak - small.peak > 90_000_000") == "True"
-    assert session.value("again.peak < big.peak - 90_000_000") == "True"
 
 
 # -- nothing of a cell stays ----------------------------------------------------------------------
@@ -186,12 +108,10 @@ def test_a_cells_run_is_told(session: Kernel) -> None:
 
 HOLD = """\
 import sys, weakref
-class Big:
-    pass
+class Big: pass
 _big = Big()
 sys.watch = weakref.ref(_big)
 """
-
 GONE = """
 @wb.remote
 def gone():
@@ -200,13 +120,11 @@ def gone():
     return sys.watch() is None
 """
 
-
 BODIES = [
     HOLD + "_big",
     HOLD + "%time _big",
     HOLD + "%time _kept = _big",
     "%%time\n" + HOLD + "_big",
-    HOLD + "%timeit -n 1 -r 1 repr(_big)",
     HOLD + "_big?",
     "%%capture\n" + HOLD + "print(_big)\n_big",
     HOLD + "!echo '{_big}'",
@@ -243,9 +161,8 @@ pd.DataFrame({'a': [1, 2]}).apply(lambda row: {}[half(row)], axis=1)
 
 
 def test_frames_of_libraries_are_one_line_until_asked_for(session: Kernel) -> None:
-    session.ok("import pandas")
-    cell = session.run("%%remote -w\nimport textwrap, re\n\nre.sub('a', lambda m: 1 / 0, 'a')")
-    assert "frames in" not in cell.failure  # one alone is no more than the line about it
+    said = session.failure("%%remote -w\nimport re\nre.sub('a', lambda m: 1 / 0, 'a')")
+    assert "frames in" not in said  # one alone is no more than the line about it
     cell = session.run(FRAMES)
     short = cell.failure
     assert re.search(r"^  … \d+ frames in pandas$", short, re.M)
@@ -259,13 +176,12 @@ def test_frames_of_libraries_are_one_line_until_asked_for(session: Kernel) -> No
     session.until(lambda: cell.failure)
     assert "`%tb" not in cell.failure  # it isn't the last error: no cell has raised it
     assert "After `%xmode Verbose`" in cell.failure
-    cell = session.run("%xmode Verbose\n" + "raise __import__('sys').last_value")
-    assert "frames in pandas" not in cell.failure
+    said = session.failure("%xmode Verbose\n" + "raise __import__('sys').last_value")
+    assert "frames in pandas" not in said
     session.ok("%xmode Context")
-    assert session.value("str(__import__('sys').last_value).count('site-packages/pandas') > 3")
-    cell = session.run("%%remote -w\nimport pandas as pd\npd.Series(['x']).astype(float)")
+    said = session.failure("%%remote -w\nimport pandas as pd\npd.Series(['x']).astype(float)")
     # The innermost frame stays.
-    assert re.search(r"^  … \d+ frames in pandas\n\nFile .*/pandas/.*\n", cell.failure, re.M)
+    assert re.search(r"^  … \d+ frames in pandas\n\nFile .*/pandas/.*\n", said, re.M)
 
 
 def test_it_is_shown_as_ipython_shows_its_own(session: Kernel) -> None:
@@ -281,7 +197,6 @@ def test_it_is_shown_as_ipython_shows_its_own(session: Kernel) -> None:
     ) in cell.failure
     try:
         cell = session.run("%xmode Minimal\n" + "raise __import__('sys').last_value")
-        assert cell.failure.endswith("\nZeroDivisionError: division by zero")
         assert "half" not in cell.failure
         cell = session.run("%xmode Plain\n" + "raise __import__('sys').last_value")
         assert f"  Cell In[{helper.number}], line 3, in half\n    return b / 0\n" in cell.failure
@@ -334,39 +249,31 @@ def test_a_module_that_the_notebook_finds(session: Kernel, tmp_path: Path) -> No
 
 def test_a_remote_cell_is_where_the_notebook_is(session: Kernel, tmp_path: Path) -> None:
     (tmp_path / "in_the_new_place.py").write_text("value = 5")
-    session.ok("%workbench stop\n%unload_ext workbench")
-    session.ok("%load_ext workbench\n%workbench stop\n%workbench start --workers 1")
-    difference = "get_ipython().workbench._notebook.baseline.difference()"
-    assert session.value(difference) == "None"  # nothing travels while nothing has changed
-    session.ok("import os, sys\nhome = os.getcwd()")
-    session.ok(f"place = {str(tmp_path)!r}\nos.chdir(place)\nsys.path.insert(0, place)")
-    session.ok("os.environ['FLAVOUR'] = 'mint'\nhad = os.environ.pop('HOME')")
+    session.ok(f"import os, sys\nhome, place = os.getcwd(), {str(tmp_path)!r}")
+    session.ok("os.chdir(place)\nsys.path.insert(0, place)\nos.environ['FLAVOUR'] = 'mint'")
     look = (
         "%%remote -w\nimport os, in_the_new_place\n"
-        "there = os.getcwd(), os.environ.get('FLAVOUR'), 'HOME' in os.environ, "
-        "in_the_new_place.value\nos.chdir('/')"
+        "there = os.getcwd(), os.environ.get('FLAVOUR'), in_the_new_place.value\nos.chdir('/')"
     )
     session.ok(look)
-    assert session.value("there") == f"({str(tmp_path)!r}, 'mint', False, 5)"
-    session.ok("os.chdir(home)\nsys.path.pop(0)")
-    session.ok("del os.environ['FLAVOUR']\nos.environ['HOME'] = had")
+    assert session.value("there == (place, 'mint', 5)") == "True"
+    session.ok("os.chdir(home)\nsys.path.pop(0)\ndel os.environ['FLAVOUR']")
     session.ok(look)
-    assert session.value("there == (home, None, True, 5)") == "True"
+    assert session.value("there == (home, None, 5)") == "True"
 
 
 # -- what it shows --------------------------------------------------------------------------------
 
 
-def test_warnings_logging_and_html(session: Kernel) -> None:
+def test_warnings_and_logging(session: Kernel) -> None:
     cell = session.ok(
-        "%%remote -w\nimport logging, warnings\nfrom IPython.display import HTML\n"
-        "warnings.warn('careful')\nlogging.getLogger('mine').warning('noted')\nHTML('<b>x</b>')"
+        "%%remote -w\nimport logging, warnings\n\n"
+        "warnings.warn('careful')\nlogging.getLogger('mine').warning('noted')"
     )
     session.until(lambda: "noted" in cell.text("stderr"))
     label = re.escape(f"Cell In[{cell.number}]")
     said = rf"^{label}:4: UserWarning: careful\n  warnings.warn\('careful'\)"
     assert re.search(said, cell.text("stderr"))
-    assert cell.results("text/html") == ["<b>x</b>"]
 
 
 def test_widgets_appear_live_under_the_cell(session: Kernel, gate: Gate) -> None:
@@ -385,8 +292,7 @@ def test_widgets_appear_live_under_the_cell(session: Kernel, gate: Gate) -> None
     assert cell.said("value") == [0.0, 1.0, 2.0, "<b>end</b>"]
     assert not later.comms
     # the front end asks for its state again, and a person moves it: the kernel knows it
-    content = {"comm_id": model, "data": {"method": "request_state"}}
-    asked = session.send("comm_msg", content)
+    asked = session.send(model, {"method": "request_state"})
     session.until(lambda: asked.idle)
     assert asked.said("value") == [2.0]
     assert not [c for kind, c in asked.outputs if kind == "stream"]
@@ -407,8 +313,7 @@ def test_a_widgets_buffers_arrive(session: Kernel) -> None:
     assert [b for *_, buffers in cell.comms for b in buffers] == [b"\x00\xff"]
     # A page that is loaded again asks for the state, with them.
     (image,) = [id for id, state in cell.opened().items() if state["_model_name"] == "ImageModel"]
-    asks = {"comm_id": image, "data": {"method": "request_state"}}
-    answer = session.send("comm_msg", asks)
+    answer = session.send(image, {"method": "request_state"})
     session.until(lambda: answer.comms)
     _, content, buffers = answer.comms[-1]
     assert content["data"]["buffer_paths"] == [["value"]]

@@ -27,20 +27,14 @@ def model(cell: Cell, name: str, **state: Any) -> str:
     return next(id for id, made in cell.opened().items() if wanted.items() <= made.items())
 
 
-def do(kernel: Kernel, id: str, **data: Any) -> None:
-    """What a front end says when a person uses a widget."""
-    said = kernel.send("comm_msg", {"comm_id": id, "data": data})
-    kernel.until(lambda: said.idle)
-
-
 def test_the_controls_of_a_namespace_work(session: Kernel) -> None:
     cell = session.ok(f"%%remote --wait --actor desk\n{CONTROLS}")
-    do(session, model(cell, "IntSliderModel"), method="update", state={"value": 5}, buffer_paths=[])
+    moved = {"method": "update", "state": {"value": 5}, "buffer_paths": []}
+    session.send(model(cell, "IntSliderModel"), moved)
     session.until(lambda: "now 5\n" in cell.text())
-    press = {"method": "custom", "content": {"event": "click"}}
-    do(session, model(cell, "ButtonModel", description="bad"), **press)
+    session.tell(model(cell, "ButtonModel", description="bad"), event="click")
     session.until(lambda: "ValueError: of a callback" in cell.text("stderr"))
-    do(session, model(cell, "ButtonModel", description=""), **press)
+    session.tell(model(cell, "ButtonModel", description=""), event="click")
     session.until(lambda: "pressed, at 5\n" in cell.text())
     assert session.ok("%%remote -w --actor desk\nprint(slider.value)").text() == "5\n"
     assert "still" not in cell.notes
@@ -49,7 +43,6 @@ def test_the_controls_of_a_namespace_work(session: Kernel) -> None:
 def test_others_say_that_they_are_a_still(session: Kernel) -> None:
     cell = session.ok(f"%%remote --wait\n{CONTROLS}")
     session.until(lambda: "Its widgets don't react" in cell.notes)
-    press = {"method": "custom", "content": {"event": "click"}}
-    do(session, model(cell, "ButtonModel", description=""), **press)
+    session.tell(model(cell, "ButtonModel", description=""), event="click")
     cell = session.ok("%%remote --wait\nimport ipywidgets\nipywidgets.FloatProgress(value=5)")
     assert "still" not in cell.notes

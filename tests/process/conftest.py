@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import psutil
@@ -17,7 +17,7 @@ from tests.leaks import eventually, gone_or_collected, nothing_left, processes_o
 from tests.patience import TEST_TIMEOUT, TIMEOUT
 from tests.process.gates import Gate
 from tests.process.processes import Processes
-from tests.process.scripts import Script
+from tests.process.scripts import Script, Scripts
 from workbench import context
 from workbench.core.snapshot import ObjectRecord
 from workbench.engines.base import Engine
@@ -198,6 +198,13 @@ def processes(runtime: str) -> Processes:
 
 
 @pytest.fixture
+def server(session: Engine, processes: Processes) -> psutil.Process:
+    """The shared session's server."""
+    session.snapshot()
+    return processes.server()
+
+
+@pytest.fixture
 def gate(runtime: str) -> Iterator[Gate]:
     """Where tasks stop until the test lets them on."""
     with Gate(os.path.join(runtime, "gate")) as gate:
@@ -205,7 +212,7 @@ def gate(runtime: str) -> Iterator[Gate]:
 
 
 @pytest.fixture
-def script(runtime: str) -> Iterator[Callable[..., Script]]:
+def script(runtime: str) -> Iterator[Scripts]:
     """Starts drivers in processes of their own; what still runs at the end is killed."""
     scripts: list[Script] = []
 

@@ -19,10 +19,6 @@ def stopper(path: str) -> Callable[[], str]:
     """
 
     def stop() -> str:
-        import os
-        import socket
-        import struct
-
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
             sock.connect(path)
             sock.sendall(struct.pack("i", os.getpid()))

@@ -6,6 +6,7 @@ import os
 import select
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 import psutil
 
@@ -114,52 +115,43 @@ def ends(pid: int) -> bool:
 
 def seen_memory() -> int:
     """Bytes of segments' memory that this process has in its page tables."""
-    total = 0
-    ours = False
+    maps = psutil.Process().memory_maps(grouped=False)
+    return sum(each.rss for each in maps if "memfd:workbench" in each.path)
+
+
+def address(array: Any) -> int:
+    """Where an array begins."""
+    return int(array.__array_interface__["data"][0])
+
+
+def _mapping(address: int) -> tuple[int, list[str], dict[str, str]]:
+    """Where the mapping begins in which an address lies, and what the system says of it."""
     with open("/proc/self/smaps") as lines:
         for line in lines:
-            if "memfd:workbench" in line:
-                ours = True
-            elif ours and line.startswith("Rss:"):
-                total += int(line.split()[1]) * 1024
-                ours = False
-    return total
+            place, *rest = line.split()
+            if "-" in place:
+                start, stop = (int(part, 16) for part in place.split("-"))
+                if start <= address < stop:
+                    facts = (next(lines).split() for _ in range(20))
+                    return start, rest, {name: value for name, value, *_ in facts}
+    raise LookupError(f"nothing is mapped at {address:x}")
 
 
 def mapping_of(address: int) -> str:
     """Permissions and name of the mapping an address lies in, like ``r--s /memfd:workbench``."""
-    with open("/proc/self/maps") as lines:
-        for line in lines:
-            place, permissions, _, _, _, *name = line.split()
-            start, end = (int(part, 16) for part in place.split("-"))
-            if start <= address < end:
-                return " ".join([permissions, *name[:1]])
-    return ""
+    _, (permissions, _, _, _, *name), _ = _mapping(address)
+    return " ".join([permissions, *name[:1]])
 
 
 def place_of(address: int) -> tuple[int, int]:
     """Which byte of which file an address of this process shows: (inode, offset)."""
-    with open("/proc/self/maps") as lines:
-        for line in lines:
-            addresses, _, offset, _, inode, *_ = line.split()
-            start, end = (int(part, 16) for part in addresses.split("-"))
-            if start <= address < end:
-                return int(inode), int(offset, 16) + address - start
-    return 0, 0
+    start, (_, offset, _, inode, *_), _ = _mapping(address)
+    return int(inode), int(offset, 16) + address - start
 
 
 def private_pages(address: int) -> int:
     """Bytes of the mapping at an address that this process has to itself."""
-    found = False
-    with open("/proc/self/smaps") as lines:
-        for line in lines:
-            first, *rest = line.split()
-            if "-" in first:
-                start, end = (int(part, 16) for part in first.split("-"))
-                found = start <= address < end
-            elif found and first == "Anonymous:":
-                return int(rest[0]) * 1024
-    return 0
+    return int(_mapping(address)[2]["Anonymous:"]) * 1024
 
 
 def private_memory() -> int:

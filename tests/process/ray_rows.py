@@ -68,25 +68,13 @@ def raises(error: type[BaseException], call: Callable[[], Any]) -> bool:
 
 # -- what is called --------------------------------------------------------------------------------
 
-
-@ray.remote
-def one(*args: Any) -> int:
-    return 1
-
-
-@ray.remote
-def told(what: str) -> Any:
-    return getattr(ray.get_runtime_context(), what)()
-
-
-@ray.remote
-def variable(name: str) -> str | None:
-    return os.environ.get(name)
-
-
-@ray.remote(num_returns=2)
-def pair() -> tuple[int, int]:
-    return 1, 2
+got: Any = ray.get
+one: Any = ray.remote(lambda *args: 1)
+pair: Any = ray.remote(num_returns=2)(lambda: (1, 2))
+told: Any = ray.remote(lambda what: getattr(ray.get_runtime_context(), what)())
+variable: Any = ray.remote(lambda name: os.environ.get(name))
+never: Any = ray.remote(lambda: [None for _ in iter(time.monotonic, None)])
+crashes: Any = ray.remote(max_retries=0)(lambda: leave_at_once(1))
 
 
 @ray.remote
@@ -99,14 +87,6 @@ def fails() -> None:
     raise KeyError("key")
 
 
-def spin() -> None:
-    while True:
-        time.monotonic()
-
-
-never = ray.remote(spin)
-
-
 def pending(holds: Callable[[Any], bool]) -> bool:
     """Whether it holds of the ref of a task that isn't done."""
     ref = never.remote()
@@ -114,11 +94,6 @@ def pending(holds: Callable[[Any], bool]) -> bool:
         return holds(ref)
     finally:
         ray.cancel(ref)
-
-
-@ray.remote(max_retries=0)
-def crashes() -> None:
-    leave_at_once(1)
 
 
 @ray.remote
@@ -153,10 +128,6 @@ class Counter:
             context.current_actor,
             context.was_current_actor_reconstructed,
         )
-
-
-def got(ref: Any) -> Any:
-    return ray.get(ref)
 
 
 def task(**options: Any) -> Any:
@@ -214,25 +185,6 @@ def dead_after(method: str) -> bool:
     return raises(ray.exceptions.ActorDiedError, lambda: got(made.add.remote()))
 
 
-def completed() -> bool:
-    generator = count.remote(2)
-    return len(list(generator)) == 2 and ray.wait([generator.completed()])[1] == []
-
-
-def in_order(handle: Any) -> bool:
-    return [got(handle.add.remote()) for _ in range(3)] == [1, 2, 3]
-
-
-def empty() -> None:
-    ray.util.Queue().get_nowait()
-
-
-def freed() -> bool:
-    ref = ray.put(1)
-    ray.free([ref])
-    return raises(ray.exceptions.ObjectFreedError, lambda: got(ref))
-
-
 def available() -> bool:
     made = Counter.options(num_cpus=2).remote()
     return got(made.add.remote()) == 1 and "CPU" not in ray.available_resources()
@@ -240,10 +192,6 @@ def available() -> bool:
 
 async def awaited(ref: Any) -> Any:
     return await ref
-
-
-def _two() -> Any:
-    yield from (1, 2)
 
 
 async def iterated() -> list[int]:
@@ -291,7 +239,7 @@ OF_TASKS = rows("""
 same `num_returns=2` -> ray.get(pair.remote()) == [1, 2]
 same `num_returns="streaming"` -> [got(r) for r in count.remote(3)] == [0, 1, 2]
 same `num_returns=None` of a function that yields ->
-    [got(r) for r in ray.remote(num_returns=None)(_two).remote()] == [1, 2]
+    [got(r) for r in ray.remote(num_returns=None)(lambda: (yield 1)).remote()] == [1]
 same `num_returns=1`, `2` of a function that yields ->
     [got(count.options(num_returns=n).remote(n)) for n in (1, 2)] == [0, [0, 1]]
 same `num_returns="dynamic"`, `DynamicObjectRefGenerator` ->
@@ -359,7 +307,8 @@ refused `resources={"x": 1}` -> actor(resources={"x": 1})
 refused `object_store_memory=` -> actor(object_store_memory=1)
 refused `class D(A)`, `A` being remote -> types.new_class("D", (Counter,))
 same `A.X`, `A.f` of a remote class -> Counter.STEP == 1
-same calls in the order of their submission -> in_order(Counter.remote())
+same calls in the order of their submission ->
+    (lambda a: ray.get([a.add.remote() for _ in range(3)]))(Counter.remote()) == [1, 2, 3]
 same `handle.m.options(num_returns=, name=)` ->
     got(Counter.remote().add.options(name="x").remote()) == 1
 same `sys.exit(1)` in a method -> made_again("exit")
@@ -393,7 +342,8 @@ refused `ref.job_id()` -> ray.put(1).job_id()
     = IN_RAY["JobID"]
 same `for ref in generator` -> [got(r) for r in count.remote(2)] == [0, 1]
 same `async for ref in generator` -> asyncio.run(iterated()) == [0, 1, 2]
-same `generator.completed()` -> completed()
+same `generator.completed()` ->
+    (lambda g: (len(list(g)), got(g.completed())))(count.remote(2)) == (2, 2)
 refused a generator as an argument -> one.remote(count.remote(2))
     # A stream has one reader. Pass its refs, one by one, or `list(generator)`.
 same a ref as an argument, and in a list -> got(one.remote(ray.put(1), [ray.put(2)])) == 1
@@ -426,7 +376,8 @@ same `get()`, `job_id`, `node_id`, `task_id`, `actor_id` ->
 IN_UTILS = rows("""
 same `util.ActorPool` -> ray.util.ActorPool([Counter.remote()]).has_free()
 same `util.queue.Queue`, `Empty`, `Full` ->
-    ray.util.queue.Queue is ray.util.Queue and raises(ray.util.queue.Empty, empty)
+    ray.util.queue.Queue is ray.util.Queue
+    and raises(ray.util.queue.Empty, lambda: ray.util.Queue().get_nowait())
     # `util.Queue` too.
 same `util.register_serializer` -> ray.util.register_serializer is ray.register_serializer
     # Registered once, all workers know it.
@@ -455,7 +406,10 @@ same `exceptions.RayActorError`, `ActorDiedError` -> killed()
 same `exceptions.ActorDiedError.actor_id` -> hasattr(ray.exceptions.ActorDiedError, "actor_id")
 same `exceptions.ActorUnavailableError` -> made_again("die")
     # It is an ActorDiedError, too. Calls that come while the actor is made again wait.
-same `exceptions.ObjectFreedError`, `ObjectLostError` -> freed()
+same `exceptions.ObjectFreedError`, `ObjectLostError` ->
+    (lambda ref: ray.free([ref]) or raises(ray.exceptions.ObjectFreedError, lambda: got(ref)))(
+        ray.put(1)
+    )
 same `exceptions.ObjectStoreFullError` ->
     raises(ray.exceptions.ObjectStoreFullError, lambda: ray.put(bytes(100_000_000)))
 same `exceptions.OutOfMemoryError` ->

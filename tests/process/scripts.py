@@ -7,7 +7,7 @@ import select
 import subprocess
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tests.patience import TIMEOUT
@@ -91,3 +91,7 @@ class Script:
             self._process.wait(TIMEOUT)
         self._stdin.close()
         self._stdout.close()
+
+
+Scripts = Callable[..., Script]
+"""Starts one: the fixture ``script``."""

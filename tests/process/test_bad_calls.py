@@ -22,7 +22,6 @@ from joblib.externals.loky.process_executor import TerminatedWorkerError
 import workbench as wb
 from tests.patience import TIMEOUT
 from tests.process.gates import Gate
-from tests.process.test_fork import in_child
 from workbench.engines.base import Engine
 
 Run = Callable[..., Any]
@@ -30,6 +29,7 @@ Run = Callable[..., Any]
 
 
 def parallel(fn: Run, value: Any, n_jobs: int | None = 2, **options: Any) -> Any:
+    wb.register_joblib()
     with joblib.parallel_config("workbench"):
         return joblib.Parallel(n_jobs, **options)([joblib.delayed(fn)(value) for _ in range(2)])[0]
 
@@ -46,11 +46,6 @@ RUNS: dict[str, Run] = {
     "joblib": parallel,
 }
 every = pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
-
-
-@pytest.fixture(autouse=True)
-def registered() -> None:
-    wb.register_joblib()
 
 
 def same(value: Any) -> Any:
@@ -79,13 +74,6 @@ def test_what_cannot_be_pickled(session: Engine, run: Run) -> None:
         n = 7
 
     assert run(lambda value: value.n, Local()) == 7
-
-
-def test_numbers_of_jobs(session: Engine) -> None:
-    for n_jobs in (None, 1, 99, -99):
-        assert parallel(same, 3, n_jobs) == 3
-        with joblib.parallel_config("workbench"):
-            assert 1 <= joblib.effective_n_jobs(n_jobs) <= 2
 
 
 def test_numbers_that_cannot_be(session: Engine) -> None:
@@ -124,24 +112,10 @@ def test_after_its_end(session: Engine) -> None:
             call()
 
 
-@pytest.mark.extended  # `test_fork` shows it of all calls beneath
-@every
-def test_in_a_fork(session: Engine, run: Run) -> None:
-    """The session stays the parent's; what the child makes says so, and doesn't wait for ever."""
-
-    def is_refused() -> str:
-        with pytest.raises(BrokenProcessPool, match="forked"):
-            run(same, 1)
-        return "refused"
-
-    assert in_child(is_refused) == "refused"
-
-
 def test_from_a_worker(session: Engine) -> None:
     """More tasks than workers, and each waits for calls of its own."""
 
     def inner(value: int) -> Any:
-        wb.register_joblib()
         with wb.Executor() as executor:
             left = executor.submit(same, value + 1)
         return {left.result(0), *(run(lambda x: x + 1, value) for run in RUNS.values())}
@@ -171,6 +145,7 @@ def test_an_initializer_that_fails(session: Engine) -> None:
             executor.submit(same, 1)
     with pytest.raises(BrokenProcessPool, match="LookupError: not there"):
         wb.Pool(initializer=fails).map(same, [1])
+    wb.register_joblib()
     for _ in range(2):  # joblib's comes again: nobody could make it anew
         with (
             joblib.parallel_config("workbench", initializer=fails),
@@ -179,23 +154,13 @@ def test_an_initializer_that_fails(session: Engine) -> None:
             joblib.Parallel(2)(joblib.delayed(same)(n) for n in range(2))
 
 
-WAITS: dict[str, Callable[[Any], Any]] = {
-    "submit": lambda stop: wb.Executor().submit(stop).result(TIMEOUT),
-    "map": lambda stop: next(wb.Executor().map(lambda s: s(), [stop])),
-    "wait": lambda stop: futures.wait([wb.Executor().submit(stop)], TIMEOUT).done.pop().result(),
-    "apply": lambda stop: wb.Pool().apply(stop),
-    "imap": lambda stop: next(wb.Pool().imap(lambda s: s(), [stop])),
-    "joblib": lambda stop: parallel(lambda s: s(), stop),
-}
-
-
 def test_a_session_that_ends_while_they_wait(runtime: str, gate: Gate) -> None:
     wb.init(workers=2, memory="32MB")
-    with futures.ThreadPoolExecutor(len(WAITS)) as threads:
-        waiting = {name: threads.submit(call, gate.stop) for name, call in WAITS.items()}
+    with futures.ThreadPoolExecutor(len(RUNS)) as threads:
+        waiting = [threads.submit(run, lambda stop: stop(), gate.stop) for run in RUNS.values()]
         gate.next()
         wb.shutdown()
-        for name, call in waiting.items():
+        for name, call in zip(RUNS, waiting, strict=True):
             error = call.exception(TIMEOUT)
             assert isinstance(error, BrokenProcessPool), name
             assert "session" in str(error), name

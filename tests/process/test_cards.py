@@ -14,7 +14,7 @@ from IPython.core.formatters import DisplayFormatter
 import workbench as wb
 from tests.leaks import eventually
 from tests.process.gates import Gate
-from tests.process.processes import Processes
+from tests.process.processes import Processes, stopped
 from workbench.engines.base import Engine
 from workbench.serialization.codec import MOST_PEEKED
 
@@ -39,12 +39,8 @@ def text(thing: Any) -> str:
 
 def fact(thing: Any, label: str) -> str:
     """What is said of it under that label."""
-    (found,) = [
-        line.strip().removeprefix(label).strip()
-        for line in text(thing).splitlines()
-        if line.strip().startswith(f"{label} ")
-    ]
-    return found
+    (found,) = re.findall(rf"^ *{label} +(.*)", text(thing), re.MULTILINE)
+    return str(found).strip()
 
 
 def state(thing: Any) -> str:
@@ -97,19 +93,17 @@ def test_every_state_has_its_word(session: Engine, gate: Gate) -> None:
     running = [train.remote(n) for n in range(2)]
     pids = {gate.next().pid, gate.next().pid}
     queued, waiting = train.remote(2), train.remote(running[0])
-    assert (state(queued), state(waiting)) == ("queued", "waiting")
     assert fact(queued, "task") == f"train {NASTY}, which has not begun"
     assert fact(waiting, "task") == f"train {NASTY}, until its arguments are there"
     numbers = {str(worker.number) for worker in wb.snapshot().workers if worker.pid in pids}
-    assert {state(ref) for ref in running} == {"running"}
     tasks = {fact(ref, "task") for ref in running}
     assert tasks == {f"train {NASTY} in worker {number}" for number in numbers}
-    wb.cancel(queued)
-    wb.wait([queued])
-    assert state(queued) == "stopped"
+    words = [state(ref) for ref in (queued, waiting, *running)]
+    assert words == ["queued", "waiting", "running", "running"]
     failed = wb.remote(lambda: {}["missing"]).options(num_cpus=0).remote()
-    wb.wait([failed])
-    assert state(failed) == "failed"
+    wb.cancel(queued)
+    wb.wait([queued, failed], num_returns=2)
+    assert (state(queued), state(failed)) == ("stopped", "failed")
     assert fact(failed, "error") == "KeyError: 'missing'"
     wb.free(failed)
     assert state(failed) == "freed"
@@ -121,19 +115,16 @@ def test_every_state_has_its_word(session: Engine, gate: Gate) -> None:
 
 def test_a_look_leaves_no_pin_behind(session: Engine) -> None:
     inner = wb.put(1)
-    refs = [
-        wb.put(pd.DataFrame({"n": np.arange(50_000), "x": 1.5})),
-        wb.put({"array": np.arange(100_000), "ref": inner}),
-    ]
+    frame = pd.DataFrame({"n": np.arange(50_000), "x": 1.5})
+    refs = [wb.put(frame), wb.put({"array": np.arange(100_000), "ref": inner})]
     for ref in refs:
         text(ref)
     records = {record.id: record for record in session.snapshot().objects}
     for ref in refs:
         assert not records[ref.id].viewers  # gone with the look, not with the next collection
         assert records[ref.id].load_seconds == 0  # nor is it counted as the first reading
-    ids = {ref.id for ref in (*refs, inner)}
     del ref, refs, inner
-    assert eventually(lambda: not ids & {record.id for record in session.snapshot().objects})
+    assert eventually(lambda: not session.snapshot().objects)
 
 
 def test_a_large_pickle_is_not_read(session: Engine) -> None:
@@ -232,23 +223,15 @@ def test_actors_and_sessions_say_how_they_do(session: Any, gate: Gate) -> None:
     del features
 
 
-def test_who_does_not_answer_is_not_waited_for(
-    processes: Processes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_hangs_is_not_waited_for(processes: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing would come: with a wait, this test would end by its timeout."""
     monkeypatch.setenv("WORKBENCH_GLANCE", "0.5")
     session = wb.init(workers=1, memory="64MB")
     ref, counter = wb.put(1), Counter.remote()
     wb.get(counter.add.remote(1))
-    server = processes.server()
-    server.suspend()
-    try:
-        assert state(ref) == state(counter) == "unknown"
+    with stopped(processes.server()):
+        assert [state(thing) for thing in (ref, counter, session)] == ["unknown", "unknown", "busy"]
         assert "doesn't answer" in fact(ref, "why")
-        assert state(session) == "busy"
-    finally:
-        server.resume()
-    assert eventually(lambda: (state(ref), state(counter), state(session)) == (
-        "ready", "alive", "running",
-    ))  # fmt: skip
+    answers = ["ready", "alive", "running"]
+    assert eventually(lambda: [state(thing) for thing in (ref, counter, session)] == answers)
     wb.shutdown()

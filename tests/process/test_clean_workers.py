@@ -126,23 +126,15 @@ LIBRARIES = {
 """What has to be imported to look."""
 
 
-def evaluate(code: str, expression: str) -> str:
+def evaluate(code: str, expression: str = "None") -> str:
     names: dict[str, Any] = {}
     exec(IMPORTS + code, names)
     return repr(eval(expression, names))
 
 
 # Two functions: short tasks of one alone may follow each other without a look at the process.
-
-
-@wb.remote(max_retries=0)
-def do(code: str, expression: str = "None") -> str:
-    return evaluate(code, expression)
-
-
-@wb.remote(max_retries=0)
-def see(code: str, expression: str) -> str:
-    return evaluate(code, expression)
+do = wb.remote(max_retries=0)(evaluate)
+see = wb.remote(max_retries=0)(lambda code, expression: evaluate(code, expression))
 
 
 @pytest.fixture
@@ -202,13 +194,12 @@ matplotlib.rcParams["font.size"] = 33
 def test_what_an_import_changes_stays(worker: None, tmp_path: Path) -> None:
     """And what its task changed before and after it goes."""
     (tmp_path / "setter.py").write_text(SETTER)
-    wb.get(
-        do.remote(
-            f"sys.path.insert(0, {str(tmp_path)!r}); warnings.simplefilter('error')\n"
-            "os.environ['MINE'] = '1'\n"
-            "import setter, matplotlib; matplotlib.rcParams['font.size'] = 99"
-        )
+    changes = (
+        f"sys.path.insert(0, {str(tmp_path)!r}); warnings.simplefilter('error')\n"
+        "os.environ['MINE'] = '1'\n"
+        "import setter, matplotlib; matplotlib.rcParams['font.size'] = 99"
     )
+    wb.get(do.remote(changes))
     look = (
         "any('of the library' in str(f[1]) for f in warnings.filters), "
         "logging.getLogger('library').level, os.getenv('LIBRARY'), '/library' in sys.path, "
@@ -227,36 +218,29 @@ def test_an_import_that_fails_leaves_the_next_ones_alone(worker: None, tmp_path:
     assert wb.get(see.remote("import colorsys, inspect", "bool(inspect.getsource(colorsys))"))
 
 
-DRAW = "random.random(), np.random.rand()"
-
-
 def test_each_task_draws_its_own_numbers(worker: None) -> None:
+    draw = "random.random(), np.random.rand()"
     seeded = "random.seed(1); np.random.seed(1)"
-    once = wb.get(do.remote(seeded, DRAW))
-    assert wb.get(do.remote(seeded, DRAW)) == once
+    once = wb.get(do.remote(seeded, draw))
+    assert wb.get(do.remote(seeded, draw)) == once
     drawn = []
     for _ in range(3):
         wb.get(do.remote(seeded))
-        drawn.append(wb.get(see.remote("", DRAW)))
+        drawn.append(wb.get(see.remote("", draw)))
     wb.shutdown()
     wb.init(workers=2)
-    drawn += wb.get([see.remote("", DRAW) for _ in range(10)])
+    drawn += wb.get([see.remote("", draw) for _ in range(10)])
     python, numpy = zip(*map(eval, drawn), strict=True)
     assert len(set(python)) == len(set(numpy)) == len(drawn)
 
 
-@wb.remote
-class Keeper:
-    def spoil(self) -> None:
+def test_an_actors_process_is_its_own(session: Engine) -> None:
+    def spoil(_: object) -> None:
         os.environ["KEPT"] = "1"
         decimal.getcontext().prec = 3
         random.seed(1)
 
-    def look(self) -> Any:
-        return os.getenv("KEPT"), decimal.getcontext().prec, random.random()
-
-
-def test_an_actors_process_is_its_own(session: Engine) -> None:
-    keeper = Keeper.remote()
-    wb.get(keeper.spoil.remote())
-    assert wb.get(keeper.look.remote()) == ("1", 3, random.Random(1).random())
+    call = wb.remote(type("Keeper", (), {})).remote().__ray_call__
+    wb.get(call.remote(spoil))
+    look = call.remote(lambda _: (os.getenv("KEPT"), decimal.getcontext().prec, random.random()))
+    assert wb.get(look) == ("1", 3, random.Random(1).random())

@@ -11,7 +11,6 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable
 from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
@@ -25,10 +24,9 @@ from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from tests.process.processes import Processes
-from tests.process.scripts import Script
+from tests.process.scripts import Scripts
 from workbench import cli
 from workbench.cli import admin, doctor
-from workbench.core import referrers
 from workbench.engines.base import Engine
 from workbench.errors import NotAnsweringError, SessionError
 
@@ -74,9 +72,7 @@ class Quiet:
 
 
 @pytest.mark.fresh_session
-def test_ps_shows_who_uses_a_session_and_what_it_takes(
-    session: Engine, gate: Gate, runtime: str
-) -> None:
+def test_ps_shows_a_sessions_users_and_its_costs(session: Engine, gate: Gate, runtime: str) -> None:
     kept = wb.put(np.ones(1 << 17), name="ones")
     quiet = wb.remote(Quiet).options(name="quiet").remote()
     assert wb.get(quiet.say_nothing.remote()) is None
@@ -119,15 +115,6 @@ def test_a_killed_session_is_not_one(runtime: str, processes: Processes) -> None
     wb.shutdown()
 
 
-LINGERS = """
-    wb.init(session="lab", workers=1, linger=sys.argv[1])
-    wb.put([1], name="kept")
-    wb.snapshot()
-    say("ready")
-    hear()
-"""
-
-
 def crowd(name: str, waiting: ExitStack) -> None:
     """Connect until there are more than the system keeps for a server that hangs."""
     while True:
@@ -135,9 +122,7 @@ def crowd(name: str, waiting: ExitStack) -> None:
 
 
 @pytest.mark.fresh_session
-def test_a_session_that_hangs_is_seen_and_can_be_stopped(
-    session: Engine, processes: Processes
-) -> None:
+def test_a_session_that_hangs_is_seen_and_stopped(session: Engine, processes: Processes) -> None:
     wb.snapshot()
     hung, name = processes.server(), name_of(session)
     hung.suspend()
@@ -178,7 +163,7 @@ def test_objects_are_listed_as_in_the_notebook(session: Engine) -> None:
     assert run("objects", name, "none*").output == "No object matches 'none*'.\n"
 
 
-def test_why_says_which_variable_of_which_process_it_is(script: Callable[..., Script]) -> None:
+def test_why_says_which_variable_of_which_process_it_is(script: Scripts) -> None:
     driver = script("""
         import numpy as np
         wb.init(session="lab", workers=1)
@@ -204,22 +189,15 @@ def test_why_says_which_variable_of_which_process_it_is(script: Callable[..., Sc
     assert "no object 'date'. Did you mean 'data'? Names it has: data;" in unknown.errors
 
 
-def test_who_asks_why_waits_longer_than_the_server_does() -> None:
-    usual = admin.Patience()
-    assert usual.why > referrers.PATIENCE > usual.answered
-    assert usual.deep > referrers.DEEP_PATIENCE
-
-
 # -- stop -----------------------------------------------------------------------------------------
 
 
 def test_stop_ends_a_session_for_everybody_and_they_are_told(
-    script: Callable[..., Script], processes: Processes, runtime: str
+    script: Scripts, processes: Processes, runtime: str
 ) -> None:
     text = """
         from workbench.errors import SessionError
         wb.init(session="lab", workers=1, linger="1h")
-        wb.snapshot()
         say("ready")
         try:
             wb.get(wb.remote(signal.pause).remote())
@@ -244,12 +222,16 @@ def test_stop_ends_a_session_for_everybody_and_they_are_told(
     assert processes.gone()
 
 
-def test_stop_all_says_what_is_lost(script: Callable[..., Script], processes: Processes) -> None:
+def test_stop_all_says_what_is_lost(script: Scripts, processes: Processes) -> None:
     wb.init(session="desk", workers=1)
     actor = wb.remote(Quiet).options(name="hits").remote()
     kept = wb.put([1], name="df"), wb.put(b"x" * 93)
     wb.get(actor.say_nothing.remote())
-    driver = script(LINGERS, "1h")
+    driver = script("""
+        wb.init(session="lab", workers=1, linger="1h")
+        say("ready")
+        hear()
+    """)
     assert driver.line() == "ready"
     desk, lab = run("stop", "--all").output.splitlines()
     lost = "1 named object: df; 1 actor: Quiet 'hits'"
@@ -336,11 +318,12 @@ def test_doctor_in_a_healthy_place(
     session: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It joins nobody's session: a notebook's shell escape inherits the notebook's variables."""
-    before = session.snapshot().objects
-    monkeypatch.setenv("WORKBENCH_SESSION", name_of(session))
-    monkeypatch.setenv("JPY_SESSION_NAME", "a.ipynb")
-    monkeypatch.setenv("MEM_LIMIT", "1GB")
-    monkeypatch.setenv("WORKBENCH_SPILL_DIR", str(tmp_path))
+    before = session.snapshot()
+    for variable, value in {
+        "WORKBENCH_SESSION": name_of(session), "JPY_SESSION_NAME": "a.ipynb",
+        "MEM_LIMIT": "1GB", "WORKBENCH_SPILL_DIR": str(tmp_path),
+    }.items():  # fmt: skip
+        monkeypatch.setenv(variable, value)
     document = run("doctor", "--json").document
     checks = {check["check"]: check for check in document["checks"]}
     assert list(checks) == CHECKS
@@ -355,8 +338,9 @@ def test_doctor_in_a_healthy_place(
     assert data["access"] == {"tcp_ports": {}, "processes": 5}
     assert {"put 10 MB", "get 10 MB", "task", "actor call"} <= data["self-test"].keys()
     assert data["nothing left"] == {"processes": [], "files": []}
-    assert session.snapshot().objects == before
-    assert len([c for c in session.snapshot().clients if c.role == "driver"]) == 1
+    after = session.snapshot()
+    assert after.objects == before.objects
+    assert len([c for c in after.clients if c.role == "driver"]) == 1
 
 
 def test_doctor_where_no_session_can_be(

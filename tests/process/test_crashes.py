@@ -135,9 +135,7 @@ def assert_ends(ref: wb.ObjectRef, kind: type[BaseException] | None, text: str) 
 
 
 @pytest.mark.parametrize(("step", "ways"), table("exception", "os._exit"))
-def test_what_goes_wrong_is_said_and_the_session_goes_on(
-    in_order: Any, step: str, ways: list[str]
-) -> None:
+def test_what_goes_wrong_is_said_and_all_goes_on(in_order: Any, step: str, ways: list[str]) -> None:
     for way in ways:
         ref = submit(step, Ending(way), max_retries=0)
         assert_ends(ref, *expected(step, way))
@@ -156,8 +154,6 @@ def test_the_task_that_ran_is_blamed_not_one_whose_result_was_still_on_its_way(
 
     @wb.remote(name="short")
     def short(number: int) -> int:
-        if number < 0:
-            return number
         with open(runs, "a") as file:
             file.write(f"{number}\n")
         if number == 0:
@@ -169,7 +165,7 @@ def test_the_task_that_ran_is_blamed_not_one_whose_result_was_still_on_its_way(
     once = short.options(max_retries=0, name="at most once")
     each = [short, short, once, once, once, short]
     for _ in range(100):  # until it is known to be short, so that others are sent behind it
-        wb.get([short.remote(-1) for _ in range(100)])
+        wb.get([short.remote(9) for _ in range(100)])
         runs.write_text("")
         refs = [function.remote(number) for number, function in enumerate(each)]
         visitor = gate.next()
@@ -180,7 +176,7 @@ def test_the_task_that_ran_is_blamed_not_one_whose_result_was_still_on_its_way(
     visitor.let_on("end")
     with pytest.raises(WorkerCrashedError, match=r"status 3 while it ran `at most once`\.$"):
         wb.get(refs[3])
-    assert [wb.get(refs[i]) for i in (0, 1, 2, 4, 5)] == [0, 1, 2, 4, 5]
+    assert wb.get([*refs[:3], *refs[4:]]) == [0, 1, 2, 4, 5]
     ran = runs.read_text().split()
     assert [ran.count(str(i)) for i in (2, 3, 4, 5)] == [1, 1, 1, 1]
 
@@ -206,15 +202,19 @@ def test_the_place_of_a_fault_is_said_however_much_is_written(session: Engine) -
     assert "Extension modules" not in words
 
 
-def test_the_last_words_of_a_flood(session: Engine) -> None:
+def test_last_words_are_the_end_of_what_the_task_that_crashed_wrote(session: Engine) -> None:
     @wb.remote(max_retries=0)
-    def complains() -> None:
-        os.write(2, b"first\n" + b"noise\n" * 50_000 + b"out of luck \xff")
-        leave_at_once(1)
+    def writes(text: bytes, dies: bool) -> None:
+        os.write(2, text)
+        if dies:
+            leave_at_once(1)
 
-    with pytest.raises(WorkerCrashedError, match=r"noise\nout of luck \\xff$") as caught:
-        wb.get(complains.remote())
-    assert len(str(caught.value)) < 2500
+    wb.get([writes.remote(b"a warning of another task\n", False) for _ in range(4)])
+    flood = b"first\n" + b"noise\n" * 50_000 + b"out of luck \xff"
+    for text, said in ((b"bad", r"to stderr:\nbad$"), (flood, r"noise\nout of luck \\xff$")):
+        with pytest.raises(WorkerCrashedError, match=said) as caught:
+            wb.get(writes.remote(text, True))
+        assert len(str(caught.value)) < 2500
 
 
 # -- several results -------------------------------------------------------------------------------
@@ -265,15 +265,14 @@ CALLS = [
     ("running", ["exception", "sys.exit"]),
     ("argument unpickling", ["exception"]),
     ("result pickling", ["os._exit"]),
-    *(
-        pytest.param(step, list(WAYS), marks=pytest.mark.extended)
-        for step in STEPS
-        if step != "function unpickling"
-    ),
 ]
+EVERY_CALL = [(step, list(WAYS)) for step in STEPS if step != "function unpickling"]
 
 
-@pytest.mark.parametrize(("step", "ways"), CALLS)
+@pytest.mark.parametrize(
+    ("step", "ways"),
+    [*CALLS, *(pytest.param(*call, marks=pytest.mark.extended) for call in EVERY_CALL)],
+)
 def test_a_call_that_goes_wrong(in_order: Any, step: str, ways: list[str]) -> None:
     """An error is the call's alone. A death is the actor's, which is made again if it may be."""
     for way in ways:

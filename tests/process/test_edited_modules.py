@@ -52,28 +52,20 @@ def test_an_edit_reaches_a_warm_worker(project: Project, monkeypatch: pytest.Mon
 
         return edited_helpers.answer(), edited_helpers.Thing().name(), os.getpid()
 
-    @wb.remote
-    def asks_directly() -> int:
-        from edited_helpers import answer
-
-        return int(answer())
-
     first = wb.get(asks.remote())
-    assert wb.get([asks_directly.remote(), by_name.remote()]) == [1, 1]
+    assert wb.get(by_name.remote()) == 1
     project.edit("def answer(): return 2\nclass Thing:\n    def name(self): return 'new'")
     assert wb.get(asks.remote()) == (2, "new", first[2])
-    assert wb.get([asks_directly.remote(), by_name.remote()]) == [2, 2]
+    assert wb.get(by_name.remote()) == 2
     project.edit("def answer(: return 3")  # the old one stays
-    assert wb.get(asks_directly.remote()) == 2
+    assert wb.get(by_name.remote()) == 2
     assert "SyntaxError" in "".join(shown)
     project.edit("def answer(): return 4")
-    assert wb.get([asks_directly.remote(), by_name.remote()]) == [4, 4]
+    assert wb.get(by_name.remote()) == 4
     wb.shutdown()
 
 
-def test_without_the_setting_nothing_is_loaded_again_but_when_it_is_asked_for(
-    project: Project,
-) -> None:
+def test_without_the_setting_nothing_is_loaded_again_but_when_asked_for(project: Project) -> None:
     session = wb.init(workers=1, memory="64MB")
     project.edit("def answer(): return 1")
 

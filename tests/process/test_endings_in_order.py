@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
+import builtins
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -21,9 +24,7 @@ from workbench.errors import ActorDiedError
 class Writer:
     """Leaves a file open, and says when it goes."""
 
-    def __init__(self, directory: Path, concurrency: str = "") -> None:
-        import atexit
-
+    def __init__(self, directory: Path) -> None:
         self.file = (directory / "log").open("w")
         self.end = directory / "end"
         atexit.register((directory / "atexit").touch)
@@ -84,9 +85,6 @@ def test_what_ends_with_the_session(runtime: str, tmp_path: Path) -> None:
     """Workers' files and exit functions, actors', and what tasks have started."""
 
     def leaves() -> None:
-        import atexit
-        import builtins
-
         vars(builtins)["left_open"] = file = (tmp_path / "log").open("w")
         file.write("all of it")
         atexit.register((tmp_path / "atexit").touch)
@@ -131,8 +129,6 @@ def test_who_does_not_end_in_order_is_killed(session: Engine) -> None:
             return os.getpid()
 
         def __del__(self) -> None:
-            import signal
-
             signal.pause()
 
     stubborn = wb.remote(Stubborn).remote()

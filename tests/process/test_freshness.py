@@ -53,9 +53,7 @@ class Notebook:
         return self.engine.get([captured["value"]], None, True)[0], found.notes
 
 
-def test_a_server_that_answers_late_costs_no_name_and_no_pin(
-    runtime: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_late_answer_costs_no_name_or_pin(runtime: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is stored again keeps its pin, and takes no name that means another object by now."""
     monkeypatch.setenv("WORKBENCH_GLANCE", "0")
     session = wb.init(workers=1, memory="16MB")
@@ -112,7 +110,7 @@ def _is_writable(value: Any) -> bool:
 
 
 class Slow:
-    """Half of what one variable may take."""
+    """More than half of what one variable may take."""
 
     asked = 0
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from joblib import Parallel, delayed, parallel_config
 
 import workbench as wb
 from tests.leaks import eventually
+from tests.process.test_bad_calls import RUNS, Run
 from workbench.client import submitter
 from workbench.engines.base import Engine
 
@@ -35,25 +35,10 @@ def in_a_closure(array: Any) -> Callable[[int], int]:
     return lambda n: int(array[n])
 
 
-def parallel(function: Callable[[int], int]) -> Any:
-    wb.register_joblib()
-    with parallel_config("workbench"):
-        return Parallel(n_jobs=2)(delayed(function)(n) for n in (3, 4))
-
-
-WAYS: dict[str, Callable[[Callable[[int], int]], Any]] = {
-    "submit": lambda f: [wb.Executor().submit(f, n).result() for n in (3, 4)],
-    "map": lambda f: [*wb.Executor().map(f, [3, 4])],
-    "Pool": lambda f: wb.Pool().map(f, [3, 4]),
-    "joblib": parallel,
-    "task": lambda f: wb.get([wb.remote(f).remote(n) for n in (3, 4)]),
-}
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_it_is_not_stored_again(session: Engine, way: str) -> None:
+@pytest.mark.parametrize("run", [*RUNS.values(), lambda f, n: wb.get(wb.remote(f).remote(n))])
+def test_it_is_not_stored_again(session: Engine, run: Run) -> None:
     _ref, array = stored()
-    assert WAYS[way](in_a_closure(array)) == [3, 4]
+    assert [run(in_a_closure(array), n) for n in (3, 4)] == [3, 4]
     assert len(large(session)) == 1
 
 
@@ -98,16 +83,6 @@ def test_what_is_no_whole_object_or_freed_goes_by_value(session: Engine) -> None
     assert wb.get(task.remote(8)) == 8
 
 
-def test_a_variable_that_means_another_one_now(session: Engine) -> None:
-    refs = [wb.put(np.arange(N) + n) for n in range(2)]
-    array = wb.get(refs[0])
-    task = wb.remote(lambda n: int(array[n]))
-    assert wb.get(task.remote(7)) == 7
-    array = wb.get(refs[1])
-    assert wb.get(task.remote(7)) == 8
-    assert len(large(session)) == 2
-
-
 # -- much data that is changed between the calls ---------------------------------------------------
 
 MUCH = 10**6
@@ -137,14 +112,14 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(submitter, "LOOK_EVERY", 10**9)
 
 
-@pytest.mark.parametrize("way", ["map", "Pool", "joblib"])
+@pytest.mark.parametrize("way", ["map", "Pool.map", "joblib"])
 def test_a_map_begins_with_what_it_is_then(session: Engine, hurried: None, way: str) -> None:
     array, first = reader()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for n in range(3):
             array[0] = n
-            assert WAYS[way](first) == [n, n]
+            assert RUNS[way](first, 0) == n
 
 
 def test_what_was_not_compared_is_said(session: Engine, hurried: None) -> None:

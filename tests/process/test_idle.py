@@ -1,15 +1,22 @@
-"""A session that nobody uses: its processes and its free memory go back, and are there again."""
+"""Memory and processes that go back: of a session that nobody uses, and where memory runs short.
+
+Who is ended, and what is tried again: `tests/unit/core/test_idleness.py`, `test_task_machine.py`.
+"""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import workbench as wb
 from tests.leaks import eventually
+from tests.patience import TIMEOUT
 from tests.process.processes import Processes
+from workbench.errors import OutOfMemoryError
+from workbench.system.machine import MemoryGauge
 
 
 def test_workers_and_free_memory_go_back_and_come_again(
@@ -45,4 +52,37 @@ def test_workers_and_free_memory_go_back_and_come_again(
         assert eventually(whole)
     assert wb.get(made).sum() == 7_000_000  # what they had made stays
     del made
+    wb.shutdown()
+
+
+SPARE = 1_500_000_000
+"""More than the other tests, which run beside this one, take or give back in between."""
+
+
+@pytest.mark.extended
+def test_a_task_that_takes_too_much_ends_and_says_so(
+    runtime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a machine that has 1.5 GB to spare."""
+    available, _ = MemoryGauge().read()
+    monkeypatch.setenv("WORKBENCH_HEADROOM", str(available - SPARE))
+    session = wb.init(workers=2, memory="64MB")
+    tries = tmp_path / "tries"
+
+    @wb.remote
+    def takes() -> int:
+        with tries.open("a") as file:
+            file.write(".")
+        return len([bytearray(b"x") * (1 << 24) for _ in range(360)])  # up to 6 GB
+
+    with pytest.raises(OutOfMemoryError) as caught:
+        wb.get(takes.remote(), timeout=TIMEOUT)
+    text = str(caught.value)
+    assert isinstance(caught.value, MemoryError)
+    assert "ran short" in text
+    assert "takes` " in text.split("in use: ")[1]
+    assert "num_cpus" in text
+    assert tries.stat().st_size == 1  # alone, it would end so again
+    assert wb.get(wb.remote(lambda: "goes on").remote()) == "goes on"
+    assert eventually(lambda: len(session.snapshot().workers) == 2)
     wb.shutdown()

@@ -11,17 +11,13 @@ import pyarrow as pa
 import pytest
 
 import workbench as wb
-from tests.process.processes import mapping_of, place_of
+from tests.process.processes import address, mapping_of, place_of
 from tests.unit.serialization import test_interchange as classes
 from workbench.engines.base import Engine
 from workbench.errors import SerializationError
 
 READ_ONLY = "r--s /memfd:workbench"
 N = 100_000
-
-
-def address(array: Any) -> int:
-    return int(array.__array_interface__["data"][0])
 
 
 def dlpack_flags(array: Any) -> int:

@@ -23,9 +23,9 @@ from tests.leaks import eventually
 from tests.patience import THOROUGH, TIMEOUT
 from tests.process.gates import Gate
 from tests.process.processes import most_granted
-from tests.process.scripts import Script
+from tests.process.scripts import Scripts
 from workbench.engines.base import Engine
-from workbench.errors import SerializationError, TaskError
+from workbench.errors import SerializationError
 
 
 @functools.cache
@@ -277,9 +277,7 @@ def test_while_memory_is_asked_for(runtime: str) -> None:
         in_order()
 
 
-def test_an_interrupted_get_leaves_the_task_alone(
-    script: Callable[..., Script], gate: Gate
-) -> None:
+def test_an_interrupted_get_leaves_the_task_alone(script: Scripts, gate: Gate) -> None:
     driver = script(
         """
         engine = wb.init(workers=1)
@@ -302,14 +300,3 @@ def test_an_interrupted_get_leaves_the_task_alone(
     visitor.let_on("finished")
     assert driver.line() == "['usable', 'finished']"
     assert driver.wait() == 0
-
-
-def test_sigint_to_workers_is_their_tasks_error(session: Engine) -> None:
-    @wb.remote
-    def interrupts_itself() -> None:
-        os.kill(os.getpid(), signal.SIGINT)
-
-    with pytest.raises(TaskError) as caught:
-        wb.get(interrupts_itself.remote())
-    assert isinstance(caught.value, KeyboardInterrupt)
-    assert wb.get(wb.remote(lambda: "goes on").remote()) == "goes on"

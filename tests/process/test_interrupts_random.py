@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from tests.patience import THOROUGH
-from tests.process.scripts import Script
+from tests.process.scripts import Scripts
 
 CALLS = """
     import gc, random
@@ -102,7 +100,7 @@ CALLS = """
 
 @pytest.mark.extended
 @pytest.mark.thorough
-def test_hundreds_of_interrupts(script: Callable[..., Script]) -> None:
+def test_hundreds_of_interrupts(script: Scripts) -> None:
     driver = script(CALLS, "20", "3000" if THOROUGH else "300")
     assert driver.line() == "in order"
     assert driver.wait() == 0

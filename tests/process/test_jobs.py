@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
 
 import numpy as np
 
 import workbench as wb
 from tests.leaks import eventually
 from tests.process.gates import Gate
-from tests.process.scripts import Script
+from tests.process.scripts import Scripts
 from workbench.core.events import Output
 from workbench.engines.base import CollectedJob, Engine
 
@@ -26,9 +25,7 @@ def collect(engine: Engine, origin: int) -> CollectedJob:
     return found
 
 
-def test_what_was_collected_lives_as_long_as_its_handles(
-    script: Callable[..., Script], gate: Gate
-) -> None:
+def test_what_was_collected_lives_as_long_as_its_handles(script: Scripts, gate: Gate) -> None:
     """Of a cell that ended when its notebook had been killed."""
     driver = script(
         """

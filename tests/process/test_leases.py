@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -14,16 +12,9 @@ import pytest
 import workbench as wb
 from tests.leaks import eventually
 from tests.process.gates import Gate
-from tests.process.processes import Processes
 from tests.process.test_lines import check_results, made, needs_no_server, soon
 from workbench.engines.base import Engine
-from workbench.errors import TaskCancelledError, WorkerCrashedError
-
-
-@pytest.fixture
-def server(session: Engine, processes: Processes) -> psutil.Process:
-    session.snapshot()
-    return processes.server()
+from workbench.errors import TaskCancelledError
 
 
 def does(kind: Any = None, stop: Any = None) -> Any:
@@ -98,17 +89,4 @@ def test_it_is_seen_while_it_runs_and_cancelled(
     wb.cancel(ref)
     with pytest.raises(TaskCancelledError):
         wb.get(ref)
-    assert eventually(lambda: go_straight(server, do.remote))
-
-
-@pytest.mark.parametrize("retries", [0, 1])
-def test_the_worker_is_killed(server: psutil.Process, do: Any, gate: Gate, retries: int) -> None:
-    ref = do.options(max_retries=retries).remote(None, gate.stop)
-    os.kill(gate.next().pid, signal.SIGKILL)
-    if retries:
-        gate.next().let_on("again")
-        assert wb.get(ref) == "again"
-    else:
-        with pytest.raises(WorkerCrashedError, match=r"while it ran `does`"):
-            wb.get(ref)
     assert eventually(lambda: go_straight(server, do.remote))

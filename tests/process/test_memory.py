@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -86,9 +85,7 @@ def test_a_full_store_lists_what_fills_it(session: Engine) -> None:
     session.unname("named")
 
 
-def test_what_is_let_go_makes_room_for_whoever_needs_it(
-    session: Engine, processes: Processes
-) -> None:
+def test_what_is_let_go_makes_room_for_who_needs_it(session: Engine, processes: Processes) -> None:
     # Room is granted in large pieces. One array here and one there must not use it up.
     makes = wb.remote(array)
     held = [wb.put(array(1)), makes.remote(1), makes.remote(1)]
@@ -98,12 +95,7 @@ def test_what_is_let_go_makes_room_for_whoever_needs_it(
 
     def passes() -> int:
         """Ten times the store passes through it, and no put comes too early."""
-        total = 0
-        for i in range(20):
-            ref = wb.put(array(40, i))
-            total += int(wb.get(ref)[-1])
-            del ref
-        return total
+        return sum(int(wb.get(wb.put(array(40, i)))[-1]) for i in range(20))
 
     assert passes() == wb.get(wb.remote(passes).remote()) == sum(range(20))
     assert processes.touched() <= session.capacity
@@ -150,21 +142,20 @@ def test_a_dead_workers_memory_comes_back(session: Engine, processes: Processes)
 
 def test_threads_that_get_the_same_object_count_as_they_should(session: Engine) -> None:
     barrier = threading.Barrier(4)
+    shared = [wb.put(array(0.1, 0))]
 
-    def run() -> None:
+    def run(_: int) -> None:
         for i in range(150):
             barrier.wait(TIMEOUT)
             assert wb.get(shared[0])[0] == i
             if barrier.wait(TIMEOUT) == 0:
                 shared[0] = wb.put(array(0.1, i + 1))
 
-    shared = [wb.put(array(0.1, 0))]
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)  # they take turns as often as Python lets them
     try:
         with ThreadPoolExecutor(4) as threads:
-            for done in [threads.submit(run) for _ in range(4)]:
-                done.result()
+            list(threads.map(run, range(4)))
     finally:
         sys.setswitchinterval(interval)
     shared.clear()
@@ -175,15 +166,8 @@ SMALL, MANY = 10_000, 1_000
 """Bytes, and how many of them: more than `little` holds, each too small for a segment."""
 
 
-@pytest.fixture
-def little(runtime: str) -> Iterator[Engine]:
-    yield wb.init(workers=1, memory="8MB", spill_dir="none")
-    wb.shutdown()
-
-
-def test_small_objects_results_and_arguments_are_refused_as_others_are(
-    little: Engine, gate: Gate
-) -> None:
+def test_small_objects_and_arguments_are_refused_as_others_are(runtime: str, gate: Gate) -> None:
+    little = wb.init(workers=1, memory="8MB", spill_dir="none")
     kept: list[wb.ObjectRef] = []
     with pytest.raises(StoreFullError, match=r"No room for 12.3 kB.* are in use"):
         kept += (wb.put(bytes(SMALL)) for _ in range(MANY))
@@ -192,36 +176,9 @@ def test_small_objects_results_and_arguments_are_refused_as_others_are(
     assert wb.get(wb.put(None)) is None  # what takes nothing has room
     assert {len(value) for value in wb.get(kept)} == {SMALL}
     kept.clear()
-    stop = gate.stop
-
-    @wb.remote
-    def waits(argument: bytes) -> None:
-        stop()
-
-    results = wb.remote(num_returns=MANY)(lambda: [bytes(SMALL)] * MANY).remote()
-    with pytest.raises(StoreFullError):
-        wb.get(results)
-    assert little.snapshot().granted < little.snapshot().capacity + MB // 4  # with its errors
-    results.clear()
+    waits = wb.remote(lambda _, stop: stop())
     waiting: list[wb.ObjectRef] = []
     with pytest.raises(StoreFullError, match=r"(?s)No room for.*Arguments of tasks take [34]"):
-        waiting += (waits.remote(bytes(SMALL)) for _ in range(MANY))
+        waiting += (waits.remote(bytes(SMALL), gate.stop) for _ in range(MANY))
     for ref in waiting:
         wb.cancel(ref, force=True)
-
-
-def test_a_generator_waits_when_small_items_fill_the_store(little: Engine) -> None:
-    @wb.remote(max_ahead=MANY)
-    def items() -> Iterator[bytes]:
-        for n in range(MANY):
-            yield n.to_bytes(2, "big") * (SMALL // 2)
-
-    stream = items.remote()
-    assert eventually(lambda: any(w.state == "blocked" for w in little.snapshot().workers))
-    most = 0
-    for n, ref in enumerate(stream):
-        if n % 50 == 0:
-            most = max(most, little.snapshot().granted)
-        assert wb.get(ref) == n.to_bytes(2, "big") * (SMALL // 2)
-    assert n == MANY - 1
-    assert 5 * MB < most <= most_granted(little.snapshot().capacity)

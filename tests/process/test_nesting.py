@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -19,7 +20,12 @@ from tests.process.gates import Gate, stopper
 from workbench.engines.base import Engine
 from workbench.errors import GetTimeoutError
 
-leaf = wb.remote(lambda i: i + 1)
+
+def plus(i: int) -> int:
+    return i + 1
+
+
+leaf = wb.remote(plus)
 
 
 @wb.remote(num_returns="streaming")
@@ -55,26 +61,11 @@ async def _completed() -> Any:
     return sorted([await ref async for ref in wb.as_completed(refs)]) == [*range(1, 6)]
 
 
-def _futures() -> list[Any]:
-    return [leaf.remote(i).future() for i in range(5)]
-
-
-def _plus(i: int) -> int:
-    return i + 1
-
-
-def _calls() -> list[Any]:
-    executor = wb.Executor()
-    return [executor.submit(_plus, i) for i in range(5)]
-
-
-def _wait_for(futures: list[Any]) -> Any:
-    return len(concurrent.futures.wait(futures, TIMEOUT).done) == 5
-
-
-def _wait_for_first(futures: list[Any]) -> Any:
-    first = concurrent.futures.FIRST_COMPLETED
-    return concurrent.futures.wait(futures, TIMEOUT, first).done != set()
+async def _calls_of_a_loop() -> Any:
+    loop = asyncio.get_running_loop()
+    with wb.Executor() as executor:
+        calls = [loop.run_in_executor(executor, plus, i) for i in range(5)]
+        return await asyncio.gather(*calls) == [*range(1, 6)]
 
 
 def _come_as_completed(futures: list[Any]) -> Any:
@@ -97,26 +88,15 @@ def _called_back(futures: list[Any]) -> Any:
 def _polls() -> Any:
     left = {leaf.remote(i) for i in range(5)}
     while left:
-        for ref in list(left):
-            if wb.wait([ref], timeout=0)[0]:
-                left.remove(ref)
+        left = {ref for ref in left if not wb.wait([ref], timeout=0)[0]}
     return True
 
 
 def _gets_at_once() -> Any:
     ref = leaf.remote(1)
     while True:
-        try:
+        with contextlib.suppress(GetTimeoutError):
             return wb.get(ref, timeout=0)
-        except GetTimeoutError:
-            pass
-
-
-async def _calls_of_a_loop() -> Any:
-    loop = asyncio.get_running_loop()
-    with wb.Executor() as executor:
-        calls = [loop.run_in_executor(executor, _plus, i) for i in range(5)]
-        return await asyncio.gather(*calls) == [*range(1, 6)]
 
 
 def _in_threads() -> Any:
@@ -124,22 +104,22 @@ def _in_threads() -> Any:
         return sum(pool.map(lambda i: wb.get(leaf.remote(i)), range(8))) == 36
 
 
+COROUTINES = (_await, _gather, _with_a_limit, _items, _completed, _calls_of_a_loop)
+FUTURES: list[Callable[[int], Any]] = [
+    lambda i: leaf.remote(i).future(),
+    lambda i: wb.Executor().submit(plus, i),
+]
+WAITS: list[Callable[[list[Any]], Any]] = [
+    lambda futures: len(concurrent.futures.wait(futures, TIMEOUT).done) == 5,
+    lambda futures: concurrent.futures.wait(futures, TIMEOUT, "FIRST_COMPLETED").done != set(),
+    _come_as_completed, _polls_until_done, _called_back,
+    lambda futures: futures[0].result(TIMEOUT),
+    lambda futures: futures[0].exception(TIMEOUT) is None,
+]  # fmt: skip
 WAYS: list[Callable[[], Any]] = [
-    lambda: asyncio.run(_await()),
-    lambda: asyncio.run(_gather()),
-    lambda: asyncio.run(_with_a_limit()),
-    lambda: asyncio.run(_items()),
-    lambda: asyncio.run(_completed()),
-    lambda: leaf.remote(1).future().result(TIMEOUT),
-    lambda: leaf.remote(1).future().exception(TIMEOUT) is None,
-    lambda: _wait_for(_futures()), lambda: _wait_for_first(_futures()),
-    lambda: _come_as_completed(_futures()), lambda: _polls_until_done(_futures()),
-    lambda: _called_back(_futures()),
-    lambda: _wait_for(_calls()), lambda: _wait_for_first(_calls()),
-    lambda: _come_as_completed(_calls()), lambda: _polls_until_done(_calls()),
-    lambda: _called_back(_calls()),
+    *(lambda main=main: asyncio.run(main()) for main in COROUTINES),
+    *(lambda w=wait, m=make: w([m(i) for i in range(5)]) for wait in WAITS for make in FUTURES),
     _polls, _gets_at_once, _in_threads,
-    lambda: asyncio.run(_calls_of_a_loop()),
     lambda: wb.get(leaf.remote(1)),
     lambda: len(wb.wait([leaf.remote(i) for i in range(5)], num_returns=3)[0]) == 3,
     lambda: wb.gather([leaf.remote(i) for i in range(5)]) == [*range(1, 6)],
@@ -151,11 +131,11 @@ WAYS: list[Callable[[], Any]] = [
 def test_with_one_worker_a_task_may_wait_by_any_means(runtime: str) -> None:
     """Others are queued, which would begin first if they could; no slot is lost by it."""
     wb.init(workers=1, memory="32MB")
-    for way in WAYS:
+    for number, way in enumerate(WAYS):
         refs = [wb.remote(way).remote() for _ in range(3)]
         done, _ = wb.wait(refs, num_returns=3, timeout=TIMEOUT)
-        assert len(done) == 3, f"stuck: line {way.__code__.co_firstlineno}"
-        assert all(wb.get(refs)), f"line {way.__code__.co_firstlineno}"
+        assert len(done) == 3, f"stuck: {number}"
+        assert all(wb.get(refs)), number
         assert eventually(lambda: {w.state for w in wb.snapshot().workers} == {"idle"})
     ahead = stream.options(max_ahead=1).remote(100)  # it waits for its reader
     assert wb.get(next(ahead)) == 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import os
 import signal
-from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -17,7 +17,7 @@ import pytest
 import workbench as wb
 from tests.process.gates import Gate
 from tests.process.processes import Processes, ends
-from tests.process.scripts import Script
+from tests.process.scripts import Scripts
 
 VICTIMS = ("driver", "server", "forkserver", "workers")
 
@@ -60,7 +60,7 @@ DRIVER = """
 class Busy:
     """A session at work. ``who`` in `kill` is one of `VICTIMS`."""
 
-    def __init__(self, script: Callable[..., Script], gate: Gate, processes: Processes) -> None:
+    def __init__(self, script: Scripts, gate: Gate, processes: Processes) -> None:
         self.driver = script(DRIVER, gate.path)
         self._processes = processes
         assert self.driver.line() == "ready"
@@ -73,29 +73,24 @@ class Busy:
     def kill(self, who: str) -> None:
         """SIGKILL it, as far as it is there by now, and see it end."""
         for process in self._found(who):
-            try:
+            with suppress(psutil.NoSuchProcess):
                 process.kill()
-            except psutil.NoSuchProcess:
-                continue
-            assert ends(process.pid)
+                assert ends(process.pid)
 
     def _found(self, who: str) -> list[psutil.Process]:
         if who == "driver":
             return [psutil.Process(self.driver.pid)]
-        try:
-            if who == "workers":
-                return self._processes.workers()
-            return [getattr(self._processes, who)()]
-        except (IndexError, StopIteration, psutil.NoSuchProcess):  # gone with another one
-            return []
+        with suppress(IndexError, StopIteration, psutil.NoSuchProcess):  # gone with another one
+            found = getattr(self._processes, who)()
+            return found if who == "workers" else [found]
+        return []
 
 
 def begins_in_a_clean_directory(runtime: str) -> None:
     """The next session finds, or makes, order."""
     wb.init(session="next", workers=1)
-    assert set(os.listdir(runtime)) == {
-        "gate", "workbench.lock", "next.workbench", "next.workbench.log",
-    }  # fmt: skip
+    own = {"next.workbench", "next.workbench.log"}
+    assert set(os.listdir(runtime)) == {"gate", "workbench.lock"} | own
     wb.shutdown()
     assert set(os.listdir(runtime)) == {"gate", "workbench.lock"}
 
@@ -114,7 +109,7 @@ def begins_in_a_clean_directory(runtime: str) -> None:
     ids="+".join,
 )
 def test_any_of_them_are_killed(
-    script: Callable[..., Script],
+    script: Scripts,
     gate: Gate,
     processes: Processes,
     runtime: str,
@@ -137,7 +132,7 @@ def test_any_of_them_are_killed(
 
 @pytest.mark.parametrize("place", ["Popen", "_driver"])
 def test_a_driver_that_is_killed_while_it_starts_a_session(
-    script: Callable[..., Script], processes: Processes, gate: Gate, runtime: str, place: str
+    script: Scripts, processes: Processes, gate: Gate, runtime: str, place: str
 ) -> None:
     """When the socket is there and no server yet; and between the server's start and the Hello."""
     driver = script(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,15 +15,9 @@ from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from workbench.engines.base import Engine
-from workbench.errors import SerializationError, TaskCancelledError, TaskError, TaskTimeoutError
+from workbench.errors import TaskCancelledError, TaskError, TaskTimeoutError
 
 # -- timeout --------------------------------------------------------------------------------------
-
-
-def sleeps() -> None:
-    import select
-
-    select.select([], [], [])
 
 
 def spins() -> None:
@@ -40,7 +35,7 @@ def deaf() -> None:
 
 
 def test_what_runs_too_long_is_stopped(session: Engine) -> None:
-    for body in (sleeps, spins, deaf):
+    for body in (signal.pause, spins, deaf):
         ref = wb.remote(timeout=0.1)(body).remote()
         text = f"`{body.__name__}` ran longer than its timeout, 0.1 s"
         with pytest.raises(TaskTimeoutError, match=text) as caught:
@@ -108,18 +103,6 @@ def test_exceptions_are_retried_if_they_are_named(session: Engine, tmp_path: Pat
     assert wb.get(wb.remote(retry_exceptions=True, max_retries=-1)(endless).remote()) == 21
 
 
-def test_exceptions_that_the_worker_does_not_know(
-    session: Engine, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "known_here_alone.py").write_text("class Odd(Exception): ...")
-    monkeypatch.syspath_prepend(tmp_path)
-    import known_here_alone  # type: ignore[import-not-found]
-
-    ref = wb.remote(retry_exceptions=known_here_alone.Odd)(lambda: 1).remote()
-    with pytest.raises(SerializationError, match="retry_exceptions"):
-        wb.get(ref, timeout=TIMEOUT)
-
-
 # -- num_cpus -------------------------------------------------------------------------------------
 
 
@@ -134,15 +117,6 @@ def test_more_light_tasks_run_than_there_are_processors(session: Engine, gate: G
     gate.next().let_on()
     assert wb.get(refs) == ["go"] * 9
     assert eventually(lambda: len(session.snapshot().workers) == 2)  # the others went home
-
-
-def test_what_needs_no_processor_waits_for_nobody(session: Engine, gate: Gate) -> None:
-    busy = [wb.remote(gate.stop).remote() for _ in range(2)]
-    visitors = [gate.next(), gate.next()]
-    assert wb.get(wb.remote(num_cpus=0)(lambda: "at once").remote(), timeout=TIMEOUT) == "at once"
-    for visitor in visitors:
-        visitor.let_on()
-    wb.get(busy)
 
 
 def test_nobody_overtakes_a_heavy_task(session: Engine, gate: Gate) -> None:
@@ -170,13 +144,11 @@ async def coroutine() -> None: ...
     ("given", "kind", "complaint"),
     [
         ({"num_returns": "many"}, ValueError, "must be a number, 'streaming' or 'dynamic'"),
-        ({"num_returns": 1.5}, TypeError, "whole number, 0 or more"),
         ({"num_returns": -1}, ValueError, "whole number, 0 or more"),
         ({"num_returns": True}, TypeError, "whole number"),
         ({"num_returns": 100_001}, ValueError, "more than 100,000: yield"),
         ({"max_retries": -2}, ValueError, "-1 or more"),
         ({"max_retries": 0.89}, TypeError, "max_retries=0.89 must be a whole number, -1 or more"),
-        ({"max_retries": "3"}, TypeError, "whole number"),
         ({"num_cpus": "1"}, TypeError, "must be a number"),
         ({"num_cpus": -1}, ValueError, "num_cpus=-1 must be a number, 0 or more"),
         ({"memory": "1GB"}, TypeError, "number of bytes, 0 or more"),
@@ -249,20 +221,20 @@ def test_wrong_arguments_are_noticed_at_the_call(session: Engine) -> None:
         def add(self, by: int = 1) -> int:
             return self.count + by
 
-    signature = r"It is .*task\(x, \*, power=2\)\."
-    with pytest.raises(TypeError, match=signature) as caught:
-        task.options(name="other").remote(1, exponent=3)
-    assert not isinstance(caught.value, TaskError)
-    with pytest.raises(TypeError, match=signature):
-        wb.map(task, [1], [2])
-    assert wb.get(task.remote(wb.put(3), power=wb.put(3))) == 27
-    with pytest.raises(TypeError, match=r"It is Counter\(start\)\."):
-        Counter.options(max_restarts=1).remote(1, 2)
     counter = Counter.remote(1)
-    for handle in (counter, wb.get(wb.put(counter))):
-        with pytest.raises(TypeError, match=r"It is Counter\.add\(by=1\)\."):
-            handle.add.options(name="add").remote(to=2)
-    assert wb.get(counter.add.remote(by=2)) == 3
+    passed_on = wb.get(wb.put(counter))
+    calls: list[tuple[Callable[[], Any], str]] = [
+        (lambda: task.options(name="other").remote(1, exponent=3), r"task\(x, \*, power=2\)"),
+        (lambda: wb.map(task, [1], [2]), r"task\(x, \*, power=2\)"),
+        (lambda: Counter.options(max_restarts=1).remote(1, 2), r"Counter\(start\)"),
+        (lambda: counter.add.options(name="add").remote(to=2), r"Counter\.add\(by=1\)"),
+        (lambda: passed_on.add.remote(to=2), r"Counter\.add\(by=1\)"),
+    ]
+    for call, signature in calls:
+        with pytest.raises(TypeError, match=rf"It is .*{signature}\.") as caught:
+            call()
+        assert not isinstance(caught.value, TaskError)
+    assert wb.get(task.remote(wb.put(3), power=wb.put(3))) == 27
     with pytest.raises(TypeError, match="A call has no option color"):
         counter.add.options(color=2)
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import pytest
 
-from tests.process.scripts import Script
+from tests.process.scripts import Scripts
 
 
 @pytest.mark.extended
-def test_the_default_is_the_session_as_it_is(script: Callable[..., Script]) -> None:
+def test_the_default_is_the_session_as_it_is(script: Scripts) -> None:
     driver = script("""
         import json
         import numpy as np

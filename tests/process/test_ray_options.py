@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ import workbench as wb
 from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from tests.process.gates import Gate
-from tests.process.scripts import Script
+from tests.process.scripts import Scripts
 from workbench.engines.base import Engine
 from workbench.errors import ConfigError
 from workbench.system.machine import memory_limit
@@ -141,10 +140,7 @@ def test_a_generator_may_be_one_object_or_a_number_of_them(session: Engine, kind
 
 def test_a_session_may_have_actors_only(runtime: str) -> None:
     wb.init(num_cpus=0, session="actors")
-
-    @wb.remote
-    def one() -> int:
-        return 1
+    one = wb.remote(lambda: 1)
 
     class Asks:
         def ask(self) -> int:
@@ -164,10 +160,8 @@ def test_workers_import_from_where_their_driver_does() -> None:
     """``python -s -S``: without site-packages of the user, or any but what PYTHONPATH names."""
     code = (
         "import os, sys, workbench as wb\n"
-        "wb.init(workers=1)\n"
         "look = lambda: (sys.flags.no_user_site, sys.flags.no_site, os.environ['PYTHONPATH'])\n"
-        "print(wb.get(wb.remote(look).remote()) == look(), look()[:2])\n"
-        "wb.shutdown()\n"
+        "with wb.init(workers=1): print(wb.get(wb.remote(look).remote()) == look(), look()[:2])\n"
     )
     paths = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-s", "-S", "-c", code]
@@ -175,7 +169,7 @@ def test_workers_import_from_where_their_driver_does() -> None:
     assert (done.stdout, done.stderr) == (b"True (1, 1)\n", b"")
 
 
-def test_a_session_that_was_there_keeps_its_variables(script: Callable[..., Script]) -> None:
+def test_a_session_that_was_there_keeps_its_variables(script: Scripts) -> None:
     other = script("""
         wb.init(session="there", workers=1)
         say("ready")

@@ -12,7 +12,7 @@ import pytest
 import workbench as wb
 from tests.leaks import eventually
 from tests.patience import TIMEOUT
-from tests.process.gates import Gate
+from tests.process.gates import Gate, Visitor
 from workbench.engines.base import Engine
 from workbench.errors import ActorDiedError, GetTimeoutError
 from workbench.util import ActorPool, Queue
@@ -39,15 +39,11 @@ def double(actor: Any, x: int) -> Any:
     return actor.double.remote(x)
 
 
-def two() -> ActorPool:
-    return ActorPool([Doubler.remote(), Doubler.remote()])
-
-
 # -- ActorPool -------------------------------------------------------------------------------------
 
 
 def test_results_come_in_order_or_as_they_are_done(session: Engine) -> None:
-    pool = two()
+    pool = ActorPool([Doubler.remote(), Doubler.remote()])
     assert list(pool.map(double, range(9))) == [2 * x for x in range(9)]
     assert sorted(pool.map_unordered(double, range(9))) == [2 * x for x in range(9)]
     assert not pool.has_next()
@@ -68,37 +64,8 @@ def test_results_come_in_order_or_as_they_are_done(session: Engine) -> None:
         assert sorted(map(both, range(3))) == [[0, 0], [1, 2], [2, 4]]
 
 
-def test_who_is_done_first_is_fetched_first(session: Engine, gate: Gate) -> None:
-    pool = two()
-    pool.submit(lambda actor, x: actor.at.remote(gate.stop, x), 1)
-    visitor = gate.next()
-    pool.submit(double, 2)
-    assert pool.get_next_unordered() == 4
-    with pytest.raises(TimeoutError):
-        pool.get_next_unordered(timeout=0)
-    with pytest.raises(GetTimeoutError, match="ask again later"):
-        pool.get_next(timeout=0)
-    visitor.let_on()
-    assert pool.get_next(timeout=TIMEOUT) == 1
-
-
-def test_a_result_that_is_given_up_frees_its_actor(session: Engine, gate: Gate) -> None:
-    pool = ActorPool([Doubler.remote()])
-    pool.submit(lambda actor, x: actor.at.remote(gate.stop, x), 1)
-    visitor = gate.next()
-    pool.submit(double, 2)  # waits for its turn
-    with pytest.raises(TimeoutError, match="given up"):
-        pool.get_next(timeout=0, ignore_if_timedout=True)
-    visitor.let_on()
-    assert pool.get_next() == 4
-    with pytest.raises(StopIteration):
-        pool.get_next()
-    with pytest.raises(StopIteration):
-        pool.get_next_unordered()
-
-
 def test_a_failed_call_costs_no_actor(session: Engine) -> None:
-    pool = two()
+    pool = ActorPool([Doubler.remote(), Doubler.remote()])
     results = pool.map_unordered(lambda actor, x: actor.fails.remote(x), range(4))
     with pytest.raises(LookupError):
         next(results)
@@ -111,13 +78,40 @@ def test_a_failed_call_costs_no_actor(session: Engine) -> None:
     assert list(pool.map(double, [1, 2, 3])) == [2, 4, 6]
 
 
+def at_gate(gate: Gate, *actors: Any) -> tuple[ActorPool, Visitor]:
+    """A pool of these, one of which stands at the gate."""
+    pool = ActorPool(actors)
+    pool.submit(lambda actor, x: actor.at.remote(gate.stop, x), 1)
+    return pool, gate.next()
+
+
+def test_who_is_done_first_is_fetched_first(session: Engine, gate: Gate) -> None:
+    pool, visitor = at_gate(gate, Doubler.remote(), Doubler.remote())
+    pool.submit(double, 2)
+    assert pool.get_next_unordered() == 4
+    with pytest.raises(TimeoutError):
+        pool.get_next_unordered(timeout=0)
+    with pytest.raises(GetTimeoutError, match="ask again later"):
+        pool.get_next(timeout=0)
+    visitor.let_on()
+    assert pool.get_next(timeout=TIMEOUT) == 1
+
+
+def test_a_result_that_is_given_up_frees_its_actor(session: Engine, gate: Gate) -> None:
+    pool, visitor = at_gate(gate, Doubler.remote())
+    pool.submit(double, 2)  # waits for its turn
+    with pytest.raises(TimeoutError, match="given up"):
+        pool.get_next(timeout=0, ignore_if_timedout=True)
+    visitor.let_on()
+    assert pool.get_next() == 4
+    for more in (pool.get_next, pool.get_next_unordered):
+        with pytest.raises(StopIteration):
+            more()
+
+
 def test_actors_come_and_go(session: Engine, gate: Gate) -> None:
     first, second = Doubler.remote(), Doubler.remote()
-    pool = ActorPool([first])
-    with pytest.raises(ValueError, match="already"):
-        pool.push(first)
-    pool.submit(lambda actor, x: actor.at.remote(gate.stop, x), 1)
-    visitor = gate.next()
+    pool, visitor = at_gate(gate, first)
     assert pool.pop_idle() is None
     with pytest.raises(ValueError, match="already"):
         pool.push(first)
@@ -126,6 +120,8 @@ def test_actors_come_and_go(session: Engine, gate: Gate) -> None:
     assert pool.get_next_unordered() == 4
     visitor.let_on()
     assert pool.get_next() == 1
+    with pytest.raises(ValueError, match="already"):
+        pool.push(first)
     assert {pool.pop_idle(), pool.pop_idle()} == {first, second}
     assert not pool.has_free()
 
@@ -146,18 +142,17 @@ def test_first_in_first_out(items: Queue) -> None:
         items.put(item)
     assert items.full()
     assert len(items) == items.qsize() == items.size() == 3
-    with pytest.raises(Full):
-        items.put_nowait(4)
-    with pytest.raises(queue.Full):
-        items.put(4, timeout=0.01)
+    for put in (lambda: items.put_nowait(4), lambda: items.put(4, timeout=0.01)):
+        with pytest.raises(Full):
+            put()
     assert [items.get(), items.get(timeout=TIMEOUT), items.get_nowait()] == ["a", None, 3]
-    with pytest.raises(Empty):
-        items.get_nowait()
-    with pytest.raises(queue.Empty):
-        items.get(timeout=0.01)
+    for get in (items.get_nowait, lambda: items.get(timeout=0.01)):
+        with pytest.raises(Empty):
+            get()
     for call in (lambda: items.get(timeout=-1), lambda: items.put(1, timeout=-1)):
         with pytest.raises(ValueError, match="0 or more"):
             call()
+    assert (Empty.__base__, Full.__base__) == (queue.Empty, queue.Full)
 
 
 def test_batches_are_taken_whole_or_not_at_all(items: Queue) -> None:
@@ -176,15 +171,8 @@ def test_batches_are_taken_whole_or_not_at_all(items: Queue) -> None:
 
 
 def test_tasks_share_it(items: Queue) -> None:
-    @wb.remote
-    def produce(to: Queue, count: int) -> None:
-        for i in range(count):
-            to.put(i)
-
-    @wb.remote
-    def consume(source: Queue, count: int) -> list[int]:
-        return [source.get() for _ in range(count)]
-
+    produce = wb.remote(lambda to, count: [to.put(i) for i in range(count)])
+    consume = wb.remote(lambda source, count: [source.get() for _ in range(count)])
     made, taken = produce.remote(items, 20), consume.remote(items, 20)
     assert wb.get(taken) == list(range(20))
     wb.get(made)
@@ -192,17 +180,13 @@ def test_tasks_share_it(items: Queue) -> None:
 
 def test_coroutines_wait_side_by_side(items: Queue) -> None:
     async def run() -> list[Any]:
-        async def take() -> Any:
-            return await items.get_async()
-
-        takers = [asyncio.create_task(take()) for _ in range(5)]
+        takers = [asyncio.create_task(items.get_async()) for _ in range(5)]
         for i in range(5):
             await items.put_async(i)
         got = sorted(await asyncio.gather(*takers))
-        with pytest.raises(Empty):
-            await items.get_async(block=False)
-        with pytest.raises(Empty):
-            await items.get_async(timeout=0.01)
+        for limit in ({"block": False}, {"timeout": 0.01}):
+            with pytest.raises(Empty):
+                await items.get_async(**limit)
         for i in range(3):
             await items.put_async(i, timeout=TIMEOUT)
         with pytest.raises(Full):

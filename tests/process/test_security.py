@@ -5,25 +5,20 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import workbench as wb
-from tests.process.scripts import Script
+from tests.process.scripts import Scripts
 from workbench import cli
 from workbench.engines.base import Engine
 from workbench.errors import SessionError
 
 NOBODY = "65534"
 
-as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
 
-
-def test_other_people_s_files_stay_whatever_directory_is_named(
-    runtime: str, tmp_path: Path
-) -> None:
+def test_other_peoples_files_stay_whatever_directory_is_named(runtime: str, tmp_path: Path) -> None:
     """Logs, a dead server's socket, and links with names like ours that lead elsewhere."""
     there = Path(runtime)
     for name in ("app.log", "server.log", "notes.workbench", "gone.workbench.log.old"):
@@ -65,10 +60,10 @@ def test_the_shell_command_uses_no_directory_that_others_can_enter(
     assert "must belong to you alone (mode 0700)" in said.err
 
 
-@as_root
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
 @pytest.mark.fresh_session
 def test_the_uid_check_holds_where_the_directory_does_not(
-    session: Engine, runtime: str, script: Callable[..., Script]
+    session: Engine, runtime: str, script: Scripts
 ) -> None:
     """With a socket that anybody may reach, and our own code, past its own checks."""
     words = """

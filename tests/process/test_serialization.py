@@ -10,7 +10,6 @@ import copy
 import inspect
 import io
 import itertools
-import os
 import pickle
 import re
 import signal
@@ -26,22 +25,18 @@ import pytest
 
 import workbench as wb
 from tests.leaks import eventually
-from tests.process.scripts import Script
+from tests.process.scripts import Scripts
 from workbench import error_notes
 from workbench.core.snapshot import ObjectRecord
 from workbench.engines.base import Engine
-from workbench.errors import (
-    ObjectFreedError,
-    SerializationError,
-    StoreFullError,
-    TaskError,
-)
+from workbench.errors import ObjectFreedError, SerializationError, StoreFullError, TaskError
 
 LARGE = np.arange(100_000.0)
 
 
-def fail(*args: Any) -> Any:
-    raise ValueError("not today")
+class Breaks:
+    def __reduce__(self) -> Any:
+        raise ValueError("not today")
 
 
 def record(id: int) -> ObjectRecord:
@@ -68,7 +63,7 @@ def test_a_pickle_without_end_ends_at_the_stores_size(session: Engine) -> None:
     assert eventually(lambda: not wb.snapshot().objects)
 
 
-def test_ctrl_c_ends_a_pickle_without_end(runtime: str, script: Callable[..., Script]) -> None:
+def test_ctrl_c_ends_a_pickle_without_end(runtime: str, script: Scripts) -> None:
     run = script("""
         import itertools, warnings
         class Endless:
@@ -76,7 +71,7 @@ def test_ctrl_c_ends_a_pickle_without_end(runtime: str, script: Callable[..., Sc
                 say("pickling")
                 return list, (), None, itertools.repeat(1 << 40)
         with warnings.catch_warnings(action="ignore"):  # it is larger than the machine's memory
-            wb.init(workers=1, memory="64GB")
+            wb.init(workers=0, memory="64GB")
         for again in range(3):
             try:
                 wb.put(Endless())
@@ -85,15 +80,11 @@ def test_ctrl_c_ends_a_pickle_without_end(runtime: str, script: Callable[..., Sc
     """)
     for _ in range(3):
         assert run.line() == "pickling"
-        os.kill(run.pid, signal.SIGINT)
+        run.signal(signal.SIGINT)
         assert run.line() == "0 goes on"
 
 
 def test_what_breaks_is_named_and_nothing_half_written_stays(session: Engine) -> None:
-    class Breaks:
-        def __reduce__(self) -> Any:
-            return fail()
-
     value = {"fine": LARGE, "bad": Breaks()}
     with pytest.raises(SerializationError, match=r"value\['bad'\] \("):
         wb.put(value)
@@ -108,31 +99,38 @@ def test_what_breaks_is_named_and_nothing_half_written_stays(session: Engine) ->
     assert eventually(
         lambda: not [r for r in wb.snapshot().objects if "function" not in r.about.type]
     )
-    assert wb.get(wb.put(np.zeros(60_000_000, np.uint8))).nbytes == 60_000_000
+    wb.put(np.zeros(60_000_000, np.uint8))  # there is room for it
+
+
+CODE = """
+class Thing: x = 2
+class Odd(Exception): ...
+def double(x): return 2 * x
+"""
 
 
 def test_a_class_that_the_worker_cannot_import(
     session: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """`tests/unit/serialization/test_rebuilding.py` shows the paths."""
     take = wb.remote(lambda value: value)
     wb.get(take.remote(1))  # so that a worker is there
-    (tmp_path / "only_here.py").write_text("class Thing:\n    x = 2\ndef double(x): return 2 * x\n")
+    (tmp_path / "only_here.py").write_text(CODE)
     monkeypatch.syspath_prepend(str(tmp_path))
     import only_here  # type: ignore[import-not-found]
 
-    things = {"a": [1, only_here.Thing()]}
-    for call, path in (
-        (lambda: take.remote(value=wb.put(things)), r"value\['a'\]\[1\]"),
-        (lambda: take.remote(things), r"arguments.*\['a'\]\[1\]"),
-        (lambda: wb.remote(only_here.double).remote(1), r"double"),
+    things = wb.put({"a": [1, only_here.Thing()]})
+    for ref, path in (
+        (take.remote(value=things), r"value\['a'\]\[1\]"),
+        (take.remote(only_here.Thing()), r"arguments"),
+        (wb.remote(only_here.double).remote(1), r"double"),
     ):
-        with pytest.raises(TaskError) as caught:
-            wb.get(call())
-        text = str(caught.value)
-        assert "can't be rebuilt on the worker: ModuleNotFoundError" in text
-        assert "PYTHONPATH" in text
-        assert re.search(path, text), (path, text)
-    assert wb.get(wb.put(things))["a"][1].x == 2  # here it can
+        said = rf"(?s){path}.* can't be rebuilt on the worker: ModuleNotFoundError.*PYTHONPATH"
+        with pytest.raises(TaskError, match=said):
+            wb.get(ref)
+    assert wb.get(things)["a"][1].x == 2  # here it can
+    with pytest.raises(SerializationError, match="retry_exceptions"):
+        wb.get(wb.remote(retry_exceptions=only_here.Odd)(lambda: 1).remote())
 
 
 # -- refs inside values, and refs that leave -------------------------------------------------------
@@ -262,11 +260,8 @@ def test_instances_of_a_class_defined_again_are_told_apart(session: Engine) -> N
         exec(f"class Model:\n    version = {version}", cell)
         return cell["Model"]()
 
-    @wb.remote
-    def version_of(model: Any) -> int:
-        return int(model.version)
-
     models = [define(1), define(2), define(3)]
+    version_of = wb.remote(lambda model: model.version)
     assert [wb.get(version_of.remote(model)) for model in models] == [1, 2, 3]
     assert [type(wb.get(wb.put(model))) for model in models] == [type(model) for model in models]
 
@@ -276,16 +271,12 @@ def test_instances_of_a_class_defined_again_are_told_apart(session: Engine) -> N
 
 def test_every_put_and_first_get_records_what_it_cost(session: Engine) -> None:
     ref = wb.put({"a": LARGE, "b": [1, 2]})
-    line = line_of_caller() - 1
-    about = record(ref.id).about
+    about, line = record(ref.id).about, line_of_caller() - 1
     assert about is not None
-    assert about.type == "dict (2)"
-    assert about.outband == LARGE.nbytes
-    assert 50 < about.inband < 500
-    assert about.buffers == 1
-    assert about.pickle_seconds > 0
-    assert about.copy_seconds > 0
+    assert (about.type, about.outband, about.buffers) == ("dict (2)", LARGE.nbytes, 1)
     assert about.site == f"test_serialization.py:{line}"
+    assert 50 < about.inband < 500
+    assert min(about.pickle_seconds, about.copy_seconds) > 0
     assert record(ref.id).load_seconds == 0
     wb.get(ref)
     first = record(ref.id).load_seconds
@@ -309,19 +300,12 @@ def test_every_put_and_first_get_records_what_it_cost(session: Engine) -> None:
 # -- the verbose mode ------------------------------------------------------------------------------
 
 
-def test_the_verbose_mode_shows_the_stack_of_objects(
-    runtime: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_verbose_mode_shows_the_objects(runtime: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here and on workers; what it shows: `tests/unit/serialization/test_tracing.py`."""
     monkeypatch.setenv("WORKBENCH_PICKLE_DEBUG", "1")
     wb.init(workers=1)
-
-    class Breaks:
-        def __reduce__(self) -> Any:
-            return fail()
-
     with pytest.raises(SerializationError) as caught:
-        wb.put({"fine": LARGE, "list": [1, Breaks()]})
+        wb.put({"list": [1, Breaks()]})
     assert "dict['list'][1]" in caught.value.__notes__[0]
     with pytest.raises(TaskError, match=r"(?s)While pickling.*list\[0\]"):
         wb.get(wb.remote(lambda: [Breaks()]).remote())
-    assert (wb.get(wb.put(LARGE)) == LARGE).all()

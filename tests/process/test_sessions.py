@@ -8,7 +8,9 @@ import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,20 +19,23 @@ from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from tests.process.processes import Processes
-from tests.process.scripts import Script
+from tests.process.scripts import Scripts
 from workbench.errors import SessionError
 
 
-def test_again_and_again(runtime: str) -> None:
+def test_again_and_again(runtime: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = os.path.join(runtime, "new")
+    monkeypatch.setenv("WORKBENCH_RUNTIME_DIR", directory)
     for i in range(4):
         assert not wb.is_initialized()
         session = wb.init(workers=1, session="again" if i % 2 else None, linger="1h")
         assert not session.joined
+        assert os.stat(directory).st_mode & 0o777 == 0o700
         if i:
             assert wb.get(wb.remote(lambda: "ran").remote()) == "ran"
         wb.shutdown()
     wb.shutdown()  # as often as you like
-    assert os.listdir(runtime) == ["workbench.lock"]
+    assert os.listdir(directory) == ["workbench.lock"]
 
 
 def test_one_session_at_a_time(runtime: str) -> None:
@@ -50,27 +55,23 @@ def test_one_session_at_a_time(runtime: str) -> None:
 def test_options_start_anew_unless_something_would_be_lost(runtime: str) -> None:
     wb.init(workers=1)
     assert wb.init(workers=2).workers == 2
-    ref = wb.put([1])
-    with pytest.raises(SessionError, match=r"lose 1 object \(.*\)\. `shutdown"):
-        wb.init(workers=1)
-    del ref
-    ran = wb.remote(lambda: [2]).remote()
-    with pytest.raises(SessionError, match="lose 1 object"):
-        wb.init(workers=1)
-    assert wb.get(ran) == [2]
-    del ran
-    actor = wb.remote(type("Kept", (), {})).remote()
-    with pytest.raises(SessionError, match=r"lose 1 actor: Kept "):
-        wb.init(workers=1)
-    wb.kill(actor)
-    del actor
+    makers: list[tuple[Callable[[], Any], str]] = [
+        (lambda: wb.put([1]), r"lose 1 object \(.*\)\. `shutdown"),
+        (lambda: wb.remote(lambda: [2]).remote(), "lose 1 object"),
+        (lambda: wb.remote(type("Kept", (), {})).remote(), "lose 1 actor: Kept "),
+    ]
+    for make, loss in makers:
+        made = make()
+        with pytest.raises(SessionError, match=loss):
+            wb.init(workers=1)
+        if "actor" in loss:
+            wb.kill(made)
+        del made
     assert wb.init(workers=1, session="named").workers == 1
     wb.shutdown()
 
 
-def test_of_a_shared_session_only_what_is_ours_alone_would_be_lost(
-    runtime: str, script: Callable[..., Script]
-) -> None:
+def test_of_a_shared_session_only_ours_would_be_lost(runtime: str, script: Scripts) -> None:
     other = script("""
         wb.init(session="lab", workers=1)
         wb.put([1], name="there")
@@ -89,9 +90,7 @@ def test_of_a_shared_session_only_what_is_ours_alone_would_be_lost(
     other.tell()
 
 
-def test_a_sessions_unique_name_joins_that_one_and_no_other(
-    script: Callable[..., Script], processes: Processes
-) -> None:
+def test_a_unique_name_joins_that_session_alone(script: Scripts, processes: Processes) -> None:
     other = script("""
         engine = wb.init(session="lab", workers=1)
         wb.put("there", name="x")
@@ -165,9 +164,7 @@ def test_whoever_waits_when_the_session_is_left_is_told(runtime: str, gate: Gate
                 each.result(TIMEOUT)
 
 
-def test_joining_a_session_that_is_just_ending(
-    script: Callable[..., Script], processes: Processes
-) -> None:
+def test_joining_a_session_that_is_just_ending(script: Scripts, processes: Processes) -> None:
     """The old server still listens, but has decided: who comes then gets a new session."""
     driver = script("""
         engine = wb.init(session="name", workers=1)
@@ -198,15 +195,14 @@ def connected(pid: int) -> list[str]:
 # -- forks ----------------------------------------------------------------------------------------
 
 
-def test_a_fork_that_ends_as_scripts_do_leaves_the_session_alone(
-    script: Callable[..., Script],
-) -> None:
+def test_a_fork_that_ends_as_scripts_do_leaves_the_session_alone(script: Scripts) -> None:
     """What is registered `atexit` runs in it."""
     driver = script("""
-        engine = wb.init(workers=1)
+        wb.init(workers=1)
         ref = wb.put("kept")
-        if not (child := os.fork()):
-            raise SystemExit(0)
+        child = os.fork()
+        if not child:
+            sys.exit()
         assert os.waitpid(child, 0)[1] == 0
         say(wb.get(wb.remote(len).remote(ref)))
     """)
@@ -231,22 +227,12 @@ def test_a_directory_that_others_can_enter_is_refused(runtime: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["file", "file/below", "d" * 50, "ü" * 20])
-def test_a_directory_that_cannot_be(
-    runtime: str, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_a_directory_that_cant_be(runtime: str, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """A file, one below a file, and paths too long for a socket: in letters, and in bytes."""
     (Path(runtime) / "file").touch()
     monkeypatch.setenv("WORKBENCH_RUNTIME_DIR", str(Path(runtime) / name))
     with pytest.raises(SessionError, match="WORKBENCH_RUNTIME_DIR"):
         wb.init()
-
-
-def test_the_directory_is_made_private(runtime: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    directory = os.path.join(runtime, "new")
-    monkeypatch.setenv("WORKBENCH_RUNTIME_DIR", directory)
-    wb.init(workers=1)
-    assert os.stat(directory).st_mode & 0o777 == 0o700
-    wb.shutdown()
 
 
 def test_what_killed_servers_leave_is_swept(runtime: str, processes: Processes) -> None:
@@ -256,17 +242,16 @@ def test_what_killed_servers_leave_is_swept(runtime: str, processes: Processes) 
     assert eventually(lambda: not wb.is_initialized())
     left = ["killed.workbench", "killed.workbench.log", "workbench.lock"]
     assert sorted(os.listdir(runtime)) == left
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as alive:  # of another session
-        alive.bind(os.path.join(runtime, "alive.workbench"))
-        alive.listen()
+    alive = Path(runtime) / "alive.workbench"  # another session's
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listens:
+        listens.bind(str(alive))
+        listens.listen()
         second = wb.init(session="killed", workers=1)  # the name can be used again
-        names = {name for name in os.listdir(runtime) if name.endswith(".workbench")}
-        assert names == {"alive.workbench", "killed.workbench"}
+    alive.unlink()  # it was left alone
     assert not second.joined
     assert second.session != first.session
     assert second.names() == []
     wb.shutdown()
-    os.unlink(os.path.join(runtime, "alive.workbench"))
 
 
 # -- where it is started --------------------------------------------------------------------------
@@ -281,12 +266,6 @@ def test_files_beside_the_notebook_are_the_tasks_business_alone(
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     wb.init(workers=1)
-
-    @wb.remote
-    def imports() -> int:
-        import helpers_of_mine
-
-        return helpers_of_mine.answer
-
-    assert wb.get(imports.remote()) == 42
+    answer = wb.remote(lambda: import_module("helpers_of_mine").answer)
+    assert wb.get(answer.remote()) == 42
     wb.shutdown()

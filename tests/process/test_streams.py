@@ -7,6 +7,7 @@ import pickle
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,7 @@ from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from tests.process.gates import Gate, stopper
 from workbench.engines.base import Engine
-from workbench.errors import (
-    SerializationError,
-    SessionError,
-    StoreFullError,
-    TaskCancelledError,
-)
+from workbench.errors import SerializationError, SessionError, StoreFullError, TaskCancelledError
 from workbench.ref_generator import ObjectRefGenerator
 
 
@@ -107,25 +103,20 @@ def test_a_stream_whose_end_somebody_awaits_is_dropped_too(session: Engine) -> N
 
 
 def test_an_interrupt_while_an_item_is_taken_does_not_stop_the_stream() -> None:
-    class Interrupted:
-        def __init__(self) -> None:
-            self.told: list[int] = []
+    told: list[int] = []
 
-        def state(self, ref: wb.ObjectRef) -> str:
-            return "pending"
+    def took(stream: ObjectRefGenerator, taken: int, at_once: bool) -> None:
+        told.append(taken)
+        if len(told) == 1:
+            raise KeyboardInterrupt
 
-        def took(self, stream: ObjectRefGenerator, taken: int, at_once: bool) -> None:
-            self.told.append(taken)
-            if len(self.told) == 1:
-                raise KeyboardInterrupt
-
-    engine: Any = Interrupted()
+    engine: Any = SimpleNamespace(state=lambda ref: "pending", took=took)
     stream = ObjectRefGenerator(wb.ObjectRef(1, engine), engine, 1)
     stream.came(wb.ObjectRef(2, engine))
     with pytest.raises(KeyboardInterrupt):
         next(stream)
     stream.tell()  # as who waits for the next
-    assert engine.told == [1, 1]
+    assert told == [1, 1]
 
 
 def test_an_error_is_the_last_item(session: Engine) -> None:
@@ -188,10 +179,9 @@ def test_wait_takes_streams(session: Engine, gate: Gate) -> None:
 
 def test_a_stream_stays_where_it_is(session: Engine) -> None:
     stream = counting().remote(3)
-    with pytest.raises(TypeError, match="one reader"):
-        pickle.dumps(stream)
-    with pytest.raises(SerializationError, match="one reader"):
-        wb.put([stream])
+    for send, error in ((pickle.dumps, TypeError), (wb.put, SerializationError)):
+        with pytest.raises(error, match="one reader"):
+            send([stream])
     with pytest.raises(SerializationError, match=r"pass the refs it gives.*list\(generator\)"):
         wb.remote(len).remote(stream)
     assert len(list(stream)) == 3
@@ -203,8 +193,7 @@ def test_a_stream_stays_where_it_is(session: Engine) -> None:
 def test_async_methods_yield_side_by_side(session: Engine) -> None:
     @wb.remote
     class Maker:
-        def __init__(self) -> None:
-            self.closed = 0
+        closed = 0
 
         async def gentle(self, n: int) -> AsyncIterator[int]:
             try:
@@ -237,22 +226,20 @@ def test_async_methods_yield_side_by_side(session: Engine) -> None:
 def test_a_cancelled_reader_loses_no_item(session: Engine, gate: Gate) -> None:
     stream = at_gate(gate.path).remote()
 
-    async def main() -> list[int]:
+    async def main() -> None:
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(anext(stream), 0.01)
-        visitor = await asyncio.to_thread(gate.next)
-        visitor.let_on()
-        return [await asyncio.wait_for(await asyncio.wait_for(anext(stream), TIMEOUT), TIMEOUT)]
+        (await asyncio.to_thread(gate.next)).let_on()
+        assert await (await asyncio.wait_for(anext(stream), TIMEOUT)) == 0
 
-    assert asyncio.run(main()) == [0]
+    asyncio.run(main())
 
 
 def test_two_readers_share_a_stream(session: Engine) -> None:
     stream = counting().options(max_ahead=4).remote(300)
     with ThreadPoolExecutor(2) as threads:
-        reading = [threads.submit(lambda: [wb.get(ref) for ref in stream]) for _ in range(2)]
-        first, second = (each.result(TIMEOUT) for each in reading)
-    assert sorted(first + second) == list(range(300))
+        shares = threads.map(lambda _: [wb.get(ref) for ref in stream], range(2), timeout=TIMEOUT)
+        assert sorted(n for share in shares for n in share) == list(range(300))
 
 
 # -- ends -----------------------------------------------------------------------------------------

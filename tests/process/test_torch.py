@@ -5,9 +5,6 @@
 
 from __future__ import annotations
 
-import os
-from functools import partial
-from multiprocessing import resource_tracker
 from typing import Any
 
 import pytest
@@ -82,16 +79,6 @@ def test_they_are_read_where_they_lie_and_writing_is_private(torch: Any, session
         assert torch.equal(wb.get(ref), tensor)
 
 
-def test_small_ones_take_no_descriptors(torch: Any, session: Engine) -> None:
-    ref = wb.put([torch.arange(float(n)) for n in range(500)])
-    wb.get(ref)
-    before = len(os.listdir("/proc/self/fd"))
-    got = wb.get(ref)
-    assert len(os.listdir("/proc/self/fd")) == before
-    got[-1].mul_(2)
-    assert torch.equal(wb.get(ref)[-1], torch.arange(499.0))
-
-
 def test_a_model_is_trained_where_it_came(torch: Any, session: Engine) -> None:
     model = torch.nn.Sequential(torch.nn.Linear(200, 300), torch.nn.Linear(300, 1))
     assert codec.serialize(model, {}).inband < 5000
@@ -102,46 +89,3 @@ def test_a_model_is_trained_where_it_came(torch: Any, session: Engine) -> None:
     optimizer.step()
     assert not torch.equal(got[0].weight, model[0].weight)
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
-
-
-class Rows:
-    """A data set of torch's, whose rows are those of a stored tensor: by a ref, or a name."""
-
-    def __init__(self, what: Any, length: int) -> None:
-        self.what, self.length = what, length
-        self.rows: Any = None
-
-    def __len__(self) -> int:
-        return self.length
-
-    def __getitem__(self, row: int) -> Any:
-        if self.rows is None:
-            self.rows = wb.get(self.what)
-        return self.rows[row], mapping_of(self.rows.data_ptr()) == "rw-p /memfd:workbench"
-
-
-def join(session: str, worker: int) -> None:
-    wb.init(session=session)
-
-
-@pytest.mark.parametrize(("method", "by"), [("fork", "ref"), ("fork", "name"), ("spawn", "name")])
-def test_the_processes_of_a_data_loader_read_where_it_lies(
-    torch: Any, session: Engine, method: str, by: str
-) -> None:
-    from torch.utils.data import DataLoader
-
-    rows = torch.arange(100_000.0).reshape(100, -1)
-    ref = wb.put(rows, name="rows")
-    loader = DataLoader(
-        Rows(ref if by == "ref" else "rows", len(rows)),
-        batch_size=10,
-        num_workers=2,
-        multiprocessing_context=method,
-        worker_init_fn=partial(join, session.session),
-    )
-    batches = list(loader)
-    assert torch.equal(torch.cat([batch for batch, _ in batches]), rows)
-    assert all(in_place.all() for _, in_place in batches)
-    wb.free("rows")
-    tracker: Any = resource_tracker
-    tracker._resource_tracker._stop()  # which torch's processes leave running

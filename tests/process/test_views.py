@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -17,7 +17,7 @@ import workbench as wb
 from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from tests.process.pages import Page, Row
-from tests.process.scripts import Script
+from tests.process.scripts import Scripts
 from workbench import context
 from workbench.engines.base import Engine
 from workbench.report import view_texts
@@ -136,7 +136,7 @@ def test_what_comes_changes_and_goes_is_told(session: Engine, page: Page) -> Non
     assert all(len(message) > 3 for message in page.told), "where nothing changed, nothing is told"
 
 
-def test_variables_with_a_ref_and_those_with_arrays_are_told_apart(
+def test_variables_with_refs_and_with_arrays_differ(
     session: Engine, page: Page, feed: Feed
 ) -> None:
     ref = wb.put(np.ones(LARGE))
@@ -151,14 +151,6 @@ def test_variables_with_a_ref_and_those_with_arrays_are_told_apart(
     del __main__.mine, __main__.shown
     feed.nudge()
     page.until(lambda: "mine" not in page.row(ref)["held"])
-
-
-def test_repeats_are_counted(session: Engine, page: Page) -> None:
-    """`tests/unit/client/test_duplicate_puts.py` shows which there are."""
-    array = np.ones(LARGE)
-    refs = [wb.put(array), wb.put({"inside": [array]})]
-    page.until(lambda: page.row(refs[-1]))
-    assert [page.row(ref)["repeats"] for ref in refs] == [0, 2]  # times in all
 
 
 def test_nobody_is_told_who_does_not_look(session: Engine, feed: Feed) -> None:
@@ -189,37 +181,21 @@ def test_who_looks_again_after_long_need_not_wait(session: Engine, feed: Feed) -
     assert eventually(is_told)
 
 
-@pytest.mark.fresh_session
-def test_of_very_many_most_are_summed_until_the_others_have_gone(session: Engine) -> None:
-    """`tests/unit/widgets/test_mirror.py` shows which."""
-    feed = Feed(session, Timing(looked=TIMEOUT), most=40)
-    refs = {key_of(ref.id): ref for ref in [wb.put("same") for _ in range(50)]}
-    with shown(feed) as page:
-        page.until(lambda: sum(kind["count"] for kind in page.world["rest"]) == 10)
-        for key in [*page.world["objects"]][:30]:
-            del refs[key]
-        page.until(lambda: {*page.world["objects"]} == {*refs} and not page.world["rest"])
-    feed.close()
-
-
 def test_a_view_has_what_the_line_before_it_did(session: Engine, feed: Feed) -> None:
-    for number in range(10):
-        wb.put(number, name="gone")
-        feed.catch_up()
-        assert "gone" in names(feed)
-        wb.free("gone")
-        wb.put(number, name="kept")
-        feed.catch_up()
-        assert "kept" in names(feed)
-        assert "gone" not in names(feed)
-        wb.free("kept")
-    with shown(feed):
-        for number in range(10):
-            name = f"kept {number}"
+    """While nobody looks, and while a page does."""
+
+    def has_it(number: int) -> None:
+        for name in (f"gone {number}", f"kept {number}"):
             wb.put(number, name=name)
             feed.catch_up()
-            assert name in {each for record in feed.snapshot().objects for each in record.names}
+            assert names(feed).intersection([f"gone {number}", f"kept {number}"]) == {name}
             wb.free(name)
+
+    for number in range(10):
+        has_it(number)
+    with shown(feed):
+        for number in range(10, 20):
+            has_it(number)
 
 
 @pytest.fixture
@@ -257,9 +233,7 @@ def test_a_view_waits_for_a_session_that_is_slow_to_answer_or_says_that_it_is_ol
 
 
 @pytest.mark.fresh_session
-def test_what_a_button_did_is_looked_at_at_once(
-    session: Engine, busy: Busy, feed: Feed, view: Jobs
-) -> None:
+def test_a_button_is_heard_at_once(session: Engine, busy: Busy, feed: Feed, view: Jobs) -> None:
     kept = wb.put(1, name="kept")
     with shown(feed) as page:
         page.until(lambda: page.rows(name="kept"))
@@ -269,7 +243,7 @@ def test_what_a_button_did_is_looked_at_at_once(
     wb.free(kept)
 
 
-def test_when_nobody_has_looked_for_long_the_session_notes_nothing(
+def test_unwatched_for_long_a_session_notes_nothing(
     session: Engine, busy: Busy, feed: Feed
 ) -> None:
     kept = wb.put([1], name="kept")
@@ -287,7 +261,7 @@ def test_when_nobody_has_looked_for_long_the_session_notes_nothing(
     wb.free(later)
 
 
-def test_two_processes_see_the_same(runtime: str, script: Callable[..., Script]) -> None:
+def test_two_processes_see_the_same(runtime: str, script: Scripts) -> None:
     engine = wb.init(session="both", workers=1, memory="64MB", spill_dir=runtime)
     feed = context.companion(Feed)
     other = script(

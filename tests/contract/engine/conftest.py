@@ -1,4 +1,4 @@
-"""One suite for every engine: notebooks that run on each, and what an engine lacks, by its words.
+"""One suite for every engine: notebooks that run on each.
 
 ``pytest tests/contract/engine --engine ray`` runs it over one; without that, over the local one
 (Ray and Dask are slow tests). A test gets a ``book``: a real kernel with a session of the engine.
@@ -7,11 +7,9 @@ No assertions but of what was left.
 
 from __future__ import annotations
 
-import os
 import re
 import textwrap
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 
@@ -41,7 +39,6 @@ class Book(Kernel):
     def __init__(self, system: System, **environment: str) -> None:
         self.system = system
         super().__init__({**system.environment, **environment})
-        self.is_dirty = False
         self._lacks: dict[str, str] | None = None
 
     def begin(self) -> None:
@@ -100,6 +97,10 @@ class Books:
                 book.run("%workbench stop")
             finally:
                 book.stop()
+
+
+Opens = Callable[..., Book]
+"""The fixtures ``another`` and ``alone``: open one of a name, with these environment variables."""
 
 
 # -- which engines ---------------------------------------------------------------------------------
@@ -162,7 +163,7 @@ def book(request: pytest.FixtureRequest, books: Books) -> Iterator[Book]:
 
 
 @pytest.fixture
-def another(system: System) -> Iterator[Callable[..., Book]]:
+def another(system: System) -> Iterator[Opens]:
     """Opens notebooks of the test's own."""
     opened: list[Book] = []
 
@@ -179,42 +180,7 @@ def another(system: System) -> Iterator[Callable[..., Book]]:
 
 
 @pytest.fixture
-def alone(books: Books, another: Callable[..., Book]) -> Callable[..., Book]:
+def alone(books: Books, another: Opens) -> Opens:
     """The same, while there is no other."""
     books.end()
     return another
-
-
-# -- what an engine lacks --------------------------------------------------------------------------
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Of what the engine says it lacks, nothing is tried: its words are asserted, where it would be
-    used. ``@pytest.mark.needs("streams", "a cell that uses them")``; of several cells, the last is
-    told. ``{start}`` in one stands for what starts the session."""
-    needs = pyfuncitem.get_closest_marker("needs")
-    book = pyfuncitem.funcargs.get("book")
-    if needs is None or not isinstance(book, Book):
-        return None
-    ability, *cells = needs.args
-    lack = book.lacks.get(ability)
-    if lack is None:
-        return None
-    *before, use = (cell.replace("{start}", book.system.start) for cell in cells)
-    for cell in before:
-        book.ok(cell)
-    told = book.run(use)
-    said = re.sub(r"\s+", " ", told.failure + told.text() + told.text("stderr"))
-    assert lack in said, f"the engine lacks {ability} ({lack}); where it is used it says: {said}"
-    return True
-
-
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """The table for the docs: what each engine that was asked for could, and couldn't."""
-    if not (config.getoption("engine", None) or os.environ.get("WORKBENCH_TABLE")):
-        return
-    from tests.contract.engine.table import of_engines
-
-    terminalreporter.section("what each engine can")
-    terminalreporter.write(of_engines() + "\n")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.contract.engine.conftest import Book
 from tests.kernel.gates import Gate
 
@@ -86,7 +84,6 @@ def test_a_call_is_stopped_and_the_actor_stays(book: Book, gate: Gate) -> None:
     assert book.value("wb.get(actor.read.remote()) in (0, 1)") == "True"
 
 
-@pytest.mark.needs("restarts", COUNTER + "Counter.options(max_restarts=1).remote()")
 def test_calls_wait_while_it_is_made_again(book: Book) -> None:
     book.ok(COUNTER)
     book.ok("""
@@ -97,7 +94,6 @@ def test_calls_wait_while_it_is_made_again(book: Book) -> None:
     """)
 
 
-@pytest.mark.needs("concurrency", COUNTER + "Counter.options(max_concurrency=4).remote()")
 def test_calls_side_by_side(book: Book) -> None:
     book.ok("""
         @wb.remote
@@ -121,10 +117,7 @@ def test_calls_side_by_side(book: Book) -> None:
 
 # -- streams ---------------------------------------------------------------------------------------
 
-STREAM = "wb.remote(num_returns='streaming')(lambda: iter(range(3))).remote()"
 
-
-@pytest.mark.needs("streams", STREAM)
 def test_items_come_while_the_task_runs_and_an_error_is_the_last(book: Book, gate: Gate) -> None:
     book.ok(f"""
         @wb.remote(num_returns="streaming")
@@ -149,7 +142,6 @@ def test_items_come_while_the_task_runs_and_an_error_is_the_last(book: Book, gat
     book.fails("wb.get(last)", "OSError", "midway")
 
 
-@pytest.mark.needs("streams", STREAM)
 def test_a_stream_whose_process_dies_says_so(book: Book) -> None:
     """Of a task, and of an actor: its last item is an error that names it."""
     book.ok("""
@@ -177,7 +169,6 @@ def test_a_stream_whose_process_dies_says_so(book: Book) -> None:
     assert "items_of_an_actor" in found
 
 
-@pytest.mark.needs("streams", STREAM)
 def test_a_stream_that_is_tried_again_gives_each_item_once(book: Book, tmp_path: Path) -> None:
     book.ok(f"""
         @wb.remote(num_returns="streaming", max_retries=1, max_ahead=1)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.contract.engine.conftest import Book
+from tests.contract.engine.conftest import Opens
 from tests.contract.engine.systems import Cluster
 from tests.patience import TIMEOUT
 
@@ -20,7 +19,7 @@ CONNECTS = {
 }
 
 
-def test_several_sessions_over_one_connection(cluster: Cluster, alone: Callable[..., Book]) -> None:
+def test_several_sessions_over_one_connection(cluster: Cluster, alone: Opens) -> None:
     """The same processes may serve them: what they show, import and have is each session's own."""
     book = alone()
     book.ok(CONNECTS[cluster.name].format(cluster.address))
@@ -43,9 +42,7 @@ def test_several_sessions_over_one_connection(cluster: Cluster, alone: Callable[
         book.ok("%workbench stop")
 
 
-def test_variables_that_workers_cannot_get_are_told(
-    cluster: Cluster, alone: Callable[..., Book]
-) -> None:
+def test_variables_that_workers_cannot_get_are_told(cluster: Cluster, alone: Opens) -> None:
     """A cluster that this process is connected to has started its workers, with what they have."""
     book = alone()
     book.ok(CONNECTS[cluster.name].format(cluster.address))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from tests.contract.engine.conftest import Book
+from tests.contract.engine.conftest import Opens
 from tests.contract.engine.systems import Cluster
 from tests.kernel.test_course import EDITIONS, answer, answers_of, code_cells, said
 from workbench.course.checks import STATES
@@ -19,7 +17,7 @@ LOADS = "%load_ext workbench"
 
 @pytest.mark.parametrize("edition", ["01-first-steps", "02-is-it-a-copy", "03-what-you-see"])
 def test_a_notebook_runs_unchanged_but_for_one_line(
-    cluster: Cluster, alone: Callable[..., Book], edition: str
+    cluster: Cluster, alone: Opens, edition: str
 ) -> None:
     module, path = EDITIONS[edition]
     answers, book = answers_of(module), alone()

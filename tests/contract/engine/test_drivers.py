@@ -5,11 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable
 
-import pytest
-
-from tests.contract.engine.conftest import Book
+from tests.contract.engine.conftest import Opens
 from tests.contract.engine.systems import Cluster
 from tests.leaks import eventually
 
@@ -19,7 +16,7 @@ SILENT = 33.0
 THERE = "len(_context.get().snapshot().clients)"
 
 
-def test_a_slow_driver_keeps_its_session(cluster: Cluster, alone: Callable[..., Book]) -> None:
+def test_a_slow_driver_keeps_its_session(cluster: Cluster, alone: Opens) -> None:
     """Silence is no leave: neither while it is stopped, nor when another leaves meanwhile."""
     first, second = alone("shared.ipynb"), alone("shared.ipynb")
     for book in (first, second):
@@ -39,7 +36,7 @@ def test_a_slow_driver_keeps_its_session(cluster: Cluster, alone: Callable[..., 
     assert first.value("kept") == "[1, 2, 3]"
 
 
-def test_a_killed_driver_has_gone(cluster: Cluster, alone: Callable[..., Book]) -> None:
+def test_a_killed_driver_has_gone(cluster: Cluster, alone: Opens) -> None:
     first, second = alone("shared.ipynb"), alone("shared.ipynb")
     for book in (first, second):
         book.begin()
@@ -47,21 +44,3 @@ def test_a_killed_driver_has_gone(cluster: Cluster, alone: Callable[..., Book]) 
     assert second.value(THERE) == "2"
     os.kill(int(first.value("__import__('os').getpid()")), signal.SIGKILL)
     assert eventually(lambda: second.value(THERE) == "1")
-
-
-def test_tasks_of_ray_keep_their_output(cluster: Cluster, alone: Callable[..., Book]) -> None:
-    """Ours take the output of the processes that they run in: those are their own."""
-    if cluster.name != "ray":
-        pytest.skip("Dask's tasks run in other processes than ours in any case")
-    book = alone()
-    book.ok(f"""
-        import ray, sys, builtins, workbench as wb
-        ray.init({cluster.address!r}, log_to_driver=False)
-        wb.init(ray)
-        def where():
-            return type(sys.stdout).__module__, getattr(builtins.input, "__module__", "")
-        ours = wb.get([wb.remote(where).remote() for _ in range(8)])
-        theirs = ray.get([ray.remote(where).remote() for _ in range(30)])
-    """)
-    assert "workbench" in book.value("str(ours)")
-    assert "workbench" not in book.value("str(theirs)")

@@ -5,19 +5,18 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.contract.engine.conftest import Book, Books
+from tests.contract.engine.conftest import Books, Opens
 from tests.contract.engine.systems import System
 from tests.kernel.gates import Gate
 from tests.leaks import eventually
 from tests.patience import TIMEOUT
 
 
-def test_nothing_is_left_of_a_session(alone: Callable[..., Book], gate: Gate) -> None:
+def test_nothing_is_left_of_a_session(alone: Opens, gate: Gate) -> None:
     """No actor, data, process or file; whatever it was at."""
     book = alone()
     book.begin()

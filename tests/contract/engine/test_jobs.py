@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
-from tests.contract.engine.conftest import Book
+from tests.contract.engine.conftest import Book, Opens
 from tests.contract.engine.systems import Cluster
+from tests.kernel.conftest import Gates
 from tests.kernel.gates import Gate
 from tests.leaks import eventually
 
@@ -61,9 +61,7 @@ def test_a_cell_that_could_not_be_submitted_has_failed(book: Book, cluster: Clus
     assert book.value("set(engine.outputs._came) <= expected") == "True"
 
 
-def test_queued_cells_outlive_the_kernel(
-    another: Callable[..., Book], gates: Callable[[], Gate]
-) -> None:
+def test_queued_cells_outlive_the_kernel(another: Opens, gates: Gates) -> None:
     """With all they take along, though it has no name, and though others had all processors. So do
     names, and what a cell shows meanwhile."""
     gate, made = gates(), gates()

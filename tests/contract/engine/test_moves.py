@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from tests.contract.engine.conftest import Book
+from tests.contract.engine.conftest import Opens
 from tests.contract.engine.systems import NODES, SLOTS, Cluster
-from tests.kernel.gates import Gate
+from tests.kernel.conftest import Gates
 
 SIZE = 100_000_000
 """Bytes."""
@@ -23,9 +21,7 @@ node = ray.get_runtime_context().get_node_id() if here else os.environ.get("WORK
 """Lines of a cell: its node's own name."""
 
 
-def test_large_data_moves_once_to_each_node(
-    cluster: Cluster, alone: Callable[..., Book], gates: Callable[[], Gate]
-) -> None:
+def test_large_data_moves_once_to_each_node(cluster: Cluster, alone: Opens, gates: Gates) -> None:
     """Counted where it arrives. All nodes are at work at a time, with several tasks each; and
     again, as it is there now."""
     book = alone()

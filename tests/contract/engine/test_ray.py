@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from tests.contract.engine.conftest import Book
+from tests.contract.engine.conftest import Book, Opens
 from tests.contract.engine.ray_cluster import ATTEMPTS
 from tests.contract.engine.systems import Cluster
 
@@ -18,7 +16,7 @@ def ray(cluster: Cluster) -> Cluster:
     return cluster
 
 
-def test_a_connected_ray_is_asked_what_it_has(ray: Cluster, alone: Callable[..., Book]) -> None:
+def test_a_connected_ray_is_asked_what_it_has(ray: Cluster, alone: Opens) -> None:
     """What can't be sent to it any more is refused; who names the address has it sent."""
     book = alone()
     book.ok(f"""
@@ -49,7 +47,7 @@ def test_a_session_lives_on_the_head(ray: Cluster, book: Book) -> None:
     assert book.value("places == {head}") == "True", book.value("(places, head)")
 
 
-def test_a_ray_of_its_own_ends_with_the_kernel(ray: Cluster, alone: Callable[..., Book]) -> None:
+def test_a_ray_of_its_own_ends_with_the_kernel(ray: Cluster, alone: Opens) -> None:
     book = alone()
     book.ok("%load_ext workbench")
     for _ in range(ATTEMPTS):
@@ -59,3 +57,19 @@ def test_a_ray_of_its_own_ends_with_the_kernel(ray: Cluster, alone: Callable[...
     ends = "Names and background cells end with this kernel."
     assert ends in started.text()
     book.fails("%workbench start --keep 1h", ends)
+
+
+def test_tasks_of_ray_keep_their_output(ray: Cluster, alone: Opens) -> None:
+    """Ours take the output of the processes that they run in: those are their own."""
+    book = alone()
+    book.ok(f"""
+        import ray, sys, builtins, workbench as wb
+        ray.init({ray.address!r}, log_to_driver=False)
+        wb.init(ray)
+        def where():
+            return type(sys.stdout).__module__, getattr(builtins.input, "__module__", "")
+        ours = wb.get([wb.remote(where).remote() for _ in range(8)])
+        theirs = ray.get([ray.remote(where).remote() for _ in range(30)])
+    """)
+    assert "workbench" in book.value("str(ours)")
+    assert "workbench" not in book.value("str(theirs)")

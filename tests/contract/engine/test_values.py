@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.contract.engine.conftest import Book
 from tests.leaks import eventually
 
@@ -27,7 +25,6 @@ def test_what_is_put_is_what_one_gets_here_and_in_tasks(book: Book) -> None:
     """)
 
 
-@pytest.mark.needs("copy_on_write", "wb.get(wb.put(np.ones(10**6)), copy_on_write=True)")
 def test_a_stored_array_is_read_only_and_a_copy_is_ones_own(book: Book) -> None:
     book.ok("""
         ref = wb.put(np.ones(1_000_000))
@@ -94,7 +91,6 @@ def test_getting_takes_no_longer_than_one_says(book: Book) -> None:
     book.ok("wb.cancel(never)")
 
 
-@pytest.mark.needs("free", "wb.free(wb.put('x'))")
 def test_freed_memory_is_given_back_whoever_has_refs(book: Book) -> None:
     """A worker, an actor, and who asks for it again are told that it was freed."""
     book.ok("""
