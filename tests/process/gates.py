@@ -43,7 +43,6 @@ class Visitor:
         self._sock.close()
 
     def close(self) -> None:
-        """Let go of it."""
         self._sock.close()
 
 
@@ -60,7 +59,6 @@ class Gate:
         self._sock.settimeout(TIMEOUT)
 
     def next(self) -> Visitor:
-        """Wait until a task comes."""
         sock, _ = self._sock.accept()
         sock.settimeout(TIMEOUT)
         self._visitors.append(Visitor(sock))

@@ -22,7 +22,6 @@ class Processes:
         self._mark = runtime_directory + os.sep
 
     def server(self) -> psutil.Process:
-        """The server."""
         return self._of("workbench.server")[0]
 
     def forkserver(self) -> psutil.Process:
@@ -31,11 +30,9 @@ class Processes:
         return next(p for p in self._of("workbench.worker.forkserver") if p.ppid() == server)
 
     def workers(self) -> list[psutil.Process]:
-        """The workers."""
         return self.forkserver().children()
 
     def all(self) -> list[psutil.Process]:
-        """Every one of them."""
         return self._of("workbench.server") + self._of("workbench.worker.forkserver")
 
     def gone(self) -> bool:

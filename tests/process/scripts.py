@@ -72,16 +72,13 @@ class Script:
         return b"\n" in self._buffer or bool(poll.poll(within * 1000))
 
     def tell(self, word: str = "") -> None:
-        """Give it a line."""
         self._stdin.write(word.encode() + b"\n")
         self._stdin.flush()
 
     def signal(self, number: int) -> None:
-        """Send it a signal."""
         self._process.send_signal(number)
 
     def wait(self) -> int:
-        """Its exit status."""
         return self._process.wait(TIMEOUT)
 
     def close(self) -> None:

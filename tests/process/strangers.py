@@ -44,7 +44,6 @@ class Stranger:
         return (self.prefix << ID_BITS) + number
 
     def sealed(self, value: ev.Value | None = None, name: str = "") -> ev.Sealed:
-        """A put."""
         return ev.Sealed(self.id(), value or ev.Value(b"N"), ABOUT, name)
 
     def say(self, what: bytes | Sequence[Any], fds: Sequence[int] = ()) -> None:

@@ -12,7 +12,7 @@ import pytest
 import workbench as wb
 from tests.leaks import eventually
 from tests.patience import TIMEOUT
-from tests.process.gates import Gate, Visitor
+from tests.process.gates import Gate
 from workbench.engines.base import Engine
 from workbench.errors import TaskError
 
@@ -27,11 +27,6 @@ def run(main: Coroutine[Any, Any, None]) -> None:
 
     asyncio.run(asyncio.wait_for(watched(), TIMEOUT), debug=False)
     assert not unheard
-
-
-async def comes(gate: Gate) -> Visitor:
-    """The next task at the gate, without blocking the loop."""
-    return await asyncio.to_thread(gate.next)
 
 
 @wb.remote
@@ -51,6 +46,9 @@ def test_awaiting_gives_what_get_gives_one_by_one_and_gathered(session: Engine) 
             with pytest.raises(LookupError, match="not here") as caught:
                 await failed
             assert isinstance(caught.value, TaskError)
+        with pytest.raises(TaskError, match="StopIteration") as caught:
+            await wb.remote(lambda: next(iter(()))).remote()
+        assert not isinstance(caught.value, StopIteration), "it would end this coroutine"
         refs = [double.remote(i) for i in range(200)]
         assert await asyncio.gather(*refs, refs[0]) == [*(2 * i for i in range(200)), 0]
         mixed = [double.remote(1), fails.remote("a"), wb.put("b")]
@@ -63,7 +61,7 @@ def test_awaiting_gives_what_get_gives_one_by_one_and_gathered(session: Engine) 
 def test_a_task_goes_on_when_nobody_waits_and_then_lets_go(session: Engine, gate: Gate) -> None:
     async def main() -> int:
         ref = wb.remote(gate.stop).remote()
-        visitor = await comes(gate)
+        visitor = await asyncio.to_thread(gate.next)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(ref, 0.01)
         waits = asyncio.ensure_future(ref)

@@ -161,7 +161,8 @@ def test_workers_import_from_where_their_driver_does() -> None:
     code = (
         "import os, sys, workbench as wb\n"
         "look = lambda: (sys.flags.no_user_site, sys.flags.no_site, os.environ['PYTHONPATH'])\n"
-        "with wb.init(workers=1): print(wb.get(wb.remote(look).remote()) == look(), look()[:2])\n"
+        "wb.init(workers=1)\n"
+        "print(wb.get(wb.remote(look).remote()) == look(), look()[:2])\n"
     )
     paths = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-s", "-S", "-c", code]

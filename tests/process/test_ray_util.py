@@ -152,7 +152,7 @@ def test_first_in_first_out(items: Queue) -> None:
     for call in (lambda: items.get(timeout=-1), lambda: items.put(1, timeout=-1)):
         with pytest.raises(ValueError, match="0 or more"):
             call()
-    assert (Empty.__base__, Full.__base__) == (queue.Empty, queue.Full)
+    assert (Empty, Full) == (queue.Empty, queue.Full)
 
 
 def test_batches_are_taken_whole_or_not_at_all(items: Queue) -> None:

@@ -102,11 +102,7 @@ def test_what_breaks_is_named_and_nothing_half_written_stays(session: Engine) ->
     wb.put(np.zeros(60_000_000, np.uint8))  # there is room for it
 
 
-CODE = """
-class Thing: x = 2
-class Odd(Exception): ...
-def double(x): return 2 * x
-"""
+CODE = "class Thing: x = 2\nclass Odd(Exception): ...\ndef double(x): return 2 * x\n"
 
 
 def test_a_class_that_the_worker_cannot_import(

@@ -47,7 +47,15 @@ def test_arguments_may_have_any_name(session: Engine) -> None:
 def test_what_python_has_comes_back_as_is(session: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     for value in (input, print, breakpoint, sys.breakpointhook, getpass.getpass, len, int):
         assert wb.get(echo.remote(value)) is value
-    monkeypatch.setattr("builtins.input", threading.Lock().acquire)  # a kernel's can't be pickled
+
+    class Kernel:
+        def __init__(self) -> None:
+            self.lock = threading.Lock()  # so it can't be pickled
+
+        def raw_input(self) -> str:
+            return "answer"
+
+    monkeypatch.setattr("builtins.input", Kernel().raw_input)
     assert wb.get(echo.remote(input)) is input
     assert wb.get(wb.remote(lambda value: value()).remote("text".upper)) == "TEXT"
 
