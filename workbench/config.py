@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import ConfigError
-from workbench.report.format import human_bytes
+from workbench.format import human_bytes
 from workbench.system.machine import cpu_count, memory_limit, spill_directory
 from workbench.system.sizes import parse_bytes
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from workbench.errors import ForeignRefError
 
 if TYPE_CHECKING:
-    from workbench.engines.base import Engine
+    from workbench.engine.base import Engine
     from workbench.ref import ObjectRef
 
 T = TypeVar("T")

@@ -26,7 +26,7 @@ class IdText(str):
 
 
 class RefEngine(Protocol):
-    """What a ref asks of the engine it belongs to: see `engines.base.Engine`."""
+    """What a ref asks of the engine it belongs to: see `engine.base.Engine`."""
 
     @property
     def session(self) -> str: ...

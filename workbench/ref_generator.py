@@ -11,7 +11,7 @@ from workbench.ref import ObjectRef
 
 
 class StreamEngine(Protocol):
-    """What a stream asks of the engine it belongs to: see `engines.base.Engine`."""
+    """What a stream asks of the engine it belongs to: see `engine.base.Engine`."""
 
     def state(self, ref: ObjectRef) -> str: ...
     def cancel(self, ref: ObjectRef, force: bool, recursive: bool) -> None: ...

@@ -6,7 +6,7 @@ import platform
 
 from workbench.api.actors import ActorHandle, Description, handle_of
 from workbench.api.lifecycle import engine
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.ref import IdText
 
 _NO_ACTOR = "There is no current actor: this code runs in none."

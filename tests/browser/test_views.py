@@ -126,7 +126,7 @@ def test_its_keys_are_its_own_it_comes_twice_and_stays_when_the_kernel_ends(lab:
 def test_what_the_engine_cannot_has_no_button_and_why_stands_there(lab: Lab, gate: Gates) -> None:
     gate("training")
     cannot = (
-        "from workbench import context\nfrom workbench.engines.base import Abilities\n"
+        "from workbench import context\nfrom workbench.engine.base import Abilities\n"
         "context.get().can = Abilities(free='Nothing is freed.', spill='Nothing is moved.',\n"
         "    get='Nothing is read.', interrupt='Nothing is stopped.')\nwb.dashboard()"
     )

@@ -16,7 +16,7 @@ import numpy as np
 
 import workbench as wb
 from tests.chaos.values import is_right, make, name_of
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.errors import ObjectLostError, WorkbenchError
 
 SESSION = "chaos"

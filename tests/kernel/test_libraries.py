@@ -22,7 +22,7 @@ WAITS = [
     "[f.result() for f in [wb.Executor().submit(waits, n) for n in range(6)]]",
     "joblib.Parallel(backend='workbench')(joblib.delayed(waits)(n) for n in range(6))",
 ]
-SOON = "import workbench.engines.tally; workbench.engines.tally.EVERY = 0.05"
+SOON = "import workbench.engine.tally; workbench.engine.tally.EVERY = 0.05"
 
 
 def test_a_line_tells_how_many_calls_are_done(session: Kernel, gate: Gate) -> None:

@@ -90,11 +90,11 @@ def test_what_needs_a_person_says_so(session: Kernel) -> None:
 
 def test_top_level_await(session: Kernel) -> None:
     cell = session.ok(
-        "%%remote -w\nfrom asyncio import Lock, sleep\n"
-        "async def items():\n    for n in range(3):\n        await sleep(0)\n        yield n\n"
+        "%%remote -w\nfrom asyncio import Lock, sleep as pause\n"
+        "async def items():\n    for n in range(3):\n        await pause(0)\n        yield n\n"
         "async with Lock():\n    seen = [n async for n in items()]\n"
         "total = 0\nasync for n in items():\n    total += n\n"
-        "await sleep(0, 'done')"
+        "await pause(0, 'done')"
     )
     assert cell.results() == ["'done'"]
     assert session.value("(seen, total)") == "([0, 1, 2], 3)"

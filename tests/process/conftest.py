@@ -20,7 +20,7 @@ from tests.process.processes import Processes
 from tests.process.scripts import Script, Scripts
 from workbench import context
 from workbench.core.snapshot import ObjectRecord
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 
 USUAL: dict[str, Any] = {"workers": 2, "memory": "64MB"}
 

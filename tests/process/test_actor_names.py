@@ -11,7 +11,7 @@ import pytest
 import workbench as wb
 from tests.process.endings import leave_at_once
 from tests.process.test_actors import counter
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.errors import ActorDiedError
 
 

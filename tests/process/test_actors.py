@@ -18,7 +18,7 @@ from tests.patience import TIMEOUT
 from tests.process.endings import leave_at_once
 from tests.process.gates import Gate, stopper
 from tests.process.processes import ends
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.errors import ActorDiedError, SerializationError, TaskCancelledError
 
 

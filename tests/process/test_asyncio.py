@@ -13,7 +13,7 @@ import workbench as wb
 from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from tests.process.gates import Gate
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.errors import TaskError
 
 

@@ -22,7 +22,7 @@ from joblib.externals.loky.process_executor import TerminatedWorkerError
 import workbench as wb
 from tests.patience import TIMEOUT
 from tests.process.gates import Gate
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 
 Run = Callable[..., Any]
 """Calls a function with a value, by one of the interfaces, and gives what it returns."""

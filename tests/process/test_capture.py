@@ -12,7 +12,7 @@ import pytest
 from IPython.core.formatters import HTMLFormatter
 
 import workbench as wb
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.errors import NotDefinedError
 from workbench.ipython.capture import LARGE, CellInputs, InputRecord, InputsPreview
 from workbench.ipython.cells import CellNames, analyse

@@ -15,7 +15,7 @@ import workbench as wb
 from tests.leaks import eventually
 from tests.process.gates import Gate
 from tests.process.processes import Processes, stopped
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.serialization.codec import MOST_PEEKED
 
 NASTY = "<script>alert(1)</script>"

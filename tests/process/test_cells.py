@@ -11,7 +11,7 @@ import workbench as wb
 from workbench import api
 from workbench.api.actors import ActorClass
 from workbench.core.events import Output
-from workbench.engines.base import Call, Engine, Exported
+from workbench.engine.base import Call, Engine, Exported
 from workbench.errors import ActorDiedError, TaskError
 from workbench.host.cells import Cell, Namespace, run_cell
 from workbench.options import ActorOptions, TaskOptions

@@ -13,7 +13,7 @@ import pytest
 
 import workbench as wb
 from tests.leaks import eventually
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 
 IMPORTS = """
 import asyncio, builtins, contextvars, decimal, gc, io, locale, logging, multiprocessing, os, random

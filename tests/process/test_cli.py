@@ -27,7 +27,7 @@ from tests.process.processes import Processes
 from tests.process.scripts import Scripts
 from workbench import cli
 from workbench.cli import admin, doctor
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.errors import NotAnsweringError, SessionError
 
 PATIENT = admin.Patience(TIMEOUT, TIMEOUT, TIMEOUT, TIMEOUT)

@@ -21,7 +21,7 @@ from tests.process.processes import (
     private_memory,
     private_pages,
 )
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.system.sizes import PAGE
 
 PRIVATE = "rw-p /memfd:workbench"

@@ -8,7 +8,7 @@ import pytest
 
 import workbench as wb
 from workbench.course import progress
-from workbench.engines.base import Abilities, Engine
+from workbench.engine.base import Abilities, Engine
 
 
 class Wrapped:

@@ -26,7 +26,7 @@ from tests.process.endings import (
     leave_at_once,
 )
 from tests.process.gates import Gate
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.errors import ActorDiedError, SerializationError, TaskError, WorkerCrashedError
 
 # -- the table -------------------------------------------------------------------------------------

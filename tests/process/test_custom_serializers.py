@@ -18,7 +18,7 @@ from tests.leaks import eventually
 from tests.process.gates import Gate
 from tests.process.processes import Processes
 from tests.process.scripts import Scripts
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.errors import SerializationError, WorkerCrashedError
 
 

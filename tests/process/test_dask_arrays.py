@@ -11,7 +11,7 @@ import pytest
 
 import workbench as wb
 from tests.process.processes import mapping_of, place_of, private_memory
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 
 READ_ONLY = "r--s /memfd:workbench"
 ROWS, CHUNK = 4000, 1000

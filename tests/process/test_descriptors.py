@@ -15,7 +15,7 @@ from tests.process import limits
 from tests.process.processes import Processes
 from tests.process.scripts import Scripts
 from workbench.client.process_memory import SPARES
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.errors import OutOfDescriptorsError
 
 

@@ -20,7 +20,7 @@ from tests.process.endings import leave_at_once
 from tests.process.gates import Gate
 from tests.process.scripts import Scripts
 from workbench import Executor
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 
 
 def double(x: Any) -> Any:

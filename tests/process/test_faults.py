@@ -15,7 +15,7 @@ from tests.process import limits
 from tests.process.gates import Gate
 from tests.process.processes import Processes
 from tests.process.test_actors import counter
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.errors import SessionError
 
 

@@ -9,7 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 
 import workbench as wb
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 
 pytestmark = pytest.mark.extended  # of read-only arrays in objects, others tell too
 

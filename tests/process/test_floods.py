@@ -15,7 +15,7 @@ from tests.leaks import eventually
 from tests.process.processes import Processes
 from tests.process.strangers import Stranger
 from workbench.core import events as ev
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.wire.codec import encode
 from workbench.wire.framing import frame
 

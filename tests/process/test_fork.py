@@ -20,7 +20,7 @@ from tests.patience import TIMEOUT
 from tests.process.endings import leave_at_once
 from tests.process.gates import Gate
 from tests.process.processes import ends
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 
 # From Python 3.12 on it advises against what these tests are about: all of us have threads.
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import workbench as wb
 from tests.patience import THOROUGH
 from tests.unit.serialization.edits import EDITS, VALUES, edit, exact, inner_values
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.ipython.bindings import Bindings
 from workbench.ipython.freshness import Freshness
 from workbench.serialization.comparison import BUDGET

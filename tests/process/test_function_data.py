@@ -15,7 +15,7 @@ import workbench as wb
 from tests.leaks import eventually
 from tests.process.test_bad_calls import RUNS, Run
 from workbench.client import submitter
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 
 N = 10**5
 SIZE = 8 * N

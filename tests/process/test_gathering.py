@@ -26,7 +26,7 @@ from workbench import context
 from workbench.api import gathering
 from workbench.api.gathering import WINDOW
 from workbench.client.completion_queue import CompletionQueue
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.errors import (
     ForeignRefError,
     ObjectFreedError,

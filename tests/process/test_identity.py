@@ -16,7 +16,7 @@ from hypothesis.extra import numpy as hnp
 
 import workbench as wb
 from tests.patience import THOROUGH
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 
 # Some values small enough to travel inside messages, some in a segment.
 SIZES = st.sampled_from([0, 1, 7, 3000])

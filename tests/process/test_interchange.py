@@ -13,7 +13,7 @@ import pytest
 import workbench as wb
 from tests.process.processes import address, mapping_of, place_of
 from tests.unit.serialization import test_interchange as classes
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.errors import SerializationError
 
 READ_ONLY = "r--s /memfd:workbench"

@@ -24,7 +24,7 @@ from tests.patience import THOROUGH, TIMEOUT
 from tests.process.gates import Gate
 from tests.process.processes import most_granted
 from tests.process.scripts import Scripts
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.errors import SerializationError
 
 

@@ -20,7 +20,7 @@ from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from tests.process.scripts import Scripts
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.interop import joblib as ours
 from workbench.interop.joblib import WorkbenchBackend
 from workbench.interop.shared_arguments import LARGE, size_of

@@ -11,7 +11,7 @@ from tests.leaks import eventually
 from tests.process.gates import Gate
 from tests.process.scripts import Scripts
 from workbench.core.events import Output
-from workbench.engines.base import CollectedJob, Engine
+from workbench.engine.base import CollectedJob, Engine
 
 
 def collect(engine: Engine, origin: int) -> CollectedJob:
@@ -30,7 +30,7 @@ def test_what_was_collected_lives_as_long_as_its_handles(script: Scripts, gate: 
     driver = script(
         """
         import numpy as np
-        from workbench.engines.base import Call, Exported
+        from workbench.engine.base import Call, Exported
         from workbench.options import CellOptions
 
         stop = stopper(sys.argv[1])

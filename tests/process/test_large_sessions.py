@@ -6,7 +6,7 @@ import pytest
 
 import workbench as wb
 from workbench.cli import admin
-from workbench.report.format import human_count
+from workbench.format import human_count
 from workbench.report.text import MOST_ROWS
 from workbench.wire import framing
 

@@ -13,7 +13,7 @@ import workbench as wb
 from tests.leaks import eventually
 from tests.process.gates import Gate
 from tests.process.test_lines import check_results, made, needs_no_server, soon
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.errors import TaskCancelledError
 
 

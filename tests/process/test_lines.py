@@ -21,7 +21,7 @@ from tests.patience import TIMEOUT
 from tests.process.endings import leave_at_once
 from tests.process.gates import Gate
 from tests.process.processes import stopped
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.errors import ActorUnavailableError, TaskCancelledError, TaskError
 
 SOON = 0.2

@@ -17,7 +17,7 @@ from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from tests.process.processes import Processes, most_granted, seen_memory
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.errors import StoreFullError
 from workbench.report.text import put_line
 

@@ -19,7 +19,7 @@ from tests.process.gates import Gate
 from tests.process.processes import mapping_of
 from tests.process.scripts import Scripts
 from workbench.core.snapshot import ObjectRecord
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.error_notes.readonly import note_of
 from workbench.errors import (
     ForeignRefError,

@@ -20,7 +20,7 @@ from tests.patience import THOROUGH, TIMEOUT
 from tests.process.endings import WAYS, leave_at_once
 from tests.process.gates import Gate
 from workbench.core.events import Output
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.errors import TaskCancelledError, WorkerCrashedError
 
 LINE = "one line of a flood, as a loop prints it while somebody looks for an error\n"

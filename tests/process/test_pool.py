@@ -16,7 +16,7 @@ from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from tests.process.scripts import Scripts
 from workbench import Pool
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.errors import SerializationError
 
 

@@ -14,7 +14,7 @@ import pytest
 
 import workbench as wb
 from tests.patience import TIMEOUT
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 
 _PRELUDE = """
 import os, signal, sys, threading

@@ -12,7 +12,7 @@ import pytest
 import workbench as wb
 from tests.patience import TIMEOUT
 from tests.process.gates import Gate, stopper
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.errors import ActorDiedError, TaskCancelledError
 
 

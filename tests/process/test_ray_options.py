@@ -14,7 +14,7 @@ from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from tests.process.scripts import Scripts
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.errors import ConfigError
 from workbench.system.machine import memory_limit
 

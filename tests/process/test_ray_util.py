@@ -13,7 +13,7 @@ import workbench as wb
 from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from tests.process.gates import Gate, Visitor
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.errors import ActorDiedError, GetTimeoutError
 from workbench.util import ActorPool, Queue
 from workbench.util.queue import Empty, Full

@@ -12,7 +12,7 @@ import pytest
 import workbench as wb
 from tests.process.scripts import Scripts
 from workbench import cli
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.errors import SessionError
 
 NOBODY = "65534"

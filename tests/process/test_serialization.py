@@ -28,7 +28,7 @@ from tests.leaks import eventually
 from tests.process.scripts import Scripts
 from workbench import error_notes
 from workbench.core.snapshot import ObjectRecord
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.errors import ObjectFreedError, SerializationError, StoreFullError, TaskError
 
 LARGE = np.arange(100_000.0)

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import workbench as wb
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.interop import shared_arguments
 from workbench.interop.shared_arguments import LARGE, SharedArguments
 

@@ -20,7 +20,7 @@ import workbench as wb
 from tests.leaks import eventually
 from tests.process.processes import Processes, data_in, most_granted
 from tests.process.scripts import Script
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.errors import ObjectLostError, SessionError, SpillError, StoreFullError
 
 pytestmark = pytest.mark.fresh_session

@@ -18,7 +18,7 @@ from tests.process.strangers import Stranger
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.loop_events import Left
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.wire.framing import LARGEST, frame
 
 STRANGE: dict[str, Callable[[Stranger], bytes | list[Any]]] = {

@@ -17,7 +17,7 @@ import workbench as wb
 from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from tests.process.gates import Gate, stopper
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.errors import SerializationError, SessionError, StoreFullError, TaskCancelledError
 from workbench.ref_generator import ObjectRefGenerator
 

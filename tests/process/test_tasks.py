@@ -17,7 +17,7 @@ import pytest
 import workbench as wb
 from tests.leaks import eventually
 from tests.patience import TIMEOUT
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.errors import TaskError
 
 

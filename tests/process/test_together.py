@@ -7,7 +7,7 @@ import pytest
 import workbench as wb
 from tests.patience import TIMEOUT
 from workbench.client import connection
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 
 
 def double(x: int) -> int:

@@ -11,7 +11,7 @@ import pytest
 
 import workbench as wb
 from tests.process.processes import mapping_of
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.serialization import codec
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]

@@ -19,7 +19,7 @@ from tests.patience import TIMEOUT
 from tests.process.pages import Page, Row
 from tests.process.scripts import Scripts
 from workbench import context
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.report import view_texts
 from workbench.report.page import key_of
 from workbench.widgets.actions import perform

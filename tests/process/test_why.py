@@ -13,7 +13,7 @@ from IPython.core.formatters import DisplayFormatter
 import workbench as wb
 from tests.leaks import eventually
 from tests.process.gates import Gate
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.errors import ObjectFreedError, ObjectLostError
 
 

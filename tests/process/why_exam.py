@@ -21,7 +21,7 @@ import pytest
 
 from tests.leaks import eventually
 from tests.patience import THOROUGH
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.report.why import Why
 from workbench.report.why import why as in_words
 

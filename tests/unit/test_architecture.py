@@ -1,4 +1,6 @@
-"""What ARCHITECTURE.md, comments and docstrings name is there: rooms, components, files, classes.
+"""What ARCHITECTURE.md, docs/development, comments and docstrings name is there.
+
+Rooms, components, files, classes.
 
 Only names are looked up here; whether a sentence about them is true, a reader must see.
 """
@@ -15,7 +17,8 @@ import workbench
 
 PACKAGE = Path(workbench.__file__).parent
 ROOT = PACKAGE.parent
-PAGE = (ROOT / "ARCHITECTURE.md").read_text()
+PAGES = [ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs" / "development").glob("*.md"))]
+PAGE = "\n".join(path.read_text() for path in PAGES)
 
 FILES = sorted(PACKAGE.rglob("*.py"))
 
@@ -89,11 +92,15 @@ def prose(file: Path) -> str:
 
 def test_a_name_that_is_gone_is_found() -> None:
     there = ["core.session", "tasks.Actor", "Session.handle", "os.path", "numpy.memmap"]
-    gone = ["core.sessions", "records.Actor", "Session.handles", "engines.base.Motor"]
+    gone = ["core.sessions", "records.Actor", "Session.handles", "engine.base.Motor"]
     assert absent(there + gone) == gone
 
 
-def test_what_the_page_names_is_there() -> None:
+def test_each_page_can_be_read_at_one_sitting() -> None:
+    assert {path.name: size for path in PAGES if (size := path.stat().st_size) > 9_000} == {}
+
+
+def test_what_the_pages_name_is_there() -> None:
     assert not absent(DOTTED.findall(PAGE))
     places = [(ROOT, ""), (ROOT, ".py"), (PACKAGE, ""), (PACKAGE, ".py")]
     for path in FILE.findall(PAGE):
@@ -107,9 +114,11 @@ def test_what_a_file_names_is_there() -> None:
 
 def test_the_page_has_a_row_for_each_room_and_lists_the_components_of_the_core() -> None:
     rooms = {place[0] for place in names() if place and (PACKAGE / place[0]).is_dir()}
-    _, _, rows = PAGE.partition("## Rooms\n\n")
-    assert set(re.findall(r"^\| `(\w+)` \|", rows.partition("\n\n")[0], re.MULTILINE)) == rooms
+    _, _, rows = PAGE.partition("## Rooms\n")
+    rows = rows.partition("\n## ")[0]
+    listed = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", rows, re.MULTILINE)
+    assert set(re.findall(r"\w+", " ".join(listed))) == rooms
     core = (PACKAGE / "core").glob("*.py")
     components = {file.stem for file in core if file.read_text().startswith('"""Component: ')}
-    _, _, listed = PAGE.partition("to the component that handles it: ")
-    assert set(re.findall(r"`(\w+)`", listed.partition(".")[0])) == components
+    _, _, routed = PAGE.partition("to the component that handles it: ")
+    assert set(re.findall(r"`(\w+)`", routed.partition(".")[0])) == components

@@ -14,7 +14,7 @@ import workbench as wb
 from workbench.api.actors import ActorClass, ActorHandle, ActorMethod
 from workbench.api.functions import RemoteFunction
 from workbench.api.gathering import Completed
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 
 RETURNED = (ActorClass, ActorHandle, ActorMethod, Completed, RemoteFunction)
 """What public functions return, and people call methods of."""

@@ -15,7 +15,7 @@ import pytest
 from tests.patience import TIMEOUT
 from workbench import api, context
 from workbench.core.snapshot import Change, ObjectRecord, Snapshot
-from workbench.engines.base import Abilities, Lack, acting_on
+from workbench.engine.base import Abilities, Lack, acting_on
 from workbench.engines.observed import PolledChanges, SeenHistory, difference, id_of
 from workbench.errors import SessionError, WorkbenchError
 from workbench.report.page import BUTTONS

@@ -17,8 +17,9 @@ PACKAGE = Path(workbench.__file__).parent
 TESTS = Path(__file__).parents[1]
 
 SHORT = {
-    "pure": "errors report.format system.sizes",
-    "neutral": "pure call_site config context options ref ref_generator report.markup system",
+    "pure": "errors format system.sizes",
+    "neutral": "pure call_site config context expressions options ref ref_generator report.markup "
+    "system",
     "libraries": "pandas polars pyarrow torch",
 }
 """Pure: what every room may import; no clock, no file, no thread. Neutral: what every room may, but
@@ -29,50 +30,53 @@ TABLE = """
 core            pure | msgspec
 wire            pure core.events core.instructions | msgspec
 memory          pure | numpy xxhash
-serialization   pure report.markup | cloudpickle numpy xxhash libraries
-client          neutral core engines.base engines.lending_future engines.presentation engines.tally
-                memory report.facts report.freshness serialization wire | numpy
+serialization   pure expressions report.markup | cloudpickle numpy xxhash libraries
+client          neutral core engine memory report.facts report.freshness serialization wire | numpy
+engine          pure config core.descriptions core.events core.snapshot options ref ref_generator
+                serialization.comparison serialization.packing
 server          pure core memory.segment memory.spill system wire | msgspec
 host            pure call_site context core.events core.logs error_notes report.freshness
                 serialization system | IPython comm traitlets
-worker          neutral api.actors api.functions client core.events core.instructions
-                core.loop_events engines.lending_future engines.tally host interop.registration
+worker          neutral api.functions client core.events core.instructions core.loop_events
+                engine host interop.registration
                 serialization server.forkserver_start server.settings wire.buffers wire.packets |
                 cloudpickle msgspec numpy
-engines         neutral api.actors client core.descriptions core.events core.logs core.snapshot
+engines         neutral client core.descriptions core.events core.logs core.snapshot engine
                 error_notes host interop.registration memory.copying memory.segment serialization
                 server.settings | distributed msgspec numpy ray
-ipython         neutral api core.events core.logs core.snapshot engines.base engines.choice
-                engines.tally error_notes host.captured host.cells host.comms host.display
+ipython         neutral api core.events core.logs core.snapshot engine engines.choice
+                error_notes host.captured host.cells host.comms host.display
                 host.environment host.reloading host.seeding interop.registration report
                 serialization widgets.lines widgets.page_model widgets.views | IPython comm
-report          pure core.descriptions core.events core.snapshot engines.base ref
-                serialization.expressions | msgspec numpy
-plots           context core.snapshot errors report | PIL matplotlib
-widgets         api context core.snapshot engines.base errors plots.pictures report
+report          pure core.descriptions core.events core.snapshot engine.base expressions
+                ref | msgspec numpy
+plots           pure context core.snapshot report | PIL matplotlib
+widgets         pure api context core.snapshot engine.base plots.pictures report
                 serialization.costs | IPython anywidget msgspec traitlets
 util            api errors ray_api.names ref
 cli             neutral api core.descriptions core.events core.instructions core.referrers
-                core.snapshot engines memory.segment report server.settings wire | msgspec numpy
-interop         api call_site engines.base engines.lending_future engines.tally errors
-                host.tracebacks options ref serialization.comparison | joblib numpy threadpoolctl
-                xxhash
-api             neutral core.snapshot engines error_notes ray_api.options report serialization |
-                IPython tqdm
-course          context core.snapshot engines.base engines.choice errors ref report system.machine |
+                core.snapshot engine engines memory.segment report server.settings wire |
+                msgspec numpy
+interop         api call_site engine errors host.tracebacks options ref serialization.comparison |
+                joblib numpy threadpoolctl xxhash
+api             neutral core.snapshot engine engines error_notes ray_api.options report
+                serialization | IPython tqdm
+course          pure context core.snapshot engine.base engines.choice ref report system.machine |
                 IPython numpy
-error_notes     pure call_site context engines.base ref
-errors          report.format | IPython pygments
+error_notes     pure call_site context engine.base ref
+expressions     format | numpy
+format
+errors          format | IPython pygments
 ray_api
 system
 call_site       errors
 config          pure system.machine | platformdirs
-context         engines.base errors ref
+context         engine.base errors ref
 exceptions      errors ray_api.names
 options         ray_api.options
 ref
 ref_generator   ref
-runtime_context api.actors api.lifecycle engines.base ref
+runtime_context api.actors api.lifecycle engine.base ref
 __main__        cli
 __init__        api config core.snapshot exceptions interop ipython.loading plots ray_api.names ref
                 ref_generator runtime_context util widgets
@@ -176,6 +180,17 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
         modules[name.removesuffix(".__init__")] = {target for _, target in edges(file)}
     found = circles({name: targets & modules.keys() for name, targets in modules.items()})
     assert not found, "\n".join(" → ".join(circle) for circle in found)
+
+
+def test_no_two_rooms_import_each_other() -> None:
+    """What both need goes down to a room below."""
+    pairs = {
+        (room_of(file), name.split(".")[1])
+        for file in FILES
+        for _, name in edges(file)
+        if name.startswith("workbench.") and name.split(".")[1] != room_of(file)
+    }
+    assert not {pair for pair in pairs if pair[::-1] in pairs}
 
 
 def test_libraries_are_imported_only_once_an_object_of_theirs_has_come() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.report.format import human_bytes
+from workbench.format import human_bytes
 from workbench.system.sizes import parse_bytes
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.leaks import eventually
 from tests.patience import TEST_TIMEOUT, TIMEOUT
-from workbench.engines.tally import CallTally
+from workbench.engine.tally import CallTally
 
 OFTEN = 0.001
 

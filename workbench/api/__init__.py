@@ -20,7 +20,7 @@ from workbench.api.serializers import (
     inspect_serializability,
     register_serializer,
 )
-from workbench.engines.base import Copying, Waitable, acting_on, engine_of
+from workbench.engine.base import Copying, Waitable, acting_on, engine_of
 from workbench.errors import ObjectLostError, SpillError
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator

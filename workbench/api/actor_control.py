@@ -8,10 +8,10 @@ from workbench import context
 from workbench.api.actors import ActorHandle, handle_of
 from workbench.api.lifecycle import engine
 from workbench.core.snapshot import INCARNATION
-from workbench.engines.base import engine_of
+from workbench.engine.base import engine_of
 from workbench.errors import ActorExit
+from workbench.format import shortened
 from workbench.options import SEPARATOR, ActorOptions, changed, full_name
-from workbench.report.format import shortened
 
 
 def get_actor(name: str, namespace: str | None = None) -> ActorHandle:

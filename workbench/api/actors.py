@@ -9,7 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 from workbench.api.signatures import Signature, signature_of_class, signature_of_method
-from workbench.engines.base import Call, Engine, Exported, engine_of
+from workbench.engine.base import Call, Engine, Exported, engine_of
+from workbench.engine.blueprint import CREATION, Blueprint
+from workbench.format import printable, shortened
 from workbench.options import (
     ALIASES,
     SEPARATOR,
@@ -21,7 +23,6 @@ from workbench.options import (
     full_name,
 )
 from workbench.ref import ObjectRef
-from workbench.report.format import printable, shortened
 
 ASYNC_CONCURRENCY = 1000
 """Calls that an actor with ``async def`` methods runs at a time, unless it is told otherwise: as
@@ -31,9 +32,6 @@ BUILT_IN = {"__ray_ready__": (), "__ray_call__": ("function",), "__ray_terminate
 """Methods that every actor has, each with the names of its parameters: it is there and its
 ``__init__`` is over (True), run ``function(instance, ...)`` in it, end after the calls before."""
 
-CREATION = "__init__"
-"""The method that makes an actor."""
-
 Limits = tuple[int, tuple[tuple[str, int], ...]]
 """How many calls run at a time: of no concurrency group, and of each."""
 
@@ -42,16 +40,6 @@ _OPTIONS = "__workbench_method__"
 
 _SHOWING = ("_repr_", "_ipython_")
 """How the names of methods begin by which notebooks show an instance, and no class."""
-
-
-@dataclass(frozen=True, slots=True)
-class Blueprint:
-    """What an actor's worker needs to know to make it."""
-
-    cls: type
-    concurrency: int
-    is_async: bool
-    groups: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

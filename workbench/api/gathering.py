@@ -13,7 +13,7 @@ from typing import Any
 from workbench import api
 from workbench.api.actors import ActorMethod
 from workbench.api.functions import RemoteFunction, remote
-from workbench.engines.base import Arrivals, Engine
+from workbench.engine.base import Arrivals, Engine
 from workbench.errors import GetTimeoutError
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator

@@ -14,12 +14,12 @@ from typing import Any
 from workbench import config as config_module
 from workbench import context, error_notes
 from workbench.core.snapshot import INCARNATION
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.engines.choice import Choice, connect, engine_at, read, require
 from workbench.errors import SessionError
+from workbench.format import human_bytes
 from workbench.options import ActorOptions, changed, environment_of
 from workbench.ray_api.options import OF_INIT, asks_nothing
-from workbench.report.format import human_bytes
 from workbench.report.mistyped import did_you_mean
 
 _starting = threading.Lock()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.api.lifecycle import engine
 from workbench.core.snapshot import Snapshot
-from workbench.engines.base import Engine, Observed, acting_on
+from workbench.engine.base import Engine, Observed, acting_on
 from workbench.errors import ForeignRefError, ObjectLostError
 from workbench.ref import ObjectRef
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 from typing import Any
 
-from workbench.report.format import shortened
+from workbench.format import shortened
 
 ANY_NUMBER = 1 << 30
 

@@ -22,8 +22,8 @@ from workbench.config import Config
 from workbench.engines.choice import NAMES
 from workbench.engines.local import runtime_directory
 from workbench.errors import SessionError, WorkbenchError
+from workbench.format import human_bytes, human_seconds
 from workbench.memory import segment
-from workbench.report.format import human_bytes, human_seconds
 from workbench.report.markup import Table
 from workbench.system import machine, spin_poll
 from workbench.system.sizes import PAGE

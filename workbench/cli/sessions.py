@@ -13,9 +13,9 @@ from workbench.cli import admin, show
 from workbench.core.snapshot import Snapshot
 from workbench.engines.local import runtime_directory
 from workbench.errors import NotAnsweringError, ObjectLostError, SessionError
+from workbench.format import human_age, human_bytes, listed
 from workbench.report import facts, json, text
 from workbench.report import why as why_text
-from workbench.report.format import human_age, human_bytes, listed
 from workbench.report.markup import Table
 from workbench.report.mistyped import did_you_mean
 from workbench.report.processes import actor_text, client_name

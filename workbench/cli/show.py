@@ -7,7 +7,7 @@ import shutil
 import sys
 from typing import Any
 
-from workbench.report.format import CONTROLS, printable
+from workbench.format import CONTROLS, printable
 from workbench.report.markup import Table
 
 COLORS = {"ok": 32, "note": 33, "problem": 31, "not answering": 31}

@@ -18,12 +18,12 @@ from workbench.client.shared_segments import out_of_descriptors
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.errors import StoreFullError
+from workbench.format import human_bytes
 from workbench.memory import segment as seg
 from workbench.memory import spill
 from workbench.memory.arena import Arena, Extent
 from workbench.memory.copying import Bytes, Copier, fill, write_cold
 from workbench.memory.views import Views
-from workbench.report.format import human_bytes
 from workbench.serialization import codec
 from workbench.system import machine
 from workbench.system.fallocate import punch

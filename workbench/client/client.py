@@ -22,9 +22,9 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.descriptions import ObjectDescription
 from workbench.core.snapshot import A_RESULT, ACTOR_PREFIX, Change, Snapshot
-from workbench.engines.base import Abilities, CollectedJob, Engine, Running, Shown
-from workbench.engines.lending_future import Lending
-from workbench.engines.tally import CallTally
+from workbench.engine.base import Abilities, CollectedJob, Engine, Running, Shown
+from workbench.engine.lending_future import Lending
+from workbench.engine.tally import CallTally
 from workbench.ref import ObjectRef
 from workbench.serialization.arrays import Reducer
 from workbench.serialization.registry import Custom
@@ -34,7 +34,7 @@ from workbench.system.ki_protection import ki_protection
 class Client:
     """A session, seen from one of its processes: an `Engine`, but for what a notebook sets on it.
 
-    What each method does is said in `engines.base`. Most are those of its parts, named in
+    What each method does is said in `engine.base`. Most are those of its parts, named in
     ``__init__``.
     """
 

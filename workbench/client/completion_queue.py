@@ -13,7 +13,7 @@ from contextlib import suppress
 from itertools import islice
 
 from workbench.client.objects import KnownObjects
-from workbench.engines.lending_future import Missing
+from workbench.engine.lending_future import Missing
 from workbench.ref import ObjectRef
 
 SOME = 100
@@ -21,7 +21,7 @@ SOME = 100
 
 
 class CompletionQueue:
-    """An `engines.following.Arrivals`.
+    """An `engine.following.Arrivals`.
 
     ``wait(done, timeout, missing, enough)`` reads until ``done()``, when so many of the missing
     are there; ``new_future`` is a role's.

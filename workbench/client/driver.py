@@ -15,10 +15,10 @@ from workbench.client.task_prints import TaskPrints
 from workbench.config import NOTEBOOK_LINGER
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.engines.base import OutputSink
-from workbench.engines.lending_future import Missing
-from workbench.engines.presentation import SessionPresentation
-from workbench.engines.tally import CallTally
+from workbench.engine.base import OutputSink
+from workbench.engine.lending_future import Missing
+from workbench.engine.presentation import SessionPresentation
+from workbench.engine.tally import CallTally
 from workbench.errors import SessionError
 from workbench.ref import ObjectRef
 

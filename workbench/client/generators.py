@@ -13,7 +13,7 @@ from workbench.client.objects import KnownObjects
 from workbench.client.reference_counter import ReferenceCounter
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.engines.base import engine_of
+from workbench.engine.base import engine_of
 from workbench.memory.views import Watch
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator

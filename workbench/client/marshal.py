@@ -17,14 +17,14 @@ from workbench.client.duplicate_puts import DuplicatePuts
 from workbench.context import restore
 from workbench.core import events as ev
 from workbench.core.events import ID_BITS
-from workbench.engines.base import Copying
+from workbench.engine.base import Copying
 from workbench.errors import SerializationError
+from workbench.expressions import describe
 from workbench.memory.copying import Bytes
 from workbench.ref import ObjectRef
 from workbench.serialization import codec
 from workbench.serialization.arrays import Reducer, reduce_array
 from workbench.serialization.class_states import OWN, building
-from workbench.serialization.expressions import describe
 from workbench.serialization.libraries import writable
 from workbench.serialization.packing import Numbers, PackedValues, pack
 from workbench.serialization.rebuilding import Name

@@ -18,13 +18,13 @@ from workbench.client.marshal import ByRef, Encoded, Parts
 from workbench.client.objects import chunks
 from workbench.client.role import Role
 from workbench.core import events as ev
-from workbench.engines.base import Copying, Waitable, first_ready
-from workbench.engines.lending_future import Missing
+from workbench.engine.base import Copying, Waitable, first_ready
+from workbench.engine.lending_future import Missing
 from workbench.errors import GetTimeoutError, SerializationError, SessionError
+from workbench.expressions import describe
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
 from workbench.serialization.comparison import ChangeCheck, Comparison
-from workbench.serialization.expressions import describe
 from workbench.system.ki_protection import ki_protection
 
 LARGE = 1 << 20
@@ -42,7 +42,7 @@ It has to know all calls before it hears that their task waits."""
 
 
 class ObjectStore:
-    """The part of an engine about objects: what each method does is said in `engines.base.Store`.
+    """The part of an engine about objects: what each method does is said in `engine.base.Store`.
 
     Until the server knows of an extent, only the list of claims does.
     """

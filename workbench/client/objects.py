@@ -20,7 +20,7 @@ from workbench.client.marshal import Marshal
 from workbench.client.reference_counter import HandleWatch, ReferenceCounter
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.engines.base import Copying
+from workbench.engine.base import Copying
 from workbench.errors import ObjectLostError, OutOfDescriptorsError, SessionError
 from workbench.memory.copying import Bytes
 from workbench.memory.views import Views, Watch, bases

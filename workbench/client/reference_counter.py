@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.errors import ForeignRefError
 from workbench.memory.views import Callback, Watch
 from workbench.ref import ObjectRef

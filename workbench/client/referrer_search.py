@@ -24,7 +24,7 @@ from workbench.client.collector import Kinds, but_tuples, referents_of
 from workbench.client.reference_graph import Name, ReferenceGraph, Root, referents
 from workbench.client.references import MACHINERY, Reference, is_ours, is_output
 from workbench.core.events import Place
-from workbench.engines.base import ROOT_NOTE
+from workbench.engine.base import ROOT_NOTE
 
 SECONDS, DEEP_SECONDS = 1.0, 120.0
 """How long a search works at most; the latter if somebody asked for all of it."""

@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from workbench.core import instructions as do
-from workbench.engines.lending_future import Lending, Missing
-from workbench.engines.tally import CallTally
+from workbench.engine.lending_future import Lending, Missing
+from workbench.engine.tally import CallTally
 
 
 class Role(Protocol):

@@ -28,7 +28,7 @@ from workbench.client.task_specs import spec_of
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.snapshot import ACTOR_PREFIX, INCARNATION
-from workbench.engines.base import Call, Comparing, Exported, Submitted
+from workbench.engine.base import Call, Comparing, Exported, Submitted
 from workbench.errors import ConfigError
 from workbench.options import DETACHED, DYNAMIC, STREAMING, ActorOptions, TaskOptions
 from workbench.ref import ObjectRef

@@ -21,7 +21,7 @@ _INTERRUPTED = object()
 
 
 class Subscription:
-    """An `engines.following.Changes`. ``tell`` sends, soon."""
+    """An `engine.following.Changes`. ``tell`` sends, soon."""
 
     def __init__(
         self,

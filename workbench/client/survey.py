@@ -23,7 +23,7 @@ import numpy as np
 from workbench.call_site import is_own
 from workbench.client.collector import referents_of
 from workbench.client.references import is_ours, locals_of
-from workbench.engines.base import ROOT_NOTE
+from workbench.engine.base import ROOT_NOTE
 
 MOST_SECONDS = 0.02
 MOST_NODES = 10_000

@@ -17,7 +17,7 @@ from workbench.core.backlog import Backlog
 from workbench.core.entry import FREED, PENDING, READY, Counts, Entry, Kind, fewer, more, without
 from workbench.core.events import About, Value, error_value
 from workbench.core.tasks import Task
-from workbench.report.format import OWN
+from workbench.format import OWN
 
 MOST_SITES = 20
 """Places remembered at which refs to one object escaped."""

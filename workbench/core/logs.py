@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from workbench.core import events as ev
-from workbench.report.format import human_bytes
+from workbench.format import human_bytes
 
 TEXT = ("stdout", "stderr")
 """Kinds of output that are prints."""

@@ -12,7 +12,7 @@ from workbench.core import instructions as do
 from workbench.core.loop_events import Measured
 from workbench.core.state import State
 from workbench.core.tasks import Worker
-from workbench.report.format import human_bytes
+from workbench.format import human_bytes
 
 SPEED = 2 << 30
 """Bytes a second at which memory is taken, at worst: about what writing untouched pages reaches."""

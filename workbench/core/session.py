@@ -32,7 +32,7 @@ from workbench.core.subscriptions import Subscriptions
 from workbench.core.task_manager import TaskManager
 from workbench.core.task_output import TaskOutput
 from workbench.core.time_limits import TimeLimits
-from workbench.report.format import human_bytes
+from workbench.format import human_bytes
 
 STARTER = 1
 """Connection 1 belongs to the process that launched the server: it connects before that."""

@@ -18,7 +18,7 @@ from workbench.core.lru import LruList
 from workbench.core.relocation import Move, StaleCopy
 from workbench.core.state import ClientState, State
 from workbench.core.tasks import Line
-from workbench.report.format import human_bytes
+from workbench.format import human_bytes
 from workbench.system.sizes import round_up
 
 HIGH, LOW = 0.9, 0.8

@@ -15,7 +15,7 @@ from workbench.course import progress
 from workbench.course.exercises import Exercise, Lesson, Live, Outcome, untouched
 from workbench.course.notebook import is_loaded, variables
 from workbench.course.words import ENGLISH, Said, Words, say
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.report.markup import DOTS, Html, Rich, card, dots, link, title
 from workbench.report.mistyped import did_you_mean
 

@@ -9,7 +9,7 @@ import numpy as np
 from workbench.course.exercises import Lesson, Live, Outcome, Page, almost, exercise, right, wrong
 from workbench.engines.choice import NAMES, read
 from workbench.errors import WorkbenchError
-from workbench.report.format import count
+from workbench.format import count
 
 PAGE = "howto/past-one-machine.md"
 

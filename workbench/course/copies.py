@@ -18,8 +18,8 @@ from workbench.course.exercises import (
     right,
     wrong,
 )
+from workbench.format import human_bytes
 from workbench.ref import ObjectRef
-from workbench.report.format import human_bytes
 
 VALUES = Page("reference/values.md", "What is read where it lies")
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from workbench.core.snapshot import ActorRecord, JobRecord, ObjectRecord, Snapshot
 from workbench.course.measure import settled
 from workbench.course.words import Said, say
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.errors import WorkbenchError
 from workbench.ref import ObjectRef
 from workbench.report.facts import is_internal

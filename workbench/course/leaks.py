@@ -14,7 +14,7 @@ from workbench.course.exercises import (
     right,
     wrong,
 )
-from workbench.report.format import human_bytes
+from workbench.format import human_bytes
 
 PAGE = Page("howto/find-what-keeps-memory.md", "Find what keeps memory")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from workbench.course.exercises import Lesson, Live, Outcome, Page, almost, exercise, right, wrong
-from workbench.report.format import human_bytes
+from workbench.format import human_bytes
 from workbench.report.reasons import chips
 
 OTHERS = Page(

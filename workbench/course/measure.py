@@ -18,8 +18,8 @@ from workbench.course.location import Location
 from workbench.course.location import where as where
 from workbench.course.watching import watching as watching
 from workbench.course.words import Said, say
-from workbench.engines.base import Engine
-from workbench.report.format import human_bytes, human_seconds
+from workbench.engine.base import Engine
+from workbench.format import human_bytes, human_seconds
 from workbench.report.reasons import chips
 from workbench.system.machine import MemoryGauge
 

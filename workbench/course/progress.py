@@ -11,17 +11,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
 
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.errors import ObjectFreedError
+from workbench.format import OWN
 from workbench.ref import ObjectRef
-from workbench.report.format import OWN
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
     """The names of the exercises that are done."""
 
-    __workbench_own__: ClassVar[bool] = True  # `serialization.expressions.describe` asks for that
+    __workbench_own__: ClassVar[bool] = True  # `expressions.describe` asks for that
 
     done: frozenset[str] = frozenset()
 

@@ -10,7 +10,7 @@ from typing import Any
 from workbench.course.measure import Measurement, on_cluster
 from workbench.course.notebook import variables
 from workbench.course.words import Said, Words, say
-from workbench.report.format import human_seconds
+from workbench.format import human_seconds
 from workbench.report.markup import Rich, Table, card, page, title
 from workbench.report.mistyped import likest
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from workbench.course.exercises import Lesson, Live, Outcome, Page, almost, exercise, right, wrong
 from workbench.errors import GetTimeoutError
+from workbench.format import count
 from workbench.ref import ObjectRef
-from workbench.report.format import count
 
 SECONDS = 20.0
 """How long a check waits at most for what it calls."""

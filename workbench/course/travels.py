@@ -7,8 +7,8 @@ from typing import Any
 
 from workbench.core.snapshot import ObjectRecord
 from workbench.course.exercises import Lesson, Live, Outcome, Page, almost, exercise, right, wrong
+from workbench.format import human_bytes
 from workbench.ref import ObjectRef
-from workbench.report.format import human_bytes
 
 VALUES = Page("reference/values.md", "What is read where it lies")
 FUNCTIONS = Page(

@@ -14,8 +14,8 @@ from workbench.course.exercises import (
     right,
     wrong,
 )
+from workbench.format import count, human_bytes
 from workbench.ref import ObjectRef
-from workbench.report.format import count, human_bytes
 
 PAGE = Page("views.md", "What you see")
 

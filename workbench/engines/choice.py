@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from workbench.config import ENGINES, Config
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.errors import ConfigError, SessionError
 from workbench.options import Variables
 

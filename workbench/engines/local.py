@@ -97,7 +97,7 @@ def _driver(
     # Late: while these are imported, numpy among them, the processes of the session come up.
     from workbench.client.base import ClientBase
     from workbench.client.driver import Driver
-    from workbench.engines.presentation import process_label
+    from workbench.engine.presentation import process_label
 
     base = ClientBase(
         sock, session, linger=config.linger, label=process_label(), threads=config.cpus,

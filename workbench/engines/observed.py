@@ -84,7 +84,7 @@ class SeenHistory:
 
 
 class PolledChanges:
-    """`engines.following.Changes` of a session that has to be polled.
+    """`engine.following.Changes` of a session that has to be polled.
 
     It asks in `next`, so only while somebody waits for news, and never sooner than `PACE` after
     the last time. A look that shows no change ends the wait too. ``look`` raises SessionError if
@@ -150,7 +150,7 @@ class PolledChanges:
 
 
 class Observer(ABC):
-    """`engines.base.Observed` for a session that is none of Workbench's: a read-only view of it.
+    """`engine.base.Observed` for a session that is none of Workbench's: a read-only view of it.
 
     Its own classes say what else `Observed` has. ``who`` answers for the session, to people.
     """

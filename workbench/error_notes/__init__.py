@@ -15,8 +15,8 @@ from typing import Any
 from workbench.error_notes import readonly, ref_as_value
 from workbench.errors import WorkbenchError
 from workbench.errors.exception_state import add_note, notes_of
+from workbench.format import printable
 from workbench.ref import ObjectRef
-from workbench.report.format import printable
 
 KINDS = (*readonly.KINDS, *ref_as_value.KINDS)
 """Errors that may get a note."""

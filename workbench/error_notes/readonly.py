@@ -17,7 +17,7 @@ from workbench.call_site import OURS
 from workbench.ref import ObjectRef
 
 if TYPE_CHECKING:
-    from workbench.engines.base import Shown
+    from workbench.engine.base import Shown
 
 KINDS = (ValueError, TypeError, BufferError)
 """What numpy, pandas, Cython, memoryview raise."""

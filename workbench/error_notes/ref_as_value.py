@@ -13,7 +13,7 @@ from workbench.errors import ObjectFreedError
 from workbench.ref import ObjectRef
 
 if TYPE_CHECKING:
-    from workbench.engines.base import Engine
+    from workbench.engine.base import Engine
 
 KINDS = (AttributeError, TypeError, ValueError, RuntimeError)
 """What a type that can't do something is told with: by Python, numpy, pandas, torch."""

@@ -17,7 +17,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from workbench.errors import exception_state, remote_frames
 from workbench.errors.remote_frames import Frame
-from workbench.report.format import printable, shortened
+from workbench.format import printable, shortened
 
 
 class WorkbenchError(Exception):

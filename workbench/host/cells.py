@@ -18,12 +18,12 @@ from typing import Any
 
 from workbench import context, error_notes
 from workbench.errors import NotDefinedError
+from workbench.format import human_seconds, joined
 from workbench.host.captured import NOTHING_TRACKED, Captured, Tracked
 from workbench.host.environment import Environment, move
 from workbench.host.execution import Names, Show, execute
 from workbench.host.link import Failed
 from workbench.host.seeding import seed
-from workbench.report.format import human_seconds, joined
 from workbench.serialization.mutations import Mutations
 from workbench.serialization.packing import PackedValues
 from workbench.system.machine import peak_memory, reset_peak_memory

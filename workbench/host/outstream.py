@@ -19,11 +19,11 @@ from contextlib import contextmanager
 
 from workbench.core.events import Output
 from workbench.core.logs import TEXT
+from workbench.format import human_bytes
 from workbench.host.fd_capture import FdCapture
 from workbench.host.link import Link
 from workbench.host.throttle import Shown, Throttle, process_room
 from workbench.host.unsent import Mark, Unsent
-from workbench.report.format import human_bytes
 from workbench.system.ki_protection import ki_protection
 
 PAUSE = 0.05  # seconds from one sending to the next. What comes after a pause is sent at once

@@ -13,8 +13,8 @@ from itertools import groupby
 from operator import attrgetter
 
 from workbench.core.logs import NOT_SHOWN, TEXT
+from workbench.format import human_bytes
 from workbench.host.text_cuts import line_end, line_start, overwritten
-from workbench.report.format import human_bytes
 
 Shown = tuple[str, bytes]
 """What is sent: a kind, and its content."""

@@ -13,8 +13,8 @@ from contextlib import AbstractContextManager
 from typing import Any, ParamSpec, TypeVar
 
 from workbench import api
-from workbench.engines.base import Call, Engine, Exported
-from workbench.engines.tally import CallTally
+from workbench.engine.base import Call, Engine, Exported
+from workbench.engine.tally import CallTally
 from workbench.errors import SerializationError, SessionError
 from workbench.interop import calls
 from workbench.interop.map_chunks import MapChunks

@@ -25,8 +25,8 @@ from joblib.parallel import FallbackToBackend, ParallelBackendBase, SequentialBa
 
 from workbench import api
 from workbench.call_site import warn
-from workbench.engines.base import Engine
-from workbench.engines.lending_future import when_over
+from workbench.engine.base import Engine
+from workbench.engine.lending_future import when_over
 from workbench.errors import SessionError
 from workbench.interop import calls
 from workbench.interop.executor import Executor

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from typing import Any
 
-from workbench.engines.lending_future import when_over
+from workbench.engine.lending_future import when_over
 from workbench.interop import calls
 
 AHEAD = 4

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
 from typing import Any, NoReturn, Self, TypeVar
 
-from workbench.engines.lending_future import when_over
+from workbench.engine.lending_future import when_over
 from workbench.interop import calls
 from workbench.interop.executor import Executor, at_least_one
 from workbench.interop.pool_results import AsyncResult, Results

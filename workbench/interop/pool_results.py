@@ -11,7 +11,7 @@ from multiprocessing import pool as processes
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
-from workbench.engines.lending_future import when_over
+from workbench.engine.lending_future import when_over
 from workbench.errors import SerializationError, TaskError
 from workbench.interop import calls
 from workbench.interop.person_frames import without_ours

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
-from workbench.engines.base import Comparing, Exported
+from workbench.engine.base import Comparing, Exported
 from workbench.interop import calls
 
 Kind = Callable[[Callable[..., Any]], Callable[..., Any]]

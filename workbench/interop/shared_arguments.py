@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 import xxhash
 
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.errors import WorkbenchError
 from workbench.ref import ObjectRef
 from workbench.serialization.comparison import ChangeCheck, Verdict

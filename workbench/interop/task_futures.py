@@ -12,9 +12,9 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
-from workbench.engines.base import Arrivals, Engine
-from workbench.engines.lending_future import LendingFuture
-from workbench.engines.tally import CallTally
+from workbench.engine.base import Arrivals, Engine
+from workbench.engine.lending_future import LendingFuture
+from workbench.engine.tally import CallTally
 from workbench.errors import (
     OutOfMemoryError,
     SessionError,

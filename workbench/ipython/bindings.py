@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from workbench.core.events import About
-from workbench.engines.base import ROOT_NOTE
+from workbench.engine.base import ROOT_NOTE
 from workbench.ref import ObjectRef
 from workbench.report.freshness import held_text
 from workbench.serialization.comparison import ChangeCheck, Verdict

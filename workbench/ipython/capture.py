@@ -13,17 +13,17 @@ from typing import Any, NamedTuple
 from IPython.display import display
 
 from workbench.core.snapshot import ObjectRecord
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
+from workbench.expressions import describe
+from workbench.format import count, human_bytes
 from workbench.ipython.cells import CellNames
 from workbench.ipython.freshness import Freshness
 from workbench.ipython.missing_names import missing
 from workbench.ipython.notebook import Notebook
 from workbench.ref import ObjectRef
-from workbench.report.format import count, human_bytes
 from workbench.report.markup import Rich, Table, page
 from workbench.serialization.aliases import in_common
 from workbench.serialization.estimate import Estimate, Estimator
-from workbench.serialization.expressions import describe
 from workbench.serialization.mutations import BUDGET
 
 LARGE = 50_000_000

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from workbench.errors import TaskError, WorkbenchError, failure_of
-from workbench.report.format import printable
+from workbench.format import printable
 from workbench.report.names import not_here_text
 
 

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from workbench import context, error_notes
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.errors import TaskError
 from workbench.host.display import figure_png
 from workbench.host.environment import Baseline

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.ipython.bindings import Binding, Bindings
 from workbench.ipython.output import Router
 from workbench.ipython.progress import watch_put

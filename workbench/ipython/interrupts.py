@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.errors import SessionError
 from workbench.ipython.notebook import Notebook
 

@@ -14,7 +14,7 @@ from typing import Any
 from workbench.core.events import PROGRESS, Output
 from workbench.core.logs import TEXT
 from workbench.core.snapshot import JobRecord
-from workbench.engines.base import CollectedJob, Engine
+from workbench.engine.base import CollectedJob, Engine
 from workbench.errors import (
     GetTimeoutError,
     SessionError,

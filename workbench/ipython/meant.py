@@ -14,7 +14,7 @@ from typing import Any
 from workbench import api
 from workbench.api.actors import ActorHandle
 from workbench.core.snapshot import JobRecord
-from workbench.engines.base import ROOT_NOTE
+from workbench.engine.base import ROOT_NOTE
 from workbench.errors import MagicError, ObjectLostError
 from workbench.ipython.arguments import unquoted
 from workbench.ipython.notebook import Notebook

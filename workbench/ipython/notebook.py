@@ -10,7 +10,7 @@ from typing import Any
 from IPython.core.magic import Magics
 
 from workbench import context
-from workbench.engines.base import Call, Engine
+from workbench.engine.base import Call, Engine
 from workbench.errors import SessionError
 from workbench.host.environment import Baseline
 from workbench.ipython import write_back

@@ -12,7 +12,7 @@ import gc
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.host.captured import Tracked
 from workbench.ref import ObjectRef
 from workbench.serialization.codec import Where

@@ -21,10 +21,10 @@ from IPython.core.displaypub import CapturingDisplayPublisher
 
 from workbench.core.events import Output
 from workbench.core.logs import TEXT
+from workbench.format import printable
 from workbench.ipython.interleave import OpenLine, Screen
 from workbench.ipython.job import Job
 from workbench.ipython.worker_widgets import Widgets, is_control
-from workbench.report.format import printable
 from workbench.report.job_status import STILL
 
 MOST_CELLS = 10_000

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Protocol
 
-from workbench.engines.base import Engine
-from workbench.engines.tally import CallTally
+from workbench.engine.base import Engine
+from workbench.engine.tally import CallTally
 from workbench.errors import GetTimeoutError
+from workbench.format import printable
 from workbench.ipython.output import Router
 from workbench.ref import ObjectRef
 from workbench.report import progress as texts
-from workbench.report.format import printable
 from workbench.report.job_status import CallsStatus
 from workbench.report.markup import Rich
 from workbench.serialization.estimate import Estimator

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from workbench.core.events import About
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.error_notes.readonly import arrays_in
+from workbench.format import human_bytes
 from workbench.ipython.notebook import Notebook
 from workbench.ref import ObjectRef
-from workbench.report.format import human_bytes
 from workbench.serialization.comparison import ChangeCheck, Verdict
 
 MOST_VARIABLES = 500  # looked through for who else has the memory

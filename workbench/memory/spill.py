@@ -12,8 +12,8 @@ import os
 import xxhash
 
 from workbench.errors import ObjectLostError
+from workbench.format import human_bytes
 from workbench.memory.segment import Descriptors, create_file
-from workbench.report.format import human_bytes
 
 CHUNK = 1 << 20
 """Bytes copied, or read and checked, at a time: so few stay in the processor's cache."""

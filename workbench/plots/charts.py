@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from workbench.core.snapshot import JobRecord, ObjectRecord, Snapshot
+from workbench.format import UNKNOWN, count, human_bytes, human_rate, human_seconds
 from workbench.plots.drawing import LINE, Rect, Sheet
 from workbench.report import facts, reasons, view_texts
 from workbench.report.colors import BAD, HUES, INK, OTHER, STATES, STRENGTHS
 from workbench.report.facts import Held
-from workbench.report.format import UNKNOWN, count, human_bytes, human_rate, human_seconds
 from workbench.report.markup import unmarked
 from workbench.report.processes import Processes
 

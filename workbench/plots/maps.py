@@ -10,11 +10,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from workbench.core.snapshot import HISTORY_SECONDS, ObjectRecord, Sample, Snapshot
+from workbench.format import NOW, count, human_bytes
 from workbench.plots.drawing import LINE, POINTS, SIZE, Rect, Sheet, quiet, say
 from workbench.report import facts, view_texts
 from workbench.report.colors import INK, LIVE, SPILLED, TRACK, Coloring
 from workbench.report.facts import Held
-from workbench.report.format import NOW, count, human_bytes
 from workbench.report.lanes import Lane, lanes
 
 if TYPE_CHECKING:

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 from workbench.core.descriptions import ObjectDescription
 from workbench.core.snapshot import Snapshot
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.errors import ObjectFreedError, TaskCancelledError, TaskError, failure_of
+from workbench.expressions import describe
+from workbench.format import NOW, UNKNOWN, human_age, human_bytes, printable
 from workbench.ref import ObjectRef
 from workbench.report import facts, markup, text
-from workbench.report.format import NOW, UNKNOWN, human_age, human_bytes, printable
 from workbench.report.previews import Preview, preview
 from workbench.report.processes import Processes
-from workbench.serialization.expressions import describe
 
 Facts = list[tuple[str, str]]
 

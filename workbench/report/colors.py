@@ -12,8 +12,8 @@ from typing import NamedTuple
 from zlib import crc32
 
 from workbench.core.snapshot import ObjectRecord, Snapshot
+from workbench.format import UNKNOWN
 from workbench.report.facts import kind_of
-from workbench.report.format import UNKNOWN
 from workbench.report.processes import owners_of
 
 HUES = ("#0072b2", "#c97f00", "#00896a", "#b65a90", "#d55e00", "#3f97cf")

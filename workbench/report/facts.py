@@ -18,8 +18,7 @@ from workbench.core.snapshot import (
     Snapshot,
     result_of,
 )
-from workbench.report import reasons
-from workbench.report.format import (
+from workbench.format import (
     NO_FIGURE,
     OWN,
     UNKNOWN,
@@ -31,6 +30,7 @@ from workbench.report.format import (
     joined,
     listed,
 )
+from workbench.report import reasons
 from workbench.report.processes import LEFT, Processes, actor_text, open_in
 
 MOST_WORDS = 20

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from workbench.report.format import human_age, human_seconds
+from workbench.format import human_age, human_seconds
 
 
 def changed_text(name: str, came: str, seconds: float, stored: str) -> str:

@@ -12,10 +12,7 @@ from textwrap import wrap
 from typing import Any
 
 from workbench.core.snapshot import HISTORY_SECONDS, JobRecord, ObjectRecord, Snapshot
-from workbench.report import facts, view_texts
-from workbench.report.colors import OTHER, STATES, STRENGTHS, Coloring
-from workbench.report.facts import Held
-from workbench.report.format import (
+from workbench.format import (
     NO_FIGURE,
     UNKNOWN,
     count,
@@ -24,6 +21,9 @@ from workbench.report.format import (
     human_rate,
     human_seconds,
 )
+from workbench.report import facts, view_texts
+from workbench.report.colors import OTHER, STATES, STRENGTHS, Coloring
+from workbench.report.facts import Held
 from workbench.report.lanes import Lane, lanes
 from workbench.report.markup import (
     Html,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from workbench.core.snapshot import JobRecord
 from workbench.errors import SerializationError, TaskError, failure_of
-from workbench.report.format import (
+from workbench.format import (
     human_bytes,
     human_count,
     human_elapsed,

@@ -16,7 +16,7 @@ from textwrap import wrap
 from typing import Any, NamedTuple
 from unicodedata import east_asian_width
 
-from workbench.report.format import printable
+from workbench.format import printable
 
 
 class Html(str):

@@ -17,7 +17,7 @@ from workbench.core.snapshot import (
     Snapshot,
     WorkerRecord,
 )
-from workbench.report.format import UNKNOWN, count, joined
+from workbench.format import UNKNOWN, count, joined
 
 LEFT = "a process that left"
 """Who held or wrote what nobody does any more."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from workbench.report.format import human_bytes, human_seconds, human_time
+from workbench.format import human_bytes, human_seconds, human_time
 
 
 def copying_text(name: str, done: int, whole: int) -> str:

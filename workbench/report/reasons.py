@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from workbench.core.descriptions import PinRecord
 from workbench.core.snapshot import ObjectRecord
-from workbench.report.format import human_count
+from workbench.format import human_count
 
 
 class Reason(NamedTuple):

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from workbench.core.snapshot import ObjectRecord, Snapshot
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
+from workbench.format import count, human_bytes, human_seconds, joined, listed
 from workbench.report import facts
-from workbench.report.format import count, human_bytes, human_seconds, joined, listed
 from workbench.report.processes import actor_text, is_this_process
 
 MOST_WORDS = 5

@@ -13,10 +13,8 @@ from typing import Any, Generic, TypeVar
 
 from workbench.core.events import About
 from workbench.core.snapshot import JobRecord, ObjectRecord, Snapshot
-from workbench.engines.base import Engine
-from workbench.report import facts, reasons
-from workbench.report.facts import Held
-from workbench.report.format import (
+from workbench.engine.base import Engine
+from workbench.format import (
     count,
     human_bytes,
     human_count,
@@ -25,6 +23,8 @@ from workbench.report.format import (
     listed,
     printable,
 )
+from workbench.report import facts, reasons
+from workbench.report.facts import Held
 from workbench.report.markup import Rich, Table, clip, page
 from workbench.report.view_texts import LEAST_COPY
 

@@ -22,16 +22,16 @@ from workbench.core.snapshot import (
     Snapshot,
     WorkerRecord,
 )
-from workbench.engines.base import Abilities
-from workbench.report import facts
-from workbench.report.colors import HUES, LIVE, OTHER, REUSABLE, SPILLED, TRACK
-from workbench.report.format import (
+from workbench.engine.base import Abilities
+from workbench.format import (
     UNKNOWN,
     count,
     human_bytes,
     human_count,
     human_share,
 )
+from workbench.report import facts
+from workbench.report.colors import HUES, LIVE, OTHER, REUSABLE, SPILLED, TRACK
 from workbench.report.processes import Processes, is_on_this_machine
 
 LEAST_COPY = 1 << 20

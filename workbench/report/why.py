@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from workbench.core.descriptions import Account, PinRecord
 from workbench.core.events import Place
 from workbench.core.snapshot import WorkerRecord
+from workbench.format import UNKNOWN, count, human_bytes, human_count
 from workbench.report import facts, reasons
-from workbench.report.format import UNKNOWN, count, human_bytes, human_count
 from workbench.report.markup import Rich, Table, page
 from workbench.report.processes import Processes
 

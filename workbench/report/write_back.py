@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workbench.report.format import joined, listed
+from workbench.format import joined, listed
 
 MOST_NAMES = 6
 

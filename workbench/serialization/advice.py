@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from workbench.report.format import human_bytes, human_count, human_seconds
+from workbench.format import human_bytes, human_count, human_seconds
 from workbench.serialization.alternatives import ADVISERS, Idea
 from workbench.serialization.arrays import Reducers
 from workbench.serialization.measure import Figures, Measure

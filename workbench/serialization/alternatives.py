@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.report.format import human_bytes, human_count
+from workbench.expressions import describe
+from workbench.format import human_bytes, human_count
 from workbench.serialization.dataframes import column_label
-from workbench.serialization.expressions import describe
 from workbench.serialization.sampling import spread
 
 MANY = 1000

@@ -33,7 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.errors import SerializationError, StoreFullError, WorkbenchError
-from workbench.report.format import human_bytes
+from workbench.format import human_bytes
 from workbench.serialization import safe_load
 from workbench.serialization.arrays import Array, Reducers, out_of_band
 from workbench.serialization.pickler import Pickler

@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, NamedTuple
 
-from workbench.report.format import human_bytes, human_count, human_seconds
+from workbench.expressions import describe
+from workbench.format import human_bytes, human_count, human_seconds
 from workbench.report.markup import Rich, Table, bullets, code, page
 from workbench.serialization.advice import advise
 from workbench.serialization.arrays import Reducers
-from workbench.serialization.expressions import describe
 from workbench.serialization.inspection import cannot_pickle, name_of
 from workbench.serialization.measure import (
     MATTERS,

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.expressions import short, written
 from workbench.serialization.arrays import address
-from workbench.serialization.expressions import short, written
 
 MOST_NAMED = 2
 """Columns that the label of a block of many names."""

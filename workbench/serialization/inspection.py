@@ -12,11 +12,11 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 from workbench.errors import SerializationError
-from workbench.report.format import human_count
+from workbench.expressions import said, type_of
+from workbench.format import human_count
 from workbench.report.markup import Rich, Table, code, page
 from workbench.serialization import interchange
 from workbench.serialization.arrays import Reducers
-from workbench.serialization.expressions import said, type_of
 from workbench.serialization.paths import path_text
 from workbench.serialization.pickler import ByteCounter, is_picklable, try_pickling
 from workbench.serialization.process_bound import (

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.expressions import written
 from workbench.serialization.dataframes import ColumnCells, Columns, cells_of, columns_of
-from workbench.serialization.expressions import written
 
 LARGE_DICT = 64
 """Entries above which those of a dict are named together."""

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from workbench.errors import SerializationError
-from workbench.serialization.expressions import said, short
+from workbench.expressions import said, short
 
 MOST_BYTES = 32 << 20
 """Longer pickles are not read again."""

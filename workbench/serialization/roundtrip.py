@@ -16,8 +16,8 @@ import sys
 from typing import Any, NamedTuple
 
 from workbench.errors import SerializationError
+from workbench.expressions import said
 from workbench.serialization.arrays import REDUCERS, Array, Reducers, out_of_band
-from workbench.serialization.expressions import said
 from workbench.serialization.paths import path_text
 from workbench.serialization.pickler import ByteCounter, Pickler
 from workbench.serialization.rebuilding import stopped_unpickler

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from workbench.errors import StoreFullError
-from workbench.report.format import human_bytes
+from workbench.format import human_bytes
 
 LARGE_PIECE = 256 << 10
 """Bytes of a piece of the stream from which it is stored as it is, instead of joined to others."""

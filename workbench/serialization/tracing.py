@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, islice
 from typing import Any, ClassVar, TypeVar
 
+from workbench.expressions import short
 from workbench.serialization.arrays import Reducers
-from workbench.serialization.expressions import short
 from workbench.serialization.paths import Step, path_text
 from workbench.serialization.pickler import BufferCallback, Pickler, Writable
 

@@ -1,4 +1,4 @@
-"""Bytes: whole pages of them, and sizes as people type them. Words are in `report.format`."""
+"""Bytes: whole pages of them, and sizes as people type them. Words are in `format`."""
 
 from __future__ import annotations
 

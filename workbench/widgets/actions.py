@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import to_builtins
 
 from workbench import api
-from workbench.engines.base import Engine, Observed, acting_on
+from workbench.engine.base import Engine, Observed, acting_on
 from workbench.errors import ObjectLostError, WorkbenchError
 from workbench.report import why as why_text
 from workbench.report.page import BUTTONS, PageAnswer, Tree

@@ -19,12 +19,12 @@ from msgspec import to_builtins
 
 from workbench import api, context
 from workbench.core.snapshot import HISTORY_SECONDS, Sample, Snapshot
-from workbench.engines.base import Observed
+from workbench.engine.base import Observed
 from workbench.errors import SessionError, WorkbenchError
+from workbench.format import UNKNOWN
 from workbench.report import page
 from workbench.report.colors import hues
 from workbench.report.facts import Place
-from workbench.report.format import UNKNOWN
 from workbench.report.page import Rest, Row, TimelinePoint, key_of
 from workbench.report.processes import Processes, owners_of
 from workbench.widgets.mirror import MOST, Mirror

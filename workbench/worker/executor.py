@@ -14,12 +14,12 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from workbench.api.actors import CREATION
 from workbench.client.base import ClientBase
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.engines.lending_future import Lending, LendingFuture, Missing
-from workbench.engines.tally import CallTally
+from workbench.engine.blueprint import CREATION
+from workbench.engine.lending_future import Lending, LendingFuture, Missing
+from workbench.engine.tally import CallTally
 from workbench.host.interrupts import Interrupts
 from workbench.host.process_state import ProcessState
 from workbench.host.reloading import Reloader

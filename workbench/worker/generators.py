@@ -13,11 +13,11 @@ from workbench.client.role import Role
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.errors import StoreFullError
+from workbench.expressions import describe
 from workbench.host.interrupts import Interrupts
 from workbench.host.results import Types, async_iterator, iterable, yielded
 from workbench.ref import ObjectRef
 from workbench.ref_generator import DynamicObjectRefGenerator as Refs
-from workbench.serialization.expressions import describe
 from workbench.system.ki_protection import ki_protection
 
 _END = object()

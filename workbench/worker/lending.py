@@ -12,7 +12,7 @@ from threading import current_thread
 from workbench.client.connection import Connection
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.engines.lending_future import Missing
+from workbench.engine.lending_future import Missing
 from workbench.host.task_context import TaskContext, is_ours
 
 MOST_NAMED = 1000

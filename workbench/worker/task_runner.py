@@ -15,7 +15,6 @@ from functools import partial
 from types import AsyncGeneratorType, GeneratorType
 from typing import Any, cast
 
-from workbench.api.actors import CREATION
 from workbench.client.arena_writer import Claims
 from workbench.client.arguments import (
     REFS_ALONE,
@@ -30,6 +29,7 @@ from workbench.client.base import ClientBase
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.events import ID_BITS
+from workbench.engine.blueprint import CREATION
 from workbench.errors import ActorExit, StoreFullError, WorkbenchError
 from workbench.host.environment import set_variables
 from workbench.host.interrupts import Interrupts

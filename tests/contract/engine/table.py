@@ -13,7 +13,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from workbench.client.client import Client
-from workbench.engines.base import Abilities, Lack
+from workbench.engine.base import Abilities, Lack
 
 ROOT = Path(__file__).parents[3]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.contract.engine.table import PAGE, abilities, of_engines, page_with
-from workbench.engines.base import Lack
+from workbench.engine.base import Lack
 
 CAN = abilities()
 

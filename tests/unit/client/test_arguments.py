@@ -16,7 +16,7 @@ from workbench.client.arguments import (
     places_of,
     with_values,
 )
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.ref import ObjectRef
 from workbench.serialization.codec import serialize_small
 

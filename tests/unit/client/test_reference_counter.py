@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from workbench.client.reference_counter import ReferenceCounter
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 
 NOBODY = cast(Engine, None)  # nothing here asks a handle for more than its id
 

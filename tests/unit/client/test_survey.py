@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from workbench.client.survey import MOST_INSIDE, MOST_NODES, main_variables, survey
-from workbench.engines.base import ROOT_NOTE
+from workbench.engine.base import ROOT_NOTE
 
 
 class Target:

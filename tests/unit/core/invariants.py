@@ -12,7 +12,7 @@ from workbench.core.scheduler import Scheduler
 from workbench.core.state import State
 from workbench.core.task_states import DONE, LOST, QUEUED, SENT, STOPPING, WAITING
 from workbench.core.tasks import Actor, ActorState, Task, Wait
-from workbench.report.format import OWN
+from workbench.format import OWN
 from workbench.system.sizes import round_up
 
 

@@ -9,7 +9,7 @@ from workbench.core import instructions as do
 from workbench.core.descriptions import ObjectDescription, TaskRecord
 from workbench.core.snapshot import ClientRecord, Snapshot
 from workbench.core.snapshot_builder import MOST_NAMED, names_with, take_snapshot
-from workbench.report.format import OWN
+from workbench.format import OWN
 
 
 def asked(s: Stage, peer: Peer, what: str, id: int = 0, name: str = "") -> do.Answer:

@@ -11,7 +11,7 @@ from workbench.core.snapshot import JobRecord
 from workbench.course.clusters import line
 from workbench.course.exercises import Live, Outcome, Page, RefusedError, exercise, right, wrong
 from workbench.course.resilience import went_on
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.errors import WorkbenchError
 
 HINTS = "one", "two", "three"

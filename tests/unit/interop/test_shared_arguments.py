@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.serialization.clocks import Looks
 from workbench.core import events as ev
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.interop.shared_arguments import LARGE, SharedArguments
 from workbench.ref import ObjectRef
 from workbench.serialization import comparison

@@ -11,7 +11,7 @@ import pytest
 
 from workbench.core.events import Output
 from workbench.core.snapshot import JobRecord
-from workbench.engines.base import CollectedJob
+from workbench.engine.base import CollectedJob
 from workbench.errors import SerializationError, TaskCancelledError, TaskError, TaskTimeoutError
 from workbench.host.cells import Ran
 from workbench.ipython.job import Job, collected

@@ -15,7 +15,7 @@ from workbench.core.snapshot import (
     ObjectRecord,
     Snapshot,
 )
-from workbench.engines.base import Abilities
+from workbench.engine.base import Abilities
 from workbench.errors import MagicError
 from workbench.ipython.meant import job_meant
 from workbench.report.text import JobTable, started_line

@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from workbench.engines.base import Engine
+from workbench.engine.base import Engine
 from workbench.ipython.originals import Originals
 from workbench.ref import ObjectRef
 from workbench.serialization.packing import PackedValues

@@ -20,9 +20,9 @@ from workbench.core.snapshot import (
     Snapshot,
     WorkerRecord,
 )
-from workbench.engines.base import Abilities, Lack
+from workbench.engine.base import Abilities, Lack
+from workbench.format import UNKNOWN
 from workbench.report import cards, facts, html, json, page, sessions, text, view_texts, why
-from workbench.report.format import UNKNOWN
 from workbench.report.processes import Processes
 from workbench.widgets.actions import perform
 

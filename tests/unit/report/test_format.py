@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from workbench.report import format as figures
+from workbench import format as figures
 
 CASES = json.loads((Path(__file__).parent / "format_cases.json").read_text())
 FUNCTIONS = {

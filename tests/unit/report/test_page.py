@@ -13,7 +13,7 @@ import pytest
 
 from tests.unit.widgets import snapshots
 from workbench.core.snapshot import Snapshot
-from workbench.engines.base import Abilities
+from workbench.engine.base import Abilities
 from workbench.report import page
 from workbench.report.processes import Processes, owners_of
 

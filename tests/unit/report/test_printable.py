@@ -20,8 +20,8 @@ from workbench.core.descriptions import Account, PinRecord
 from workbench.core.events import About
 from workbench.core.snapshot import Snapshot
 from workbench.error_notes import add
+from workbench.format import CONTROLS, LONG_WORD, printable, shortened
 from workbench.report import cards, facts, job_status, json, text, why
-from workbench.report.format import CONTROLS, LONG_WORD, printable, shortened
 from workbench.report.html import PARTS, Still
 from workbench.report.markup import Table
 from workbench.report.previews import Preview, preview

@@ -21,10 +21,10 @@ from tests.unit.widgets.snapshots import MB, an_object, elsewhere
 from workbench.cli.sessions import SESSIONS, Seen
 from workbench.core.descriptions import Account, ObjectDescription, PinRecord
 from workbench.core.snapshot import ObjectRecord, Snapshot
-from workbench.engines.base import Abilities
+from workbench.engine.base import Abilities
+from workbench.format import NO_FIGURE, UNKNOWN, human_age, human_count, joined
 from workbench.report import cards, facts, json, page, reasons, text, why
 from workbench.report.facts import Held
-from workbench.report.format import NO_FIGURE, UNKNOWN, human_age, human_count, joined
 from workbench.report.processes import Processes, open_in, owners_of
 
 Told = dict[int, dict[str, str]]

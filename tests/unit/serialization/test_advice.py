@@ -29,7 +29,7 @@ from tests.unit.serialization.samples import (
     points,
     texts,
 )
-from workbench.report.format import human_seconds
+from workbench.format import human_seconds
 from workbench.serialization import codec
 from workbench.serialization.advice import NOTICED_SECONDS, SAMPLE, advise
 from workbench.serialization.alternatives import MANY

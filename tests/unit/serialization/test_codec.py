@@ -23,8 +23,8 @@ from hypothesis.extra import numpy as hnp
 from tests.unit.serialization.extents import extent_of
 from tests.unit.serialization.samples import Pair, looped
 from workbench.errors import SerializationError
+from workbench.expressions import describe
 from workbench.serialization import codec
-from workbench.serialization.expressions import describe
 from workbench.serialization.scratch import LARGE_PIECE, Scratch
 
 

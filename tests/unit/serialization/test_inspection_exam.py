@@ -34,9 +34,9 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from tests.unit.serialization.samples import LOCK, Holder, Pair, by_value, closing_over, html
 from workbench.errors import SerializationError
+from workbench.expressions import LONGEST
 from workbench.serialization import codec, rebuilding
 from workbench.serialization.costs import explain
-from workbench.serialization.expressions import LONGEST
 from workbench.serialization.inspection import MOST_LISTED, MOST_SHOWN, inspect
 from workbench.serialization.registry import Custom
 from workbench.serialization.roundtrip import MOST_BYTES

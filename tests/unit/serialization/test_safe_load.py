@@ -24,9 +24,9 @@ import pyarrow as pa
 import pytest
 
 from tests.unit.serialization.samples import Pair, by_value
+from workbench.expressions import describe
 from workbench.report.previews import Preview, preview
 from workbench.serialization import codec
-from workbench.serialization.expressions import describe
 from workbench.serialization.safe_load import NotBuilt
 
 

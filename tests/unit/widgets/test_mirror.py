@@ -10,7 +10,7 @@ from msgspec import structs
 
 from workbench.core.events import About
 from workbench.core.snapshot import Change, ObjectRecord, Snapshot
-from workbench.report.format import OWN
+from workbench.format import OWN
 from workbench.widgets.mirror import BIN, Mirror
 
 SESSION = Snapshot("s.1", 100, 0, 0, 0, 0, (), (), (), taken=1000.0)

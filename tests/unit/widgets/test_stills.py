@@ -19,9 +19,9 @@ from PIL import Image
 
 from tests.unit.widgets import snapshots
 from workbench.core.snapshot import Snapshot
+from workbench.format import OWN
 from workbench.plots.pictures import picture
 from workbench.report.colors import HUES, INK
-from workbench.report.format import OWN
 from workbench.report.html import COLUMNS, MOST_BOXES, MOST_ROWS, PARTS, Still
 from workbench.report.markup import Html
 

@@ -16,7 +16,7 @@ import msgspec
 
 from workbench.core.events import About
 from workbench.core.snapshot import ActorRecord, WorkerRecord
-from workbench.engines.records import Abilities
+from workbench.engine.records import Abilities
 
 Native = Any
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from workbench.client.arguments import SLOTTED, argument_names, pack_arguments
 from workbench.client.function_cache import Export
-from workbench.engines.base import Exported
+from workbench.engine.base import Exported
 from workbench.engines.cluster.backend import Backend, Native
 from workbench.engines.cluster.entries import Entries
 from workbench.engines.cluster.heads import MOST_CODE

@@ -1,4 +1,4 @@
-"""ClusterEngine: an `engines.base.Engine` over a cluster's `Backend`, put together from its parts.
+"""ClusterEngine: an `engine.base.Engine` over a cluster's `Backend`, put together from its parts.
 
 The same in a driver and in a cluster's worker: there it has a `Hosting`, whose tasks it serves.
 """
@@ -23,8 +23,11 @@ from workbench.client.task_prints import TaskPrints
 from workbench.core.descriptions import Account
 from workbench.core.events import ID_BITS, PROGRESS, Output
 from workbench.core.snapshot import Change
-from workbench.engines.base import Engine, OutputSink
-from workbench.engines.base import Running as RunningNow
+from workbench.engine.base import Engine, OutputSink
+from workbench.engine.base import Running as RunningNow
+from workbench.engine.lending_future import Lending, LendingFuture
+from workbench.engine.presentation import SessionPresentation, process_label
+from workbench.engine.tally import CallTally
 from workbench.engines.cluster import holders
 from workbench.engines.cluster.backend import BEGAN, ENDED, Backend, Message, Native, TaskEnd
 from workbench.engines.cluster.entries import FAILED, READY, Entries, KnownObject
@@ -40,9 +43,6 @@ from workbench.engines.cluster.parcels import Packer
 from workbench.engines.cluster.serializers import SharedSerializers
 from workbench.engines.cluster.store import ClusterStore, of_object
 from workbench.engines.cluster.tasks import ClusterTasks
-from workbench.engines.lending_future import Lending, LendingFuture
-from workbench.engines.presentation import SessionPresentation, process_label
-from workbench.engines.tally import CallTally
 from workbench.errors import WorkbenchError
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator

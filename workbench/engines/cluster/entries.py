@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any
 
 from workbench.core.events import About
-from workbench.engines.base import engine_of
+from workbench.engine.base import engine_of
 from workbench.engines.cluster.backend import Native, StoredValue
 from workbench.errors import ForeignRefError, SessionError, WorkbenchError
 from workbench.ref import ObjectRef
@@ -218,7 +218,7 @@ class Entries:
 
 
 class ArrivalQueue:
-    """An `engines.following.Arrivals` over entries. ``wait(done, timeout, refs)`` waits for one."""
+    """An `engine.following.Arrivals` over entries. ``wait(done, timeout, refs)`` waits for one."""
 
     def __init__(
         self, entries: Entries, wait: Callable[[Callable[[], bool], float | None, Any], bool]

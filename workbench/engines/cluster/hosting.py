@@ -17,9 +17,9 @@ from typing import Any
 
 import msgspec
 
-from workbench.api.actors import CREATION, Blueprint
 from workbench.client.arguments import parameters_of
 from workbench.core.events import ID_BITS
+from workbench.engine.blueprint import CREATION, Blueprint
 from workbench.engines.cluster.backend import BEGAN, ENDED, Native, StoredValue, TaskEnd
 from workbench.engines.cluster.call_opener import CallOpener, Opener
 from workbench.engines.cluster.channel import ChannelLink

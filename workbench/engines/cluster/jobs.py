@@ -7,9 +7,9 @@ from typing import Any
 
 from workbench.core.events import About, Output
 from workbench.core.snapshot import JobRecord
+from workbench.engine.records import CollectedJob
 from workbench.engines.cluster.backend import Backend, Message, Native, TaskEnd
 from workbench.engines.cluster.entries import FAILED, PENDING, READY, UNKNOWN, Entries
-from workbench.engines.records import CollectedJob
 from workbench.ref import ObjectRef
 
 

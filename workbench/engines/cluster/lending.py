@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+from workbench.engine.lending_future import Missing
 from workbench.engines.cluster.backend import Backend
 from workbench.engines.cluster.entries import Entries
 from workbench.engines.cluster.store import of_object
-from workbench.engines.lending_future import Missing
 
 
 class NativeLending:
-    """An `engines.lending_future.Lending`. Callbacks, and what asyncio awaits, lend nothing."""
+    """An `engine.lending_future.Lending`. Callbacks, and what asyncio awaits, lend nothing."""
 
     def __init__(self, backend: Backend, entries: Entries) -> None:
         self._backend = backend

@@ -21,6 +21,8 @@ from workbench.core.snapshot import (
     ObjectRecord,
     Snapshot,
 )
+from workbench.engine.presentation import process_label
+from workbench.engine.records import Shown
 from workbench.engines.cluster import accounts
 from workbench.engines.cluster.backend import Backend, ClusterParts
 from workbench.engines.cluster.entries import (
@@ -34,8 +36,6 @@ from workbench.engines.cluster.holders import ask_all
 from workbench.engines.cluster.kept_names import KeptObject
 from workbench.engines.cluster.tasks import ClusterTasks
 from workbench.engines.observed import PolledChanges
-from workbench.engines.presentation import process_label
-from workbench.engines.records import Shown
 from workbench.errors import SessionError, WorkbenchError
 from workbench.ref import ObjectRef
 

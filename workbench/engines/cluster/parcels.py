@@ -14,13 +14,13 @@ import numpy as np
 
 from workbench import context, errors
 from workbench.core.events import ID_BITS, About
+from workbench.engine.records import Copying
 from workbench.engines.cluster.backend import Native, StoredValue
-from workbench.engines.records import Copying
+from workbench.expressions import describe
 from workbench.ref import ObjectRef
 from workbench.serialization import codec
 from workbench.serialization.arrays import Reducer
 from workbench.serialization.class_states import OWN, building
-from workbench.serialization.expressions import describe
 from workbench.serialization.libraries import writable
 from workbench.serialization.packing import Numbers, PackedValues, pack
 from workbench.serialization.registry import Custom, Registry

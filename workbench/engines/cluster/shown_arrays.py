@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from workbench.engines.cluster.entries import KnownObject
-from workbench.serialization.expressions import describe
+from workbench.expressions import describe
 
 
 class ShownArrays:

@@ -16,7 +16,7 @@ import numpy as np
 from workbench import context, errors
 from workbench.call_site import call_site, name_of
 from workbench.core.events import About
-from workbench.engines.base import Copying, Waitable, first_ready
+from workbench.engine.base import Copying, Waitable, first_ready
 from workbench.engines.cluster.backend import Backend, Native, StoredValue
 from workbench.engines.cluster.entries import (
     FAILED,

@@ -11,8 +11,8 @@ from workbench.engines.cluster.backend import StoredValue, Stream, TaskEnd
 from workbench.engines.cluster.entries import FAILED, READY, Entries
 from workbench.engines.cluster.parcels import Packer
 from workbench.errors import ActorDiedError, WorkbenchError, WorkerCrashedError
+from workbench.format import count
 from workbench.ref_generator import ObjectRefGenerator
-from workbench.report.format import count
 
 EVERYTHING = 1 << 62
 

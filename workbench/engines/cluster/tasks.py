@@ -13,7 +13,7 @@ from typing import Any
 from workbench.client.arguments import parameters_of
 from workbench.client.task_specs import spec_of
 from workbench.core.events import USUAL, TaskSpec
-from workbench.engines.base import Call, Exported, Submitted, engine_of
+from workbench.engine.base import Call, Exported, Submitted, engine_of
 from workbench.engines.cluster.backend import (
     ActorLaunch,
     Backend,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.engines.records import Abilities, Lack
+from workbench.engine.records import Abilities, Lack
 
 CAN = Abilities(
     resident=Lack(

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from workbench.core.snapshot import ActorRecord, ClientRecord, ObjectRecord, Snapshot, WorkerRecord
-from workbench.engines.base import Abilities
+from workbench.engine.base import Abilities
 from workbench.engines.observed import Observer, id_of
 from workbench.errors import SessionError
 

@@ -9,7 +9,7 @@ from IPython.core.magic_arguments import argument
 
 from workbench import api
 from workbench.api.observing import asked_by
-from workbench.engines.base import acting_on
+from workbench.engine.base import acting_on
 from workbench.errors import ObjectLostError
 from workbench.ipython.arguments import as_written, magic_arguments, parse, unquoted
 from workbench.ipython.freshness import compared

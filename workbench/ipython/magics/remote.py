@@ -12,9 +12,10 @@ from IPython.core.magic_arguments import argument
 
 from workbench import api
 from workbench.api.actors import ActorClass, ActorHandle, handle_of
-from workbench.engines.base import Call, Engine, Exported
+from workbench.engine.base import Call, Engine, Exported
 from workbench.errors import MagicError, for_future
 from workbench.errors.remote_frames import cell_label
+from workbench.format import printable
 from workbench.host.cells import Cell, Namespace, evaluate, run_cell
 from workbench.host.seeding import LARGEST
 from workbench.ipython import write_back
@@ -28,7 +29,6 @@ from workbench.ipython.notebook import Notebook, NotebookMagics
 from workbench.ipython.originals import Originals
 from workbench.options import DETACHED, LONGEST, ActorOptions, CellOptions, TaskOptions
 from workbench.ref import ObjectRef
-from workbench.report.format import printable
 
 BODY = 2  # the line of a cell on which the body of a cell magic begins
 PATIENCE = 1.0  # seconds for which a cell that is waited for shows no line

@@ -11,14 +11,14 @@ from IPython.core.magic_arguments import argument
 
 from workbench import api, config, context
 from workbench.core.snapshot import JobRecord
-from workbench.engines.base import Engine, acting_on
+from workbench.engine.base import Engine, acting_on
 from workbench.errors import MagicError, SessionError
+from workbench.format import printable
 from workbench.ipython.arguments import magic_arguments, parse, unquoted
 from workbench.ipython.job import Job
 from workbench.ipython.meant import job_meant
 from workbench.ipython.notebook import NotebookMagics
 from workbench.report import cards, facts
-from workbench.report.format import printable
 from workbench.report.mistyped import did_you_mean
 from workbench.report.sessions import left_text, lost_by_leaving
 from workbench.report.text import JobTable

@@ -15,8 +15,9 @@ from IPython.display import display
 
 from workbench import api
 from workbench.core.events import About
-from workbench.engines.base import Copying, Engine, acting_on
+from workbench.engine.base import Copying, Engine, acting_on
 from workbench.errors import MagicError
+from workbench.format import human_seconds, printable
 from workbench.ipython import write_back
 from workbench.ipython.arguments import as_written, magic_arguments, parse, unquoted
 from workbench.ipython.job_outputs import is_made
@@ -25,7 +26,6 @@ from workbench.ipython.notebook import NotebookMagics
 from workbench.ipython.progress import Waiting, progress, watch_put
 from workbench.ipython.put_replace import replace, unchanged
 from workbench.ref import ObjectRef
-from workbench.report.format import human_seconds, printable
 from workbench.report.text import put_line
 
 if TYPE_CHECKING:

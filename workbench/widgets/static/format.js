@@ -1,4 +1,4 @@
-// Figures in words: bytes, seconds, counts, ages, as the kernel's report/format has them: one file of
+// Figures in words: bytes, seconds, counts, ages, as the kernel's format has them: one file of
 // cases (tests/unit/report/format_cases.json) holds both. Pure; knows neither the page nor the world.
 
 /** What stands where an engine can't tell. Never a zero. */

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.report.format import OWN
+from workbench.format import OWN
 
 LONGEST = 200
 """Characters; what is longer is better found by its number."""

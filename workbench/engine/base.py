@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 from workbench.core.descriptions import Account, ObjectDescription
 from workbench.core.events import About, Output
 from workbench.core.snapshot import Change, JobRecord, Snapshot
-from workbench.engines.following import Arrivals as Arrivals
-from workbench.engines.following import Changes as Changes
-from workbench.engines.lending_future import Lending
-from workbench.engines.records import Abilities as Abilities
-from workbench.engines.records import Call as Call
-from workbench.engines.records import CollectedJob as CollectedJob
-from workbench.engines.records import Comparing as Comparing
-from workbench.engines.records import Copying as Copying
-from workbench.engines.records import Exported as Exported
-from workbench.engines.records import Lack as Lack
-from workbench.engines.records import Running as Running
-from workbench.engines.records import Shown as Shown
-from workbench.engines.tally import CallTally
+from workbench.engine.following import Arrivals as Arrivals
+from workbench.engine.following import Changes as Changes
+from workbench.engine.lending_future import Lending
+from workbench.engine.records import Abilities as Abilities
+from workbench.engine.records import Call as Call
+from workbench.engine.records import CollectedJob as CollectedJob
+from workbench.engine.records import Comparing as Comparing
+from workbench.engine.records import Copying as Copying
+from workbench.engine.records import Exported as Exported
+from workbench.engine.records import Lack as Lack
+from workbench.engine.records import Running as Running
+from workbench.engine.records import Shown as Shown
+from workbench.engine.tally import CallTally
 from workbench.errors import WorkbenchError
 from workbench.options import ActorOptions, TaskOptions
 from workbench.ref import ObjectRef

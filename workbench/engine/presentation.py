@@ -34,7 +34,7 @@ S = TypeVar("S", bound=_Session)
 
 
 class SessionPresentation:
-    """Base of engines: see `engines.base.Engine` for each of these."""
+    """Base of engines: see `engine.base.Engine` for each of these."""
 
     def __repr__(self: _Session) -> str:
         state = "over" if self.ended is not None else f"{self.workers} workers"
