@@ -47,7 +47,6 @@ FIRST = (
     "tests/browser",
     "tests/kernel/test_notebooks",
     "tests/kernel/test_course.py",
-    "tests/test_style",
     "tests/process/test_why_exam",
     "tests/kernel/test_write_back",
     "tests/kernel/test_sessions",
@@ -158,6 +157,8 @@ class ByFile(LoadScopeScheduling):
             return "tests/contract/engine"  # one kernel for all
         if nodeid.startswith(SPREAD):
             return nodeid
+        if "test_is_committed" in nodeid:
+            return "test_is_committed"  # in one process, which imports nbformat
         if nodeid.startswith("tests/kernel/test_notebooks"):
             return " ".join(["test_notebooks", *re.findall(r"\b\d\d-[a-z-]+", nodeid)])
         return nodeid.partition("::")[0]
