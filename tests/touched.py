@@ -31,6 +31,7 @@ WHOLE = {
         "process/test_streams.py",
         "process/test_lines.py",
         "process/test_options.py",
+        "process/test_actor_names.py",
         "contract/engine",
     ],
     "client/arena_writer": ["process/test_memory.py", "process/test_views.py"],

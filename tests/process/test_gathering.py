@@ -10,7 +10,7 @@ import os
 import pickle
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stderr
 from typing import Any
@@ -330,12 +330,20 @@ def test_no_bar_that_nobody_needs(session: Engine, monkeypatch: pytest.MonkeyPat
         assert file.getvalue() == ""
 
 
+async def _taken(refs: AsyncIterable[Any]) -> list[Any]:
+    return [ref async for ref in refs]
+
+
 @pytest.mark.parametrize(
     ("shown", "call"),
     [
         ("2/2", lambda: wb.map(pow, [1, 2, 3], [1, 2], progress=True)),
         ("2it", lambda: wb.map(len, (letter for letter in "ab"), progress=True)),
         ("2/2", lambda: list(wb.as_completed([wb.put(1), wb.put(2)], progress=True))),
+        (
+            "2/2",
+            lambda: asyncio.run(_taken(wb.as_completed([wb.put(1), wb.put(2)], progress=True))),
+        ),
     ],
 )
 def test_a_bar_that_is_asked_for(session: Engine, shown: str, call: Callable[[], object]) -> None:
