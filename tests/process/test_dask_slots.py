@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import msgspec
 import psutil
 import pytest
 
 from tests.leaks import eventually
 from tests.process.endings import leave_at_once
-from workbench.engines.cluster.backend import TaskEnd
 from workbench.engines.cluster.heads import Head, encode
 from workbench.engines.cluster.keeper import batch_of
 from workbench.engines.cluster.parcels import Packer, failure_of
-from workbench.engines.dask.channel import HeadDone, RunHead, ShownBytes
-from workbench.engines.dask.packed import close_all, unpack
-from workbench.engines.dask.slots import ChildDied, SlotChild, Slots
-
-_end = msgspec.msgpack.Decoder(TaskEnd).decode
+from workbench.engines.dask.slots import ChildDied, HeadDone, RunHead, SlotChild, Slots
+from workbench.serialization import codec
 
 
 @pytest.fixture
@@ -37,142 +33,93 @@ def no_refs(ref: object) -> Any:
     raise AssertionError("there are no refs here")
 
 
-def head_of(function: Callable[..., Any], task: int, **more: Any) -> RunHead:
+def head_of(function: Callable[..., Any], task: int) -> RunHead:
     code = Packer("s~1", 1, no_refs, "here").pack(function, None).header
-    head = Head(task, "f", "s~1", 1, function=task, code=code, **more)
-    return RunHead(task, encode(head), "s~1", "tcp://nowhere", [], [])
+    head = Head(task, "f", "s~1", 1, function=task, code=code)
+    return RunHead(task, encode(head), "s~1", (), False, 0)
 
 
-class Ran:
-    """One task that has run: what it showed, how it ended, what it gave."""
+class Shown:
+    """What a child shows."""
 
-    def __init__(
-        self, slots: Slots, message: RunHead, shown: Callable[[str], object] = lambda text: None
-    ) -> None:
+    def __init__(self) -> None:
         self.text = ""
-        self.child = 0
 
-        def heard(child: SlotChild, said: Any, fds: list[int]) -> None:
-            self.child = child.pid
-            if type(said) is ShownBytes:
-                for each in batch_of(said.data):
-                    self.text += each.data.decode()
-                    shown(self.text)
-
-        done, fds = slots.run(message, [], heard)
-        self.end = _end(done.end)
-        self.value: Any = None
-        values = [unpack(v, fds.pop(0) if v.lengths else -1) for v in done.values]
-        close_all(fds)
-        if values[0].failed:
-            self.value = failure_of(values[0])
-        else:
-            self.value = Packer("s~1", 1, no_refs, "here").open(message.task, values[0])
+    def __call__(self, child: SlotChild, said: Any) -> None:
+        if type(said) is bytes:
+            texts = [m.data.decode() for m in batch_of(said) if m.kind == "stdout"]
+            self.text += "".join(texts)
 
 
-def test_a_task_runs_in_its_childs_main_thread_and_shows_what_it_prints(slots: Slots) -> None:
-    def where() -> tuple[int, bool]:
-        import threading
-
-        print("from Python")
-        os.system("echo from a program")
-        return os.getpid(), threading.current_thread() is threading.main_thread()
-
-    ran = Ran(slots, head_of(where, 1))
-    assert ran.value == (ran.child, True)
-    assert ran.text == "from Python\nfrom a program\n"  # all of it before the end
-    assert ran.end.how == "done"
-    assert ran.end.shown > 0
-    again = Ran(slots, head_of(os.getpid, 2))
-    assert again.value == ran.value[0]  # the child is kept
+def run(slots: Slots, function: Callable[..., Any], task: int, shown: Shown) -> HeadDone:
+    child = slots.lease()
+    try:
+        return child.run(head_of(function, task), shown, lambda: False)
+    finally:
+        slots.release(child)
 
 
-def test_what_is_shown_right_before_a_death_is_kept(slots: Slots) -> None:
-    """Once: what was sent by then isn't told again. Its last words are told too."""
+def says_and_gives() -> int:
+    print("said")
+    os.system("echo by a program")
+    return os.getpid()
 
+
+def test_tasks_run_in_one_child_and_all_output_comes_before_the_end(slots: Slots) -> None:
+    pids = set()
+    for task in (1, 2):
+        shown = Shown()
+        done = run(slots, says_and_gives, task, shown)
+        assert sorted(shown.text.splitlines()) == ["by a program", "said"]
+        pids.add(codec.deserialize_inline(done.values[0].header))
+    assert len(pids) == 1
+    assert os.getpid() not in pids
+
+
+def sleeps() -> None:
+    print("sleeps", flush=True)
+    threading.Event().wait(3600)
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_task_is_stopped_or_its_process_killed(slots: Slots, force: bool) -> None:
+    child, shown = slots.lease(), Shown()
+    ended: list[HeadDone | ChildDied] = []
+
+    def runs() -> None:
+        try:
+            ended.append(child.run(head_of(sleeps, 3), shown, lambda: False))
+        except ChildDied as died:
+            ended.append(died)
+
+    thread = threading.Thread(target=runs)
+    thread.start()
+    assert eventually(lambda: "sleeps" in shown.text)
+    child.stop(4, force)  # of another task: nothing happens
+    child.stop(3, force)
+    thread.join()
+    (end,) = ended
+    if force:
+        assert isinstance(end, ChildDied)
+        assert "was killed by signal 9 while it ran `f`" in end.said("f")
+    else:
+        assert isinstance(end, HeadDone)
+        assert "was stopped" in str(failure_of(end.values[0]))
+    slots.release(child)
+    run(slots, says_and_gives, 5, Shown())
+
+
+def test_a_task_that_ends_its_process_leaves_its_last_words(slots: Slots) -> None:
     def dies() -> None:
-        import sys
-
-        out: Any = sys.stdout
-        out.lock.acquire()  # no other thread is amid sending at the end
-        print("first")
-        print("second")
         print("last words")
-        os.write(2, b"a complaint\n")
-        leave_at_once(7)
+        os.write(2, b"to stderr\n")
+        leave_at_once(3)
 
-    sent: list[str] = []
-    with pytest.raises(ChildDied) as caught:
-        Ran(slots, head_of(dies, 1), sent.append)
-    died = caught.value
-    assert (died.code, died.killed, died.worker) == (7, False, 1)
-    assert "a complaint" in died.words
-    before = sent[-1] if sent else ""
-    unsent = [data for task, kind, data in died.unsent or () if (task, kind) == (1, "stdout")]
-    assert before + b"".join(unsent).decode() == "first\nsecond\nlast words\n"
-    assert Ran(slots, head_of(lambda: "the next one runs", 2)).value == "the next one runs"
-
-
-def test_what_blocks_is_stopped_and_the_child_goes_on(slots: Slots) -> None:
-    def sleeps() -> None:
-        import threading
-
-        print(os.getpid())
-        threading.Event().wait(600)
-
-    pids: list[str] = []
-
-    def stop(text: str) -> None:
-        pids.append(text)
-        slots.stop(1, force=False)
-
-    ran = Ran(slots, head_of(sleeps, 1), stop)
-    assert ran.end.how == "stopped"
-    assert "stopped" in str(ran.value)
-    assert Ran(slots, head_of(os.getpid, 2)).value == int(pids[0])
-
-
-def test_one_that_is_stopped_before_it_begins_never_does(slots: Slots) -> None:
-    assert not slots.stop(1, force=False)
-    ran = Ran(slots, head_of(lambda: print("never"), 1))
-    assert (ran.end.how, ran.text) == ("stopped", "")
-    assert Ran(slots, head_of(lambda: 5, 2)).value == 5
-
-
-def test_what_does_not_listen_is_killed_with_what_it_started(slots: Slots) -> None:
-    def deaf() -> None:
-        import signal
-        import subprocess
-
-        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-        child = subprocess.Popen(["sleep", "600"])
-        print(child.pid)
-        child.wait()
-
-    started: list[int] = []
-
-    def kill(text: str) -> None:
-        started.append(int(text))
-        slots.stop(1, force=True)
-
+    shown = Shown()
     with pytest.raises(ChildDied) as died:
-        Ran(slots, head_of(deaf, 1), kill)
-    assert died.value.killed
-    assert eventually(lambda: not psutil.pid_exists(started[0]))
-
-
-def test_a_kill_that_comes_too_late_is_not_the_next_tasks(
-    slots: Slots, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The task has ended, and its end is about to be read."""
-    hear = SlotChild.hear
-
-    def late(child: SlotChild) -> Any:
-        said = hear(child)
-        if type(said[0]) is HeadDone and said[0].task == 1:
-            slots.stop(1, force=True)
-        return said
-
-    monkeypatch.setattr(SlotChild, "hear", late)
-    assert Ran(slots, head_of(lambda: 4, 1)).value == 4
-    assert Ran(slots, head_of(lambda: 5, 2)).value == 5
+        run(slots, dies, 6, shown)
+    left = b"".join(data for _, kind, data in died.value.unsent if kind == "stdout").decode()
+    assert shown.text + left == "last words\n"
+    said = died.value.said("dies")
+    assert "ended (3) while it ran `dies`" in said
+    assert "to stderr" in said

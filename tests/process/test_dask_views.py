@@ -95,13 +95,12 @@ def test_what_dask_tells_and_what_it_does_not(client: Any) -> None:
     computed = world["objects"][key_of(id_of(result.key))]
     assert scattered["size"] == SIZE * 8
     assert computed["kind"] == "int"
-    assert abs(world["now"] - computed["born"]) < 60
     for each in (scattered, computed):
         assert (each["where"], each["movable"]) == ("memory", "yes")
         assert [(pin["reason"], pin["here"]) for pin in each["pins"]] == [("ref", True)]
         unknown = ("owner", "pickle", "copy", "load", "inband", "outband", "buffers", "repeats")
         assert [each[fact] for fact in unknown] == [None] * len(unknown)
-    assert scattered["kind"] is scattered["born"] is None
+    assert scattered["kind"] is scattered["born"] is computed["born"] is None
     store, machine = (dict(bar["parts"]) for bar in world["bars"])
     assert "of 4 GB" in world["bars"][0]["figure"]
     assert store["live"] >= SIZE * 8
@@ -194,8 +193,8 @@ def test_the_scheduler_needs_no_workbench() -> None:
         "import pickle, sys\n"
         "sys.modules['workbench'] = None\n"
         "see = pickle.loads(sys.stdin.buffer.read())\n"
-        "class Nothing: tasks = {}; workers = {}; clients = (); transition_log = ()\n"
-        "print(see(most=1, since=0.0, dask_scheduler=Nothing)['count'])\n"
+        "class Nothing: tasks = {}; workers = {}; clients = ()\n"
+        "print(see(most=1, dask_scheduler=Nothing)['count'])\n"
     )
     sent = cloudpickle.dumps(dask._seer())
     done = subprocess.run([sys.executable, "-c", code], input=sent, capture_output=True)

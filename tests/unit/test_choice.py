@@ -140,6 +140,8 @@ def test_an_address_is_tried_for_a_while() -> None:
             said = f"Nobody answers at {address}; it was tried for 0.1 s (Connection"
             with pytest.raises(SessionError, match=re.escape(said)):
                 choice.wait_for_answer(address, 0.1)
+        with pytest.raises(SessionError, match="tried for 0 s"):  # once, and not again for long
+            choice.wait_for_answer(address, 3600.0)
         server.listen()
         choice.wait_for_answer(f"tls://127.0.0.1:{port}")
     for address in ("", "auto", "local", "inproc://192.0.2.1/7/1"):

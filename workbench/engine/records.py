@@ -88,8 +88,9 @@ class Abilities:
     ``timeout`` of tasks; ``edited``: workers take up edited modules; ``keep``: a session is kept
     after its last driver, for as long as one says; ``huge_pages``;
     ``max_calls``: a worker ends after so many; ``recursive``: a task is stopped without what it has
-    submitted; ``needs``: what a task says it takes (processors, memory) counts; ``elsewhere``: an
-    actor is made again on another node, if its own has died.
+    submitted; ``once``: what isn't to be retried runs once, whatever dies; ``needs``: what a task
+    says it takes (processors, memory) counts; ``elsewhere``: an actor is made again on another
+    node, if its own has died.
     """
 
     get: str = ""
@@ -111,6 +112,7 @@ class Abilities:
     max_calls: str = ""
     needs: str = ""
     elsewhere: str = ""
+    once: str = ""
 
     @classmethod
     def none(cls, sentence: str) -> Abilities:

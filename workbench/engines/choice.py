@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
@@ -166,22 +167,32 @@ def require(choice: Choice, config: Config) -> None:
         )
 
 
+@cache
+def _silent() -> set[str]:
+    """Addresses at which nobody answered when they were tried last."""
+    return set()
+
+
 def wait_for_answer(address: str, patience: float = PATIENCE) -> None:
-    """Until somebody listens there; SessionError after so many seconds.
+    """Until somebody listens there; SessionError after so many seconds. Where nobody did before,
+    it is tried once.
 
     Ray by itself would try for minutes. An address without a port says nothing of where that is.
     """
     found = _PLACE.fullmatch(address)
     if found is None:
         return
+    patience = 0.0 if address in _silent() else patience
     end, pause = time.monotonic() + patience, 0.05
     while True:
         try:
             left = max(end - time.monotonic(), 0.1)
             socket.create_connection((found["host"].strip("[]"), int(found["port"])), left).close()
+            _silent().discard(address)
             return
         except OSError as error:
             if time.monotonic() + pause > end:
+                _silent().add(address)
                 raise SessionError(
                     f"Nobody answers at {address}; it was tried for {patience:g} s "
                     f"({error.strerror or error}). Is the cluster up, and its port open to this "

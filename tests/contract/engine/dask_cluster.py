@@ -36,32 +36,27 @@ class DaskCluster:
             import json
 
             self.address: str = json.load(file)["address"]
-        self._number = 0
         self._nodes: list[subprocess.Popen[bytes]] = []
         self._client = Client(self.address, set_as_default=False)
         for _ in range(NODES):
             self._add()
 
     def _add(self) -> None:
-        """The first shares memory with the notebook; the others with nobody, as other machines."""
-        number, self._number = self._number, self._number + 1
         self._nodes.append(
             self._run(
                 "worker", self.address, "--nworkers", "1", "--nthreads", str(SLOTS),
                 "--memory-limit", "1GB", "--no-dashboard", "--death-timeout", "60",
                 "--local-directory", os.path.join(self._directory, "dask"),
-                **({"WORKBENCH_NODE": f"node-{number}"} if number else {}),
             )
         )  # fmt: skip
         self._client.wait_for_workers(len(self._nodes))
 
-    def _run(self, *arguments: str, **variables: str) -> subprocess.Popen[bytes]:
+    def _run(self, *arguments: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             [sys.executable, "-m", "dask", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, **variables},
             start_new_session=True,
         )
 
@@ -82,17 +77,6 @@ class DaskCluster:
                     if any("workbench" in word for word in line):
                         found.append(f"process {child.pid}: {' '.join(line)[:80]}")
         return found
-
-    def moved(self) -> int:
-        """Bytes that nodes fetched from others. What Dask itself moves are handles of them, though
-        it counts them as what they stand for."""
-
-        def on_worker() -> int:
-            from workbench.engines.dask.node_store import this_process
-
-            return this_process().fetched
-
-        return sum(self._client.run(on_worker).values())
 
     def kill_node(self) -> None:
         """End one as if its machine had lost its power; another comes."""

@@ -19,6 +19,8 @@ LOADS = "%load_ext workbench"
 def test_a_notebook_runs_unchanged_but_for_one_line(
     cluster: Cluster, alone: Opens, edition: str
 ) -> None:
+    if (cluster.name, edition) == ("dask", "02-is-it-a-copy"):
+        pytest.skip("on Dask processes of a machine share no memory")
     module, path = EDITIONS[edition]
     answers, book = answers_of(module), alone()
     exercise = guess = ""

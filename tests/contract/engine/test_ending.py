@@ -34,6 +34,8 @@ def test_nothing_is_left_of_a_session(alone: Opens, gate: Gate) -> None:
     cell = book.ok(f"%%remote\nprint('runs')\n{gate.wait}")
     book.until(cell.text)
     assert "over for this notebook" in book.ok("%workbench stop").text()
+    if book.system.name != "local":
+        assert "stopped" in book.over(cell)
     assert eventually(lambda: not book.system.left()), book.system.left()
 
 

@@ -42,6 +42,8 @@ def test_objects_are_listed_shown_and_kept_by_arrays(book: Book) -> None:
 
 
 def test_why_finds_what_actors_hold(book: Book) -> None:
+    if book.system.name == "dask":
+        pytest.skip("the processes of Dask's workers aren't asked, which %why says")
     book.ok("""
         class Keeps:
             def keep(self, refs):

@@ -9,7 +9,6 @@ sent only inside `StoredValue.natives`, ``deps`` and ``inside``, where the syste
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -191,7 +190,7 @@ class Backend(Protocol):
         """What they stand for, in order. TimeoutError; or our error for the first that is lost: a
         `WorkbenchError` (`WorkerCrashedError`, `TaskCancelledError`, `ObjectLostError` …)."""
 
-    def wait(self, natives: Sequence[Native], enough: int, timeout: float | None) -> None:
+    def wait(self, natives: Sequence[Native], enough: int, timeout: float | None) -> object:
         """Until so many are there, or time is up. In a task others run meanwhile."""
 
     def on_ready(self, native: Native, callback: Callable[[BaseException | None], None]) -> None:
@@ -272,9 +271,6 @@ class Backend(Protocol):
         """Ask each process that runs the session's tasks and actors: have `holders.answer` answer
         there, also while a task runs. What they say (b"": nothing); and who didn't in time, each
         in a few words. Never raises."""
-
-    def lending(self) -> AbstractContextManager[None]:
-        """Around code in a task that waits by other means than `wait`."""
 
     def parts(self) -> ClusterParts:
         """What the system tells of itself, soon."""

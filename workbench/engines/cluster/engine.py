@@ -144,7 +144,7 @@ class ClusterEngine(SessionPresentation):
             self._linger,
         )  # fmt: skip
         self.custom.know_all()
-        self.backend.listen(self.prefix, self._heard)
+        self.backend.listen(self.prefix, self.heard)
 
     # -- what the parts ask ----------------------------------------------------------------------
 
@@ -178,7 +178,8 @@ class ClusterEngine(SessionPresentation):
 
     # -- what comes from the cluster: threads of the system's ------------------------------------
 
-    def _heard(self, messages: Sequence[Message]) -> None:
+    def heard(self, messages: Sequence[Message]) -> None:
+        """What came on the channel."""
         for message in messages:
             if message.kind == BEGAN:
                 if self.began is not None:
@@ -346,6 +347,8 @@ class ClusterEngine(SessionPresentation):
         self._closed = True
         if self._late is not None:
             self._late.set()
+        if goodbye and self.ended is None and len(self.backend.ask("drivers")) < 2:
+            self.tasks.end_jobs()  # with the session
         try:
             self.backend.close(goodbye)
         finally:

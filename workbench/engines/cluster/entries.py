@@ -32,7 +32,7 @@ class KnownObject:
 
     __slots__ = (
         "about", "actor", "created", "error", "id", "inside", "is_watched", "job", "listeners",
-        "name", "native", "origin", "pinned", "state", "stored", "task",
+        "name", "native", "state", "stored", "task",
     )  # fmt: skip
 
     def __init__(self, id: int, native: Native, state: str) -> None:
@@ -45,10 +45,8 @@ class KnownObject:
         self.inside: tuple[int, ...] = ()
         self.task = 0
         self.name = ""
-        self.origin = 0
         self.job = 0
         self.actor = ""
-        self.pinned = ""
         self.created = time.monotonic()
         self.listeners: list[Listener] = []
         self.is_watched = False

@@ -154,12 +154,15 @@ class KeptJobs:
             found += [task] if job is None else [each for each in job.tasks if each not in job.ends]
         return list(dict.fromkeys(found))
 
-    def ended(self, end: TaskEnd) -> None:
-        """A job's task is over, and said nothing itself: its process has died, or it never ran."""
+    def ended(self, end: TaskEnd, is_whole: bool = False) -> None:
+        """A job's task is over, and said nothing itself: its process has died, or it never ran.
+
+        ``is_whole``: all that it showed has come.
+        """
         job = self._jobs.get(self._job_of.get(end.task, 0))
         if job is not None and end.task not in job.ends:
             first = job.first.task
-            if end.how == "failed" and job.began is not None:
+            if end.how == "failed" and job.began is not None and not is_whole:
                 self.came(Message(end.task, "stderr", LOST.encode(), 0, 0, first, end.worker))
             self.came(Message(end.task, ENDED, _encode(end), 0, 0, first, end.worker))
 

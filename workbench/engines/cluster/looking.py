@@ -108,10 +108,9 @@ class Looking:
             if id not in held:
                 objects.append(_kept_record(id, each, results.get(id, "")))
         live = sum(r.size for r in objects if r.where == "memory")
-        running = told.running if told.running is not None else None
         return Snapshot(
             session=self._engine.session, capacity=told.capacity, live=live, granted=None,
-            queued=told.queued, running=running, objects=tuple(objects), workers=told.workers,
+            queued=told.queued, running=told.running, objects=tuple(objects), workers=told.workers,
             clients=clients, actors=told.actors or self._actors(), spilled=None, jobs=self._jobs(),
             count=len(objects), segments=None, history=None, taken=time.time(),
             engine=self._backend.engine, available=told.available, scope=SCOPE,

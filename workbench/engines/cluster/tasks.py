@@ -183,7 +183,7 @@ class ClusterTasks:
         refs = []
         for id in ids:
             ref, entry = self._entries.new(id, None, PENDING)
-            entry.task, entry.name, entry.origin, entry.job = task, head.name, head.origin, head.job
+            entry.task, entry.name, entry.job = task, head.name, head.job
             if len(ids) > 1 and id != task:
                 ref._task = task
             refs.append(ref)
@@ -320,6 +320,11 @@ class ClusterTasks:
     def _stop(self, tasks: list[int], force: bool) -> None:
         self._stopped.update(task for task in tasks if task in self.running)
         self._backend.stop(tasks, force)
+
+    def end_jobs(self) -> None:
+        """The session ends, and with it what of background cells still runs."""
+        for own in [each for each in list(self.running.values()) if each.job]:
+            self._over(own, TaskCancelledError(f"`{own.name}` was stopped with the session."))
 
     def withdraw(self, ref: ObjectRef) -> bool:
         entry = self._entries.of(ref)

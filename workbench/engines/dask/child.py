@@ -1,8 +1,5 @@
-"""`python -m workbench.engines.dask.child WORK CONTROL PARENT NUMBER`: runs tasks, one at a time.
-
-A child of a worker of Dask's: see `slots`. Its descriptors 1 and 2 are captured, its prints and
-displays go to the worker, which sends them on. It ends with the worker, or when that hangs up.
-"""
+"""`python -m workbench.engines.dask.child PARENT FD…`: a child of a worker of Dask's. It
+runs tasks, one at a time, in its main thread: see `slots`. It ends when the worker hangs up."""
 
 from __future__ import annotations
 
@@ -12,50 +9,137 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
-from workbench.engines.dask.channel import Channel, ChildReady
-from workbench.engines.dask.remains import ChildRemains
+from workbench import context, error_notes
+from workbench.engines.cluster import heads
+from workbench.engines.cluster.channel import ChannelLink
+from workbench.engines.cluster.engine import ClusterEngine
+from workbench.engines.cluster.hosting import Hosting
+from workbench.engines.dask.keys import key_of
+from workbench.engines.dask.session import DaskBackend
+from workbench.engines.dask.slots import Channel, HeadDone, RunHead
+from workbench.host.child_remains import ChildRemains
+from workbench.host.setup import set_up
+from workbench.interop.registration import register_when_imported
 from workbench.system.parent_death import die_with_parent
 
 
-def captured() -> ChildRemains:
-    """Where 1 and 2 lead from now on, and what isn't sent yet is kept."""
-    remains = ChildRemains()
-    for fd, capture in enumerate(remains.captures, 1):
-        capture.divert(fd)
-    faulthandler.enable(2, all_threads=False)
-    return remains
+class ChildHost:
+    """The process. Made in the main thread."""
 
+    def __init__(self, work: Channel, orders: Channel, remains: ChildRemains) -> None:
+        self._work, self._orders = work, orders
+        self._link = ChannelLink(os.getpid(), self._shown)
+        mark = partial(setattr, self, "_position")
+        self._output = set_up(self._link, remains.captures, mark, remains.unsent)
+        self._position = 0
+        self._sessions: dict[str, tuple[ClusterEngine, DaskBackend, Hosting]] = {}
+        self._hosting: Hosting | None = None
+        self._early: set[int] = set()  # to be stopped when they come
+        self._has_slot = True
+        register_when_imported()
+        error_notes.install()
+        sys.argv = ["workbench-worker"]
+        signal.signal(signal.SIGINT, self._interrupted)
 
-def listen(control: Channel, heard: Callable[[Any], None]) -> None:
-    """Hand over what comes on the second channel, in a thread of its own. Its end is ours, though
-    a task may run: nobody is left who wants its result."""
+    def _shown(self, batch: bytes) -> None:
+        with suppress(OSError):
+            self._work.send(batch)
 
-    def read() -> None:
+    def _interrupted(self, signum: int, frame: Any) -> None:
+        if self._hosting is not None:
+            self._hosting.interrupts.handle(signum, frame)
+
+    def listen(self) -> None:
+        """Stop tasks as told, in a thread of its own. The channel's end is the process's."""
         try:
             while True:
-                message, _ = control.receive()
-                heard(message)
+                self._stop(self._orders.receive())
         except (EOFError, OSError):
             os._exit(0)
 
-    threading.Thread(target=read, name="workbench-control", daemon=True).start()
+    def _stop(self, task: int) -> None:
+        if self._hosting is None or not self._hosting.stop(task):
+            self._early.add(task)
+            return
+        for engine, backend, _ in list(self._sessions.values()):
+            running = list(engine.tasks.running.values())
+            if nested := [each.task for each in running if each.parent == task]:
+                backend.stop(nested, False)
+
+    def serve(self) -> None:
+        with suppress(EOFError, OSError):
+            while not self._run(self._work.receive()):
+                pass
+
+    def _run(self, message: RunHead) -> bool:
+        head = heads.decode(message.head)
+        engine, backend, hosting = self._session(message)
+        self._hosting, self._has_slot = hosting, not message.actor
+        if context.get() is not engine:
+            context.set(engine)
+        values = list(message.values)
+        if message.function:
+            backend.known(message.inside[0], values.pop())
+        if message.task in self._early:
+            hosting.interrupts.stop(message.task)
+        end, results = hosting.run(head, values, message.inside)
+        # What results refer to lives as long as these: that is known before we let go of it.
+        if natives := [native for value in results for native in value.natives]:
+            backend.contains(key_of(message.session, head.name, head.task), natives)
+        self._work.send(HeadDone(end, results, self._position, hosting.leaves))
+        return hosting.leaves
+
+    def _session(self, message: RunHead) -> tuple[ClusterEngine, DaskBackend, Hosting]:
+        if message.session not in self._sessions:
+            address, security = message.scheduler
+
+            def connect() -> Any:
+                from distributed import Client
+
+                return Client(address, security=security, set_as_default=False)
+
+            backend = DaskBackend(connect, message.session, True, address, self.lends)
+            engine = ClusterEngine(backend, logs=False)
+            backend.sink = engine.heard
+            hosting = Hosting(engine, self._link, self._output.finish, os.getpid())
+            engine.host(hosting)
+            self._sessions[message.session] = engine, backend, hosting
+        return self._sessions[message.session]
+
+    @contextmanager
+    def lends(self) -> Iterator[None]:
+        """Around code that waits: others may run on our worker meanwhile."""
+        if threading.current_thread() is not threading.main_thread() or not self._has_slot:
+            yield
+            return
+        self._has_slot = False
+        self._work.send(True)
+        try:
+            yield
+        finally:
+            self._has_slot = True
+            self._work.send(False)
+            self._work.receive()
 
 
 def main() -> None:
-    work, control, parent, number = map(int, sys.argv[1:])
+    parent, *fds = map(int, sys.argv[1:])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # until there is a task to stop
     die_with_parent(parent)
-    channel = Channel(socket.socket(fileno=work))
-    remains = captured()
-    from workbench.engines.dask.child_host import ChildHost
-
-    orders = Channel(socket.socket(fileno=control))
-    host = ChildHost(channel, remains, number, orders)
-    listen(orders, host.heard)
-    channel.send(ChildReady(), remains.descriptors())
+    for fd in fds:
+        os.set_inheritable(fd, False)
+    remains = ChildRemains(fds[2:])
+    for fd, capture in enumerate(remains.captures, 1):
+        capture.divert(fd)
+    faulthandler.enable(2, all_threads=False)
+    work, orders = (Channel(socket.socket(fileno=fd)) for fd in fds[:2])
+    host = ChildHost(work, orders, remains)
+    threading.Thread(target=host.listen, name="workbench-control", daemon=True).start()
     # What cells need, before any comes: a Stop amid an import would leave half a module.
     import workbench.host.shell  # noqa: F401
 

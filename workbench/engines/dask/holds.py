@@ -1,177 +1,171 @@
-"""Keys that a process holds at Dask's scheduler, and what it has heard of each. Any thread.
+"""Keys that a process of a session holds at Dask's scheduler, and its client of that. Any thread.
 
-How a task of ours ends comes as an event, behind all that it showed and with its results if they
-are small: nobody asks for those. Of other keys Dask's own future says when they are there.
-"""
+Dask's own future says when a key is there, or is gone. How a task of ours ends is told before that,
+behind all that it showed and with its results if they are small: nobody asks for those."""
 
 from __future__ import annotations
 
+import pickle
+import queue
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from concurrent import futures
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
-import msgspec
+from workbench.engines.dask.keys import ANSWERS, DaskRef, TaskFailed, TaskValues
+from workbench.errors import ObjectLostError, SessionError, WorkbenchError, WorkerCrashedError
 
-from workbench.engines.cluster.backend import TaskEnd
-from workbench.engines.dask.packed import Bundle, DaskRef, PackedValue
-from workbench.engines.dask.topics import PUT
-from workbench.errors import ObjectLostError, WorkbenchError
-
-Callback = Callable[["KeyHold"], None]
-
-_decode_end = msgspec.msgpack.Decoder(TaskEnd).decode
-_decode_values = msgspec.msgpack.Decoder(list[PackedValue]).decode
+LOST = "The connection to the Dask scheduler was lost: the session is over."
 
 
-class KeyHold:
-    """One key: while this lives, the scheduler keeps it for this process (``future``)."""
+class KeyHold(futures.Future[None]):
+    """One key: while this lives, Dask keeps it for this process, by its own ``future``. It is done
+    when that is there, or never will be. ``found``: what of that is here; at least a task's end."""
 
-    __slots__ = ("__weakref__", "bundle", "callbacks", "end", "error", "future", "is_ready", "key")
+    def __init__(self, key: str, future: Any = None, found: TaskValues | None = None) -> None:
+        super().__init__()
+        self.key, self.future, self.found = key, future, found
+        if future is None:
+            self.settle()
+        else:
+            future.add_done_callback(partial(_is_done, weakref.ref(self)))
 
-    def __init__(self, key: str, future: Any) -> None:
-        self.key = key
-        self.future = future
-        self.is_ready = False
-        self.end: TaskEnd | None = None
-        self.bundle: Bundle | None = None
-        self.error: WorkbenchError | None = None
-        self.callbacks: list[Callback] | None = []
+    def settle(self, error: WorkbenchError | None = None) -> None:
+        """The first who says so counts."""
+        with suppress(futures.InvalidStateError):
+            self.set_result(None) if error is None else self.set_exception(error)
 
 
-class Holds:
-    """All of a process's."""
+def _is_done(weak: weakref.ref[KeyHold], future: Any) -> None:
+    """In Dask's thread for callbacks."""
+    hold = weak()
+    why: WorkbenchError | None = None
+    if hold is None:
+        return
+    error = future.exception() if future.status == "error" else None
+    if isinstance(error, TaskFailed):  # its own, or that of what it would be made from
+        hold.found = hold.found or error.so
+    elif error is not None:
+        why = WorkerCrashedError(f"Dask gave the task up: {type(error).__name__}: {error}")
+    elif future.status != "finished":  # Dask cancels all if it has lost the scheduler
+        is_running = future.client.status == "running"
+        why = lost(hold.key) if is_running else SessionError(LOST)
+    hold.settle(why)
 
-    def __init__(self, future_of: Callable[[str], Any]) -> None:
-        self._future_of = future_of
-        self._holds: weakref.WeakValueDictionary[str, KeyHold] = weakref.WeakValueDictionary()
-        self._changed = threading.Condition()
-        self._over: WorkbenchError | None = None
-        self.ended: str | None = None
 
-    def add(self, key: str, future: Any) -> KeyHold:
-        """A key of ours: we shall hear how it ends."""
-        hold = self._holds[key] = KeyHold(key, future)
-        if self._over is not None:
-            self.settle(hold, self._over)
-        return hold
-
-    def of(self, ref: DaskRef) -> KeyHold:
-        """What is known of a native; from now on this process holds it."""
-        if ref.future is None:
-            hold = self._holds.get(ref.key)
-            if hold is None:
-                hold = self.add(ref.key, self._future_of(ref.key))
-                self._watch(hold)
-            ref.future = hold
-        found: KeyHold = ref.future
-        return found
-
-    def _watch(self, hold: KeyHold) -> None:
-        """Dask's future says when it is there."""
-        weak = weakref.ref(hold)
-
-        def over(future: Any) -> None:
-            hold = weak()
-            if hold is None:
-                return
-            if future.status == "finished":
-                self.settle(hold)
-            else:
-                self.settle(hold, lost(hold.key))
-
-        hold.future.add_done_callback(over)
-
-    def known(self, key: str) -> KeyHold | None:
-        return self._holds.get(key)
-
-    # -- what is heard: the client's event loop ----------------------------------------------------
-
-    def ended_with(self, key: str, end: bytes, values: bytes | None) -> None:
-        """A task has ended, with these results if they came along."""
-        hold = self._holds.get(key)
-        if hold is None:
-            return
-        if values is not None:
-            packed = _decode_values(values)
-            none: list[None] = [None] * len(packed)
-            hold.bundle = Bundle(key, end, packed, [""] * len(packed), none)
-        hold.end = _decode_end(end)
-        self.settle(hold)
-
-    def failed(self, key: str, error: WorkbenchError) -> None:
-        hold = self._holds.get(key)
-        if hold is not None:
-            self.settle(hold, error)
-
-    def lost(self, key: str) -> None:
-        """Nobody has its value any more, and nobody makes it again."""
-        hold = self._holds.get(key)
-        if hold is not None and hold.bundle is None:
-            hold.error = lost(key)
-            self.settle(hold, hold.error)
-
-    def settle(self, hold: KeyHold, error: WorkbenchError | None = None) -> None:
-        """It is there, or never will be."""
-        with self._changed:
-            if hold.is_ready:
-                return
-            hold.error = error
-            hold.is_ready = True
-            callbacks, hold.callbacks = hold.callbacks or [], None
-            self._changed.notify_all()
-        for callback in callbacks:
-            callback(hold)
-
-    def end_all(self, why: str, error: WorkbenchError) -> None:
-        """There is no scheduler any more."""
-        if self.ended is not None:
-            return
-        self.ended, self._over = why, error
-        for hold in list(self._holds.values()):
-            self.settle(hold, error)
-
-    # -- who waits ---------------------------------------------------------------------------------
-
-    def on_ready(self, hold: KeyHold, callback: Callback) -> None:
-        """Have it called once, now or later; in any thread."""
-        with self._changed:
-            if hold.callbacks is not None:
-                hold.callbacks.append(callback)
-                return
-        callback(hold)
-
-    def wait(self, holds: Sequence[KeyHold], enough: int, timeout: float | None) -> bool:
-        """Until so many are ready; False if time is up first."""
-        until = None if timeout is None else time.monotonic() + timeout
-        with self._changed:
-            while True:
-                if sum(hold.is_ready for hold in holds) >= enough:
-                    return True
-                left = None if until is None else until - time.monotonic()
-                if left is not None and left <= 0:
-                    return False
-                self._changed.wait(left)
+def wait(holds: Sequence[KeyHold], enough: int, timeout: float | None) -> bool:
+    """Wait until so many are done; False if time is up first."""
+    until = None if timeout is None else time.monotonic() + timeout
+    when = futures.ALL_COMPLETED if enough == len(holds) else futures.FIRST_COMPLETED
+    while sum(hold.done() for hold in holds) < enough:
+        left = None if until is None else until - time.monotonic()
+        if left is not None and left <= 0:
+            return False
+        futures.wait({hold for hold in holds if not hold.done()}, left, when)
+    return True
 
 
 def lost(key: str) -> ObjectLostError:
-    """Of what somebody here holds."""
+    """Why somebody who holds a key has nothing."""
     name = key.rpartition("-")[0]
-    if name == PUT:
-        return ObjectLostError(
-            "A stored value was freed, or is gone with the Dask worker that had it. Store it again."
-        )
-    return ObjectLostError(
-        f"The result of `{name}` was freed, or is gone with the Dask worker that had it, and "
-        "`max_retries` doesn't allow to run it again. Submit it again, or allow more tries."
-    )
+    what = "A stored value" if name == "put" else f"The result of `{name}`"
+    why = "was freed, or is gone with the Dask worker that had it. Make it again."
+    return ObjectLostError(f"{what} {why}")
 
 
-def refs(hold: KeyHold, count: int) -> list[DaskRef]:
-    """The natives of a task: of its end, and of each result."""
-    return [DaskRef(hold.key, index, hold) for index in range(count + 1)]
+class SchedulerLink:
+    """``connect`` gives a distributed.Client once that is needed: most tasks ask nothing. ``heard``
+    is told what our plugin says, in a thread; ``found`` values on the client's event loop before.
+    """
 
+    def __init__(
+        self, connect: Callable[[], Any], session: str, heard: Callable[..., object]
+    ) -> None:
+        self._connect, self._session, self._heard = connect, session, heard
+        self._why: str | None = None
+        self._lock = threading.Lock()
+        self._client: Any = None
+        self._holds: weakref.WeakSet[KeyHold] = weakref.WeakSet()
+        self._events: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
-def keys_of(natives: Iterable[DaskRef]) -> list[str]:
-    return list(dict.fromkeys(native.key for native in natives))
+    @property
+    def client(self) -> Any:
+        with self._lock:
+            if self._client is None:
+                self._client = self._connect()
+                self._client.subscribe_topic(ANSWERS, self._came)
+                threading.Thread(target=self._hear, name="workbench-dask", daemon=True).start()
+            return self._client
+
+    def hold(self, key: str, future: Any) -> KeyHold:
+        """Hold a key by a future of Dask's."""
+        hold = KeyHold(key, future)
+        self._holds.add(hold)
+        if self._why is not None:
+            hold.settle(SessionError(self._why))
+        return hold
+
+    def of(self, ref: DaskRef) -> KeyHold:
+        """Return what holds a native here: from now on, if nothing did."""
+        if ref.hold is None:
+            client = self.client
+            from distributed import Future
+
+            ref.hold = self.hold(ref.key, Future(ref.key, client))
+            self.ask("want", ref.key)
+        found: KeyHold = ref.hold
+        return found
+
+    def ask(self, question: str, *args: Any, timeout: float | None = None) -> Any:
+        """Ask our plugin's session, or its keeper, by a method's name. SessionError: it is over."""
+        from workbench.engines.dask.scheduler import called
+
+        asked = self._session, self.client.id, pickle.dumps((question, args))
+        try:
+            is_right, found = self.client.run_on_scheduler(called, "ask", asked)
+        except Exception as error:
+            said = f"Dask's scheduler doesn't answer: {type(error).__name__}: {error}"
+            raise SessionError(self.why or said) from error
+        if not is_right:
+            raise found
+        return found
+
+    def _came(self, event: tuple[float, Sequence[Any]]) -> None:
+        kind, *rest = event[1]
+        if kind == "end":
+            self._heard("found", *rest)
+        self._events.put(event[1])
+
+    def _hear(self) -> None:
+        while (message := self._events.get()) is not None:
+            with suppress(Exception):  # of who is told: others are told all the same
+                self._heard(*message)
+
+    @property
+    def why(self) -> str | None:
+        """Why the session is over for this process; None while it isn't."""
+        if self._why is None and self._client is not None and self._client.status != "running":
+            self.end(LOST)
+        return self._why
+
+    def end(self, why: str) -> None:
+        """Nothing comes any more. The first reason counts."""
+        self._why = self._why or why
+        for hold in list(self._holds):
+            hold.settle(SessionError(self._why))
+
+    def leave(self, goodbye: bool, close: bool) -> None:
+        """Say so, and close the client if it is ours to ``close``."""
+        if self._client is None:
+            return
+        if self.why is None:
+            with suppress(Exception):
+                self.ask("leaves", goodbye)
+        self.end("This process has left the session.")
+        self._events.put(None)
+        if close:
+            self._client.close()

@@ -1,9 +1,5 @@
-"""A Dask cluster, looked on at through a client of it: `Observer`s of its scheduler.
-
-The scheduler knows each result's key, type, size, who wants it and what waits for it; of a worker
-its memory and what it runs. It doesn't know where in a worker's memory something lies, nor what
-serializing it cost.
-"""
+"""A Dask cluster, looked on at through a client of it: `Observer`s of its scheduler, which doesn't
+know where in a worker's memory something lies, how old it is, nor what serializing it cost."""
 
 from __future__ import annotations
 
@@ -17,14 +13,7 @@ from workbench.engine.base import Abilities
 from workbench.engines.observed import Observer, id_of
 from workbench.errors import SessionError
 
-MOST = 4_000
-"""Objects that are told one by one: the largest."""
-
-ANSWER = 10.0
-"""Seconds that the scheduler has for an answer."""
-
-LABELS = {"fire-and-forget": "fire_and_forget"}
-"""Of what wants results and is no process."""
+MOST = 4_000  # objects that are told one by one: the largest
 
 
 def is_client(of: object) -> bool:
@@ -48,15 +37,12 @@ class Dask(Observer):
     def __init__(self, client: Any) -> None:
         if client.asynchronous:
             raise SessionError(
-                "This client belongs to an event loop, which views can't wait for: give one that "
-                "was made without asynchronous=True."
+                "This client belongs to an event loop: give one made without asynchronous=True."
             )
         self._client = client
         if client.scheduler is None:
             raise SessionError("This client of Dask isn't connected to a scheduler.")
         self.session = client.scheduler.address
-        self._born: dict[str, float] = {}
-        self._since = 0.0  # the scheduler's time of the last look
 
     @property
     def ended(self) -> str | None:
@@ -70,149 +56,75 @@ class Dask(Observer):
         return str(thing.key) if isinstance(thing, Future) else None
 
     def _look(self) -> Snapshot:
-        seen = self._client.sync(
-            self._client._run_on_scheduler,
-            _seer(),
-            most=MOST,
-            since=self._since,
-            callback_timeout=ANSWER,
-        )
-        now = time.time()
-        self._since = seen["now"]
-        self._born.update((key, now - age) for key, age in seen["ages"].items())
+        seen = self._client.run_on_scheduler(_seer(), MOST)
         numbers = {name: number for number, name in enumerate(seen["clients"], 1)}
         clients = tuple(
             ClientRecord(number, os.getpid(), "driver", "")
             if name == self._client.id
-            else ClientRecord(number, 0, "driver", LABELS.get(name, name))
+            else ClientRecord(number, 0, "driver", name.replace("-and-", "_and_"))
             for name, number in numbers.items()
         )
-        workers, spilled = _workers(seen["workers"]), sum(w["disk"] for w in seen["workers"])
-        objects = tuple(self._record(found, numbers, now, spilled) for found in seen["objects"])
-        if len(self._born) > 4 * MOST:
-            there = {record.key for record in objects}
-            self._born = {key: born for key, born in self._born.items() if key in there}
-        limits = [worker["limit"] for worker in seen["workers"]]
-        limited = bool(limits) and all(limits)
-        left = [max(w["limit"] - w["memory"], 0) for w in seen["workers"] if w["limit"]]
+        told = seen["workers"]
+        named = all(isinstance(each[0], int) for each in told)  # then those are their numbers
+        workers = tuple(
+            WorkerRecord(name if named else n, pid, "busy" if tasks else "idle", tasks, memory=now)
+            for n, (name, pid, _, _, now, _, tasks) in enumerate(told, 1)
+        )
+        limits, spilled = [each[2] for each in told], sum(each[5] for each in told)
+        is_limited = bool(limits) and all(limits)
+
+        def record(
+            key: str, state: str, kind: str | None, size: int, wanted: list[str], waiters: int
+        ) -> ObjectRecord:
+            there, failed = state == "memory", state == "erred"
+            where = "memory" if there and not spilled else "" if there or failed else "pending"
+            holders = tuple(numbers[name] for name in wanted if name in numbers)
+            return ObjectRecord(
+                id_of(key), "ready" if there else "failed" if failed else "pending", (),
+                max(size, 0) if there else 0, where, None, holders, (), waiters, 0, age=None,
+                type=kind and kind.rpartition(".")[2], key=key,
+            )  # fmt: skip
+
         return Snapshot(
-            session=self.session,
-            capacity=sum(limits) if limited else None,
-            live=max(sum(worker["bytes"] for worker in seen["workers"]) - spilled, 0),
-            granted=None,
-            queued=seen["queued"],
-            running=seen["running"],
-            objects=objects,
-            workers=workers,
-            clients=clients,
-            spilled=spilled,
-            count=seen["count"],
-            segments=None,
-            history=None,
-            taken=now,
-            engine="dask",
-            available=sum(left) if limited else None,
-        )
-
-    def _record(
-        self, found: dict[str, Any], clients: dict[str, int], now: float, spilled: int
-    ) -> ObjectRecord:
-        key, is_there = found["key"], found["state"] == "memory"
-        born = self._born.get(key)
-        where = "memory" if is_there and not spilled else "" if is_there else "pending"
-        return ObjectRecord(
-            id=id_of(key),
-            state="ready" if is_there else "failed" if found["state"] == "erred" else "pending",
-            names=(),
-            size=max(found["size"], 0) if is_there else 0,
-            where="" if found["state"] == "erred" else where,
-            about=None,
-            holders=tuple(clients[name] for name in found["wanted"] if name in clients),
-            viewers=(),
-            tasks=found["waiters"],
-            parents=0,
-            age=None if born is None else max(now - born, 0.0),
-            type=found["type"] and found["type"].rpartition(".")[2],
-            key=key,
-        )
-
-
-def _workers(seen: list[dict[str, Any]]) -> tuple[WorkerRecord, ...]:
-    """With the numbers that they have as names, if those are numbers."""
-    named = all(isinstance(worker["name"], int) for worker in seen)
-    return tuple(
-        WorkerRecord(
-            number=worker["name"] if named else number,
-            pid=worker["pid"],
-            state="busy" if worker["tasks"] else "idle",
-            tasks=tuple(worker["tasks"]),
-            memory=worker["memory"],
-        )
-        for number, worker in enumerate(seen, 1)
-    )
+            session=self.session, capacity=sum(limits) if is_limited else None,
+            live=max(sum(each[3] for each in told) - spilled, 0), granted=None,
+            queued=seen["queued"], running=seen["running"],
+            objects=tuple(record(*each) for each in seen["objects"]), workers=workers,
+            clients=clients, spilled=spilled, count=seen["count"], segments=None, history=None,
+            taken=time.time(), engine="dask",
+            available=sum(max(e[2] - e[4], 0) for e in told) if is_limited else None,
+        )  # fmt: skip
 
 
 def _seer() -> Callable[..., dict[str, Any]]:
     """What runs at the scheduler. A function inside of one travels as code, with all it needs:
     Workbench need not be installed there."""
 
-    def see(most: int, since: float, dask_scheduler: Any) -> dict[str, Any]:
+    def see(most: int, dask_scheduler: Any) -> dict[str, Any]:
         import heapq
-        import itertools
-        import time
 
-        waiting = {"waiting": 0, "queued": 0, "no-worker": 0, "processing": 0}
-        there, asked = [], []
-        for task in dask_scheduler.tasks.values():
-            if task.state == "memory":
-                there.append(task)
-            elif task.state in waiting:
-                waiting[task.state] += 1
-                if task.who_wants:
-                    asked.append(task)
-            elif task.state == "erred" and task.who_wants:
-                asked.append(task)
-        count = len(there) + len(asked)
-        if count > most:
-            there = heapq.nlargest(most, there, key=lambda task: task.nbytes)
-            asked = asked[: most - len(there)]
-        now = time.time()
-        ages: dict[str, float] = {}
-        for entry in itertools.takewhile(
-            lambda entry: entry[-1] >= since, reversed(dask_scheduler.transition_log)
-        ):
-            if entry[2] == "memory":
-                ages.setdefault(str(entry[0]), now - entry[-1])
+        waits = ("waiting", "queued", "no-worker")
+        tasks = list(dask_scheduler.tasks.values())
+        states = [task.state for task in tasks]
+        there = [task for task in tasks if task.state == "memory"]
+        asked = [t for t in tasks if t.state in (*waits, "processing", "erred") and t.who_wants]
+        largest = heapq.nlargest(most, there, key=lambda task: task.nbytes)
         return {
-            "now": now,
-            "ages": ages,
-            "count": count,
-            "running": waiting.pop("processing"),
-            "queued": sum(waiting.values()),
+            "count": len(there) + len(asked),
+            "running": states.count("processing"),
+            "queued": sum(map(states.count, waits)),
             "clients": list(dask_scheduler.clients),
             "objects": [
-                {
-                    "key": str(task.key),
-                    "state": task.state,
-                    "type": task.type,
-                    "size": task.nbytes,
-                    "wanted": [client.client_key for client in task.who_wants or ()],
-                    "waiters": len(task.waiters or ()),
-                }
-                for task in (*there, *asked)
+                (str(task.key), task.state, task.type, task.nbytes,
+                 [client.client_key for client in task.who_wants or ()], len(task.waiters or ()))
+                for task in (*largest, *asked[: most - len(largest)])
             ],
             "workers": [
-                {
-                    "name": worker.name,
-                    "pid": worker.pid,
-                    "limit": worker.memory_limit or 0,
-                    "bytes": worker.nbytes,
-                    "memory": worker.metrics.get("memory", 0),
-                    "disk": worker.metrics.get("spilled_bytes", {}).get("disk", 0),
-                    "tasks": [task.prefix.name for task in list(worker.processing)[:10]],
-                }
-                for worker in dask_scheduler.workers.values()
+                (w.name, w.pid, w.memory_limit or 0, w.nbytes, w.metrics.get("memory", 0),
+                 w.metrics.get("spilled_bytes", {}).get("disk", 0),
+                 tuple(task.prefix.name for task in list(w.processing)[:10]))
+                for w in dask_scheduler.workers.values()
             ],
-        }
+        }  # fmt: skip
 
     return see

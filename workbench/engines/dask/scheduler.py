@@ -1,35 +1,181 @@
 """What Dask's scheduler gets for our sessions: a keeper each, so that names, background cells and
-what these showed outlive the kernel, and are found by the session's name; and the ways of messages
-between drivers and workers. All of it runs on the scheduler's event loop."""
+what these showed outlive the kernel; and the ways of messages between drivers and workers.
+
+A guest: it hears Dask's events, asks for keys of ours alone, and raises nothing into Dask. All of
+it runs on the scheduler's event loop."""
 
 from __future__ import annotations
 
-import contextlib
+import io
+import logging
 import pickle
 import secrets
+import time
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from workbench.core.snapshot import INCARNATION
-from workbench.engines.dask import replicas
-from workbench.engines.dask.actor_places import ActorPlaces
-from workbench.engines.dask.cluster_parts import seen
-from workbench.engines.dask.kept_session import ClusterSession, want
-from workbench.engines.dask.placement import Placement
-from workbench.engines.dask.references import References
-from workbench.engines.dask.task_fates import TaskFates
-from workbench.engines.dask.topics import id_of
+from workbench.core.snapshot import INCARNATION, WorkerRecord
+from workbench.engines.cluster.backend import ClusterParts, TaskEnd
+from workbench.engines.cluster.keeper import Keeper
+from workbench.engines.dask.keys import ANSWERS, NAME, DaskActor, DaskRef, Pair, id_of
 
-NAME = "workbench"
+LOOK = 2.0  # seconds after which it is looked again whether a session without drivers is over
+MOST_LOGGED = 32 << 20  # bytes of our events that Dask's log of them may have
 
-WORKER_PLUGIN = "workbench"
 
-NUMBERS = 1000
-"""Numbers of processes that a worker has."""
+@contextmanager
+def quietly() -> Iterator[None]:
+    """What is raised is logged, and nobody else's."""
+    try:
+        yield
+    except Exception:
+        logging.getLogger("workbench.dask").exception("Workbench's plugin failed")
 
-LOOK = 2.0
-"""Seconds after which it is looked again whether a session without drivers is over."""
+
+class KeptKeys:
+    """Keys that are kept in a session's ``name``: to Dask, that is a client which wants them."""
+
+    def __init__(self, scheduler: Any, name: str) -> None:
+        self._scheduler = scheduler
+        self._name = name
+        self._counts: Counter[str] = Counter()
+        self._inside: dict[str, list[str]] = {}  # key → keys that its value refers to
+        self._early: dict[str, set[str]] = {}  # key that is yet to come → who wants it
+
+    def keep(self, key: str) -> None:
+        """Keep it until it was released as often."""
+        self._counts[key] += 1
+        if self._counts[key] == 1:
+            self._early.setdefault(key, set()).add(self._name)
+            self.came([key] if key in self._scheduler.tasks else [])
+
+    def release(self, key: str, count: int = 1) -> None:
+        """One less keeps it."""
+        self._counts[key] -= count
+        if self._counts[key] <= 0:
+            del self._counts[key]
+            self._early.pop(key, None)
+            if key in self._scheduler.tasks and self._name in self._scheduler.clients:
+                self._scheduler.client_releases_keys([key], self._name)
+
+    def want(self, key: str, client: str) -> bool:
+        """Have a client hold a key; False if there is none, and nobody has said it will come."""
+        is_there = key in self._scheduler.tasks
+        if is_there or key in self._early:
+            self._early.setdefault(key, set()).add(client)
+            self.came([key] if is_there else [])
+        return is_there or key in self._early
+
+    def came(self, keys: Iterable[str]) -> None:
+        """The scheduler knows these."""
+        for key in self._early.keys() & set(keys):
+            for client in self._early.pop(key):
+                if client == self._name or client in self._scheduler.clients:
+                    self._scheduler.client_desires_keys([key], client)
+
+    def contain(self, key: str, inside: Iterable[str]) -> None:
+        """The value of that key refers to these: they live as long as it."""
+        for each in inside:
+            self._inside.setdefault(key, []).append(each)
+            self.keep(each)
+
+    def forgotten(self, key: str) -> None:
+        """The value is gone. Called amid a transition: Dask must be through with that first."""
+        for each in self._inside.pop(key, ()):
+            self._scheduler.loop.add_callback(self.release, each)
+
+    def close(self) -> None:
+        """Keep nothing any more."""
+        self._scheduler.remove_client(self._name)
+
+
+class ClusterSession:
+    """One session. Processes ask its keeper, by a method's name, or one of ``_answers``."""
+
+    def __init__(self, name: str, plugin: WorkbenchScheduler) -> None:
+        self.name = name
+        self.keys = KeptKeys(plugin.scheduler, f"workbench-{name}")
+        self.keeper = Keeper(time.monotonic, self._woken)
+        self.processes: dict[str, int] = {}  # by Dask's client, which driver it is (0: a task)
+        self.actors: dict[int, tuple[str, Pair]] = {}  # full name, natives that keep detached ones
+        self._plugin = plugin
+        self._answers: dict[str, Callable[..., Any]] = {
+            "listens": self.processes.__setitem__,
+            "leaves": lambda client, goodbye: plugin.left(self, client, goodbye),
+            "want": self._want,
+            "contain": lambda client, key, inside: self.keys.contain(key, inside),
+            "drop": self._drop,
+            "place": self._place,
+            "living": lambda client: [(id, *each) for id, each in self.actors.items()],
+            "gone": lambda client, actor: self.actors.pop(actor, None) and None,
+            "keys_of": self._keys_of,
+            "parts": lambda client: plugin.parts(),
+        }
+
+    def _woken(self, audience: int) -> None:
+        batch = self.keeper.take(audience)
+        for client in [c for c, each in self.processes.items() if batch and each == audience]:
+            self._plugin.tell(client, "messages", batch)
+
+    def call(self, client: str, call: bytes) -> tuple[bool, Any]:
+        """Do what a process asks: (True, what comes of that), or (False, what it raises)."""
+        self.processes.setdefault(client, 0)
+        try:
+            question, args = _QuestionReader(call, self._kept).load()
+            ours = self._answers.get(question)
+            return True, ours(client, *args) if ours else self.keeper.ask(question, *args)
+        except Exception as error:
+            return False, error
+
+    def _kept(self, key: str) -> Any:
+        """Return what keeps the key while it lives."""
+        kept, loop = (lambda: key), self._plugin.scheduler.loop
+        self.keys.keep(key)
+        weakref.finalize(kept, loop.add_callback, quietly()(self.keys.release), key)
+        return kept
+
+    def _want(self, client: str, key: str) -> None:
+        if not self.keys.want(key, client):
+            self._plugin.scheduler.client_send(client, {"op": "cancelled-keys", "keys": [key]})
+
+    def _drop(self, client: str, keys: list[str], ids: list[int]) -> None:
+        """Nobody shall have these any more: each process lets go of them."""
+        for process in self.processes:
+            self._plugin.tell(process, "freed", ids)
+        for key in keys:
+            self.keys.release(key, 1 << 60)
+
+    def _place(self, client: str, name: str, pair: Pair, detached: bool) -> bool:
+        """A new actor comes; False if another has its name."""
+        if name and any(each[0] == name for each in self.actors.values()):
+            return False
+        # What its handles keep is kept by nothing here.
+        self.actors[pair[0].actor] = name, pair if detached else pickle.loads(pickle.dumps(pair))
+        return True
+
+    def _keys_of(self, client: str, tasks: set[int]) -> list[str]:
+        """Return the keys of these tasks, as far as they aren't over."""
+        all_tasks = self._plugin.scheduler.tasks.items()
+        return [key for key, ts in all_tasks if ts.state != "memory" and id_of(key) in tasks]
+
+
+class _QuestionReader(pickle.Unpickler):
+    """Has each native keep its key while it lives here."""
+
+    def __init__(self, data: bytes, kept: Callable[[str], Any]) -> None:
+        super().__init__(io.BytesIO(data))
+        self._kept = kept
+
+    def find_class(self, module: str, name: str) -> Any:
+        found = super().find_class(module, name)
+        if found in (DaskRef, DaskActor):
+            return lambda key, *more: found(key, *more, self._kept(key))
+        return found
 
 
 class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
@@ -37,223 +183,134 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
 
     name = NAME
     idempotent = True
+    scheduler: Any
 
     def __init__(self) -> None:
         self.sessions: dict[str, ClusterSession] = {}
-        self._nodes: dict[str, tuple[int, int, str, str]] = {}  # → first number, pid, node, host
-        self._numbers = 0
+        self._logged = 0
 
     async def start(self, scheduler: Any) -> None:
-        self._scheduler = scheduler
-        self._references = references = References(scheduler)
-        self._placement = Placement(scheduler)
-        replicas.keep(scheduler)
-        self._places = places = ActorPlaces(scheduler, self.sessions, self._nodes)
-        self._fates = fates = TaskFates(scheduler, self.sessions, places, self._placement)
-        scheduler.handlers |= {
-            "workbench_open": self.open,
-            "workbench_ask": self.ask,
-            "workbench_enroll": self.enroll,
-            "workbench_item": self.item,
-            "workbench_withdraw": fates.withdraw,
-            "workbench_begun": fates.begun,
-            "workbench_parts": self.parts,
-            "workbench_place": places.place,
-            "workbench_actors": places.actors,
-            "workbench_leave": self.leave,
-        }
-        scheduler.stream_handlers |= {
-            "workbench_echo": self.echo,
-            "workbench_tell": self.tell,
-            "workbench_shown": self.shown,
-            "workbench_ended": fates.ended,
-            "workbench_want": self.want,
-            "workbench_contains": references.contains,
-            "workbench_stop": fates.stop,
-            "workbench_unbegun": fates.unbegun,
-            "workbench_took": self.took,
-            "workbench_drop": fates.drop,
-            "workbench_free": self.free,
-            "workbench_kill_actor": places.kill,
-            "workbench_skip": places.skip,
-        }
+        self.scheduler = scheduler
 
-    # -- questions: somebody waits for the answer --------------------------------------------------
+    def ask(self, session: str, client: str, call: bytes) -> tuple[bool, Any]:
+        """See `ClusterSession.call`. KeyError if there is no such session."""
+        return self.sessions[session].call(client, call)
 
-    def open(self, session: str, number: int, client: str, audience: int, only: bool) -> list[Any]:
-        """A process comes: (the session's unique name, whether it was there, nodes of workers).
+    def open(self, session: str, client: str) -> tuple[str, bool]:
+        """A process comes: (the session's unique name, whether it was there)."""
+        begin = session + INCARNATION
+        found = next((s for n, s in self.sessions.items() if n.startswith(begin)), None)
+        joined = found or ClusterSession(begin + secrets.token_hex(4), self)
+        self.sessions[joined.name] = joined
+        joined.processes[client] = 0
+        return joined.name, found is not None
 
-        With ``only`` it has to be there: else the name is ''.
-        """
-        found = self.sessions.get(session)
-        if found is None and INCARNATION not in session:
-            begin = session + INCARNATION
-            found = next((s for n, s in self.sessions.items() if n.startswith(begin)), None)
-        joined = found is not None
-        nodes = {address: node for address, (_, _, node, _) in self._nodes.items()}
-        if found is None:
-            if only:
-                return ["", False, nodes]
-            unique = f"{session}{INCARNATION}{secrets.token_hex(4)}"
-            found = self.sessions[unique] = ClusterSession(unique, self._scheduler)
-        if number:
-            found.processes[number] = client, audience
-        return [found.name, joined, nodes]
+    def tell(self, client: str, *message: Any) -> None:
+        """Send something to a process: as an event of Dask's, which isn't logged."""
+        event = time.time(), message
+        self.scheduler.client_send(client, {"op": "event", "topic": ANSWERS, "event": event})
 
-    def ask(self, session: str, call: bytes) -> bytes:
-        """What a method of the keeper's gives, pickled; or the exception that it raised."""
-        found = self.sessions.get(session)
-        try:
-            if found is None:
-                raise LookupError(f"the scheduler knows no session {session!r}")
-            return pickle.dumps((True, found.call(call)))
-        except Exception as error:
-            return pickle.dumps((False, error))
-
-    def enroll(self, address: str, pid: int, node: str, host: str) -> int:
-        """A worker has our plugin now; the first number of its processes."""
-        if address not in self._nodes:
-            self._nodes[address] = self._numbers + 1, pid, node, host
-            self._numbers += min(self._scheduler.workers[address].nthreads, NUMBERS)
-        return self._nodes[address][0]
-
-    def item(
-        self, session: str, reply_to: int, stream: str, key: str, address: str, nbytes: int,
-        failed: bool,
-    ) -> None:  # fmt: skip
-        """A worker has one more item of a stream, for who submitted that."""
-        found = self.sessions.get(session)
-        client, _ = found.processes.get(reply_to, ("", 0)) if found is not None else ("", 0)
-        if found is None or client not in self._scheduler.clients:
+    @quietly()
+    def log_event(self, topic: str, msg: Any) -> None:
+        if topic != NAME or not msg:
             return
-        self._scheduler.update_data(who_has={key: [address]}, nbytes={key: nbytes}, client=client)
-        found.tell(reply_to, ["item", stream, key, failed])
-
-    async def parts(self) -> dict[str, Any]:
-        """What the cluster has: see `cluster_parts`."""
-        return await seen(self._scheduler, self._nodes)
-
-    async def leave(self, session: str, number: int, audience: int, goodbye: bool) -> None:
-        """A process goes. With the last driver's goodbye nothing of the session stays; with the
-        last session nothing of us."""
-        found = self.sessions.get(session)
-        if found is None:
+        kind, name, *rest = msg
+        session = self.sessions.get(name)
+        if session is None:
             return
-        if found.processes.pop(number, None) is not None:
-            self._places.departed(found, number)
-        if not audience or found.keeper.leave(audience):
-            return
-        if goodbye:
-            await self._end(found)
-        else:
-            await self._end_if_due(found)
+        if kind == "shown":
+            session.keeper.push(*rest)
+        elif kind == "end":
+            client, key, how, end = rest
+            self.tell(client, "end", key, end)
+            # Its process may have died without a word; what it showed was sent.
+            session.keeper.ended(TaskEnd(id_of(key) or 0, how, 0.0), True)
+        elif kind == "gone":
+            session.actors.pop(rest[0], None)
+        self._logged += len(rest[-1]) if isinstance(rest[-1], bytes) else 0
+        if self._logged > MOST_LOGGED:
+            self.scheduler.loop.add_callback(self._clear_log)
 
-    async def _end_if_due(self, session: ClusterSession) -> None:
-        """End a session whose last driver has gone: now, or when it is time."""
+    @quietly()
+    def _clear_log(self) -> None:
+        """Dask remembers so many events of each topic: put empty ones there."""
+        self._logged = 0
+        for _ in self.scheduler.get_events(NAME):
+            self.scheduler.log_event(NAME, None)
+
+    def left(self, session: ClusterSession, client: str, goodbye: bool) -> None:
+        audience = session.processes.pop(client, 0)
+        if audience in session.keeper.processes() and not session.keeper.leave(audience):
+            self.scheduler.loop.add_callback(self._end_if_due, session, goodbye)
+
+    async def _end_if_due(self, session: ClusterSession, goodbye: bool) -> None:
+        """End a session whose last driver has gone: now, or when it is time. Nothing of it stays;
+        with the last one nothing of us."""
         if self.sessions.get(session.name) is not session or session.keeper.drivers():
             return
-        left = session.keeper.seconds_left()
-        if left is not None and left <= 0:
-            await self._end(session)
-        else:
+        left = 0.0 if goodbye else session.keeper.seconds_left()
+        if left is None or left > 0:
             later = LOOK if left is None else min(left, LOOK)
-            self._scheduler.loop.call_later(later, self._end_if_due, session)
-
-    async def _end(self, session: ClusterSession) -> None:
+            self.scheduler.loop.call_later(later, self._end_if_due, session, False)
+            return
         del self.sessions[session.name]
-        self._places.end(session)
-        session.let_go()
+        session.keys.close()
         if not self.sessions:
-            self._nodes.clear()
-            self._references.clear()
-            replicas.let_go(self._scheduler)
-            with contextlib.suppress(ValueError):
-                await self._scheduler.unregister_worker_plugin(None, WORKER_PLUGIN)
-            if not self.sessions and NAME in self._scheduler.plugins:
-                await self._scheduler.unregister_scheduler_plugin(NAME)
+            self._clear_log()
+            with suppress(Exception):  # the cluster is closing, too
+                await self.scheduler.unregister_scheduler_plugin(NAME)
+                await self.scheduler.unregister_worker_plugin(None, NAME)
 
-    # -- messages: nobody waits, and nothing may be raised -----------------------------------------
+    def parts(self) -> ClusterParts:
+        """Return what the cluster has: a worker is a slot that runs tasks, as on one machine."""
+        told: list[WorkerRecord] = []
+        waiting, limit, used = [*self.scheduler.queued, *self.scheduler.unrunnable], 0, 0
+        for ws in self.scheduler.workers.values():
+            ours = [ts for ts in ws.processing if id_of(ts.key) and ts not in ws.long_running]
+            waiting += ours[ws.nthreads :]
+            for place in range(ws.nthreads):
+                names = tuple(ts.prefix.name for ts in ours[place : place + 1])
+                state = "busy" if names else "idle"
+                told.append(WorkerRecord(len(told) + 1, ws.pid, state, names, host=ws.host))
+            limit, used = limit + (ws.memory_limit or 0), used + ws.metrics.get("memory", 0)
+        return ClusterParts(
+            tuple(told), (), limit or None, max(limit - used, 0) if limit else None,
+            len([ts for ts in waiting if id_of(ts.key)]), len([w for w in told if w.tasks]),
+            tuple(dict.fromkeys(each.host for each in told)),
+        )  # fmt: skip
 
-    def tell(self, session: str, call: bytes, **_: Any) -> None:
-        found = self.sessions.get(session)
-        if found is not None:
-            found.call(call)
-
-    def echo(self, session: str, number: int, token: int, **_: Any) -> None:
-        """A process wants to know when all that it has sent before is here."""
-        found = self.sessions.get(session)
-        if found is not None:
-            found.tell(number, ["echo", token])
-
-    def shown(self, session: str, batch: bytes, **_: Any) -> None:
-        """A worker sends what a task shows."""
-        found = self.sessions.get(session)
-        if found is not None:
-            found.keeper.push(batch)
-
-    def want(self, session: str, key: str, desirer: str, number: int, **_: Any) -> None:
-        """A process has come by a key, and holds it from now on."""
-        if key in self._scheduler.tasks and desirer in self._scheduler.clients:
-            self._scheduler.client_desires_keys([key], desirer)
-        elif session in self.sessions:
-            self.sessions[session].tell(number, ["lost", key])
-
-    def free(self, session: str, keys: list[str], ids: list[int], number: int, **_: Any) -> None:
-        """Nobody shall have these any more: each process but who says so lets go of them, and is
-        told why before Dask says that they are gone."""
-        found = self.sessions.get(session)
-        if found is not None:
-            for process in list(found.processes):
-                if process != number:
-                    found.tell(process, ["freed", ids])
-        self._fates.drop(keys)
-
-    def took(self, key: str, task: int, taken: int, **_: Any) -> None:
-        """A stream's reader has taken so many items."""
-        known = self._scheduler.tasks.get(key)
-        if known is not None and known.processing_on is not None:
-            message = {"op": "workbench_took", "task": task, "taken": taken}
-            self._scheduler.worker_send(known.processing_on.address, message)
-
-    # -- what the scheduler tells ------------------------------------------------------------------
-
-    def update_graph(self, scheduler: Any, *, keys: Any = (), tasks: Any = (), **_: Any) -> None:
-        """Keys are known from now on, and no worker has them yet."""
+    @quietly()
+    def update_graph(self, scheduler: Any, *, tasks: Any = (), **_: Any) -> None:
         for session in self.sessions.values():
-            waiting = session.kept_of(keys)
-            if waiting:
-                scheduler.loop.add_callback(want, scheduler, waiting, session.client)
-        for key in tasks:
-            if id_of(key) is not None:
-                task = scheduler.tasks[key]
-                self._fates.submitted(task)
-                self._placement.spread(task)
+            session.keys.came(tasks)
 
+    @quietly()
     def transition(self, key: Any, start: str, finish: str, *args: Any, **kwargs: Any) -> None:
         """Called for each change of any key there is."""
-        if finish == "forgotten":
-            self._references.forgotten(key)
-            self._places.forgotten(key)
-        elif finish == "waiting" or (finish == "released" and start == "waiting"):
+        if finish not in ("forgotten", "erred") or (id := id_of(key)) is None:
             return
-        id = id_of(key)
-        if id is not None:
-            self._fates.changed(key, id, start, finish, kwargs.get("exception_text"))
+        for session in self.sessions.values():
+            if finish == "forgotten":
+                session.keys.forgotten(key)
+            else:  # what it showed was sent, unless its Dask worker died
+                is_whole = "TaskFailed" in str(kwargs.get("exception_text"))
+                session.keeper.ended(TaskEnd(id, "failed", 0.0), is_whole)
 
-    def add_worker(self, scheduler: Any, worker: str) -> None:
-        self._placement.changed()
-
+    @quietly()
     def remove_worker(self, scheduler: Any, worker: str, **_: Any) -> None:
-        self._nodes.pop(worker, None)
-        self._places.worker_gone(worker)
+        for session in self.sessions.values():
+            for actor in [actor for _, (actor, _) in session.actors.values()]:
+                for process in session.processes if actor.address == worker else ():
+                    session.actors.pop(actor.actor, None)
+                    self.tell(process, "actor", actor.key)
 
+    @quietly()
     def remove_client(self, scheduler: Any, client: str) -> None:
         """A process has gone, perhaps without a word: what it left behind is kept."""
-        for session in self.sessions.values():
-            for number, (name, audience) in list(session.processes.items()):
-                if name == client:
-                    del session.processes[number]
-                    self._places.departed(session, number)
-                    if audience and audience in session.keeper.processes():
-                        session.keeper.leave(audience)
-                        scheduler.loop.add_callback(self._end_if_due, session)
+        for session in [s for s in self.sessions.values() if client in s.processes]:
+            self.left(session, client, False)
+
+
+def called(method: str, args: tuple[Any, ...], dask_scheduler: Any) -> Any:
+    """Run at the scheduler, by a client or a worker: call a method of our plugin."""
+    return getattr(dask_scheduler.plugins[NAME], method)(*args)

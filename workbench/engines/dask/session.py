@@ -1,148 +1,302 @@
-"""A session on a Dask cluster: `cluster.backend.Backend` over a client of Dask's."""
+"""A session on a Dask cluster: `cluster.backend.Backend` over a client of Dask's, by what anybody
+may ask of one."""
 
 from __future__ import annotations
 
-import contextlib
+import pickle
 import secrets
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
-import msgspec
-
-from workbench.engines.cluster.backend import ClusterParts, Message, Sink
+from workbench import errors
+from workbench.engines.cluster import backend as seam
+from workbench.engines.cluster import heads
+from workbench.engines.cluster.backend import Launch, Native, StoredValue, TaskEnd
 from workbench.engines.cluster.freeing import told
+from workbench.engines.cluster.keeper import batch_of
 from workbench.engines.dask.abilities import CAN
-from workbench.engines.dask.cluster_parts import parts_of
-from workbench.engines.dask.link import SchedulerLink
-from workbench.engines.dask.node_store import this_process
-from workbench.engines.dask.submitting import Submitting
-from workbench.engines.dask.topics import key_of, topic
-from workbench.engines.dask.values import Values
-from workbench.errors import SessionError, TaskCancelledError, WorkerCrashedError
+from workbench.engines.dask.holds import KeyHold, SchedulerLink, lost, wait
+from workbench.engines.dask.keys import DaskActor, DaskRef, Pair, TaskValues, flat, id_of, key_of
+from workbench.engines.dask.slots import RunHead
 
-_decode_batch = msgspec.msgpack.Decoder(list[Message]).decode
+ALWAYS = 1 << 30  # so often Dask tries what is to be tried again always
 
 
 class DaskBackend:
-    """See the module. ``client`` is a distributed.Client that isn't an event loop's.
-
-    ``lends`` lends the slot of the task that this process runs; None in a driver.
-    ``close_client``: it is ours to close. ``sink`` gets what comes, until `listen` names another.
-    """
+    """See the module. ``lends`` lends the slot of the task that this process runs; None in a
+    driver. ``close_client``: it is ours to close. ``sink`` gets what comes, and can be set."""
 
     engine = "dask"
     process = ""  # Dask says itself who has gone
     can = CAN
 
     def __init__(
-        self,
-        client: Any,
-        session: str,
-        joined: bool,
-        lends: Callable[[], AbstractContextManager[None]] | None = None,
-        close_client: bool = False,
-        sink: Sink = lambda messages: None,
-    ) -> None:
-        self.session = session
-        self.joined = joined
+        self, connect: Callable[[], Any], session: str, joined: bool, address: str,
+        lends: Callable[[], AbstractContextManager[None]] | None = None, close_client: bool = True,
+    ) -> None:  # fmt: skip
+        self.session, self.joined, self.address = session, joined, address
         self.blocks = lends is not None
-        self._client = client
-        self._link = SchedulerLink(client, session, lambda: self.ended)
-        self.ask, self.tell, self.explain = self._link.ask, self._link.tell, self._link.explain
-        self.flush = self._link.flush
+        self.sink: seam.Sink = lambda messages: None
+        self._lends = lends or nullcontext
         self._close_client = close_client
-        self.address: str = client.scheduler.address
-        self._audience = 0
-        self._sink = sink
-        self._values = values = Values(client, self._link, lends)
-        self.put, self.contains, self.get = values.put, values.contains, values.get
-        self.wait, self.lending = values.wait, values.lending
-        self.on_ready, self.on_done, self.outlive = values.on_ready, values.on_done, values.outlive
-        self._submitting = submitting = Submitting(client, self._link, values)
-        self.submit, self.forget, self.free = submitting.submit, submitting.forget, submitting.free
-        self.withdraw, self.has_begun = submitting.withdraw, submitting.has_begun
-        self.stop, self.create, self.call = submitting.stop, submitting.create, submitting.call
-        self.find_actor, self.actor_names = submitting.find_actor, submitting.actor_names
-        self.kill_actor = submitting.kill_actor
-        store = this_process()
-        nodes = self._link.open(0)
-        values.near = [address for address, node in nodes.items() if node == store.node]
-        store.lends = store.lends or bool(values.near)
-        client.subscribe_topic(topic(session, self._link.number), self._heard)
-        # Dask cancels what its client waits for once that has lost the scheduler, or is closed.
-        self._connected = self._link.future_of(key_of(session, "connected", secrets.randbits(64)))
-        self._connected.add_done_callback(lambda _: self._lost())
+        self.link = link = SchedulerLink(connect, session, self._heard)
+        self.ask = link.ask
+        # Of tasks that aren't over: their key, whose call it is, and what they need.
+        self._running: dict[int, tuple[KeyHold, DaskActor | None, Sequence[Native]]] = {}
+        self._last: dict[int, DaskRef] = {}  # by actor, its last call from here: the next one waits
+        self._dead: set[str] = set()  # keys of actors
 
     @property
     def workers(self) -> int:
-        return sum(self._client.nthreads().values()) if self.ended is None else 0
+        return sum(self.link.client.nthreads().values()) if self.ended is None else 0
 
-    # -- the keeper and the channel ----------------------------------------------------------------
+    def tell(self, question: str, *args: Any) -> None:
+        with suppress(errors.SessionError):
+            self.ask(question, *args)
 
-    def listen(self, audience: int, sink: Sink) -> None:
-        self._audience, self._sink = audience, sink
-        self._link.open(audience)
-        self._client.subscribe_topic(topic(self.session, audience), self._heard)
-
-    def _heard(self, event: tuple[float, Any]) -> None:
-        """On the client's event loop: what the scheduler sends us."""
-        message = event[1]
-        if isinstance(message, bytes):
-            self._sink(_decode_batch(message))
-            return
-        kind, key, *rest = message
-        submitting = self._submitting
-        if kind == "end":
-            submitting.ended(key, *rest)
-        elif kind == "item":
-            submitting.item(key, *rest)
-        elif kind == "cancelled":
-            text = "The task was stopped before it began."
-            submitting.never_ends(key, TaskCancelledError(text))
-        elif kind == "erred":
-            submitting.never_ends(key, WorkerCrashedError(f"Dask gave the task up: {rest[0]}"))
-        elif kind == "lost":
-            submitting.lost(key)
+    def _heard(self, kind: str, *said: Any) -> None:
+        if kind == "messages":
+            self.sink(batch_of(said[0]))
         elif kind == "freed":
-            self._sink(told([self._audience], key))
-        elif kind == "echo":
-            self._link.echoed(key)
+            self.sink(told([0], said[0]))
+        elif kind in ("found", "end") and (running := self._running.get(id_of(said[0]) or 0)):
+            running[0].found = running[0].found or pickle.loads(said[1])
+            running[0].settle() if kind == "end" else None
         elif kind == "actor":
-            submitting.actor_gone(key)
+            self._actor_gone(said[0])
 
-    # -- the whole ---------------------------------------------------------------------------------
+    def listen(self, audience: int, sink: seam.Sink) -> None:
+        self.sink = sink
+        self.ask("listens", audience)
 
-    def parts(self) -> ClusterParts:
-        return parts_of(self._link.asked("parts"))
+    def put(self, value: StoredValue, keep: bool) -> DaskRef:
+        key, client = key_of(self.session, "put", secrets.randbits(64)), self.link.client
+        try:
+            if not client.scheduler_info()["workers"]:
+                client.submit(bool, pure=False).result()  # it has one then; `scatter` gives up
+            future = client.scatter({key: TaskValues(None, [value])}, hash=False)[key]
+        except Exception as error:
+            raise self._failed(error) from error
+        hold = self.link.hold(key, future)
+        hold.settle()
+        if value.natives:
+            self.contains(key, value.natives)
+        return DaskRef(key, 1, hold)
+
+    def known(self, native: DaskRef, value: StoredValue) -> None:
+        native.hold = KeyHold(native.key, None, TaskValues(None, [value] * native.index))
+
+    def contains(self, key: str, natives: Sequence[Native]) -> None:
+        """What lies under a key refers to these; returns when that is known."""
+        self.ask("contain", key, [ref.key for ref in flat(natives)])
+
+    def get(self, natives: Sequence[DaskRef], timeout: float | None) -> list[StoredValue]:
+        if not self.wait(natives, len(natives), timeout):
+            raise TimeoutError
+        holds = [self.link.of(native) for native in natives]
+        self._bring(holds)
+        found = [
+            (values := hold.found.values)[min(native.index, len(values)) - 1]
+            for native, hold in zip(natives, holds, strict=True)
+            if hold.found is not None
+        ]
+        for ref in flat(native for value in found for native in value.natives):
+            self.link.of(ref)  # before what refers to it is let go
+        return found
+
+    def _bring(self, holds: Sequence[KeyHold]) -> None:
+        """Have the values of these here; raises why one can't be had."""
+        for hold in holds:
+            hold.result()
+        absent = {h.key: h for h in holds if h.found is None or not h.found.values}
+        try:
+            futures = [hold.future for hold in absent.values()]
+            gathered = self.link.client.gather(futures) if absent else []
+        except Exception as error:
+            gone = [h for h in absent.values() if h.future.status in ("cancelled", "lost")]
+            raise lost(gone[0].key) if gone and not self.ended else self._failed(error) from error
+        for hold, values in zip(absent.values(), gathered, strict=True):
+            hold.found = values
+
+    def wait(self, natives: Sequence[DaskRef], enough: int, timeout: float | None) -> bool:
+        holds = [self.link.of(native) for native in natives]
+        if sum(hold.done() for hold in holds) >= enough:
+            return True
+        with self._lends():
+            return wait(holds, enough, timeout)
+
+    def on_ready(self, native: DaskRef, callback: Callable[[BaseException | None], None]) -> None:
+        self.link.of(native).add_done_callback(lambda hold: callback(hold.exception()))
+
+    def on_done(self, native: DaskRef, callback: Callable[[TaskEnd | BaseException], None]) -> None:
+        def done(hold: Any) -> None:
+            try:
+                if hold.found is None:  # nobody told us
+                    self._bring([hold])
+                callback(hold.found.end)
+            except errors.WorkbenchError as error:
+                callback(error)
+
+        self.link.of(native).add_done_callback(done)
+
+    def outlive(self, natives: Sequence[DaskRef]) -> list[DaskRef]:
+        return list(natives)  # the keeper keeps them
+
+    def free(self, ids: Sequence[int], natives: Sequence[Native]) -> None:
+        self.ask("drop", [ref.key for ref in flat(natives)], list(ids))
+
+    def submit(
+        self, head: bytes, deps: Sequence[DaskRef], inside: Sequence[Native], launch: Launch,
+        actor: DaskActor | None = None, after: Sequence[DaskRef] = (),
+    ) -> list[DaskRef]:  # fmt: skip
+        from workbench.engines.dask.worker import run_head  # brings distributed
+
+        if launch.ahead:
+            raise errors.WorkbenchError(CAN.streams)
+        if actor is None and (launch.cpus != 1 or launch.memory):
+            warnings.warn(CAN.needs, stacklevel=5)
+        key, client = key_of(self.session, launch.name, launch.task), self.link.client
+        decoded = heads.decode(head)
+        has_function = bool(decoded.function and not decoded.code)
+        args = [*deps, *(inside[:1] if has_function else ())]
+        of = actor.actor if actor is not None else 0
+        run = RunHead(launch.task, head, self.session, tuple(inside), has_function, of)
+        picks = tuple(ref.index for ref in args)
+        call = pickle.dumps((run, key, launch.name, client.id, picks, launch.results))
+        where = {} if actor is None else {"workers": [actor.address], "allow_other_workers": False}
+        try:
+            if inside and (launch.keep or actor is not None):  # an actor may keep them for good
+                self.contains(key if actor is None else actor.key, inside)
+            futures = [self.link.of(ref).future for ref in (*args, *after)]
+            hold = self.link.hold(key, client.submit(
+                run_head, call, *futures, key=key, pure=False,
+                retries=ALWAYS if launch.retries < 0 else launch.retries, **where,
+            ))  # fmt: skip
+        except Exception as error:
+            raise self._failed(error) from error
+        self._running[launch.task] = hold, actor, (*deps, *inside, actor)
+        hold.add_done_callback(lambda _: self.forget(launch.task))
+        return [DaskRef(key, index, hold) for index in range(launch.results + 1)]
+
+    def forget(self, task: int) -> None:
+        self._running.pop(task, None)
+
+    def withdraw(self, task: int) -> bool:
+        running = self._running.get(task)
+        if running is None or running[1] is not None or self.has_begun(task):
+            return False
+        self._drop([running[0]], "The task was withdrawn.")
+        return True
+
+    def has_begun(self, task: int) -> bool:
+        running = self._running.get(task)
+        told = self.link.client.processing() if running is not None else {}
+        return running is None or any(running[0].key in keys for keys in told.values())
+
+    def _drop(self, holds: Sequence[KeyHold], why: str) -> None:
+        """Have Dask drop what no worker has; but no calls of actors: others wait for these."""
+        calls = [hold.key for hold, actor, _ in list(self._running.values()) if actor is not None]
+        queued = [hold.future for hold in holds if hold.key not in calls]
+        for hold in holds:
+            hold.settle(errors.TaskCancelledError(why))
+        if queued:
+            self.link.client.cancel(queued, force=True, reason="stopped", msg=why)
+
+    def stop(self, tasks: Sequence[int], force: bool) -> None:
+        tasks = self.ask("unfinished", list(tasks))
+        ran = self._run("stop_here", list(tasks), force)
+        left = set(tasks).difference(*filter(None, ran.values()))
+        for task in left:
+            self.tell("ended", TaskEnd(task, "stopped", 0.0))
+        holds = [self.link.of(DaskRef(key, 0)) for key in self.ask("keys_of", left)] if left else []
+        self._drop(holds, "The task was stopped before it began.")
+
+    def _run(self, function: str, *args: Any, **where: Any) -> dict[str, Any]:
+        """Have all workers run a function of `worker`, or those that are named."""
+        from workbench.engines.dask import worker
+
+        found: dict[str, Any] = {}
+        with suppress(Exception):  # one that is gone has nothing of ours
+            run = self.link.client.run
+            found = run(getattr(worker, function), *args, on_error="ignore", **where)
+        return found
+
+    def create(
+        self, head: bytes, described: DaskRef, deps: Sequence[DaskRef], inside: Sequence[Native],
+        launch: seam.ActorLaunch,
+    ) -> Pair:  # fmt: skip
+        if launch.is_async or launch.concurrency > 1 or launch.groups:
+            raise errors.WorkbenchError(CAN.concurrency)
+        if launch.cpus or launch.memory:
+            warnings.warn(CAN.needs, stacklevel=5)
+        if launch.restarts:
+            warnings.warn(CAN.restarts, stacklevel=5)
+        workers = self.link.client.nthreads()
+        if not workers:
+            raise errors.WorkerCrashedError("The Dask cluster has no worker for an actor.")
+        taken = [other.address for _, _, (other, _) in self.ask("living")]
+        address = min(workers, key=lambda each: (taken.count(each), each))
+        actor = DaskActor(key_of(self.session, launch.cls, launch.actor), launch.actor, address)
+        if not self.ask("place", launch.name, (actor, described), launch.detached):
+            raise ValueError(f"Another actor is called {launch.name!r}.")
+        made = self.submit(head, deps, inside, Launch(launch.actor, launch.cls, 0), actor)
+        actor.hold = made[0].hold
+        if launch.in_order:
+            self._last[launch.actor] = made[0]
+        return actor, made[0]
+
+    def call(
+        self, actor: DaskActor, head: bytes, deps: Sequence[DaskRef], inside: Sequence[Native],
+        launch: Launch,
+    ) -> list[DaskRef]:  # fmt: skip
+        in_order = actor.actor in self._last or actor.hold is None
+        after = [self._last.get(actor.actor, actor)]
+        made = self.submit(head, deps, inside, launch._replace(retries=0), actor, after)
+        if in_order:
+            self._last[actor.actor] = made[0]
+        if actor.key in self._dead:
+            self._actor_gone(actor.key)
+        return made
+
+    def _actor_gone(self, key: str) -> None:
+        self._dead.add(key)
+        for hold, actor, _ in list(self._running.values()):
+            if actor is not None and actor.key == key:
+                why = "The actor's Dask worker is gone, and the actor with it."
+                hold.settle(errors.ActorDiedError(why))
+
+    def find_actor(self, name: str) -> tuple[int, Pair] | None:
+        living: list[tuple[int, str, Pair]] = self.ask("living")
+        return next(((id, pair) for id, taken, pair in living if taken == name), None)
+
+    def actor_names(self) -> list[str]:
+        return [taken for _, taken, _ in self.ask("living") if taken]
+
+    def kill_actor(self, actor: DaskActor, restart: bool) -> None:
+        self.ask("gone", actor.actor)
+        self._run("end_here", actor.actor, workers=[actor.address])
+
+    def explain(self, question: bytes, seconds: float) -> tuple[list[bytes], list[str]]:
+        return [], ["a process of Dask's workers"]
+
+    def parts(self) -> seam.ClusterParts:
+        found: seam.ClusterParts = self.ask("parts")
+        return found
 
     @property
     def ended(self) -> str | None:
-        if self._values.holds.ended is None and self._client.status in ("closing", "closed"):
-            self._lost()
-        return self._values.holds.ended
+        return self.link.why
 
-    def _lost(self) -> None:
-        """Nothing comes from the scheduler any more."""
-        if self._client.status in ("closing", "closed"):
-            self._end("The client of the Dask cluster is closed.")
-        else:
-            self._end("The connection to the Dask scheduler was lost: the session is over.")
-
-    def _end(self, why: str) -> None:
-        self._values.holds.end_all(why, SessionError(why))
-        self._submitting.end()
+    def _failed(self, error: Exception) -> errors.WorkbenchError:
+        """What a call of Dask's raised, as one of ours."""
+        if isinstance(error, errors.WorkbenchError):
+            return error
+        if self.ended is not None:
+            return errors.SessionError(self.ended)
+        return errors.WorkerCrashedError(f"Dask says: {type(error).__name__}: {error}")
 
     def close(self, goodbye: bool) -> None:
-        if self._values.holds.ended is None:
-            with contextlib.suppress(Exception):
-                for number in filter(None, (self._link.number, self._audience)):
-                    self._client.unsubscribe_topic(topic(self.session, number))
-                self._link.asked(
-                    "leave", 10.0, session=self.session, number=self._link.number,
-                    audience=self._audience, goodbye=goodbye,
-                )  # fmt: skip
-            self._end("This process has left the session.")
-        self._values.close()
-        if self._close_client:
-            self._client.close()
+        self.link.leave(goodbye, self._close_client)
+        self._running.clear()

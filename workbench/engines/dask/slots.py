@@ -1,381 +1,213 @@
-"""The slots of a worker of Dask's: each task runs in a child process, so that it can be stopped, or
-killed without the data that the worker keeps. This is the worker's side; the child's is `child`.
+"""The slots of a Dask worker: each task runs in a child process, so that it can be stopped, or
+killed without the data that the worker keeps. The other side of it is `child`.
 
-Dask's threads lease a child for a task, and read what it says until that is over. A child that has
-died is replaced, and what it was doing is a `ChildDied`.
+By a channel a child is sent a `RunHead`, and says bytes: messages for the keeper; True: its task
+waits for others; False: it wants its slot back, and an answer; at last `HeadDone`. By another one
+it is sent the id of a task to stop.
 """
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import os
+import pickle
 import signal
 import socket
 import subprocess
 import sys
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple
 
 import workbench
-from workbench.engines.dask.channel import (
-    AskHolder,
-    Channel,
-    ChildReady,
-    Credentials,
-    HeadDone,
-    RunHead,
-    StopTask,
-)
-from workbench.engines.dask.remains import ChildRemains
+from workbench.engines.cluster.backend import Native, StoredValue, TaskEnd
+from workbench.engines.cluster.parcels import again
+from workbench.host.child_remains import ChildRemains
 from workbench.host.unsent import Piece
 from workbench.options import Variables
-from workbench.system.machine import MemoryGauge
+from workbench.system.ki_protection import ki_protection
 
-GRACE = 2.0
-"""Seconds that a child has to end by itself."""
-
-LAST_WORDS = 2000
-"""Bytes of what a child wrote to stderr past Python that the error tells."""
-
-Heard = Callable[[Any, list[int]], None]
-"""Told of what a child says while its task runs, with descriptors that are the callee's."""
+Heard = Callable[["SlotChild", Any], None]  # told of what a child says while its task runs
 
 
-ChildSeen = tuple[int, int, list[int], bool, int, int]
-"""What is told of a child: its number, pid, tasks, whether those wait for others, its actor (0:
-none), and the bytes of memory that it has to itself."""
+class RunHead(NamedTuple):
+    """Run a task's ``head`` with these ``values``. Its session is at the ``scheduler``: an address,
+    and Dask's security or None.
 
-_gauge = functools.cache(MemoryGauge)
+    ``inside`` are the natives of refs in the arguments; ``actor`` whose call it is. ``function``:
+    the value of the native that stands first in ``inside`` comes last in ``values``.
+    """
+
+    task: int
+    head: bytes
+    session: str
+    inside: tuple[Native, ...]
+    function: bool
+    actor: int
+    values: tuple[StoredValue, ...] = ()
+    scheduler: tuple[str, Any] = ("", None)
+
+
+class HeadDone(NamedTuple):
+    """It is over; descriptor 2 was read up to ``position``. ``leaves``: the process ends now."""
+
+    end: TaskEnd
+    values: tuple[StoredValue, ...]
+    position: int
+    leaves: bool
+
+
+class Channel:
+    """One end, with blocking calls. Several threads may ``send``; one may ``receive``."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._connection = Connection(sock.detach())
+        self._lock = threading.Lock()
+        self.close = self._connection.close
+
+    def send(self, message: Any) -> None:
+        """Send a message; an interrupt waits until all of it is out. OSError if nobody listens."""
+        if hasattr(message, "values"):
+            message = message._replace(values=tuple(map(again, message.values)))
+        buffers: list[pickle.PickleBuffer] = []
+        body = pickle.dumps(message, 5, buffer_callback=buffers.append)
+        with ki_protection(), self._lock:
+            self._connection.send_bytes(len(buffers).to_bytes(4, "big") + body)
+            for buffer in buffers:
+                self._connection.send_bytes(buffer.raw())
+
+    def receive(self) -> Any:
+        """Return the next message. EOFError or OSError at the end. The wait may be interrupted."""
+        self._connection.poll(None)
+        with ki_protection():
+            body = self._connection.recv_bytes()
+            count = int.from_bytes(body[:4], "big")
+            buffers = [self._connection.recv_bytes() for _ in range(count)]
+        return pickle.loads(memoryview(body)[4:], buffers=buffers)
 
 
 class ChildDied(Exception):  # noqa: N818 - it is told to people in other words
-    """A child has ended in the middle of its task: with this exit code (negative: a signal).
+    """A child has ended amid its task. ``unsent``: what it showed last; ``worker``: its number."""
 
-    ``unsent`` is what it showed last, and hadn't sent; None if nobody knows.
-    """
+    def __init__(self, process: Any, words: str, unsent: Sequence[Piece]) -> None:
+        super().__init__()
+        self.worker, self.unsent = process.pid, unsent
+        code: int = process.returncode
+        self._how = f"was killed by signal {-code}" if code < 0 else f"ended ({code})"
+        self._words = f" It last wrote:\n{words}" if words else ""
 
-    def __init__(
-        self, code: int, words: str, killed: bool, worker: int = 0,
-        unsent: Sequence[Piece] | None = None,
-    ) -> None:  # fmt: skip
-        super().__init__(code, words, killed)
-        self.code, self.words, self.killed = code, words, killed
-        self.worker, self.unsent = worker, unsent
+    def said(self, name: str) -> str:
+        """Return what people are told, with the name of what it ran."""
+        return f"The worker process {self._how} while it ran `{name}`.{self._words}"
 
 
 class SlotChild:
     """One child process. One thread at a time runs tasks in it; any thread may stop them."""
 
-    def __init__(self, number: int, security: bytes = b"", variables: Variables = ()) -> None:
-        self.number = number
-        self.task = 0
-        """What runs in it; 0: nothing."""
-        self.whose_output: Callable[[], int] = lambda: self.task
-        """The task that is told to have shown what C code wrote last, should it die."""
-        self.is_lent = False
-        """Whether that waits for others."""
+    def __init__(self, variables: Variables = ()) -> None:
         self.killed = False
-        """Whether a person wanted it to end."""
+        self._task = 0  # what runs in it; 0: nothing
         self._position = 0
-        self._remains: ChildRemains | None = None
-        self._asking, self._asked = threading.Lock(), 0
+        self._lock = threading.Lock()  # or a stop would meet the next task
+        self._remains = ChildRemains()
         ours, theirs = zip(*(socket.socketpair() for _ in range(2)), strict=True)
-        numbers = [str(each.fileno()) for each in theirs]
+        fds = [*(each.fileno() for each in theirs), *self._remains.descriptors]
+        place = workbench.__file__.rpartition("/workbench/")[0]
+        sent = {"PYTHONPATH": place} if place.endswith(".zip") else {}  # it was sent here
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "workbench.engines.dask.child", *numbers, str(os.getpid()),
-             str(number)],
-            pass_fds=[each.fileno() for each in theirs],
-            stdin=subprocess.DEVNULL,
-            env={**_environment(), **dict(variables)},
+            [sys.executable, "-m", "workbench.engines.dask.child", *map(str, (os.getpid(), *fds))],
+            pass_fds=fds, stdin=subprocess.DEVNULL, env={**os.environ, **sent, **dict(variables)},
             start_new_session=True,  # its own programs are found by that, and Ctrl-C isn't ours
         )  # fmt: skip
         for each in theirs:
             each.close()
-        self._work, self._control = Channel(ours[0]), Channel(ours[1])
-        self.pid = self._process.pid
-        with contextlib.suppress(OSError):  # `wait_ready` says it better
-            self._work.send(Credentials(security))
+        self.work, self._control = Channel(ours[0]), Channel(ours[1])
 
-    def wait_ready(self) -> None:
-        """Until it can take tasks. EOFError if it never will."""
-        message, fds = self._work.receive()
-        assert type(message) is ChildReady
-        self._remains = ChildRemains(fds)
-
-    def run(self, message: RunHead, fds: Sequence[int], heard: Heard) -> tuple[HeadDone, list[int]]:
+    def run(self, message: RunHead, heard: Heard, is_stopped: Callable[[], bool]) -> HeadDone:
         """Run a task to its end; ChildDied if it kills its process."""
-        self.task, self.is_lent = message.task, False
+        with self._lock:
+            self._task = message.task
         try:
-            with contextlib.suppress(OSError):  # `hear` says it better
-                self.begin(message, fds)
-            while True:
-                said, beside = self.hear()
-                if type(said) is HeadDone:
-                    return said, beside
-                heard(said, beside)
-        finally:
-            self.task = 0
-
-    def begin(self, message: RunHead, fds: Sequence[int]) -> None:
-        """Send a task. OSError if nobody is there."""
-        self._work.send(message, fds)
-
-    def hear(self) -> tuple[Any, list[int]]:
-        """What it says next, and the descriptors beside that. ChildDied if it has ended."""
-        try:
-            said, beside = self._work.receive()
-        except (EOFError, OSError):
-            raise self._died() from None
-        if type(said) is HeadDone:
+            if is_stopped():
+                self.stop(message.task, False)
+            with suppress(OSError):  # who reads says it better
+                self.work.send(message)
+            while type(said := self.work.receive()) is not HeadDone:
+                heard(self, said)
             self._position = said.position
-        return said, beside
+            return said
+        except (EOFError, OSError):
+            self._end()
+            words, unsent = self._remains.words(self._position), self._remains.pieces(message.task)
+            raise ChildDied(self._process, words, unsent) from None
+        finally:
+            with self._lock:
+                self._task = 0
 
     def stop(self, task: int, force: bool) -> None:
-        if force:
-            self.kill()
-        else:
-            self.tell(StopTask(task))
-
-    def say(self, message: Any) -> None:
-        """To the task that runs, while `run` hears it."""
-        self._work.send(message)
-
-    def tell(self, message: Any) -> None:
-        """To the child's second thread: any thread."""
-        with contextlib.suppress(OSError):
-            self._control.send(message)
-
-    def ask_holder(self, session: str, question: bytes, seconds: float) -> bytes | None:
-        """What it has of an object; None if it doesn't say so in time, or has ended. Any thread."""
-        until = time.monotonic() + seconds
-        with self._asking:
-            self._asked += 1
-            try:
-                self._control.send(AskHolder(self._asked, session, question))
-                while True:
-                    told = self._control.receive_within(until - time.monotonic())
-                    if told.number == self._asked:
-                        answer: bytes = told.answer
-                        return answer
-            except (TimeoutError, EOFError, OSError, ValueError):
-                return None
-
-    def seen(self, tasks: list[int], actor: int = 0) -> ChildSeen:
-        memory = _gauge().private(self.pid)
-        return self.number, self.pid, tasks, self.is_lent, actor, memory
+        """Interrupt the task, or kill its process, if the task runs here."""
+        with self._lock:
+            if self._task == task and force:
+                self.kill()
+            elif self._task == task:
+                with suppress(OSError):
+                    self._control.send(task)
 
     def kill(self) -> None:
+        """Kill it, and what it has started."""
         self.killed = True
-        self._signal(signal.SIGKILL)
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
 
-    def _signal(self, number: int) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, number)
+    def close(self) -> None:
+        """End it, and what it has started. Once."""
+        self._end()
+        self._remains.close()
 
-    def _died(self) -> ChildDied:
-        self._end(0.0)
-        words, unsent = "", None
-        if self._remains is not None:
-            data = self._remains.words(self._position)[-LAST_WORDS:]
-            words = data.decode(errors="backslashreplace").strip()
-            unsent = self._remains.pieces(self.whose_output())
-        self.close(0.0)
-        return ChildDied(self._process.returncode, words, self.killed, self.number, unsent)
-
-    def close(self, grace: float = GRACE) -> None:
-        """End it, and what it has started. Idempotent."""
-        self._end(grace)
-        if self._remains is not None:
-            self._remains.close()
-            self._remains = None
-
-    def _end(self, grace: float) -> None:
-        self._work.close()  # it hears that, and ends in order
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(grace or 0.01)
+    def _end(self) -> None:
+        self.work.close()  # it hears that
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(0.01)  # if it ends by itself, its exit code is known
         self._control.close()
-        self._signal(signal.SIGKILL)
+        self.kill()
         self._process.wait()
 
 
-def _environment() -> dict[str, str]:
-    """Ours; and where Workbench is, if it was sent here as a file."""
-    place = workbench.__file__.rpartition("/workbench/")[0]
-    if not place.endswith(".zip"):
-        return dict(os.environ)
-    paths = [place, *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-
-
 class Slots:
-    """The children of one worker. Any thread."""
+    """The children of one worker: as many as it has threads, and more while tasks wait."""
 
-    def __init__(
-        self, count: int, first_number: int = 1, security: bytes = b"", variables: Variables = ()
-    ) -> None:
-        self._security, self._variables = security, variables
-        self._lock = threading.Lock()
-        self._count = count
-        self._idle: deque[SlotChild] = deque()
-        self._used: set[SlotChild] = set()
-        self._numbers = deque(range(first_number, first_number + count))
-        self._next = first_number + count
-        self._stopping: dict[int, None] = {}  # tasks to be stopped when they begin
-        self._closed = False
+    def __init__(self, count: int, variables: Variables = ()) -> None:
+        self._count, self._variables = count, variables
+        self._idle = deque[SlotChild]()
         # Children live as long as the thread that made them: this one.
         self._maker = ThreadPoolExecutor(1, "workbench-slots")
-        self._coming = [self._maker.submit(self._make) for _ in range(count)]
+        for _ in range(count):
+            self._maker.submit(lambda: self._idle.append(SlotChild(variables)))
 
     def lease(self) -> SlotChild:
-        """A child with nothing to do; waits for a new one if there is none."""
-        while True:
-            coming: Future[SlotChild | None] | None = None
-            with self._lock:
-                if self._idle:
-                    child = self._idle.pop()
-                    self._used.add(child)
-                    return child
-                coming = self._coming.pop(0) if self._coming else self._maker.submit(self._make)
-            made = coming.result()
-            if made is None:
-                raise RuntimeError("the worker is closing")
-            with self._lock:
-                self._used.add(made)
-            try:
-                made.wait_ready()
-            except (EOFError, OSError):
-                with self._lock:
-                    self._used.discard(made)
-                made.close(0.0)
-                self._give_back(made.number)
-                raise RuntimeError(
-                    "A process for tasks could not be started; the worker's log says why."
-                ) from None
-            return made
+        """Return a child with nothing to do: behind those that are being made, if need be."""
+        return self._taken() or self._maker.submit(
+            lambda: self._taken() or SlotChild(self._variables)
+        ).result()  # fmt: skip
+
+    def _taken(self) -> SlotChild | None:
+        with suppress(IndexError):
+            return self._idle.pop()
+        return None
 
     def release(self, child: SlotChild, alive: bool = True) -> None:
-        """Its task is over; not ``alive``: another takes its place."""
-        with self._lock:
-            self._used.discard(child)
-            has_enough = len(self._idle) >= self._count  # more were there while some waited
-            if alive and not self._closed and not has_enough:
-                self._idle.append(child)
-                return
-            self._numbers.appendleft(child.number)
-            if not self._closed and not has_enough:
-                self._coming.append(self._maker.submit(self._make))
-        child.close(0.0 if not alive else GRACE)
-
-    def run(
-        self,
-        message: RunHead,
-        fds: Sequence[int],
-        heard: Callable[[SlotChild, Any, list[int]], None],
-    ) -> tuple[HeadDone, list[int]]:
-        """Run a task in a child of ours. ChildDied if it kills it."""
-        child, alive = self.lease(), False
-        try:
-            if message.task in self._stopping:
-                del self._stopping[message.task]
-                child.tell(StopTask(message.task))
-            done, beside = child.run(message, fds, lambda said, fds: heard(child, said, fds))
-            # It may have been killed just after its end.
-            alive = not done.leaves and not child.killed
-            return done, beside
-        finally:
-            self.release(child, alive)
-
-    def stop(self, task: int, force: bool) -> bool:
-        """Interrupt a task, or kill its process; whether it runs here.
-
-        One that is yet to begin here is stopped when it does.
-        """
-        with self._lock:
-            children = [child for child in self._used if child.task == task]
-            if not children:
-                self._stopping[task] = None
-                while len(self._stopping) > 10_000:
-                    del self._stopping[next(iter(self._stopping))]
-                return False
-            for child in children:  # with the lock: or it could run another one by then
-                child.stop(task, force)
-        return True
-
-    def abandon(self, task: int) -> None:
-        """Kill the process that runs a task, if one does."""
-        with self._lock:
-            for child in self._used:
-                if child.task == task:
-                    child.kill()
-
-    def tell(self, task: int, message: Any) -> None:
-        """To the child that runs that task, if one does."""
-        with self._lock:
-            children = [child for child in self._used if child.task == task]
-        for child in children:
-            child.tell(message)
-
-    def own(self, child: SlotChild) -> None:
-        """It is somebody's for good, who closes it, and then gives back its number: there will be
-        another one for tasks."""
-        with self._lock:
-            self._used.discard(child)
-            if not self._closed:
-                self._coming.append(self._maker.submit(self._make))
-
-    def free_number(self, child: SlotChild) -> None:
-        with self._lock:
-            self._numbers.appendleft(child.number)
-
-    def running(self) -> int:
-        """Tasks that are at work, not those that wait for others."""
-        with self._lock:
-            return sum(bool(child.task) and not child.is_lent for child in self._used)
-
-    def children(self) -> list[SlotChild]:
-        """Those that are at work or wait for some."""
-        with self._lock:
-            return [*self._used, *self._idle]
-
-    def processes(self) -> list[ChildSeen]:
-        """All children, also those to which no task has come yet."""
-        with self._lock:
-            coming = [c.result() for c in self._coming if c.done() and c.exception() is None]
-            children = [*self._used, *self._idle, *filter(None, coming)]
-        return [child.seen([child.task] if child.task else []) for child in children]
-
-    def _make(self) -> SlotChild | None:
-        with self._lock:
-            if self._closed:
-                return None
-            if self._numbers:
-                number = self._numbers.popleft()
-            else:
-                number, self._next = self._next, self._next + 1
-        return SlotChild(number, self._security, self._variables)
-
-    def _give_back(self, number: int) -> None:
-        with self._lock:
-            self._numbers.appendleft(number)
+        """Its task is over; ``alive``: it may have another one."""
+        if alive and not child.killed and len(self._idle) < self._count:
+            self._idle.append(child)
+        else:
+            child.close()
 
     def close(self) -> None:
-        """End all children, and what they run."""
-        with self._lock:
-            self._closed = True
-            idle, self._idle = list(self._idle), deque()
-            coming, self._coming = self._coming, []
-            used = list(self._used)
-        for child in used:
-            child.kill()  # the thread that reads it sees its end
-        for each in coming:
-            made = each.result()
-            if made is not None:
-                idle.append(made)
-        for child in idle:
-            child.close(GRACE)
+        """End all children, and what they run: who reads one sees its end."""
+        self._count = 0
         self._maker.shutdown()
+        while (child := self._taken()) is not None:
+            child.close()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -337,10 +336,6 @@ class RayBackend:
         except ray.exceptions.RayError as error:
             return [], [f"the cluster's processes ({first_line(error)})"]
         return found
-
-    @contextmanager
-    def lending(self) -> Iterator[None]:
-        yield
 
     def parts(self) -> ClusterParts:
         total, left = ray.cluster_resources(), ray.available_resources()
