@@ -358,7 +358,6 @@ class KnownObjects:
 
     def close(self) -> None:
         self.values.clear()
-        self._failed.clear()
 
 
 class _Resolver:
