@@ -49,7 +49,12 @@ WHOLE = {
     "engine": ["unit/test_signatures.py"],
     "engines": ["process/test_sessions.py", "process/test_views.py", "unit/test_observed.py"],
     "error_notes": ["kernel/test_refs_as_values.py", "process/test_serialization.py"],
-    "errors": ["unit/test_errors.py", "process/test_crashes.py", "process/test_tasks.py"],
+    "errors": [
+        "unit/test_errors.py",
+        "process/test_crashes.py",
+        "process/test_tasks.py",
+        "kernel/test_remote_cells.py",
+    ],
     "host": [
         "process/test_output.py",
         "process/test_capture.py",
