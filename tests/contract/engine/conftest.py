@@ -75,6 +75,11 @@ class Book(Kernel):
             self._lacks = said
         return self._lacks
 
+    def needs(self, ability: str) -> None:
+        """Skip the test where the engine lacks it, in the engine's own words."""
+        if lack := self.lacks.get(ability):
+            pytest.skip(lack)
+
 
 class Books:
     """An engine's notebook, which a test leaves to the next one unless it failed or spoiled it."""

@@ -85,6 +85,7 @@ def test_a_call_is_stopped_and_the_actor_stays(book: Book, gate: Gate) -> None:
 
 
 def test_calls_wait_while_it_is_made_again(book: Book) -> None:
+    book.needs("restarts")
     book.ok(COUNTER)
     book.ok("""
         counter = Counter.options(max_restarts=1).remote(5)
@@ -95,6 +96,7 @@ def test_calls_wait_while_it_is_made_again(book: Book) -> None:
 
 
 def test_calls_side_by_side(book: Book) -> None:
+    book.needs("concurrency")
     book.ok("""
         @wb.remote
         class Room:
@@ -119,6 +121,7 @@ def test_calls_side_by_side(book: Book) -> None:
 
 
 def test_items_come_while_the_task_runs_and_an_error_is_the_last(book: Book, gate: Gate) -> None:
+    book.needs("streams")
     book.ok(f"""
         @wb.remote(num_returns="streaming")
         def count(n):
@@ -144,6 +147,7 @@ def test_items_come_while_the_task_runs_and_an_error_is_the_last(book: Book, gat
 
 def test_a_stream_whose_process_dies_says_so(book: Book) -> None:
     """Of a task, and of an actor: its last item is an error that names it."""
+    book.needs("streams")
     book.ok("""
         class Dies:
             def items_of_an_actor(self):
@@ -170,6 +174,7 @@ def test_a_stream_whose_process_dies_says_so(book: Book) -> None:
 
 
 def test_a_stream_that_is_tried_again_gives_each_item_once(book: Book, tmp_path: Path) -> None:
+    book.needs("streams")
     book.ok(f"""
         @wb.remote(num_returns="streaming", max_retries=1, max_ahead=1)
         def count(mark={str(tmp_path / "died")!r}):

@@ -26,8 +26,8 @@ def test_a_cell_for_each_item_runs_on_all_nodes(book: Book, cluster: Cluster, ga
 def test_what_runs_on_a_node_that_dies_runs_again_elsewhere_if_it_may(
     book: Book, cluster: Cluster, gate: Gate, retries: int
 ) -> None:
-    if not retries and "once" in book.lacks:
-        pytest.skip(book.lacks["once"])
+    if not retries:
+        book.needs("once")
     count = book.system.workers
     cell = book.ok(
         f"%%remote --retries {retries} -n {count}\nprint('began')\n{gate.wait}\nx = index"

@@ -135,8 +135,7 @@ def test_the_stop_button_stops_the_cell_that_waits_and_no_other(
 
 
 def test_a_task_is_stopped_without_its_children(book: Book, gate: Gate) -> None:
-    if "recursive" in book.lacks:
-        return
+    book.needs("recursive")
     book.ok(f"""
         def inner():
             {gate.wait}

@@ -132,8 +132,7 @@ def test_a_task_that_ends_its_process(book: Book) -> None:
 
 
 def test_a_worker_ends_after_so_many_calls(book: Book) -> None:
-    if "max_calls" in book.lacks:
-        return
+    book.needs("max_calls")
     book.ok("""
         once = wb.remote(max_calls=1)(lambda: os.getpid())
         pids = [wb.get(once.remote()) for _ in range(3)]
@@ -142,8 +141,7 @@ def test_a_worker_ends_after_so_many_calls(book: Book) -> None:
 
 
 def test_fewer_run_of_those_that_take_more(book: Book, gate: Gate, tmp_path: Path) -> None:
-    if "needs" in book.lacks:
-        return
+    book.needs("needs")
     most = book.system.workers // 2
     marks = tmp_path / "marks"
     marks.mkdir()
