@@ -290,7 +290,7 @@ class Copy:
             return "it hangs"
         if process.returncode in (0, 5):  # 5: there were no tests
             return None
-        if process.returncode == 4:
+        if process.returncode == 4 and "ImportError while loading conftest" not in said:
             raise RuntimeError(said)
         failed = re.search(r"^(?:FAILED|ERROR) (\S+(?:\[.*?\])?)(?: - |$)", said, re.MULTILINE)
         return failed[1] if failed else f"pytest ended with {process.returncode}"

@@ -48,7 +48,11 @@ WHOLE = {
     "course": ["kernel/test_course.py", "kernel/test_course_checks.py", "process/test_course.py"],
     "engine": ["unit/test_signatures.py"],
     "engines": ["process/test_sessions.py", "process/test_views.py", "unit/test_observed.py"],
-    "error_notes": ["kernel/test_refs_as_values.py", "process/test_serialization.py"],
+    "error_notes": [
+        "kernel/test_refs_as_values.py",
+        "process/test_serialization.py",
+        "process/test_objects.py",
+    ],
     "errors": [
         "unit/test_errors.py",
         "process/test_crashes.py",
