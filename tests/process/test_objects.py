@@ -93,6 +93,11 @@ def test_what_numpy_writes_to_although_it_is_read_only_is_refused(session: Engin
     with pytest.raises(ValueError, match="read-only") as caught:
         np.add.at(nameless, [0], 1.0)
     assert "change. The way out: `nameless = nameless.copy()`" in note_of(caught.value)
+    kept = wb.put(np.zeros(40_000))
+    nameless = wb.get(kept)
+    with pytest.raises(ValueError, match="read-only") as caught:
+        np.add.at(nameless, [0], 1.0)
+    assert "or get a private copy: `get(kept, copy=True)`" in note_of(caught.value)
     with pytest.raises(ValueError, match="read-only"):
         wb.get(wb.remote(lambda into: np.add.at(into, 0, 1.0)).remote(ref))
     assert not shown.any()
