@@ -129,6 +129,9 @@ def processes_of(runtime_directory: str) -> frozenset[psutil.Process]:
 
 def _describe(process: psutil.Process) -> str:
     try:
-        return f"process {process.pid} ({process.status()}): {' '.join(process.cmdline())[:120]}"
+        line = f"process {process.pid} ({process.status()}, of {process.ppid()})"
+        return f"{line}: {' '.join(process.cmdline())[:120]}"
+    except psutil.ZombieProcess:  # it has no command line any more
+        return f"{line}: nobody has waited for its end"
     except psutil.Error:
         return f"process {process.pid}, gone meanwhile"
