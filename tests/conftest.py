@@ -43,6 +43,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 
 FIRST = (
+    "tests/unit/client/test_referrer_search",
     "tests/browser/test_views",
     "tests/browser",
     "tests/kernel/test_notebooks",
@@ -58,7 +59,8 @@ FIRST = (
     "tests/kernel",
     "tests/process",
 )
-"""What takes long begins first, so that no process works alone in the end."""
+"""What takes long begins first, so that no process works alone in the end; before all, what looks
+at each object that the process has, which are few then."""
 
 SPREAD = (
     "tests/chaos",
@@ -104,9 +106,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.write_line(f"Python was started {os.stat(os.environ[STARTS]).st_size} times.")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Slow folders first; what is marked ``own_process`` gets one."""
-    items.sort(key=_rank)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Slow folders first, but last in a process alone, which had better fail early; what is marked
+    ``own_process`` gets one."""
+    items.sort(key=_rank, reverse=not hasattr(config, "workerinput"))
     for item in items:
         if item.get_closest_marker("own_process") and ALONE not in os.environ:
             assert isinstance(item, pytest.Function)

@@ -52,7 +52,7 @@ class Sessions:
         if left := gone_or_collected(lambda: _left(engine)):
             self.end()
             raise AssertionError(f"left behind: {left}")
-        if vars(engine) != self._attributes or not eventually(lambda: _is_idle(engine), 0.2):
+        if vars(engine) != self._attributes or not eventually(lambda: _is_idle(engine), 1.0):
             self.end()
         return None
 

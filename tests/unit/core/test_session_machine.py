@@ -570,4 +570,4 @@ class SessionMachine(RuleBasedStateMachine):
 
 
 TestSession = SessionMachine.TestCase
-TestSession.settings = settings(max_examples=settings().max_examples * 2 // 3)
+TestSession.settings = settings(max_examples=settings().max_examples // 3)
