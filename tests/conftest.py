@@ -44,11 +44,11 @@ os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 
 FIRST = (
     "tests/unit/client/test_referrer_search",
+    "tests/process/test_why",
     "tests/browser/test_views",
     "tests/browser",
     "tests/kernel/test_notebooks",
     "tests/kernel/test_course.py",
-    "tests/process/test_why_exam",
     "tests/kernel/test_write_back",
     "tests/kernel/test_sessions",
     "tests/kernel/test_remote",
@@ -71,6 +71,11 @@ SPREAD = (
     "tests/unit/serialization/test_inspection_exam",
 )
 """Files whose tests share nothing, and take so long that processes had better share those."""
+
+SOURCES = tuple(
+    f"tests/unit/test_{name}.py" for name in ("architecture", "interrupted_loops", "rooms")
+)
+"""They look at the package's code, which is parsed once for them: see `tests/unit/sources.py`."""
 
 STARTS = "COUNT_STARTS"
 """Names the file in which starts of Python are counted, by `tests/starts/sitecustomize.py`."""
@@ -160,6 +165,8 @@ class ByFile(LoadScopeScheduling):
             return "tests/contract/engine"  # one kernel for all
         if nodeid.startswith(SPREAD):
             return nodeid
+        if nodeid.startswith(SOURCES):
+            return "sources"
         if "test_is_committed" in nodeid:
             return "test_is_committed"  # in one process, which imports nbformat
         if nodeid.startswith("tests/kernel/test_notebooks"):

@@ -13,14 +13,11 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-import workbench
+from tests.unit.sources import FILES, PACKAGE, tree
 
-PACKAGE = Path(workbench.__file__).parent
 ROOT = PACKAGE.parent
 PAGES = [ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs" / "development").glob("*.md"))]
 PAGE = "\n".join(path.read_text() for path in PAGES)
-
-FILES = sorted(PACKAGE.rglob("*.py"))
 
 
 def defined(tree: ast.Module) -> set[str]:
@@ -41,11 +38,6 @@ def place_of(file: Path) -> tuple[str, ...]:
     """Where a file is, such as ``("core", "session")``; a package is its folder."""
     parts = file.relative_to(PACKAGE).with_suffix("").parts
     return parts[:-1] if parts[-1] == "__init__" else parts
-
-
-@cache
-def tree(file: Path) -> ast.Module:
-    return ast.parse(file.read_text())
 
 
 @cache

@@ -12,12 +12,9 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
-from pathlib import Path
 from typing import Any
 
-import workbench
-
-PACKAGE = Path(workbench.__file__).parent
+from tests.unit.sources import FILES, PACKAGE, tree
 
 UNREACHED = {
     "cli/": "a command: it ends with its Ctrl-C",
@@ -47,10 +44,10 @@ UNREACHED = {
 """Where Ctrl-C doesn't come, or leaves nothing undone: files, or functions in them."""
 
 
-def loops(text: str) -> set[str]:
+def loops(code: ast.Module) -> set[str]:
     """The functions that have such a loop where Ctrl-C comes, and may leave something undone."""
     finder = _Finder()
-    finder.visit(ast.parse(text))
+    finder.visit(code)
     return finder.found
 
 
@@ -121,13 +118,9 @@ def _ends_in_condition(body: list[ast.stmt]) -> bool:
     return _ends_in_condition(last.body) or bool(last.orelse and _ends_in_condition(last.orelse))
 
 
-SOURCES = {
-    path.relative_to(PACKAGE).as_posix(): path.read_text() for path in sorted(PACKAGE.rglob("*.py"))
-}
-
-
 def test_what_ctrl_c_can_reach_has_none() -> None:
-    found = [f"{name}: {each}" for name, text in SOURCES.items() for each in sorted(loops(text))]
+    names = {path: path.relative_to(PACKAGE).as_posix() for path in FILES}
+    found = [f"{names[path]}: {each}" for path in FILES for each in sorted(loops(tree(path)))]
     assert [each for each in found if not each.startswith(tuple(UNREACHED))] == []
 
 
@@ -149,4 +142,4 @@ def test_such_loops_are_found_and_no_others() -> None:
         text = (
             f"def run():\n    try:\n{textwrap.indent(loop, 8 * ' ')}\n    finally:\n        end()"
         )
-        assert loops(text) == ({"run"} if loop in FORGOTTEN else set())
+        assert loops(ast.parse(text)) == ({"run"} if loop in FORGOTTEN else set())

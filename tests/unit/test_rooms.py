@@ -11,9 +11,8 @@ from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
-import workbench
+from tests.unit.sources import FILES, PACKAGE, tree
 
-PACKAGE = Path(workbench.__file__).parent
 TESTS = Path(__file__).parents[1]
 
 SHORT = {
@@ -92,14 +91,6 @@ ROOMS = {
     for room, text in re.findall(r"^(\w+)(.*(?:\n +.*)*)", TABLE, re.MULTILINE)
     for ours, _, others in [text.partition("|")]
 }
-
-
-FILES = sorted(PACKAGE.rglob("*.py"))
-
-
-@cache
-def tree(file: Path) -> ast.Module:
-    return ast.parse(file.read_text())
 
 
 @cache

@@ -65,7 +65,7 @@ def test_random_steps_leave_no_cycles(machine: type[RuleBasedStateMachine]) -> N
 
     with no_collection():
         run_state_machine_as_test(
-            Watched, settings=settings(max_examples=3, database=None, derandomize=True)
+            Watched, settings=settings(max_examples=2, database=None, derandomize=True)
         )
     assert not found
 
