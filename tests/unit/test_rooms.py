@@ -50,9 +50,9 @@ ipython         neutral api core.events core.logs core.snapshot engine engines.c
                 serialization widgets.lines widgets.page_model widgets.views | IPython comm
 report          pure core.descriptions core.events core.snapshot engine.base expressions
                 ref | msgspec numpy
-plots           pure context core.snapshot report | PIL matplotlib
-widgets         pure api context core.snapshot engine.base plots.pictures report
-                serialization.costs | IPython anywidget msgspec traitlets
+plots           pure context core.snapshot report | matplotlib
+widgets         pure api context core.snapshot engine.base report serialization.costs |
+                IPython anywidget msgspec traitlets
 util            api errors ray_api.names ref
 cli             neutral api core.descriptions core.events core.instructions core.referrers
                 core.snapshot engine engines memory.segment report server.settings wire |

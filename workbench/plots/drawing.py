@@ -14,7 +14,6 @@ from workbench.report.markup import clip
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
     from matplotlib.text import Text
 
 POINTS = 72
@@ -83,16 +82,12 @@ class Sheet:
         right: str = "",
         *,
         strong: bool = False,
-        dot: str = "",
         right_color: str = INK,
     ) -> None:
         """A line of text: what it is, more about it, and a figure on the right. Cut to fit."""
         room = self.letters()
         column = room if not detail else max(int(room * _COLUMN), 12)
-        first = self._fitting(name, column - 4 if dot else column - 2)
-        if dot:
-            self._marker(3.5, dot, "o")
-        self._text(12 / self.width if dot else 0.0, first, weight="bold" if strong else "normal")
+        self._text(0.0, self._fitting(name, column - 2), weight="bold" if strong else "normal")
         left = room - column - len(right) - 2
         if detail and left > 6:
             self._text(column / room, self._fitting(detail, left))
@@ -149,16 +144,13 @@ class Sheet:
             if x and x + width > self.width + 12:
                 x, self.y = 0.0, self.y + LINE
                 text.set_position((10 / self.width, self.y + LINE / 2))
-            self._marker(x + 3.5, color, "s")
+            self.ax.plot(
+                [(x + 3.5) / self.width], [self.y + LINE / 2], marker="s", markersize=5.5,
+                color=color, markeredgewidth=0, linestyle="none",
+                transform=self.ax.get_yaxis_transform(), clip_on=False,
+            )  # fmt: skip
             x += width
         self.y += LINE
-
-    def _marker(self, points: float, color: str, form: str) -> None:
-        self.ax.plot(
-            [points / self.width], [self.y + LINE / 2], marker=form, markersize=5.5, color=color,
-            markeredgewidth=0, linestyle="none", transform=self.ax.get_yaxis_transform(),
-            clip_on=False,
-        )  # fmt: skip
 
     def _fitting(self, text: str, letters: int) -> str:
         """Most letters are narrower than the widest: so a little more than so many."""
@@ -180,11 +172,6 @@ def quiet(ax: Axes) -> None:
         labelsize=SIZE - 1, labelcolor=INK, color=TRACK, length=3, width=0.8,
     )  # fmt: skip
     ax.grid(False)
-
-
-def write(figure: Figure, left: float, bottom: float, text: str, **more: Any) -> None:
-    """A line outside of any Axes; places are parts of the figure."""
-    figure.text(left, bottom, shown(text), **_style(**more))
 
 
 def say(ax: Axes, text: str) -> None:
