@@ -158,52 +158,25 @@ def is_attended() -> bool:
     return bool(content.get("allow_stdin", True))
 
 
-class Occupancy(LiveView):
-    """How full the store is, and of what: capacity, segments to scale, the last two minutes.
-
+def _view(name: str, summary: str) -> type[LiveView]:
+    """A live view of that one part."""
+    parameters = """
     Parameters
     ----------
     of : distributed.Client or module, optional
         Whose, as for `dashboard`.
     """
-
-    shows = ("occupancy",)
-
-
-class Pins(LiveView):
-    """Every object with what keeps it here, and what to do about it.
-
-    Parameters
-    ----------
-    of : distributed.Client or module, optional
-        Whose, as for `dashboard`.
-    """
-
-    shows = ("pins",)
+    members = {"__doc__": f"{summary}\n{parameters}", "__module__": __name__}
+    return type(name, (LiveView,), {**members, "shows": (name.lower(),)})
 
 
-class Costs(LiveView):
-    """What serializing each object cost, beside what this machine can copy.
-
-    Parameters
-    ----------
-    of : distributed.Client or module, optional
-        Whose, as for `dashboard`.
-    """
-
-    shows = ("costs",)
-
-
-class Jobs(LiveView):
-    """Background cells and workers, and what they do.
-
-    Parameters
-    ----------
-    of : distributed.Client or module, optional
-        Whose, as for `dashboard`.
-    """
-
-    shows = ("jobs",)
+Occupancy = _view(
+    "Occupancy",
+    "How full the store is, and of what: capacity, segments to scale, the last two minutes.",
+)
+Pins = _view("Pins", "Every object with what keeps it here, and what to do about it.")
+Costs = _view("Costs", "What serializing each object cost, beside what this machine can copy.")
+Jobs = _view("Jobs", "Background cells and workers, and what they do.")
 
 
 class Dashboard(LiveView):
