@@ -6,7 +6,7 @@ no TeX), in a grey that can be read on white and on nearly black.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workbench.report.colors import INK, TRACK
@@ -101,38 +101,27 @@ class Sheet:
         self.y += LINE
 
     def bars(self, bars: Iterable[Rect], height: float, track: float = 0.0) -> None:
-        """Boxes beside each other, to scale, on a quiet ground as long as ``track``."""
-        from matplotlib.collections import PolyCollection
-
+        """Boxes beside each other, to scale, on a quiet ground as long as ``track``; with their
+        labels, as far as these fit."""
         seam = _SEAM * self.most / self.width
         least = 0.6 * self.most / self.width
-        top, bottom = self.y, self.y + height
-        corners: list[list[tuple[float, float]]] = []
-        colors: list[tuple[str, float | None]] = []
-        if track:
-            corners.append(_box(0.0, track, top, bottom))
-            colors.append((TRACK, None))
+        drawn = [Rect(0.0, track, TRACK)] if track else []
         for bar in bars:
             length = bar.length - seam if bar.length > 4 * seam else max(bar.length, least)
-            corners.append(_box(bar.start, length, top, bottom))
-            colors.append((bar.color, bar.alpha))
-        drawn = PolyCollection(
-            corners, facecolors=_rgba(colors), edgecolors="none", linewidths=0, clip_on=True
-        )
-        self.ax.add_collection(drawn, autolim=False)
-        self.y += height
-
-    def labels(self, bars: Sequence[Rect], height: float) -> None:
-        """In the bars just drawn, the labels that fit into theirs."""
-        for bar in bars:
+            drawn.append(bar._replace(length=length))
             room = int(bar.length / self.most * self.width / ((SIZE - 1.5) * _EM)) - 1
             if bar.label and room >= min(len(bar.label), 6):
-                x = bar.start + bar.length / 2
                 self.ax.text(
-                    x, self.y - height / 2, shown(clip(bar.label, room)), ha="center",
-                    va="center_baseline", clip_on=True,
+                    bar.start + bar.length / 2, self.y + height / 2, shown(clip(bar.label, room)),
+                    ha="center", va="center_baseline", clip_on=True,
                     **_style(color="white", fontsize=SIZE - 1.5, weight="bold"),
                 )  # fmt: skip
+        if drawn:
+            self.ax.broken_barh(
+                [(bar.start, bar.length) for bar in drawn], (self.y, height), linewidth=0,
+                facecolors=[(bar.color, bar.alpha) for bar in drawn], edgecolors="none",
+            )  # fmt: skip
+        self.y += height
 
     def legend(self, entries: Iterable[tuple[str, str]]) -> None:
         """(colour, label) each, in as many lines as it takes."""
@@ -193,14 +182,3 @@ def shown(text: str) -> str:
 
 def _style(**more: Any) -> dict[str, Any]:
     return {"color": INK, "fontsize": SIZE, "parse_math": False, "usetex": False, **more}
-
-
-def _box(start: float, length: float, top: float, bottom: float) -> list[tuple[float, float]]:
-    return [(start, top), (start + length, top), (start + length, bottom), (start, bottom)]
-
-
-def _rgba(colors: Sequence[tuple[str, float | None]]) -> list[Any]:
-    from matplotlib.colors import to_rgba
-
-    known = {pair: to_rgba(*pair) for pair in set(colors)}
-    return [known[pair] for pair in colors]
