@@ -105,11 +105,12 @@ def _groups(options: State, prefix: str = "") -> Iterator[tuple[str, State]]:
 
 
 def _set_pandas_options(live: State, prefix: str, saved: Any) -> None:
+    known = {} if saved is GONE else saved
+    changed = [key for key in differing(live[prefix], known) if key in known]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of options that are deprecated
-        for key in () if saved is GONE else differing(live[prefix], saved):
-            if key in saved:
-                sys.modules["pandas"].set_option(f"{prefix}{key}", saved[key])
+        for key in changed:
+            sys.modules["pandas"].set_option(f"{prefix}{key}", known[key])
 
 
 # -- IPython ---------------------------------------------------------------------------------------

@@ -123,7 +123,7 @@ class LiveView(PageModel):
         still = self._still()
         bundle: dict[str, Any] = {
             "text/plain": str(still),
-            "text/html": markup.mount(self.key, still.html()),
+            "text/html": markup.place("view", {"workbench": self.key}, still.html()),
         }
         if needs_view():
             bundle |= view_bundle(self)
