@@ -99,7 +99,7 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"workbench.{_MODULES[name]}")
     if home is None:
-        from workbench.ray_api.names import IN_RAY, missing
+        from workbench.ray_api import IN_RAY, missing
 
         raise missing("workbench", name, IN_RAY)
     value = getattr(import_module(home), name)

@@ -1,6 +1,6 @@
 """Ray's names of the errors that `errors` defines, for code that says ``ray.exceptions``.
 
-No class belongs here. Those of Ray's that nothing here raises are in `ray_api.names`.
+No class belongs here. Those of Ray's that nothing here raises are in `ray_api`.
 """
 
 from __future__ import annotations
@@ -37,6 +37,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    from workbench.ray_api.names import IN_EXCEPTIONS, missing
+    from workbench.ray_api import IN_EXCEPTIONS, missing
 
     raise missing("workbench.exceptions", name, IN_EXCEPTIONS)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
-from workbench.ray_api.options import asks_nothing
+from workbench.ray_api import asks_nothing
 
 MOST_RETURNS = 100_000
 """Of one task; `core.message_types.Returns` has the same."""

@@ -17,7 +17,7 @@ from typing import Any
 
 import workbench as ray
 from tests.process.endings import leave_at_once
-from workbench.ray_api.names import IN_EXCEPTIONS, IN_RAY, IN_UTIL
+from workbench.ray_api import IN_EXCEPTIONS, IN_RAY, IN_UTIL
 
 SAME = "same"
 IGNORED = "accepted and ignored"

@@ -6,8 +6,7 @@ import pytest
 
 from tests.process import ray_rows, ray_table
 from tests.process.ray_rows import REFUSED
-from workbench import options
-from workbench.ray_api import options as ray_options
+from workbench import options, ray_api
 
 
 def test_the_page_says_what_each_name_and_option_does() -> None:
@@ -27,8 +26,8 @@ def test_every_option_has_a_row() -> None:
     own = {"timeout", "max_ahead"}
     known = {*options.names_in(options.TaskOptions), *options.names_in(options.ActorOptions)}
     for names, sections in (
-        (known - own | ray_options.OF_TASKS.keys(), (ray_rows.OF_TASKS, ray_rows.OF_ACTORS)),
-        (ray_options.OF_INIT.keys(), (ray_rows.OF_INIT,)),
+        (known - own | ray_api.OF_TASKS.keys(), (ray_rows.OF_TASKS, ray_rows.OF_ACTORS)),
+        (ray_api.OF_INIT.keys(), (ray_rows.OF_INIT,)),
     ):
         text = " ".join(row.name for rows in sections for row in rows)
         assert not {name for name in names if f"{name}=" not in text}

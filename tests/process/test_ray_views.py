@@ -18,8 +18,6 @@ from workbench import api
 from workbench.engines.observed import id_of
 from workbench.engines.ray import observed as ours
 from workbench.errors import SessionError
-from workbench.plots.pictures import picture
-from workbench.report.html import PARTS, Still
 from workbench.report.page import key_of
 from workbench.widgets.feed import Feed
 
@@ -45,7 +43,6 @@ def ray(request: pytest.FixtureRequest) -> Iterator[Any]:
         log_to_driver=False,
     )
     ray.with_dashboard = request.param == "dashboard"
-    picture(Still(PARTS, wb.snapshot(ray)))  # fonts and threads that stay
     ray.get(ray.remote(lambda: 1).remote())
     yield ray
     ray.shutdown()

@@ -49,16 +49,16 @@ ipython         neutral api core.events core.logs core.snapshot engine engines.c
                 serialization widgets.lines widgets.page_model widgets.views | IPython comm
 report          pure core.descriptions core.events core.snapshot engine.base expressions
                 ref | msgspec numpy
-plots           pure context core.snapshot report | PIL matplotlib
-widgets         pure api context core.snapshot engine.base plots.pictures report
-                serialization.costs | IPython anywidget msgspec traitlets
-util            api errors ray_api.names ref
+plots           pure context core.snapshot report | matplotlib
+widgets         pure api context core.snapshot engine.base report serialization.costs |
+                IPython anywidget msgspec traitlets
+util            api errors ray_api ref
 cli             neutral api core.descriptions core.events core.instructions core.referrers
                 core.snapshot engine engines memory.segment report server.settings wire |
                 msgspec numpy
-interop         api call_site engine errors host.tracebacks options ref serialization.comparison |
-                joblib numpy threadpoolctl xxhash
-api             neutral core.snapshot engine engines error_notes ray_api.options report
+interop         api call_site engine errors host.import_watch host.tracebacks options ref
+                serialization.comparison | joblib numpy threadpoolctl xxhash
+api             neutral core.snapshot engine engines error_notes ray_api report
                 serialization | IPython tqdm
 course          pure context core.snapshot engine.base engines.choice ref report system.machine |
                 IPython numpy
@@ -71,13 +71,13 @@ system
 call_site       errors
 config          pure system.machine | platformdirs
 context         engine.base errors ref
-exceptions      errors ray_api.names
-options         ray_api.options
+exceptions      errors ray_api
+options         ray_api
 ref
 ref_generator   ref
 runtime_context api.actors api.lifecycle engine.base ref
 __main__        cli
-__init__        api config core.snapshot exceptions interop ipython.loading plots ray_api.names ref
+__init__        api config core.snapshot exceptions interop ipython.loading plots ray_api ref
                 ref_generator runtime_context util widgets
 """
 

@@ -13,7 +13,7 @@ from workbench.api.signatures import Signature, signature_of
 from workbench.call_site import name_of
 from workbench.engine.base import Call, Exported
 from workbench.options import ALIASES, STREAMING, ActorOptions, TaskOptions, changed, names_in
-from workbench.ray_api.options import OF_TASKS
+from workbench.ray_api import OF_TASKS
 from workbench.report.mistyped import did_you_mean
 
 P = ParamSpec("P")

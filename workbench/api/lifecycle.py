@@ -19,7 +19,7 @@ from workbench.engines.choice import Choice, connect, engine_at, read, require
 from workbench.errors import SessionError
 from workbench.format import human_bytes
 from workbench.options import ActorOptions, changed, environment_of
-from workbench.ray_api.options import OF_INIT, asks_nothing
+from workbench.ray_api import OF_INIT, asks_nothing
 from workbench.report.mistyped import did_you_mean
 
 _starting = threading.Lock()

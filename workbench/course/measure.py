@@ -5,11 +5,11 @@ Also imported in tasks: it needs no session and no notebook, and what `where` gi
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from workbench import context
@@ -185,8 +185,7 @@ def memory() -> Iterator[Growth]:
 
 def own_memory() -> int:
     """Bytes that only this process has: ``RssAnon``."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon:"))
+    return MemoryGauge().private(os.getpid())
 
 
 def available() -> int:

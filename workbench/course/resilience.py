@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
 from typing import Any
 
 from workbench.course.exercises import Lesson, Live, Outcome, Page, almost, exercise, right, wrong
 from workbench.report.processes import Processes, is_this_process
+from workbench.system.machine import age
 
 PAGE = Page("sessions.md#after-a-restart-of-the-kernel", "Sessions: after a restart of the kernel")
-
-
-def _kernel_began() -> float:
-    """When this process was started, in seconds since 1970."""
-    ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
-    uptime = float(Path("/proc/uptime").read_text().split()[0])
-    return time.time() - uptime + ticks / os.sysconf("SC_CLK_TCK")
 
 
 @exercise(
@@ -54,7 +47,7 @@ def went_on(live: Live) -> Outcome:
         return wrong("This kernel has no variable `flood`.")
     if not isinstance(flood, list):
         return wrong("`flood` is no list yet: `%get flood` brings the values.")
-    first, last, began = flood[0][0], flood[-1][0], _kernel_began()
+    first, last, began = flood[0][0], flood[-1][0], time.time() - age(os.getpid())
     if first > began:
         return almost("You have `flood`, but the cell began in this kernel: restart it meanwhile.")
     if last < began:

@@ -9,6 +9,7 @@ from workbench.core.snapshot import ObjectRecord
 from workbench.course.exercises import Lesson, Live, Outcome, Page, almost, exercise, right, wrong
 from workbench.format import human_bytes
 from workbench.ref import ObjectRef
+from workbench.report.facts import site_of, type_of
 
 VALUES = Page("reference/values.md", "What is read where it lies")
 FUNCTIONS = Page(
@@ -29,18 +30,10 @@ def _pickled(record: ObjectRecord) -> int:
     return record.about.inband if record.about is not None else 0
 
 
-def _type(record: ObjectRecord) -> str:
-    return record.about.type if record.about is not None else ""
-
-
-def _site(record: ObjectRecord) -> str:
-    return record.about.site if record.about is not None else ""
-
-
 def _functions(live: Live, name: str) -> list[ObjectRecord]:
     """The function as it was sent, each time anew; those that nobody can call any more left out."""
     called = f"function {name}"
-    found = [each for each in live.objects if _type(each) == called and each.state != "freed"]
+    found = [each for each in live.objects if type_of(each) == called and each.state != "freed"]
     return sorted(found, key=lambda record: record.id)
 
 
@@ -144,7 +137,7 @@ def light_function(live: Live) -> Outcome:
     kept = [
         each
         for each in live.objects
-        if each.state != "freed" and each.size >= letters.nbytes and "ndarray" in _type(each)
+        if each.state != "freed" and each.size >= letters.nbytes and "ndarray" in type_of(each)
     ]
     if not kept:
         return almost("Only {size} were sent with `search`, but `letters` isn't in the store: "
@@ -175,7 +168,7 @@ def light_function(live: Live) -> Outcome:
 def one_function(live: Live) -> Outcome:
     """Whether one light function ``look_up`` has answered all queries."""
     sent = _functions(live, "look_up")
-    sent = [each for each in sent if _site(each) == _site(sent[-1])]  # of the cell's last run
+    sent = [each for each in sent if site_of(each) == site_of(sent[-1])]  # of the cell's last run
     total = human_bytes(sum(record.size for record in sent))
     if not sent:
         return wrong("No function `look_up` was sent to a worker, or none can be called any more.")

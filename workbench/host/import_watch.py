@@ -1,7 +1,7 @@
 """Tells when a module is imported, from the first line of its code to the last. Decides nothing.
 
-Only imports of the main thread, and of those only the outermost: what it imports in turn is a part
-of it.
+Of all modules only imports of the main thread, and of those only the outermost: what it imports in
+turn is a part of it.
 """
 
 from __future__ import annotations
@@ -19,16 +19,19 @@ from typing import Any
 class ImportWatch:
     """The first of ``sys.meta_path``, which finds nothing itself.
 
-    ``around`` makes the context in which a module's code is run.
+    ``around`` makes the context in which a module's code is run: that of any, or of the one of this
+    ``name``, in whatever thread.
     """
 
-    def __init__(self, around: Callable[[], AbstractContextManager[None]]) -> None:
+    def __init__(self, around: Callable[[], AbstractContextManager[None]], name: str = "") -> None:
         self._around = around
+        self._name = name
         self._thread = threading.get_ident()
         self._inside = False
 
     def install(self) -> None:
-        sys.meta_path.insert(0, self)
+        if self not in sys.meta_path:
+            sys.meta_path.insert(0, self)
 
     def uninstall(self) -> None:
         if self in sys.meta_path:
@@ -38,7 +41,8 @@ class ImportWatch:
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """What the others find, with a loader that tells us when it runs the module's code."""
-        if self._inside or threading.get_ident() != self._thread:
+        is_wanted = name == self._name if self._name else threading.get_ident() == self._thread
+        if self._inside or not is_wanted:
             return None
         self._inside = True
         try:
@@ -60,7 +64,7 @@ class ImportWatch:
         return spec
 
     def _run(self, loader: Any, run: Callable[[ModuleType], object], module: ModuleType) -> None:
-        del loader.exec_module  # what was found stays as it was found
+        vars(loader).pop("exec_module", None)  # what was found stays as it was found
         self._inside = True
         try:
             with self._around():

@@ -19,13 +19,12 @@ import threading
 import time
 import tracemalloc
 import warnings
-from collections.abc import Mapping
 from functools import partial
 from types import ModuleType
 from typing import Any
 
 from workbench.host.environment import working_directory
-from workbench.host.saved_state import GONE, Saved, SavedEntries, SavedList, SavedSettings, Setting
+from workbench.host.saved_state import GONE, SavedState, Setting, State, put_entry, settings
 
 _LIMITS = (
     resource.RLIMIT_AS, resource.RLIMIT_CPU, resource.RLIMIT_DATA, resource.RLIMIT_FSIZE,
@@ -39,21 +38,16 @@ _SIGNALS = (
 )  # fmt: skip
 
 
-def interpreter() -> list[Saved]:
+def interpreter() -> list[SavedState]:
     """All of it that there is without libraries."""
     encoded = vars(os.environ)["_data"]  # `os.environ` decodes each when it is compared
     return [
-        SavedSettings(*_settings()),
-        Umask((_umask, os.umask)),
-        SavedEntries(
+        settings(_settings),
+        SavedState(
             lambda: vars(builtins), ours=["get_ipython", "display", "__IPYTHON__"]  # of the shell
         ),
-        SavedEntries(lambda: encoded, _set_variable),
-        SavedList(lambda: sys.path),
-        SavedList(lambda: sys.argv),
-        SavedList(lambda: warnings.filters, _forget_warned),  # type: ignore[arg-type, return-value]
-        SavedList(lambda: gc.callbacks),
-        Loggers(),
+        SavedState(lambda: encoded, _set_variable),
+        SavedState(_loggers, _set_logger),
     ]  # fmt: skip
 
 
@@ -62,9 +56,10 @@ def _settings() -> list[Setting]:
     set_locale = partial(locale.setlocale, locale.LC_ALL)
     return [
         *attributes(
-            sys, "stdin", "stdout", "stderr", "argv", "excepthook", "displayhook",
+            sys, "stdin", "stdout", "stderr", "path", "argv", "excepthook", "displayhook",
             "unraisablehook", "breakpointhook", "dont_write_bytecode",
         ),
+        *attributes(gc, "callbacks"),
         *attributes(threading, "excepthook", "__excepthook__"),
         *attributes(warnings, "showwarning", "formatwarning"),
         # The former is what `logging.captureWarnings` took the place of.
@@ -90,13 +85,22 @@ def _settings() -> list[Setting]:
         (partial(os.sched_getaffinity, 0), partial(os.sched_setaffinity, 0)),
         *map(_handler, _SIGNALS),
         *map(_limit, _LIMITS),
+        (lambda: warnings.filters, _set_filters),
     ]  # fmt: skip
 
 
 def attributes(module: ModuleType, *names: str) -> list[Setting]:
-    """Attributes of a module; also one that somebody deletes."""
+    """Attributes of a module; also one that somebody deletes. A list stays the same one."""
     get = vars(module).get
-    return [(partial(get, name, GONE), partial(setattr, module, name)) for name in names]
+
+    def write(name: str, value: Any) -> None:
+        live = get(name)
+        if isinstance(live, list) and isinstance(value, list):
+            live[:] = value
+        else:
+            put_entry(vars(module), name, value)
+
+    return [(partial(get, name, GONE), partial(write, name)) for name in names]
 
 
 def _set_variable(live: object, key: Any, value: Any) -> None:
@@ -109,8 +113,9 @@ def _set_variable(live: object, key: Any, value: Any) -> None:
         time.tzset()
 
 
-def _forget_warned() -> None:
-    """Have modules forget which warnings they have shown: it depended on the filters."""
+def _set_filters(filters: list[Any]) -> None:
+    """Have modules forget, too, which warnings they have shown: it depended on the filters."""
+    warnings.filters[:] = filters  # type: ignore[index]
     with warnings.catch_warnings():
         pass
 
@@ -143,72 +148,29 @@ def _limit(which: int) -> Setting:
     return partial(resource.getrlimit, which), write
 
 
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
-
-
-class Umask(SavedSettings):
-    """To read it, it has to be set, which threads would see: so it is put back without a look."""
-
-    def restore(self) -> None:
-        os.umask(self._saved[0])
-
-
 LoggerSettings = tuple[int, bool, bool, list[Any], list[Any]]
 """A logger's level, whether it is disabled, and propagates; its handlers and filters."""
 
+_UNSET: LoggerSettings = (logging.NOTSET, False, True, [], [])
 
-class Loggers:
-    """What is set on each logger. One that wasn't there is as if nobody had set anything on it."""
 
-    _UNSET: LoggerSettings = (logging.NOTSET, False, True, [], [])
+def _loggers() -> State:
+    """What is set on each logger; none on which nobody has set anything."""
+    named = list(logging.Logger.manager.loggerDict.values())  # threads make loggers, too
+    found = {
+        each: (each.level, each.disabled, each.propagate, each.handlers, each.filters)
+        for each in [logging.getLogger(), *named]
+        if isinstance(each, logging.Logger)
+    }
+    return {logger: now for logger, now in found.items() if now != _UNSET}
 
-    def __init__(self) -> None:
-        self._root = logging.getLogger()
-        self._known = logging.Logger.manager.loggerDict
-        self._saved = self.look()
 
-    def look(self) -> dict[logging.Logger, LoggerSettings]:
-        return {
-            logger: (
-                logger.level,
-                logger.disabled,
-                logger.propagate,
-                list(logger.handlers),
-                list(logger.filters),
-            )
-            for logger in self._all()
-        }
-
-    def learn(
-        self,
-        before: Mapping[logging.Logger, LoggerSettings],
-        after: Mapping[logging.Logger, LoggerSettings],
-    ) -> None:
-        self._saved |= {
-            logger: now for logger, now in after.items() if before.get(logger, self._UNSET) != now
-        }
-
-    def restore(self) -> None:
-        saved, unset = self._saved, self._UNSET
-        for logger in self._all():
-            level, disabled, propagates, handlers, filters = saved.get(logger, unset)
-            if logger.level != level:
-                logger.setLevel(level)
-            if logger.handlers != handlers:
-                self._restore_handlers(logger, handlers)
-            if logger.filters != filters:
-                logger.filters[:] = filters
-            logger.disabled, logger.propagate = disabled, propagates
-
-    def _restore_handlers(self, logger: logging.Logger, handlers: list[Any]) -> None:
-        for handler in [each for each in logger.handlers if each not in handlers]:
-            logger.removeHandler(handler)
-            handler.close()  # of a file it may have
-        logger.handlers[:] = handlers
-
-    def _all(self) -> list[logging.Logger]:
-        named = list(self._known.values())  # threads make loggers, too
-        return [self._root, *[each for each in named if isinstance(each, logging.Logger)]]
+def _set_logger(live: State, logger: logging.Logger, value: Any) -> None:
+    level, disabled, propagates, handlers, filters = _UNSET if value is GONE else value
+    if logger.level != level:
+        logger.setLevel(level)
+    for handler in [each for each in logger.handlers if each not in handlers]:
+        logger.removeHandler(handler)
+        handler.close()  # of a file it may have
+    logger.handlers[:], logger.filters[:] = handlers, filters
+    logger.disabled, logger.propagate = disabled, propagates

@@ -5,44 +5,39 @@ Each is looked at only once its module is loaded, and none is imported here.
 
 from __future__ import annotations
 
-import copy
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from workbench.host.display import close_figures
 from workbench.host.saved_state import (
     GONE,
-    Saved,
-    SavedEntries,
-    SavedSettings,
+    SavedState,
     Setting,
+    State,
     differing,
     put_entry,
+    settings,
 )
 
 
-def libraries() -> list[Saved]:
+def libraries() -> list[SavedState]:
     """Those that are known here."""
     return [
         # numpy 2 has most of these two in context variables, which are each task's own.
-        LibrarySettings(
+        _library(
             "numpy",
             lambda m: [
                 (m.get_printoptions, lambda options: m.set_printoptions(**options)),
                 (m.geterr, lambda errors: m.seterr(**errors)),
             ],
         ),
-        SavedEntries(lambda: _attribute("matplotlib", "rcParams"), _set_style),
-        OpenFigures(),
-        Colormaps(_colormaps_by_name, _unregister),
-        PandasOptions(_pandas_options, _set_pandas_option),
-        LibrarySettings(
-            "sklearn", lambda m: [(m.get_config, lambda config: m.set_config(**config))]
-        ),
-        LibrarySettings(
+        SavedState(lambda: _attribute("matplotlib", "rcParams"), _set_style),
+        _library("matplotlib", lambda m: [(lambda: list(m.colormaps), _unregister)]),
+        SavedState(_pandas_options, _set_pandas_options),
+        _library("sklearn", lambda m: [(m.get_config, lambda config: m.set_config(**config))]),
+        _library(
             "torch",
             lambda m: [
                 (m.get_default_dtype, m.set_default_dtype),
@@ -51,7 +46,7 @@ def libraries() -> list[Saved]:
                 (m.get_num_threads, m.set_num_threads),
             ],
         ),
-        LibrarySettings(
+        _library(
             "multiprocessing",
             lambda m: [
                 (
@@ -60,36 +55,13 @@ def libraries() -> list[Saved]:
                 )
             ],
         ),
-        ShellTables(),
+        SavedState(_shell_tables, _fill, first=_first_shell_tables),
     ]
 
 
-class LibrarySettings:
-    """What functions of a module tell and set: as they were when it was first seen."""
-
-    def __init__(self, name: str, settings: Callable[[Any], list[Setting]]) -> None:
-        self._name = name
-        self._settings = settings
-        self._part: SavedSettings | None = None
-        self._find()
-
-    def look(self) -> Any:
-        part = self._find()
-        return None if part is None else part.look()
-
-    def learn(self, before: Any, after: Any) -> None:
-        if self._part is not None and before is not None:
-            self._part.learn(before, after)
-
-    def restore(self) -> None:
-        part = self._find()
-        if part is not None:
-            part.restore()
-
-    def _find(self) -> SavedSettings | None:
-        if self._part is None and self._name in sys.modules:
-            self._part = SavedSettings(*self._settings(sys.modules[self._name]))
-        return self._part
+def _library(name: str, find: Callable[[Any], Iterable[Setting]]) -> SavedState:
+    """What functions of a module tell and set."""
+    return settings(lambda: find(sys.modules[name]) if name in sys.modules else None)
 
 
 def _attribute(module: str, name: str) -> Any:
@@ -101,7 +73,7 @@ def _attribute(module: str, name: str) -> Any:
 # -- matplotlib ------------------------------------------------------------------------------------
 
 
-def _set_style(style: dict[str, Any], key: str, value: Any) -> None:
+def _set_style(style: State, key: str, value: Any) -> None:
     pyplot = sys.modules.get("matplotlib.pyplot")
     if key == "backend" and pyplot is not None and isinstance(value, str):
         pyplot.switch_backend(value)
@@ -109,104 +81,39 @@ def _set_style(style: dict[str, Any], key: str, value: Any) -> None:
         put_entry(style, key, value)
 
 
-class OpenFigures:
-    """Figures that a task leaves open, or a module it imports: a later cell would show them."""
-
-    def look(self) -> None:
-        return None
-
-    def learn(self, before: None, after: None) -> None:
-        pass
-
-    def restore(self) -> None:
-        pyplot = sys.modules.get("matplotlib.pyplot")
-        if pyplot is not None and pyplot.get_fignums():
-            close_figures()
-
-
-def _colormaps_by_name() -> dict[str, None] | None:
-    found = _attribute("matplotlib", "colormaps")
-    return None if found is None else dict.fromkeys(found)
-
-
-def _unregister(live: object, name: str, value: Any) -> None:
-    if value is GONE:
-        sys.modules["matplotlib"].colormaps.unregister(name)
-
-
-class Colormaps(SavedEntries):
-    """Their names: one can be registered only once."""
-
-    def restore(self) -> None:
-        found = _attribute("matplotlib", "colormaps")
-        if found is not None and (self._saved is None or len(found) != len(self._saved)):
-            super().restore()
+def _unregister(names: list[str]) -> None:
+    """Leave no other colormaps than these: one can be registered only once."""
+    colormaps = sys.modules["matplotlib"].colormaps
+    for name in set(colormaps).difference(names):
+        colormaps.unregister(name)
 
 
 # -- pandas ----------------------------------------------------------------------------------------
 
 
-def _pandas_options() -> dict[str, Any] | None:
+def _pandas_options() -> State | None:
     options = _attribute("pandas", "options")
-    return None if options is None else dict(_flat(options.d))
+    return None if options is None else dict(_groups(options.d))
 
 
-def _flat(options: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _groups(options: State, prefix: str = "") -> Iterator[tuple[str, State]]:
+    """All of `pandas.options`: each group of them by what stands before their names."""
+    yield prefix, options
     for key, value in options.items():
         if type(value) is dict:
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
+            yield from _groups(value, f"{prefix}{key}.")
 
 
-def _set_pandas_option(live: object, key: str, value: Any) -> None:
-    if value is not GONE:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of options that are deprecated
-            sys.modules["pandas"].set_option(key, value)
-
-
-class PandasOptions(SavedEntries):
-    """All of `pandas.options`."""
-
-    _nested: Any = None  # them as pandas has them, to be compared at one go
-
-    def restore(self) -> None:
-        options = _attribute("pandas", "options")
-        if options is not None and options.d != self._nested:
-            super().restore()
-            self._nested = copy.deepcopy(options.d)
+def _set_pandas_options(live: State, prefix: str, saved: Any) -> None:
+    known = {} if saved is GONE else saved
+    changed = [key for key in differing(live[prefix], known) if key in known]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of options that are deprecated
+        for key in changed:
+            sys.modules["pandas"].set_option(f"{prefix}{key}", known[key])
 
 
 # -- IPython ---------------------------------------------------------------------------------------
-
-
-class ShellTables:
-    """What the worker's IPython shell has tables of: how types are shown, hooks.
-
-    They are saved by the shell, when it is made.
-    """
-
-    def look(self) -> list[Any]:
-        shell = _shell()
-        return [] if shell is None else [copy.copy(table) for table in shell.tables()]
-
-    def learn(self, before: list[Any], after: list[Any]) -> None:
-        shell = _shell()
-        if shell is None or not before:
-            return
-        for saved, was, now in zip(shell.first_tables, before, after, strict=True):
-            if isinstance(now, dict):
-                saved |= {key: now[key] for key in differing(was, now) if key in now}
-            elif was != now:
-                _fill(saved, now)
-
-    def restore(self) -> None:
-        shell = _shell()
-        if shell is not None:
-            for table, saved in zip(shell.tables(), shell.first_tables, strict=True):
-                if table != saved:
-                    _fill(table, saved)
 
 
 def _shell() -> Any:
@@ -215,6 +122,19 @@ def _shell() -> Any:
     return None if module is None else module.WorkerShell.made
 
 
-def _fill(table: Any, content: Any) -> None:
+def _shell_tables() -> State | None:
+    """What it has tables of: how types are shown, hooks."""
+    shell = _shell()
+    return None if shell is None else dict(enumerate(shell.tables()))
+
+
+def _first_shell_tables() -> State | None:
+    """The same as they were when it was made: by the cell that may have changed them since."""
+    shell = _shell()
+    return None if shell is None else dict(enumerate(shell.first_tables))
+
+
+def _fill(live: State, number: int, content: Any) -> None:
+    table = live[number]
     table.clear()
     getattr(table, "extend" if isinstance(table, list) else "update")(content)

@@ -9,15 +9,17 @@ imported.
 from __future__ import annotations
 
 import contextvars
+import os
 import time
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
+from workbench.host.display import close_figures
 from workbench.host.import_watch import ImportWatch
 from workbench.host.interpreter_state import interpreter
 from workbench.host.library_state import libraries
-from workbench.host.saved_state import Saved
+from workbench.host.saved_state import SavedState
 from workbench.host.seeding import Seeds
 
 T = TypeVar("T")
@@ -33,12 +35,14 @@ class ProcessState:
     """The state of a process that runs one task after the other, as it was when this was made."""
 
     def __init__(self) -> None:
-        self._parts: list[Saved] = [*interpreter(), *libraries()]
+        self._parts: list[SavedState] = [*interpreter(), *libraries()]
         self._context = contextvars.copy_context()
         self._kind: Hashable = None  # of the task that ran last
         self._is_clean = True
         self._due = 0.0  # when even tasks of one kind have it restored between them
         self._seeds = Seeds()
+        self._umask = os.umask(0o077)  # to read it, it has to be set
+        os.umask(self._umask)
         self._imports = ImportWatch(self._learning)
         self._imports.install()
 
@@ -78,6 +82,9 @@ class ProcessState:
                 break
             except Exception:
                 continue
+        os.umask(self._umask)  # without a look, which threads would see
+        with suppress(Exception):  # another thread is just importing pyplot
+            close_figures()  # of a task, or a module that it imports: a later cell would show them
         with suppress(Exception):  # somebody put another generator in the place of numpy's
             self._seeds.renew()
 
@@ -94,7 +101,7 @@ class ProcessState:
             self._seeds.imported()
 
 
-def _look(part: Saved) -> Any:
+def _look(part: SavedState) -> Any:
     with suppress(Exception):  # a library that another thread is just importing
         return part.look()
     return None

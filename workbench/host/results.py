@@ -10,6 +10,7 @@ import contextlib
 import inspect
 import sys
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
+from itertools import islice
 from typing import Any, Protocol
 
 from workbench.errors import ActorDiedError
@@ -62,20 +63,12 @@ def take(run: Owing, items: Generator[Any, Any, Any], retry_on: Types) -> Any:
     made: list[Any] = []
     with contextlib.closing(items):
         try:
-            _take_from(items, made, run.returns)
+            made.extend(islice(items, run.returns + 1))  # one more, if it yields too many
         except retry_on:
             raise
         except Exception as error:
             return _results(run, made, error)
     return _results(run, made)
-
-
-def _take_from(items: Generator[Any, Any, Any], made: list[Any], enough: int) -> None:
-    """So many, and one more, if it yields too many."""
-    for item in items:
-        made.append(item)
-        if len(made) > enough:
-            return
 
 
 async def take_async(run: Owing, items: AsyncGenerator[Any, Any], retry_on: Types) -> Any:
@@ -91,6 +84,7 @@ async def take_async(run: Owing, items: AsyncGenerator[Any, Any], retry_on: Type
 
 
 async def _take_from_async(items: AsyncGenerator[Any, Any], made: list[Any], enough: int) -> None:
+    """So many, and one more, if it yields too many."""
     async for item in items:
         made.append(item)
         if len(made) > enough:

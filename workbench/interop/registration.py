@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
-from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
-from types import ModuleType
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from workbench.host.import_watch import ImportWatch
 
 LIBRARY = "joblib"
 
@@ -34,35 +32,17 @@ def register_when_imported() -> None:
     """The same now, or when somebody imports joblib. Until then it costs nothing."""
     if LIBRARY in sys.modules:
         register_joblib()
-    elif not any(isinstance(each, _OnImport) for each in sys.meta_path):
-        sys.meta_path.insert(0, _OnImport())
+    else:
+        _WATCH.install()
 
 
-class _OnImport:
-    """Of ``sys.meta_path``: finds joblib as the others do, and registers once its code has run."""
+@contextmanager
+def _registering() -> Iterator[None]:
+    """Around joblib's own code."""
+    _WATCH.uninstall()
+    yield
+    with suppress(ImportError):  # one that is too old
+        register_joblib()
 
-    _looks = False  # it asks the others
 
-    def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if name != LIBRARY or self._looks:
-            return None
-        self._looks = True
-        try:
-            spec = find_spec(name)
-        finally:
-            self._looks = False
-        loader: Any = None if spec is None else spec.loader
-        if loader is not None:
-            run = loader.exec_module
-
-            def run_and_register(module: ModuleType) -> None:
-                if self in sys.meta_path:
-                    sys.meta_path.remove(self)
-                run(module)
-                with suppress(ImportError):  # one that is too old
-                    register_joblib()
-
-            loader.exec_module = run_and_register
-        return spec
+_WATCH = ImportWatch(_registering, LIBRARY)

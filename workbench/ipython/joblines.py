@@ -23,7 +23,7 @@ from workbench.ipython.interleave import Screen, Text
 from workbench.ipython.job import Job, key_of
 from workbench.ipython.output import Router
 from workbench.report.job_status import AS_OF, JobStatus, elsewhere, of_record
-from workbench.report.markup import line_place, mood_color
+from workbench.report.markup import mood_color, place
 
 TICK = 0.5
 """Seconds between two looks at the cells that run, and before a cell gets a button: one that is
@@ -119,9 +119,9 @@ class JobLine:
         status = job.status
         still = status if job.is_over else status.at(time.strftime("%H:%M, %-d %b"))
         shown: dict[str, Any] = dict(still._repr_mimebundle_())
-        shown["text/html"] = line_place(
-            self.name, job.key, job.name, self._number, shown["text/html"]
-        )
+        # By `line` it is told from all others; `seq` counts the renewals.
+        known = {"line": self.name, "job": job.key, "name": job.name, "seq": str(self._number)}
+        shown["text/html"] = place("line", known, shown["text/html"])
         if self.view is not None:
             from workbench.widgets.page_model import view_bundle
 

@@ -118,11 +118,7 @@ def _refs(path: str, value: Any) -> list[tuple[str, Meant]]:
 
 def _is_whole(text: str) -> bool:
     """Whether it is an expression, or what may be an id."""
-    return text.isalnum() or _is_expression(text)
-
-
-def _is_expression(text: str) -> bool:
-    return not _mistake(text)
+    return text.isalnum() or not _mistake(text)
 
 
 def _mistake(text: str) -> str:

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, Protocol
+from typing import Any
 
 from workbench.engine.base import Engine
 from workbench.engine.tally import CallTally
@@ -29,17 +29,10 @@ EVERY = 0.5  # seconds between two looks
 _ERASE = "\r\x1b[K"
 
 
-class End(Protocol):
-    """What `progress` yields."""
-
-    def __call__(self, text: str, only_instead: bool = False) -> None:
-        """Say the last word."""
-
-
 @contextmanager
 def progress(
     router: Router, tell: Callable[[float], str], after: float | None = None
-) -> Iterator[End]:
+) -> Iterator[Callable[..., None]]:
     """While the block runs, show what it is at, once that takes longer than ``after`` seconds.
 
     Yields a function that ends that, with what came of it in the line's place; if there was no

@@ -1,1 +1,1 @@
-"""Pictures of a session with matplotlib: the public `plot_*` functions, and a still form's PNG."""
+"""Pictures of a session with matplotlib: the public `plot_*` functions."""

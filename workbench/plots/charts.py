@@ -1,4 +1,4 @@
-"""Pins, costs and jobs, each drawn into one Axes: lines of text with bars. Asks nobody.
+"""Pins and costs, each drawn into one Axes: lines of text with bars. Asks nobody.
 
 As many rows as there is room for: an Axes twice as high shows twice as many objects.
 """
@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from workbench.core.snapshot import JobRecord, ObjectRecord, Snapshot
+from workbench.core.snapshot import ObjectRecord, Snapshot
 from workbench.format import UNKNOWN, count, human_bytes, human_rate, human_seconds
 from workbench.plots.drawing import LINE, Rect, Sheet
 from workbench.report import facts, reasons, view_texts
-from workbench.report.colors import BAD, HUES, INK, OTHER, STATES, STRENGTHS
+from workbench.report.colors import BAD, HUES, INK, STRENGTHS
 from workbench.report.facts import Held
 from workbench.report.markup import unmarked
 from workbench.report.processes import Processes
@@ -141,43 +141,3 @@ def _cost(sheet: Sheet, record: ObjectRecord, held: Held | None) -> None:
             bars.append(Rect(at, length, color))
         at += length
     _bar(sheet, bars)
-
-
-# -- jobs ----------------------------------------------------------------------------------------
-
-
-def jobs(ax: Axes, now: Snapshot) -> None:
-    sheet = Sheet(ax, 1.0)
-    sheet.line("Background cells", strong=True)
-    found = view_texts.jobs_in_order(now.jobs)
-    fits = max(int((sheet.left * 0.55) // LINE), 1)
-    for job in found[:fits]:
-        took = human_seconds(job.seconds) if job.seconds else ""
-        sheet.line(job.name, _job(job), took, dot=STATES.get(job.state, OTHER))
-    if not found:
-        sheet.note(view_texts.nothing(now)["jobs"])
-    elif len(found) > fits:
-        sheet.note(f"and {len(found) - fits} more")
-    sheet.skip(8)
-    sheet.line("Workers", strong=True)
-    fits, processes = max(int(sheet.left / LINE + 0.1), 1), Processes(now)
-    for worker in now.workers[:fits]:
-        own = facts.figure(view_texts.worker_memory(worker, now))
-        color = STATES.get(worker.state, OTHER)
-        sheet.line(
-            f"worker {worker.number}", view_texts.runs_text(worker, processes), own, dot=color
-        )
-    if not now.workers:
-        sheet.note(view_texts.nothing(now)["workers"])
-    elif len(now.workers) > fits:
-        sheet.note(f"and {len(now.workers) - fits} more")
-
-
-def jobs_height(now: Snapshot, rows: int) -> float:
-    shown = sum(min(max(len(some), 1), rows) for some in (now.jobs, now.workers))
-    return (shown + 2) * LINE + 12
-
-
-def _job(job: JobRecord) -> str:
-    said = (facts.job_state(job), facts.job_items(job), view_texts.job_where(job))
-    return " · ".join(filter(None, said))

@@ -6,7 +6,7 @@ no TeX), in a grey that can be read on white and on nearly black.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workbench.report.colors import INK, TRACK
@@ -14,7 +14,6 @@ from workbench.report.markup import clip
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
     from matplotlib.text import Text
 
 POINTS = 72
@@ -83,16 +82,12 @@ class Sheet:
         right: str = "",
         *,
         strong: bool = False,
-        dot: str = "",
         right_color: str = INK,
     ) -> None:
         """A line of text: what it is, more about it, and a figure on the right. Cut to fit."""
         room = self.letters()
         column = room if not detail else max(int(room * _COLUMN), 12)
-        first = self._fitting(name, column - 4 if dot else column - 2)
-        if dot:
-            self._marker(3.5, dot, "o")
-        self._text(12 / self.width if dot else 0.0, first, weight="bold" if strong else "normal")
+        self._text(0.0, self._fitting(name, column - 2), weight="bold" if strong else "normal")
         left = room - column - len(right) - 2
         if detail and left > 6:
             self._text(column / room, self._fitting(detail, left))
@@ -106,38 +101,27 @@ class Sheet:
         self.y += LINE
 
     def bars(self, bars: Iterable[Rect], height: float, track: float = 0.0) -> None:
-        """Boxes beside each other, to scale, on a quiet ground as long as ``track``."""
-        from matplotlib.collections import PolyCollection
-
+        """Boxes beside each other, to scale, on a quiet ground as long as ``track``; with their
+        labels, as far as these fit."""
         seam = _SEAM * self.most / self.width
         least = 0.6 * self.most / self.width
-        top, bottom = self.y, self.y + height
-        corners: list[list[tuple[float, float]]] = []
-        colors: list[tuple[str, float | None]] = []
-        if track:
-            corners.append(_box(0.0, track, top, bottom))
-            colors.append((TRACK, None))
+        drawn = [Rect(0.0, track, TRACK)] if track else []
         for bar in bars:
             length = bar.length - seam if bar.length > 4 * seam else max(bar.length, least)
-            corners.append(_box(bar.start, length, top, bottom))
-            colors.append((bar.color, bar.alpha))
-        drawn = PolyCollection(
-            corners, facecolors=_rgba(colors), edgecolors="none", linewidths=0, clip_on=True
-        )
-        self.ax.add_collection(drawn, autolim=False)
-        self.y += height
-
-    def labels(self, bars: Sequence[Rect], height: float) -> None:
-        """In the bars just drawn, the labels that fit into theirs."""
-        for bar in bars:
+            drawn.append(bar._replace(length=length))
             room = int(bar.length / self.most * self.width / ((SIZE - 1.5) * _EM)) - 1
             if bar.label and room >= min(len(bar.label), 6):
-                x = bar.start + bar.length / 2
                 self.ax.text(
-                    x, self.y - height / 2, shown(clip(bar.label, room)), ha="center",
-                    va="center_baseline", clip_on=True,
+                    bar.start + bar.length / 2, self.y + height / 2, shown(clip(bar.label, room)),
+                    ha="center", va="center_baseline", clip_on=True,
                     **_style(color="white", fontsize=SIZE - 1.5, weight="bold"),
                 )  # fmt: skip
+        if drawn:
+            self.ax.broken_barh(
+                [(bar.start, bar.length) for bar in drawn], (self.y, height), linewidth=0,
+                facecolors=[(bar.color, bar.alpha) for bar in drawn], edgecolors="none",
+            )  # fmt: skip
+        self.y += height
 
     def legend(self, entries: Iterable[tuple[str, str]]) -> None:
         """(colour, label) each, in as many lines as it takes."""
@@ -149,16 +133,13 @@ class Sheet:
             if x and x + width > self.width + 12:
                 x, self.y = 0.0, self.y + LINE
                 text.set_position((10 / self.width, self.y + LINE / 2))
-            self._marker(x + 3.5, color, "s")
+            self.ax.plot(
+                [(x + 3.5) / self.width], [self.y + LINE / 2], marker="s", markersize=5.5,
+                color=color, markeredgewidth=0, linestyle="none",
+                transform=self.ax.get_yaxis_transform(), clip_on=False,
+            )  # fmt: skip
             x += width
         self.y += LINE
-
-    def _marker(self, points: float, color: str, form: str) -> None:
-        self.ax.plot(
-            [points / self.width], [self.y + LINE / 2], marker=form, markersize=5.5, color=color,
-            markeredgewidth=0, linestyle="none", transform=self.ax.get_yaxis_transform(),
-            clip_on=False,
-        )  # fmt: skip
 
     def _fitting(self, text: str, letters: int) -> str:
         """Most letters are narrower than the widest: so a little more than so many."""
@@ -182,11 +163,6 @@ def quiet(ax: Axes) -> None:
     ax.grid(False)
 
 
-def write(figure: Figure, left: float, bottom: float, text: str, **more: Any) -> None:
-    """A line outside of any Axes; places are parts of the figure."""
-    figure.text(left, bottom, shown(text), **_style(**more))
-
-
 def say(ax: Axes, text: str) -> None:
     ax.text(
         0.5, 0.5, shown(text), ha="center", va="center", transform=ax.transAxes,
@@ -206,14 +182,3 @@ def shown(text: str) -> str:
 
 def _style(**more: Any) -> dict[str, Any]:
     return {"color": INK, "fontsize": SIZE, "parse_math": False, "usetex": False, **more}
-
-
-def _box(start: float, length: float, top: float, bottom: float) -> list[tuple[float, float]]:
-    return [(start, top), (start + length, top), (start + length, bottom), (start, bottom)]
-
-
-def _rgba(colors: Sequence[tuple[str, float | None]]) -> list[Any]:
-    from matplotlib.colors import to_rgba
-
-    known = {pair: to_rgba(*pair) for pair in set(colors)}
-    return [known[pair] for pair in colors]

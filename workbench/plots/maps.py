@@ -93,7 +93,6 @@ def _lane(sheet: Sheet, lane: Lane, held: Held | None) -> None:
         for box in lane.boxes
     ]  # fmt: skip
     sheet.bars(bars, 15, lane.length)
-    sheet.labels(bars, 15)
     sheet.skip(LANE - LINE - 15)
 
 

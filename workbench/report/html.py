@@ -1,7 +1,7 @@
 """The views of a session as they stay in a notebook: text, and HTML without scripts.
 
 One frozen snapshot in; nothing here asks anybody. What each view says is made once, as lines, bars
-and tables, and `markup` makes text and HTML of them. `plots.pictures` draws the same as a PNG.
+and tables, and `markup` makes text and HTML of them.
 """
 
 from __future__ import annotations

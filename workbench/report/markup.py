@@ -10,7 +10,7 @@ from __future__ import annotations
 import html
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from textwrap import wrap
 from typing import Any, NamedTuple
@@ -397,26 +397,16 @@ def card(title: Html, facts: Sequence[tuple[str, str]], shown: str = "") -> Html
     )
 
 
-def line_place(line: str, job: str, name: str, number: int, still: Html) -> Html:
-    """A background cell's line, in an element that a page's script finds and keeps true.
-
-    ``line`` tells it from all others, ``job`` is the cell's own id, ``name`` what people call it;
-    ``number`` counts the renewals.
-    """
-    given = {"line": line, "job": job, "name": name, "seq": str(number)}
-    data = "".join(f' data-{key}="{_escaped(value)}"' for key, value in given.items())
-    return Html(f'<div class="workbench-line"{data}>{still}</div>')
+def place(kind: str, data: Mapping[str, str], still: Html) -> Html:
+    """A static form, in an element that a page's script finds by its ``kind`` and knows by its
+    ``data``: it brings it to life, or keeps it true."""
+    given = "".join(f' data-{key}="{_escaped(value)}"' for key, value in data.items())
+    return Html(f'<div class="workbench-{kind}"{given}>{still}</div>')
 
 
 def mood_color(mood: str) -> str:
     """The colour of a `status` sign, in CSS."""
     return _COLORS[mood]
-
-
-def mount(key: str, still: Html) -> Html:
-    """A static form, in an element that a page's script finds by its ``key`` and brings to life."""
-    name = _escaped(key, quote=True)
-    return Html(f'<div class="workbench-view" data-workbench="{name}">{still}</div>')
 
 
 def link(text: str, address: str) -> Html:

@@ -24,8 +24,6 @@ class Reason(NamedTuple):
         The shortest name of one, and of several.
     phrase : str
         Of one pin, with a place for what it is: a name, a process, a place in somebody's code.
-    keeps_alive : bool
-        Whether the object lives as long as this does. Arrays keep only the bytes they show.
     keeps_in_memory : bool
         Whether the object can't move to disk meanwhile. So does a task, but only while it runs.
     let_go : str
@@ -36,7 +34,6 @@ class Reason(NamedTuple):
     chip: str
     chips: str
     phrase: str
-    keeps_alive: bool
     keeps_in_memory: bool
     let_go: str
 
@@ -45,27 +42,27 @@ FREE = "`%free {name}` or `free({call})` deletes it for everybody"
 
 REASONS: Mapping[str, Reason] = MappingProxyType(
     {
-        "name": Reason("named", "named", "named `{}`", True, False, "`%free {detail}`"),
+        "name": Reason("named", "named", "named `{}`", False, "`%free {detail}`"),
         "user": Reason(
-            "pinned", "pinned", "pinned at {}", True, True, "`%unpin {name}`, `unpin({call})`"
+            "pinned", "pinned", "pinned at {}", True, "`%unpin {name}`, `unpin({call})`"
         ),
         "job": Reason(
-            "result not fetched", "results not fetched", "result of {}, not fetched", True, False,
+            "result not fetched", "results not fetched", "result of {}, not fetched", False,
             f"`%workbench jobs {{detail}}` fetches it; or {FREE}",
         ),
-        "ref": Reason("ref", "refs", "ref in {}", True, False, FREE),
+        "ref": Reason("ref", "refs", "ref in {}", False, FREE),
         "task": Reason(
-            "task", "tasks", "needed by {}", True, False, "wait for it, or `cancel` it"
+            "task", "tasks", "needed by {}", False, "wait for it, or `cancel` it"
         ),
         "contained": Reason(
-            "inside another", "inside others", "inside {}", True, False,
+            "inside another", "inside others", "inside {}", False,
             "let go of that one first: `%why {object}` says what keeps it",
         ),
         "escaped": Reason(
-            "pickled ref", "pickled refs", "ref pickled at {}", True, False,
+            "pickled ref", "pickled refs", "ref pickled at {}", False,
             f"{FREE}, when nobody will load what was pickled",
         ),
-        "view": Reason("arrays", "arrays", "arrays in {}", False, True, ""),
+        "view": Reason("arrays", "arrays", "arrays in {}", True, ""),
     }
 )  # fmt: skip
 """By the code that a `PinRecord` has, the plainest first."""

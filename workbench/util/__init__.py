@@ -38,7 +38,7 @@ def __getattr__(name: str) -> Any:
     if name in ("actor_pool", "queue"):
         return import_module(f"workbench.util.{name}")
     if name not in _HOME:
-        from workbench.ray_api.names import IN_UTIL, missing
+        from workbench.ray_api import IN_UTIL, missing
 
         raise missing("workbench.util", name, IN_UTIL)
     value = getattr(import_module(f"workbench.{_HOME[name]}"), name)

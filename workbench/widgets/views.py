@@ -8,7 +8,6 @@ it was.
 
 from __future__ import annotations
 
-import base64
 import threading
 import time
 import uuid
@@ -18,7 +17,6 @@ from typing import Any
 import traitlets
 from IPython.core.getipython import get_ipython
 
-from workbench.plots.pictures import picture
 from workbench.report import markup
 from workbench.report.html import PARTS, Still
 from workbench.widgets import actions
@@ -27,8 +25,8 @@ from workbench.widgets.modules import script, styles
 from workbench.widgets.page_model import Message, PageModel, needs_view, view_bundle
 
 RENEWAL = 60.0
-"""Seconds after which what stays in the notebook is renewed, if nobody is at it, and while it is
-shown: that takes half a second of a processor's time, the first time more."""
+"""Seconds after which what stays in the notebook is renewed while it is shown and nobody is at it:
+each time the notebook has to be saved again."""
 
 
 class LiveView(PageModel):
@@ -61,7 +59,7 @@ class LiveView(PageModel):
         self.feed = feed_of(of)
         self.feed.catch_up()
         self._kept = -1  # the difference up to which the still form has it all
-        self._due = time.monotonic() + RENEWAL  # when a renewal is worth its price again
+        self._due = time.monotonic() + RENEWAL
         # Beside others in a box it takes its part of the width; alone, all of it.
         share = {"flex": "1 1 0%", "min_width": "0"}
         super().__init__(parts=list(self.shows), key=uuid.uuid4().hex, layout=share)
@@ -109,28 +107,24 @@ class LiveView(PageModel):
     # -- what stays in the notebook ----------------------------------------------------------------
 
     def _ipython_display_(self) -> None:
-        """Show it: at once what is quickly made, the picture when there is time."""
         shell = get_ipython()
         if getattr(shell, "kernel", None) is None:
             print(self._still())
         else:
-            self._publish(self._bundle(pictured=not is_attended()), update=False)
+            self._publish(update=False)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        return self._bundle(pictured=True), {}
+        return self._bundle(), {}
 
     def _still(self) -> Still:
         return Still(tuple(self.parts), self.feed.snapshot(), self.feed.held, self.feed.is_late)
 
-    def _bundle(self, pictured: bool) -> dict[str, Any]:
-        """The still form; with its picture, which takes a while."""
+    def _bundle(self) -> dict[str, Any]:
         still = self._still()
         bundle: dict[str, Any] = {
             "text/plain": str(still),
-            "text/html": markup.mount(self.key, still.html()),
+            "text/html": markup.place("view", {"workbench": self.key}, still.html()),
         }
-        if pictured:
-            bundle["image/png"] = base64.b64encode(picture(still)).decode()
         if needs_view():
             bundle |= view_bundle(self)
         return bundle
@@ -139,14 +133,13 @@ class LiveView(PageModel):
         """Nobody is at it just now: bring what stays in the notebook up to date."""
         if self._kept != self.feed.seq and not needs_view():
             self._kept, self._due = self.feed.seq, time.monotonic() + RENEWAL
-            _in_a_thread(lambda: self._publish(self._bundle(pictured=True), update=True))
+            _in_a_thread(self._publish, True)
 
-    def _publish(self, bundle: dict[str, Any], update: bool) -> None:
+    def _publish(self, update: bool) -> None:
         shell = get_ipython()
         if shell is not None:
-            shell.display_pub.publish(
-                bundle, {}, transient={"display_id": f"workbench-view-{self.key}"}, update=update
-            )
+            place = {"display_id": f"workbench-view-{self.key}"}
+            shell.display_pub.publish(self._bundle(), {}, transient=place, update=update)
 
 
 def _in_a_thread(target: Callable[..., None], *arguments: object) -> None:
@@ -165,52 +158,25 @@ def is_attended() -> bool:
     return bool(content.get("allow_stdin", True))
 
 
-class Occupancy(LiveView):
-    """How full the store is, and of what: capacity, segments to scale, the last two minutes.
-
+def _view(name: str, summary: str) -> type[LiveView]:
+    """A live view of that one part."""
+    parameters = """
     Parameters
     ----------
     of : distributed.Client or module, optional
         Whose, as for `dashboard`.
     """
-
-    shows = ("occupancy",)
-
-
-class Pins(LiveView):
-    """Every object with what keeps it here, and what to do about it.
-
-    Parameters
-    ----------
-    of : distributed.Client or module, optional
-        Whose, as for `dashboard`.
-    """
-
-    shows = ("pins",)
+    members = {"__doc__": f"{summary}\n{parameters}", "__module__": __name__}
+    return type(name, (LiveView,), {**members, "shows": (name.lower(),)})
 
 
-class Costs(LiveView):
-    """What serializing each object cost, beside what this machine can copy.
-
-    Parameters
-    ----------
-    of : distributed.Client or module, optional
-        Whose, as for `dashboard`.
-    """
-
-    shows = ("costs",)
-
-
-class Jobs(LiveView):
-    """Background cells and workers, and what they do.
-
-    Parameters
-    ----------
-    of : distributed.Client or module, optional
-        Whose, as for `dashboard`.
-    """
-
-    shows = ("jobs",)
+Occupancy = _view(
+    "Occupancy",
+    "How full the store is, and of what: capacity, segments to scale, the last two minutes.",
+)
+Pins = _view("Pins", "Every object with what keeps it here, and what to do about it.")
+Costs = _view("Costs", "What serializing each object cost, beside what this machine can copy.")
+Jobs = _view("Jobs", "Background cells and workers, and what they do.")
 
 
 class Dashboard(LiveView):

@@ -16,7 +16,7 @@ import pytest
 
 from workbench.host.import_watch import ImportWatch
 from workbench.host.interpreter_state import attributes
-from workbench.host.saved_state import GONE, SavedEntries, SavedList, SavedSettings
+from workbench.host.saved_state import GONE, SavedState, settings
 from workbench.host.seeding import Seeds, seed
 
 
@@ -26,16 +26,18 @@ def test_settings_each_for_itself() -> None:
     def fails(value: int) -> None:
         raise ValueError(value)
 
-    part = SavedSettings(
-        (lambda: at["fails"], fails),
-        (lambda: at["one"], lambda value: at.update(one=value)),
-        (lambda: at["two"], lambda value: at.update(two=value)),
+    part = settings(
+        lambda: [
+            (lambda: at["fails"], fails),
+            (lambda: at["one"], lambda value: at.update(one=value)),
+            (lambda: at["two"], lambda value: at.update(two=value)),
+        ]
     )
     at["one"] = 2  # a task
     before = part.look()
     at["two"] = 2  # an import
     part.learn(before, part.look())
-    part.learn((1, 4, 4), (1, 4, 4))  # nothing changed meanwhile
+    part.learn({0: 1, 1: 4, 2: 4}, {0: 1, 1: 4, 2: 4})  # nothing changed meanwhile
     at.update(fails=2, two=3)
     part.restore()
     assert at == {"one": 1, "two": 2, "fails": 2}
@@ -44,19 +46,19 @@ def test_settings_each_for_itself() -> None:
 def test_attributes_also_if_one_was_deleted() -> None:
     module = ModuleType("some")
     vars(module).update(one=1, two=2)
-    part = SavedSettings(*attributes(module, "one", "two"))
+    part = settings(lambda: attributes(module, "one", "two"))
     del module.one
     vars(module)["two"] = 3
     before = part.look()
-    assert before == (GONE, 3)
-    part.learn(before, (GONE, 4))
+    assert before == {0: GONE, 1: 3}
+    part.learn(before, {0: GONE, 1: 4})
     part.restore()
     assert (vars(module)["one"], vars(module)["two"]) == (1, 4)
 
 
 def test_entries_each_for_itself() -> None:
     live = {"stays": 1, "changes": 1, "goes": 1}
-    part = SavedEntries(lambda: live, ours=["ours"])
+    part = SavedState(lambda: live, ours=["ours"])
     live.update(changes=2, new=3, ours=4)
     del live["goes"]
     before = part.look()
@@ -69,14 +71,14 @@ def test_entries_each_for_itself() -> None:
 def test_entries_that_cannot_be_compared() -> None:
     first = np.arange(3)
     live: dict[str, Any] = {"array": first}
-    part = SavedEntries(lambda: live)
+    part = SavedState(lambda: live)
     live["array"] = np.arange(3)
     part.restore()
     assert live["array"] is first
 
 
 def test_a_list_keeps_its_order() -> None:
-    live = list[str]()
+    live, all = list[str](), slice(None)
     for before, after, becomes in (
         ("xab", "yxab", "yab"),  # x is a task's, y an import's
         ("ab", "ab", "ab"),
@@ -85,8 +87,10 @@ def test_a_list_keeps_its_order() -> None:
         ("b", "yb", "yab"),  # a task took a away
     ):
         live[:] = "ab"
-        part = SavedList(lambda: live)
-        part.learn(list(before), list(after))
+        part = SavedState(
+            lambda: {"list": live}, lambda _, key, value: live.__setitem__(all, value)
+        )
+        part.learn({"list": list(before)}, {"list": list(after)})
         live[:] = list("something else")
         part.restore()
         assert "".join(live) == becomes

@@ -1,12 +1,9 @@
-"""What stays of the views in a notebook: text, HTML and a picture of one frozen moment."""
+"""What stays of the views in a notebook: text and HTML of one frozen moment."""
 
 from __future__ import annotations
 
-import io
 import os
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
@@ -15,12 +12,10 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
-from PIL import Image
 
 from tests.unit.widgets import snapshots
 from workbench.core.snapshot import Snapshot
 from workbench.format import OWN
-from workbench.plots.pictures import picture
 from workbench.report.colors import HUES, INK
 from workbench.report.html import COLUMNS, MOST_BOXES, MOST_ROWS, PARTS, Still
 from workbench.report.markup import Html
@@ -156,7 +151,6 @@ def test_many_jobs_and_workers_are_counted() -> None:
     assert len(lines) < 2 * MOST_ROWS + 10
     assert lines[2].startswith("#40")  # the latest first
     assert [line for line in lines if line.startswith("and ")] == ["and 10 more", "and 20 more"]
-    assert _pixels(picture(still)).shape[0] < 700
 
 
 def test_rows_are_called_as_people_know_them_and_what_runs_cells_is_not_shown() -> None:
@@ -178,25 +172,7 @@ def test_parts_are_shown_in_the_order_asked_for() -> None:
             Still(wrong, snapshots.usual())
 
 
-def _pixels(png: bytes) -> np.ndarray:
-    image = Image.open(io.BytesIO(png))
-    assert image.format == "PNG"
-    return np.asarray(image.convert("RGBA"))
-
-
-def test_the_picture_shows_something_on_no_ground(moment: Snapshot) -> None:
-    png = picture(Still(PARTS, moment))
-    assert len(png) < 150_000
-    pixels = _pixels(png)
-    assert pixels.shape[1] == 1000
-    seen = pixels[..., 3] > 0
-    assert 0.01 < seen.mean() < 0.5
-    # In each fifth from above to below there is something, and nothing runs out at the side.
-    assert all(band.any() for band in np.array_split(seen, 5))
-    assert not seen[:, -8:].any()
-
-
-def test_the_picture_can_be_read_on_white_and_on_black() -> None:
+def test_colours_can_be_read_on_white_and_on_black() -> None:
     """3:1 is what WCAG 2.2 asks for of large text and graphics (1.4.11)."""
 
     def luminance(color: str) -> float:
@@ -207,25 +183,3 @@ def test_the_picture_can_be_read_on_white_and_on_black() -> None:
     for color in (*HUES, INK):
         light = luminance(color)
         assert min(1.05 / (light + 0.05), (light + 0.05) / (luminance("#111111") + 0.05)) >= 3
-    pixels = _pixels(picture(Still(("occupancy",), snapshots.usual())))
-    blue = np.array([int(HUES[0][i : i + 2], 16) for i in (1, 3, 5)])
-    close = (np.abs(pixels[..., :3].astype(int) - blue).max(axis=-1) < 12) & (pixels[..., 3] > 250)
-    assert close.sum() > 3000  # objects of the most bytes
-
-
-@pytest.mark.extended
-def test_a_picture_needs_neither_pyplot_nor_the_main_thread() -> None:
-    """Whoever plots in the notebook at the same time isn't disturbed."""
-    code = """
-import sys, threading
-from tests.unit.widgets import snapshots
-from workbench.plots.pictures import picture
-from workbench.report.html import PARTS, Still
-still, made = Still(PARTS, snapshots.usual()), []
-still.html(), str(still)
-assert 'matplotlib' not in sys.modules
-thread = threading.Thread(target=lambda: made.append(picture(still)))
-thread.start(); thread.join()
-assert made and 'matplotlib.pyplot' not in sys.modules
-"""
-    subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[3], check=True)
