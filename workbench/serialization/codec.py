@@ -232,10 +232,10 @@ def serialize(
 
     try:
         if trace:
-            from workbench.serialization.tracing import DebugPickler  # late: few ask for it
+            from workbench.serialization import tracing  # late: few ask for it
 
-            pickler: Any = DebugPickler(reducers, name, sink, keep)
-            pickler.trace(value)
+            pickler: Any = tracing.TracingPickler(reducers, name, sink, keep)
+            tracing.trace_noting_stack(pickler, value)
         else:
             pickler = Pickler(sink, reducers, keep)
             pickler.dump(value)
