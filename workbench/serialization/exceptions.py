@@ -15,6 +15,7 @@ from workbench.errors.exception_state import ExceptionState, bare, fill, notes_o
 from workbench.errors.remote_frames import Frame
 from workbench.serialization.arrays import Reducers
 from workbench.serialization.pickler import Pickler
+from workbench.serialization.scratch import Scratch, Sink
 
 MOST_BYTES = 1 << 20
 """Of an exception with all it came from: those of tasks that failed lie in the server's memory."""
@@ -57,9 +58,9 @@ class _Packing:
 
     def checked(self, value: Any, most: int) -> bytes:
         """Its pickle, after it has been unpickled."""
-        file = _Limited(most)
-        _ExceptionPickler(file, self._reducers, self.reduced).dump(value)
-        data = b"".join(file.pieces)
+        sink = Sink(most, Scratch())
+        _ExceptionPickler(sink, self._reducers, self.reduced).dump(value)
+        data = b"".join(sink.pieces())
         pickle.loads(data)
         return data
 
@@ -159,26 +160,12 @@ def _linked(error: BaseException) -> Iterator[tuple[BaseException, str]]:
             left += [(e, f"{path}.exceptions[{n}]") for n, e in enumerate(each.exceptions)]
 
 
-class _Limited:
-    """A file that takes so many bytes."""
-
-    def __init__(self, most: int) -> None:
-        self._left = most
-        self.pieces: list[bytes] = []
-
-    def write(self, data: Any, /) -> None:
-        self._left -= memoryview(data).nbytes
-        if self._left < 0:
-            raise ValueError("too large")
-        self.pieces.append(bytes(data))
-
-
 class _ExceptionPickler(Pickler):
     """All in one piece, exceptions by their state wherever they are."""
 
     def __init__(
         self,
-        file: _Limited,
+        file: Sink,
         reducers: Reducers,
         reduced: Callable[[BaseException], tuple[Any, ...]],
     ) -> None:

@@ -242,7 +242,7 @@ class MeasuringPickler(TracingPickler):
         large: dict[int, list[int]] | None = None,
     ) -> None:  # fmt: skip
         self._counter = counter = _WeightedCounter()
-        super().__init__(reducers, root, counter, counter.add_buffer, most)
+        super().__init__(counter, reducers, counter.add_buffer, root, most)
         self.write = counter.write  # without frames
         self._total = total
         self._sample = sample

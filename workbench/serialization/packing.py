@@ -7,7 +7,7 @@ or given an id. What changed of them, `changes` finds.
 
 from __future__ import annotations
 
-import gc
+import functools
 import io
 import pickle
 from collections.abc import Callable, Iterable, Mapping
@@ -17,12 +17,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from workbench.errors import SerializationError, StoreFullError, WorkbenchError
-from workbench.serialization.arrays import Array, Reducers, address, out_of_band
-from workbench.serialization.codec import MANY_OBJECTS, Where
+from workbench.serialization.arrays import Array, Reducers, address
+from workbench.serialization.codec import Parts, Where, load, pickle_into
 from workbench.serialization.libraries import MAPPED, writable
 from workbench.serialization.pickler import BufferCallback, Pickler, Writable
-from workbench.serialization.rebuilding import cannot_rebuild
 from workbench.serialization.scratch import Scratch, Sink
 
 Numbers = Mapping[int, int]
@@ -90,18 +88,7 @@ class PackedValues:
         """
         buffers = [private_bytes(buffer) for buffer in self.buffers]
         unpickler = _Unpickler(self.stream, buffers, resolve)
-        paused = len(self.stream) >= MANY_OBJECTS and gc.isenabled()  # as in `codec`
-        try:
-            if paused:
-                gc.disable()
-            value = unpickler.load()
-        except MemoryError:
-            raise
-        except Exception as error:
-            raise cannot_rebuild(error, memoryview(self.stream), buffers, *where) from error
-        finally:
-            if paused:
-                gc.enable()
+        value = load(self.stream, buffers, where, lambda *_, **__: unpickler.load())
         return value, unpickler.memo.copy()
 
 
@@ -138,7 +125,7 @@ def pack(
     value: Any,
     reducers: Reducers,
     refs: list[Any],
-    parts: Callable[[], Mapping[str, Any]],
+    parts: Parts,
     limit: int = 1 << 62,
     numbers: Numbers | None = None,
 ) -> tuple[PackedValues, Any]:
@@ -154,26 +141,11 @@ def pack(
     StoreFullError
         If the pickle passes the limit.
     """
-    buffers: list[Array] = []
     sink = Sink(limit, Scratch())
-
-    def keep(buffer: pickle.PickleBuffer) -> None:
-        buffers.append(out_of_band(buffer))
-
-    if numbers is None:
-        pickler = Pickler(sink, reducers, keep)
-    else:
-        pickler = NumberingPickler(sink, reducers, keep, numbers)
-    try:
-        pickler.dump(value)
-    except (StoreFullError, MemoryError):
-        raise
-    except Exception as error:
-        if isinstance(error, WorkbenchError) and not isinstance(error, SerializationError):
-            raise  # says more already: a ref of another session
-        from workbench.serialization.inspection import cannot_pickle  # late: as in `codec`
-
-        raise cannot_pickle(error, parts(), reducers) from error
+    make: Any = Pickler
+    if numbers is not None:
+        make = functools.partial(NumberingPickler, numbers=numbers)
+    pickler, buffers = pickle_into(sink, value, reducers, parts, make)
     pieces = sink.pieces()
     packed = PackedValues(bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces), buffers, refs)
     pieces.clear()  # the pickler has the sink, and its memo is kept

@@ -79,7 +79,7 @@ def first_broken(value: Any, reducers: Reducers, root: str) -> Broken | None:
         return None
     if outcome.position is not None:
         file = _EndsAt(outcome.position)
-        tracing = TracingPickler(reducers, root, file, file.add_buffer)
+        tracing = TracingPickler(file, reducers, file.add_buffer, root)
         tracing.write = file.write  # without frames: what is saved is written at once
         try:
             tracing.trace(value)

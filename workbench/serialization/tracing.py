@@ -100,8 +100,8 @@ class TracingPickler(pickle._Pickler):
     dispatch: ClassVar[dict[type, Callable[..., None]]] = dict(pickle._Pickler.dispatch)
 
     def __init__(
-        self, reducers: Reducers, root: str, file: Writable,
-        buffer_callback: BufferCallback, most: int = sys.maxsize,
+        self, file: Writable, reducers: Reducers, buffer_callback: BufferCallback, root: str,
+        most: int = sys.maxsize,
     ) -> None:  # fmt: skip
         super().__init__(file, 5, buffer_callback=buffer_callback)
         # Only asked for its reducers.
@@ -116,7 +116,26 @@ class TracingPickler(pickle._Pickler):
         self.path: list[Step] = []
 
     def trace(self, value: Any) -> None:
-        with_room(lambda: self.dump(value))
+        with_room(lambda: pickle._Pickler.dump(self, value))
+
+    def dump(self, value: Any) -> None:
+        """Trace it; whatever ends that midway (Ctrl-C too) gets the stack of objects as a note.
+
+        Some thirty times slower than the C pickler. A debugger can step through it.
+        """
+        try:
+            self.trace(value)
+        except BaseException as error:
+            error.add_note("\n".join(["While pickling, outermost first:", *self._stack()]))
+            raise
+
+    def _stack(self) -> Iterator[str]:
+        start = max(0, len(self.path) - MOST_LEVELS)
+        if start:
+            yield f"  … {start} more"
+        for end, step in enumerate(self.path[start:], start + 1):
+            kind = type(step.object).__qualname__
+            yield f"  {path_text(self.path[:end])}: {kind} {short(step.object)}"
 
     def reducer_override(self, obj: Any) -> Any:
         """The same answers as the C pickler gets."""
@@ -248,22 +267,3 @@ class TracingPickler(pickle._Pickler):
         with self.path[-1].saving("pairs"):
             for part in chain.from_iterable(chain.from_iterable(batches)):
                 self.save(part)
-
-
-def trace_noting_stack(pickler: TracingPickler, value: Any) -> None:
-    """Pickle it, and add the stack of objects, as a note, to whatever ends that midway (Ctrl-C
-    too).
-
-    Some thirty times slower than the C pickler. A debugger can step through it.
-    """
-    try:
-        pickler.trace(value)
-    except BaseException as error:
-        path = pickler.path
-        start = max(0, len(path) - MOST_LEVELS)
-        lines = ["While pickling, outermost first:", *[f"  … {start} more"] * (start > 0)]
-        for end, step in enumerate(path[start:], start + 1):
-            kind = type(step.object).__qualname__
-            lines.append(f"  {path_text(path[:end])}: {kind} {short(step.object)}")
-        error.add_note("\n".join(lines))
-        raise
