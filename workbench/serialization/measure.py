@@ -14,9 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import CellType, CodeType, FunctionType, ModuleType
-from typing import Any, ClassVar, NamedTuple, cast
-
-import numpy as np
+from typing import Any, ClassVar, NamedTuple
 
 from workbench.serialization.arrays import Reducers, out_of_band
 from workbench.serialization.paths import LARGE_DICT, Step
@@ -249,7 +247,6 @@ class MeasuringPickler(TracingPickler):
         self._most = most
         self._large = {} if large is None else large  # numbers of items, by their container
         self._around = 1  # items of containers in containers, down to here
-        self._left_out: dict[int, Any] = {}  # items, by the list in their place
         self._started = time.perf_counter()
         self._until = self._started + seconds
         self.complete = self.sampled = False
@@ -283,7 +280,6 @@ class MeasuringPickler(TracingPickler):
 
     def _batches(self, items: Iterable[Any], many: bytes, one: bytes = b"") -> Iterator[list[Any]]:
         here = self.path[-1]
-        items = self._left_out.pop(id(items), items)
         count, allowed = _length(items, here.object), self._allowed
         chosen = None
         if count > 2 * allowed and here.role in ("value", "cells"):
@@ -325,17 +321,6 @@ class MeasuringPickler(TracingPickler):
         self._save_many(obj, TracingPickler.dispatch[frozenset], pickle.FROZENSET)
 
     dispatch.update({tuple: save_tuple, frozenset: save_frozenset})
-
-    def reducer_override(self, obj: Any) -> Any:
-        """The same, but that no list is made of all objects of a large array."""
-        reduced = super().reducer_override(obj)
-        if reduced is not NotImplemented or type(obj) is not np.ndarray:
-            return reduced
-        if obj.dtype.char not in "OT" or obj.size <= 2 * self._allowed:
-            return reduced
-        make, args, state = cast(Any, obj[:0].__reduce__())
-        self._left_out[id(state[-1])] = obj.flat
-        return make, args, state
 
     # -- parts --------------------------------------------------------------------------------
 
