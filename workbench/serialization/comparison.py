@@ -20,7 +20,7 @@ import numpy as np
 from workbench.errors import StoreFullError
 from workbench.serialization.arrays import Array, Reducers, address, out_of_band
 from workbench.serialization.class_states import classes_met
-from workbench.serialization.codec import Contents, Form, is_plain, plain_form, serialize
+from workbench.serialization.codec import Contents, is_plain, plain_form, serialize
 from workbench.serialization.pickler import ByteCounter, Pickler
 
 BUDGET = 0.2
@@ -290,7 +290,8 @@ class _Clock:
 def _buffers(value: Any, contents: Contents, reducers: Reducers, clock: _Clock) -> Sequence[Array]:
     """The value's buffers, if all else is the same."""
     if contents.form is not None:
-        if not is_plain(value, reducers) or not _is_same_form(plain_form(value), contents.form):
+        form = plain_form(value) if is_plain(value, reducers) else None
+        if form != contents.form or form.dtype.metadata != contents.form.dtype.metadata:
             raise _DifferentError
         return [value.T if contents.form.order == "F" else value]
     if value is None:
@@ -311,10 +312,6 @@ def _buffers(value: Any, contents: Contents, reducers: Reducers, clock: _Clock) 
     if stream.at != len(contents.stream):
         raise _DifferentError
     return buffers
-
-
-def _is_same_form(form: Form, other: Form) -> bool:
-    return form == other and form.dtype.metadata == other.dtype.metadata
 
 
 class _ComparedFile:
@@ -345,23 +342,31 @@ class _ComparedFile:
 def _compare_buffers(pairs: Sequence[tuple[Array, Array]], clock: _Clock) -> None:
     """Compare each array, of any strides, with plain bytes."""
     pieces: list[tuple[Array, Array]] = []
-    strided: list[tuple[Array, Array]] = []
     for now, before in pairs:
         if not now.nbytes:
             continue
         if now.nbytes > SMALL and address(now) == address(before) and now.flags.c_contiguous:
             continue  # a view of those bytes
         if now.flags.c_contiguous and not _has_gaps(now.dtype):
-            flat = now.reshape(-1).view(np.uint8)
-            pieces += (
-                (flat[i : i + PIECE], before[i : i + PIECE]) for i in range(0, len(flat), PIECE)
-            )
+            pieces += _pieces(now.reshape(-1).view(np.uint8), before)
         else:
             shaped: Array = np.ndarray(now.shape, now.dtype, before)
-            strided += zip(_plain_fields(now), _plain_fields(shaped), strict=True)
+            for both in zip(_plain_fields(now), _plain_fields(shaped), strict=True):
+                pieces += _pieces(*both)
     _compare_pieces(pieces, clock)
-    for now, before in strided:
-        _compare_strided(now, before, clock)
+
+
+def _pieces(now: Array, before: Array) -> Iterator[tuple[Array, Array]]:
+    """The parts of two arrays of one shape, each of some `PIECE` bytes."""
+    if now.nbytes <= PIECE or not now.ndim:
+        yield now, before
+        return
+    rows = PIECE * len(now) // now.nbytes
+    for start in range(0, len(now), rows or 1):
+        if rows:
+            yield now[start : start + rows], before[start : start + rows]
+        else:
+            yield from _pieces(now[start], before[start])
 
 
 def _has_gaps(dtype: np.dtype[Any]) -> bool:
@@ -382,7 +387,7 @@ def _plain_fields(array: Array) -> Iterator[Array]:
 
 
 def _compare_pieces(pieces: Sequence[tuple[Array, Array]], clock: _Clock) -> None:
-    total = sum(len(before) for _, before in pieces)
+    total = sum(now.nbytes for now, _ in pieces)
     if not total:
         return
     # What was changed has mostly changed in many places: they are looked at all over first.
@@ -403,7 +408,7 @@ def _compare_pieces(pieces: Sequence[tuple[Array, Array]], clock: _Clock) -> Non
             if not _is_same(now, before):
                 ends.append(True)
                 return
-            done.append(len(now))
+            done.append(now.nbytes)
 
     threads = min(MOST_THREADS, os.cpu_count() or 1) if total >= PARALLEL else 1
     if threads < 2:
@@ -423,23 +428,9 @@ def _compare_pieces(pieces: Sequence[tuple[Array, Array]], clock: _Clock) -> Non
         raise _TooLongError(began - clock.began + spent * total / sum(done))
 
 
-def _compare_strided(now: Array, before: Array, clock: _Clock) -> None:
-    """Two of one shape and kind, in pieces, each of which is copied."""
-    at = 0
-    size = max(PIECE // 16 // now.itemsize, 1)
-    flags: Any = ["external_loop", "buffered"]
-    with np.nditer((now, before), flags, order="C", buffersize=size) as pieces:
-        for pair in pieces:
-            new, old = map(_as_bytes, pair)
-            if not _is_same(new, old):
-                raise _DifferentError
-            at += len(new)
-            if clock.is_up and at < now.nbytes:
-                raise _TooLongError(clock.elapsed * now.nbytes / at)
-
-
 def _is_same(a: Array, b: Array) -> bool:
-    """Of plain bytes, equally many."""
-    if len(a) <= SMALL:
+    """True if two arrays of one shape have the same bytes."""
+    if a.nbytes <= SMALL:
         return a.tobytes() == b.tobytes()
-    return not _memcmp(address(a), address(b), len(a))
+    a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)  # a copy, if they are strided
+    return not _memcmp(address(a), address(b), a.nbytes)
