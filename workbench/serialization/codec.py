@@ -338,16 +338,15 @@ def deserialize(
         If it can't be rebuilt in this process; the message says what in it, and why.
     """
     kind = header[:1]
-    meta = memoryview(header)[1:]
     if kind == b"F":
-        dtype, shape, order = _usual_form(header) or load(meta, (), where)
+        dtype, shape, order = _usual_form(header) or load(memoryview(header)[1:], (), where)
         try:
             return np.ndarray(shape, dtype, extent, order=order)
         except (TypeError, ValueError) as error:
             raise cannot_rebuild(error, b"", (), *where) from error
     if kind != b"E":
         raise SerializationError(_UNKNOWN.format(kind))
-    parts, stream = _parts(load(meta, (), where), extent, align)
+    _, parts, stream = contents(header, extent, align, where, load)
     return load(stream, parts, where)
 
 
@@ -379,20 +378,32 @@ class Contents(NamedTuple):
     stream: memoryview
 
 
-def contents(header: bytes, extent: Bytes | None = None, align: int = BUFFER_ALIGN) -> Contents:
+def contents(
+    header: bytes,
+    extent: Bytes | None = None,
+    align: int = BUFFER_ALIGN,
+    where: Where = _SOMEWHERE,
+    load: Load = load,
+) -> Contents:
     """Take an object's bytes apart, and build nothing. Without an ``extent`` they are inline."""
     kind = header[:1]
     if kind in (b"N", b"P"):
         return Contents(None, (), memoryview(header)[1:])
     if extent is None:
         outside, extent = _outside(header, header)
-        return contents(outside, extent, INLINE_ALIGN)
+        return contents(outside, extent, INLINE_ALIGN, where, load)
     meta = memoryview(header)[1:]
     if kind == b"F":
-        form = Form(*load(meta, (), _SOMEWHERE))
+        form = Form(*load(meta, (), where))
         length = form.dtype.itemsize * math.prod(form.shape)
         return Contents(form, [extent[:length]], memoryview(b""))
-    return Contents(None, *_parts(load(meta, (), _SOMEWHERE), extent, align))
+    parts: list[Bytes] = []
+    offset = 0
+    *apart, streamed = load(meta, (), where)
+    for length in apart:
+        parts.append(extent[offset : offset + length])
+        offset += _aligned(length, align)
+    return Contents(None, parts, extent.data[offset : offset + streamed])
 
 
 def _outside(header: bytes, data: bytes | bytearray) -> tuple[bytes, Bytes]:
@@ -400,17 +411,6 @@ def _outside(header: bytes, data: bytes | bytearray) -> tuple[bytes, Bytes]:
     end = 1 + _LENGTH.size + _LENGTH.unpack_from(header, 1)[0]
     outside = header[:1].upper() + header[1 + _LENGTH.size : end]
     return outside, np.frombuffer(data, np.uint8, -1, _aligned(end, INLINE_ALIGN))
-
-
-def _parts(lengths: Sequence[int], extent: Bytes, align: int) -> tuple[list[Bytes], memoryview]:
-    """The buffers and the pickle in an extent, of these lengths."""
-    offset = 0
-    parts = []
-    *apart, streamed = lengths
-    for length in apart:
-        parts.append(extent[offset : offset + length])
-        offset += _aligned(length, align)
-    return parts, extent.data[offset : offset + streamed]
 
 
 def peek(header: bytes, extent: Bytes | None) -> Any:

@@ -55,6 +55,9 @@ class _Packing:
         self._frames_of = frames_of
         self._reducers = reducers
         self._changed: dict[int, tuple[type[BaseException], ExceptionState]] = {}  # by exception
+        self._kept: list[BaseException] = []  # their numbers are in use
+        self._left_out: list[str] = []
+        self._room = MOST_BYTES // 2
 
     def checked(self, value: Any, most: int) -> bytes:
         """Its pickle, after it has been unpickled."""
@@ -73,67 +76,57 @@ class _Packing:
         return state_of(error, self._frames_of(error.__traceback__))
 
     def by_parts(self, error: BaseException) -> Packed:
-        left_out: list[str] = []
-        budget = MOST_BYTES // 2
-        kept = []
         for each, path in _linked(error):
-            kept.append(each)  # their numbers are in use
+            self._kept.append(each)
             kind, state = type(each), self._state(each)
-            for base in kind.__mro__:
-                if self._size(base, budget) and issubclass(base, BaseException):
-                    break
+            bases = (base for base in kind.__mro__ if issubclass(base, BaseException))
+            base = next(base for base in bases if self._fits(base))
             if base is not kind:
-                left_out.append(f"{path}'s class, {kind.__qualname__}")
-            args = [*state.args]
-            attributes: dict[str, Any] = {}
-            slots: dict[str, Any] = {}
-            for number, value in enumerate(state.args):
-                if state.group is not None and number == 1:
-                    args[1] = (*state.group[1],)  # these go singly
-                elif size := self._size(value, budget):
-                    budget -= size
-                else:
-                    left_out.append(_called(f"{path}.args[{number}]", value))
-                    args[number] = _as_text(value)
-            for place, parts in (attributes, state.attributes), (slots, state.slots):
-                for name, value in parts.items():
-                    if isinstance(value, BaseException) or (size := self._size(value, budget)):
-                        place[name] = value
-                        budget -= 0 if isinstance(value, BaseException) else size
-                    elif not (isinstance(each, AttributeError) and name == "obj"):  # Python's own
-                        left_out.append(_called(f"{path}.{name}", value))
-            self._changed[id(each)] = (
-                base,
-                state._replace(args=tuple(args), attributes=attributes, slots=slots),
+                self._left_out.append(f"{path}'s class, {kind.__qualname__}")
+            args = [
+                (*state.group[1],)  # these go singly
+                if state.group is not None and n == 1
+                else value if self._fits(value, f"{path}.args[{n}]") else _as_text(value)
+                for n, value in enumerate(state.args)
+            ]  # fmt: skip
+            no_word = {"obj"} if isinstance(each, AttributeError) else set()  # Python's own
+            attributes, slots = (
+                {
+                    name: value
+                    for name, value in parts.items()
+                    if isinstance(value, BaseException)
+                    or self._fits(value, "" if name in no_word else f"{path}.{name}")
+                }
+                for parts in (state.attributes, state.slots)
             )
-        if left_out:
+            state = state._replace(args=tuple(args), attributes=attributes, slots=slots)
+            self._changed[id(each)] = base, state
+        if self._left_out:
             kind, state = self._changed[id(error)]
-            notes = [*notes_of(error), left_out_note(left_out)]
+            notes = [*notes_of(error), left_out_note(self._left_out)]
             state = state._replace(attributes={**state.attributes, "__notes__": notes})
             self._changed[id(error)] = kind, state
         try:
-            return Packed(self.checked(error, MOST_BYTES), left_out)
+            return Packed(self.checked(error, MOST_BYTES), self._left_out)
         except Exception:
-            return Packed(b"", left_out)
+            return Packed(b"", self._left_out)
 
-    def _size(self, value: Any, most: int) -> int:
-        """In bytes; 0 if it can't be pickled, or built again, or is larger than that."""
+    def _fits(self, value: Any, path: str = "") -> bool:
+        """True if it can be pickled, built again, and has room; else its ``path`` is noted."""
         try:
-            return len(self.checked(value, most))
+            self._room -= len(self.checked(value, self._room))
         except Exception:
-            return 0
+            if path:
+                kind = f"{type(value).__module__}.{type(value).__qualname__}"
+                self._left_out.append(f"`{path}` ({kind.replace('builtins.', '')})")
+            return False
+        return True
 
 
 def left_out_note(left_out: list[str]) -> str:
     """The note that names what was left out."""
     named = "; ".join(left_out[:10]) + ("; …" if len(left_out) > 10 else "")
     return f"The error came without what can't be pickled, or is larger than 1 MB: {named}."
-
-
-def _called(path: str, value: Any) -> str:
-    return f"`{path}` ({type(value).__module__}.{type(value).__qualname__})".replace(
-        "builtins.", ""
-    )
 
 
 def _as_text(value: Any) -> str:
