@@ -275,7 +275,7 @@ def bindings(value: Any) -> dict[BoundName, Any]:
     found: dict[BoundName, Any] = {
         ("global", name): part
         for name, part in value.__globals__.items()
-        if name in _names_in(value.__code__)
+        if name in names_in(value.__code__)
     }
     found |= {("attribute", name): part for name, part in vars(value).items()}
     defaults = {**_positional(value), **(value.__kwdefaults__ or {})}
@@ -293,9 +293,10 @@ def _positional(function: types.FunctionType) -> dict[str, Any]:
     return dict(zip(last, values, strict=False))
 
 
-def _names_in(code: types.CodeType) -> set[str]:
+def names_in(code: types.CodeType) -> set[str]:
+    """Names of globals, and of attributes, in a function and those inside of it."""
     inner = (each for each in code.co_consts if isinstance(each, types.CodeType))
-    return set(code.co_names).union(*map(_names_in, inner))
+    return set(code.co_names).union(*map(names_in, inner))
 
 
 # -- putting it back -------------------------------------------------------------------------------
