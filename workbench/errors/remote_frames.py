@@ -11,7 +11,7 @@ import linecache
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from textwrap import dedent
 from typing import Any
 
@@ -40,6 +40,7 @@ def shown(frames: Sequence[Frame], mode: str) -> tuple[list[str], bool]:
     """
     lines, left_out = [TITLE] if frames else [], False
     is_plain = not mode or mode == "Plain"
+    each = _two_lines if is_plain else _snippet
     outer, innermost = frames[:-1], frames[-1:]
     for library, group in itertools.groupby(outer, lambda frame: bool(_library(frame[0]))):
         several = list(group)
@@ -48,20 +49,11 @@ def shown(frames: Sequence[Frame], mode: str) -> tuple[list[str], bool]:
             lines += [*[""] * (not is_plain), f"  … {len(several)} frames in {', '.join(names)}"]
             left_out = True
         else:
-            lines += _each(several, is_plain)
-    return [*lines, *_each(innermost, is_plain)], left_out
+            lines += [line for frame in several for line in each(frame)]
+    return [*lines, *(line for frame in innermost for line in each(frame))], left_out
 
 
-def _each(frames: Sequence[Frame], is_plain: bool) -> Iterator[str]:
-    for frame in frames:
-        if is_plain:
-            yield from _two_lines(frame)
-        else:
-            yield ""
-            yield from _snippet(frame)
-
-
-def _two_lines(frame: Frame) -> list[str]:
+def _two_lines(frame: Frame) -> Iterable[str]:
     filename, lineno, function, source = frame
     source = source or linecache.getline(filename, lineno).strip()
     place = cell_label(filename) or f'File "{filename}"'
@@ -72,8 +64,9 @@ def _two_lines(frame: Frame) -> list[str]:
 # -- as IPython does -------------------------------------------------------------------------------
 
 
-def _snippet(frame: Frame) -> Iterator[str]:
-    """Where it is, and the lines around it with an arrow."""
+def _snippet(frame: Frame) -> Iterable[str]:
+    """Where it is, and the lines around it with an arrow; an empty line before that."""
+    yield ""
     filename, lineno, function, source = frame
     theme = _Theme()
     inside = "" if function == "<module>" else function

@@ -113,9 +113,7 @@ def _by_arrow(value: Any) -> Any:
     if is_read_once(kind) or find_spec("pyarrow") is None:
         return None
     for read in _readers(kind):
-        with suppress(
-            Exception
-        ):  # it shows no table, but an array; it lies about its data
+        with suppress(Exception):  # it shows no table, but an array; it lies about its data
             data = read(value)
             data.validate()
             made = from_arrow(kind, data)

@@ -307,9 +307,6 @@ class MeasuringPickler(TracingPickler):
         if len(obj) <= 2 * LARGE_DICT:
             save(self, obj)
             return
-        if id(obj) in self.memo:
-            self.write(self.get(self.memo[id(obj)][0]))
-            return
         self.write(pickle.MARK)
         self._save_items(self._batches(obj, closing))
         self.memoize(obj)

@@ -179,12 +179,10 @@ class Step:
 
 def _part_of(table: Columns, child: Any) -> Step:
     """Something that an object is made of, which has a name, or is passed over."""
-    part = table.find(child)
-    if part is None:
-        return Step(child, "", "table", table)
-    if isinstance(child, np.ndarray):
-        return Step(child, part.label, cells=part.cells)
-    return Step(child, part.label, "table", table)
+    label, cells = table.find(child) or ("", None)
+    if isinstance(child, np.ndarray) and (label or cells):
+        return Step(child, label, cells=cells)
+    return Step(child, label, "table", table)
 
 
 _ROLES = {"__closure__": "closure", "__globals__": "globals"}

@@ -72,7 +72,7 @@ def first_broken(value: Any, reducers: Reducers, root: str) -> Broken | None:
     is_custom = any(isinstance(reducer, Custom) for reducer in reducers.values())
     if not is_custom and {k.__module__.partition(".")[0] for k in kinds} <= _SOUND:
         return None
-    if stream.is_too_large:
+    if stream.room < 0:
         raise NotTriedError("it is too large for that")
     outcome = _tried(stream)
     if outcome is None:
@@ -90,25 +90,22 @@ def first_broken(value: Any, reducers: Reducers, root: str) -> Broken | None:
 
 
 class _Stream(io.BytesIO):
-    """The pickle and its buffers; if they are too large for that, nothing."""
+    """The pickle and its buffers, as far as there was ``room`` for them."""
+
+    room = MOST_BYTES
 
     def __init__(self) -> None:
         super().__init__()
         self.buffers: list[Array] = []
-        self._left = MOST_BYTES
-
-    @property
-    def is_too_large(self) -> bool:
-        return self._left < 0
 
     def write(self, data: Any, /) -> int:
-        self._left -= len(data)
-        return 0 if self.is_too_large else super().write(data)
+        self.room -= len(data)
+        return super().write(data) if self.room >= 0 else 0
 
     def keep(self, buffer: pickle.PickleBuffer) -> None:
         array = out_of_band(buffer)
-        self._left -= array.nbytes
-        if not self.is_too_large:
+        self.room -= array.nbytes
+        if self.room >= 0:
             self.buffers.append(array)
 
 
