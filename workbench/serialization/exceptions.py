@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from workbench.errors import TaskError
 from workbench.errors.exception_state import ExceptionState, bare, fill, notes_of, state_of
@@ -26,28 +26,16 @@ MOST_LINKED = 100
 FramesOf = Callable[[Any], Sequence[Frame]]
 
 
-class Packed(NamedTuple):
-    """``data`` is empty if nothing could be pickled; ``left_out`` names what couldn't."""
+def pack(error: BaseException, frames_of: FramesOf, reducers: Reducers) -> tuple[bytes, list[str]]:
+    """Pickle it; ``pickle.loads`` makes it again. ``frames_of`` chooses a traceback's frames.
 
-    data: bytes
-    left_out: list[str]
-
-
-def pack(error: BaseException, frames_of: FramesOf, reducers: Reducers) -> Packed:
-    """Pickle it; ``pickle.loads`` makes it again. ``frames_of`` chooses a traceback's frames."""
+    The bytes are empty if nothing could be pickled; the texts name what was left out.
+    """
     packing = _Packing(frames_of, reducers)
     try:
-        return Packed(packing.checked(error, MOST_BYTES), [])
+        return packing.checked(error, MOST_BYTES), []
     except Exception:
         return packing.by_parts(error)
-
-
-def rebuilt(
-    kind: type[BaseException], group: tuple[str, list[BaseException]] | None
-) -> BaseException:
-    """What `pack` pickled, as yet without its state."""
-    error: BaseException = bare(kind, group)
-    return error
 
 
 class _Packing:
@@ -70,12 +58,12 @@ class _Packing:
     def reduced(self, error: BaseException) -> tuple[Any, ...]:
         """How it is pickled: made first, so that what it came from may refer to it."""
         kind, state = self._changed.get(id(error)) or (type(error), self._state(error))
-        return rebuilt, (kind, state.group), state._replace(group=None), None, None, fill
+        return bare, (kind, state.group), state._replace(group=None), None, None, fill
 
     def _state(self, error: BaseException) -> ExceptionState:
         return state_of(error, self._frames_of(error.__traceback__))
 
-    def by_parts(self, error: BaseException) -> Packed:
+    def by_parts(self, error: BaseException) -> tuple[bytes, list[str]]:
         for each, path in _linked(error):
             self._kept.append(each)
             kind, state = type(each), self._state(each)
@@ -107,9 +95,9 @@ class _Packing:
             state = state._replace(attributes={**state.attributes, "__notes__": notes})
             self._changed[id(error)] = kind, state
         try:
-            return Packed(self.checked(error, MOST_BYTES), self._left_out)
+            return self.checked(error, MOST_BYTES), self._left_out
         except Exception:
-            return Packed(b"", self._left_out)
+            return b"", self._left_out
 
     def _fits(self, value: Any, path: str = "") -> bool:
         """True if it can be pickled, built again, and has room; else its ``path`` is noted."""

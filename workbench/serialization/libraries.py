@@ -29,13 +29,12 @@ def find(kind: type) -> Reducer | None:
         return None
     if package == "pyarrow" and hasattr(kind, "get_total_buffer_size"):
         return _reduce_arrow
-    if _writes_when_drawn(kind):
-        return _reduce_with_own_arrays
+    for base in kind.__mro__:
+        found = _WITH_SUBCLASSES.get((str(base.__module__), base.__name__))
+        if found is not None:
+            return found
     if package == "pandas" and _may_cache(kind):
         return _reduce_without_cache
-    managers = sys.modules.get("multiprocessing.managers")
-    if managers is not None and issubclass(kind, managers.BaseProxy):
-        return _reduce_proxy
     return _REDUCERS.get((package, kind.__name__))
 
 
@@ -192,27 +191,10 @@ def _read_polars(
 
 # -- matplotlib: when it draws a figure, it writes to arrays of its transforms, boxes and paths ----
 
-_WRITTEN = (
-    ("matplotlib.transforms", "TransformNode"),
-    ("matplotlib.path", "Path"),
-    ("matplotlib.colors", "Colormap"),
-    ("matplotlib.collections", "QuadMesh"),
-)
-"""Classes that write to arrays of their own, by module. What is shown (a line's data, an image) is
-only read."""
+# But what is shown (a line's data, an image) is only read.
 
 _ONLY_READ = frozenset({"_A"})
 """Attributes of these with what is shown."""
-
-
-def _writes_when_drawn(kind: type) -> bool:
-    """Whether it is one of matplotlib's classes that do."""
-    modules: Any = sys.modules
-    if "matplotlib.artist" not in modules:
-        return False
-    known = (getattr(modules.get(module), name, None) for module, name in _WRITTEN)
-    return issubclass(kind, tuple(filter(None, known)))
-
 
 SMALL = 4096
 """Bytes of an array up to which it is pickled as such, and not copied out of a buffer."""
@@ -332,3 +314,12 @@ _REDUCERS: dict[tuple[str, str], Reducer] = {
     ("torch", "Tensor"): _reduce_tensor,
 }
 """By package and class."""
+
+_WITH_SUBCLASSES: dict[tuple[str, str], Reducer] = {
+    ("matplotlib.collections", "QuadMesh"): _reduce_with_own_arrays,
+    ("matplotlib.colors", "Colormap"): _reduce_with_own_arrays,
+    ("matplotlib.path", "Path"): _reduce_with_own_arrays,
+    ("matplotlib.transforms", "TransformNode"): _reduce_with_own_arrays,
+    ("multiprocessing.managers", "BaseProxy"): _reduce_proxy,
+}
+"""By module and class: also of what is derived from these."""

@@ -272,11 +272,8 @@ def bindings(value: Any) -> dict[BoundName, Any]:
             for name, part in vars(value).items()
             if not (name.startswith("__") or name == "_abc_impl")
         }
-    found: dict[BoundName, Any] = {
-        ("global", name): part
-        for name, part in value.__globals__.items()
-        if name in names_in(value.__code__)
-    }
+    read, namespace = _names_in(value.__code__), value.__globals__
+    found: dict[BoundName, Any] = {("global", n): namespace[n] for n in namespace if n in read}
     found |= {("attribute", name): part for name, part in vars(value).items()}
     defaults = {**_positional(value), **(value.__kwdefaults__ or {})}
     found |= {("default", name): part for name, part in defaults.items()}
@@ -293,10 +290,9 @@ def _positional(function: types.FunctionType) -> dict[str, Any]:
     return dict(zip(last, values, strict=False))
 
 
-def names_in(code: types.CodeType) -> set[str]:
-    """Names of globals, and of attributes, in a function and those inside of it."""
+def _names_in(code: types.CodeType) -> set[str]:
     inner = (each for each in code.co_consts if isinstance(each, types.CodeType))
-    return set(code.co_names).union(*map(names_in, inner))
+    return set(code.co_names).union(*map(_names_in, inner))
 
 
 # -- putting it back -------------------------------------------------------------------------------
