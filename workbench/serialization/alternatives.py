@@ -364,7 +364,7 @@ def _captured(value: Any, name: str) -> Iterator[Idea]:
         is_code = isinstance(held, ModuleType | FunctionType | BuiltinFunctionType | type)
         if what not in ("cell", "global") or is_code:
             continue
-        how, variable = "has the global", place
+        how, variable = "has the global", str(place)
         if isinstance(place, int):
             how, variable = "closes over", value.__code__.co_freevars[place]
         yield Idea(
