@@ -430,12 +430,8 @@ def peek(header: bytes, extent: Bytes | None) -> Any:
     if size > MOST_PEEKED:
         raise LookupError(f"{human_bytes(size)} of it are pickled")
     if extent is None:
-        return deserialize_inline(header, load=_load_safely)
-    return deserialize(header, extent, load=_load_safely)
-
-
-def _load_safely(stream: memoryview, buffers: Sequence[Any], where: Where) -> Any:
-    return safe_load.load(stream, buffers)
+        return deserialize_inline(header, load=safe_load.load)
+    return deserialize(header, extent, load=safe_load.load)
 
 
 def is_all_of(array: Array, header: bytes) -> bool:

@@ -115,8 +115,8 @@ class NotBuilt(metaclass=_Named):
         return f"{self.of}(…)"
 
 
-def load(stream: memoryview, buffers: Sequence[Any] = ()) -> Any:
-    """Build what is harmless of a pickled value.
+def load(stream: memoryview, buffers: Sequence[Any] = (), where: object = None) -> Any:
+    """Build what is harmless of a pickled value; is called as `codec.load`.
 
     Raises
     ------
