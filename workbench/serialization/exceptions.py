@@ -13,7 +13,7 @@ from typing import Any
 from workbench.errors import TaskError
 from workbench.errors.exception_state import ExceptionState, bare, fill, notes_of, state_of
 from workbench.errors.remote_frames import Frame
-from workbench.serialization.arrays import Reducers
+from workbench.serialization.arrays import Reducer, Reducers
 from workbench.serialization.pickler import Pickler
 from workbench.serialization.scratch import Scratch, Sink
 
@@ -148,15 +148,13 @@ class _ExceptionPickler(Pickler):
         self,
         file: Sink,
         reducers: Reducers,
-        reduced: Callable[[BaseException], tuple[Any, ...]],
+        reduced: Reducer,
     ) -> None:
         super().__init__(file, reducers, lambda buffer: True)
         self._reducers = {**reducers}  # without those that put buffers elsewhere
-        self._custom = reducers
         self._reduced = reduced
 
-    def reducer_override(self, obj: Any) -> Any:
-        is_plain = isinstance(obj, BaseException) and not isinstance(obj, TaskError)
-        if is_plain and type(obj) not in self._custom:
-            return self._reduced(obj)
-        return super().reducer_override(obj)
+    def _find(self, kind: type) -> Reducer | None:
+        if issubclass(kind, BaseException) and not issubclass(kind, TaskError):
+            return self._reduced
+        return super()._find(kind)

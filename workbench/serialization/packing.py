@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import io
 import pickle
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,19 +53,6 @@ class NumberingPickler(Pickler):
         return number
 
 
-class _Unpickler(pickle.Unpickler):
-    def __init__(
-        self, stream: bytes, buffers: Iterable[Any], resolve: Callable[[int], Any] | None
-    ) -> None:
-        super().__init__(io.BytesIO(stream), buffers=buffers)
-        self._resolve = resolve
-
-    def persistent_load(self, number: int) -> Any:
-        if self._resolve is None:
-            raise pickle.UnpicklingError("It refers to objects of another process.")
-        return self._resolve(number)
-
-
 @dataclass(frozen=True, slots=True)
 class PackedValues:
     """Values as they travel. ``refs`` are the handles in them: their objects live as long."""
@@ -87,7 +74,9 @@ class PackedValues:
             If they can't be rebuilt in this process; the message says what in them, and why.
         """
         buffers = [private_bytes(buffer) for buffer in self.buffers]
-        unpickler = _Unpickler(self.stream, buffers, resolve)
+        unpickler = pickle.Unpickler(io.BytesIO(self.stream), buffers=buffers)
+        if resolve is not None:
+            unpickler.persistent_load = resolve  # type: ignore[method-assign]
         value = load(self.stream, buffers, where, lambda *_, **__: unpickler.load())
         return value, unpickler.memo.copy()
 
