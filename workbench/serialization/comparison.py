@@ -131,11 +131,11 @@ def remember(value: Any, reducers: Reducers, most: int) -> Contents | None:
     if copied > most:
         return None
     form = plain_form(value) if now.array else None
-    buffers = [_as_bytes(b) if is_sealed(b) else _as_bytes(b).copy() for b in now.buffers]
+    buffers = [as_bytes(b) if is_sealed(b) else as_bytes(b).copy() for b in now.buffers]
     return Contents(form, buffers, memoryview(b"".join(now.stream)))
 
 
-def _as_bytes(array: Array) -> Array:
+def as_bytes(array: Array) -> Array:
     """Its bytes in C order, without a copy where they lie so."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
@@ -205,7 +205,7 @@ class ChangeCheck:
             return Comparison(Verdict.CHANGED, 0.0)
         again = serialize(other, reducers)
         stream = memoryview(b"".join(again.stream))
-        buffers = [*map(_as_bytes, again.buffers)]
+        buffers = [*map(as_bytes, again.buffers)]
         found = compare(value, Contents(None, buffers, stream), reducers, seconds)
         if found.verdict is not Verdict.CHANGED and len(stream) <= MOST_KEPT:
             self._rebuilt = _Rebuilt.of(stream, buffers, contents)
@@ -219,7 +219,7 @@ def _is_current(cls: type, state: Any, reducers: Reducers) -> bool:
     """
     counter = ByteCounter()
     now = serialize(Pickler(counter, reducers, counter.add_buffer).class_state(cls), reducers)
-    sealed = [_as_bytes(buffer).data.toreadonly() for buffer in now.buffers]
+    sealed = [as_bytes(buffer).data.toreadonly() for buffer in now.buffers]
     with classes_met():
         built = pickle.loads(b"".join(now.stream), buffers=sealed)
     contents = remember(built, reducers, MOST_KEPT)
