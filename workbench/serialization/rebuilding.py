@@ -10,8 +10,8 @@ from __future__ import annotations
 import contextlib
 import io
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Self
 
 import numpy as np
 
@@ -104,23 +104,19 @@ class _CountingUnpickler(pickle._Unpickler):
 
     @property
     def dispatch(self) -> _CountingUnpickler:  # type: ignore[override]
-        """What ``load`` looks each opcode up in."""
+        """What ``load`` looks each opcode up in: the methods of this class, by the usual names."""
         return self
 
     def __getitem__(self, opcode: int) -> Callable[[Any], None]:
         if self.steps == MOST_STEPS:
             raise OverflowError("a pickle of too many opcodes")
         self.steps += 1
-        return self.handlers[opcode]
+        name: str = pickle._Unpickler.dispatch[opcode].__name__
+        return getattr(type(self), name)  # type: ignore[no-any-return]
 
     def load_frame(self) -> None:
         """Read nothing ahead: the file's position is that of the opcode."""
         self._of_frames += 1 + len(self.read(8))
-
-    handlers: ClassVar[Mapping[int, Callable[[Any], None]]] = {
-        **pickle._Unpickler.dispatch,
-        pickle.FRAME[0]: load_frame,
-    }
 
 
 class _Reader(_CountingUnpickler):
@@ -154,12 +150,6 @@ class _Reader(_CountingUnpickler):
     def load_newobj_ex(self) -> None:
         keywords, arguments = self.stack.pop(), self.stack.pop()
         self.append(self.stack.pop()(*arguments, **keywords))
-
-    handlers: ClassVar[Mapping[int, Callable[[Any], None]]] = {
-        **_CountingUnpickler.handlers,
-        pickle.NEWOBJ[0]: load_newobj,
-        pickle.NEWOBJ_EX[0]: load_newobj_ex,
-    }
 
 
 _SETTERS = frozenset({"_function_setstate", "_class_setstate", "set_class_state"})
