@@ -232,8 +232,6 @@ class MeasuringPickler(TracingPickler):
     Of containers of more than ``sample`` items it takes some; less of those that are in many.
     """
 
-    dispatch: ClassVar[dict[type, Callable[..., None]]] = dict(TracingPickler.dispatch)
-
     def __init__(
         self, reducers: Reducers, root: str, total: Figures, most: int,
         sample: int = sys.maxsize, seconds: float = math.inf,
@@ -302,22 +300,22 @@ class MeasuringPickler(TracingPickler):
             self._around = around
             self._counter.weigh(weight)
 
-    def _save_many(self, obj: Any, save: Callable[..., None], closing: bytes) -> None:
+    def save_many(self, obj: Any) -> None:
         """A tuple or a frozen set, of which a few are enough."""
+        kind = type(obj)
         if len(obj) <= 2 * LARGE_DICT:
-            save(self, obj)
+            TracingPickler.dispatch[kind](self, obj)
             return
         self.write(pickle.MARK)
+        closing = pickle.TUPLE if kind is tuple else pickle.FROZENSET
         self._save_items(self._batches(obj, closing))
         self.memoize(obj)
 
-    def save_tuple(self, obj: tuple[Any, ...]) -> None:
-        self._save_many(obj, TracingPickler.dispatch[tuple], pickle.TUPLE)
-
-    def save_frozenset(self, obj: frozenset[Any]) -> None:
-        self._save_many(obj, TracingPickler.dispatch[frozenset], pickle.FROZENSET)
-
-    dispatch.update({tuple: save_tuple, frozenset: save_frozenset})
+    dispatch: ClassVar[dict[type, Callable[..., None]]] = {
+        **TracingPickler.dispatch,
+        tuple: save_many,
+        frozenset: save_many,
+    }
 
     # -- parts --------------------------------------------------------------------------------
 

@@ -216,15 +216,14 @@ class TracingPickler(pickle._Pickler):
     def save_list(self, obj: list[Any]) -> None:
         self.write(pickle.EMPTY_LIST)
         self.memoize(obj)
-        bare = len(obj) == 1
-        self._save_items(self._batches(obj, pickle.APPENDS, pickle.APPEND if bare else b""))
+        bare = pickle.APPEND if len(obj) == 1 else b""
+        self._save_items(self._batches(obj, pickle.APPENDS, bare))
 
     def save_dict(self, obj: dict[Any, Any]) -> None:
         self.write(pickle.EMPTY_DICT)
         self.memoize(obj)
-        bare = len(obj) == 1
-        batches = self._batches(obj.items(), pickle.SETITEMS, pickle.SETITEM if bare else b"")
-        self._save_pairs(batches)
+        bare = pickle.SETITEM if len(obj) == 1 else b""
+        self._save_pairs(self._batches(obj.items(), pickle.SETITEMS, bare))
         self._close_again(obj, pickle.SETITEMS)
 
     def save_set(self, obj: set[Any]) -> None:
