@@ -217,7 +217,6 @@ def serialize(
     if value is None:
         return Serialized()
     started = time.perf_counter()
-    name = type(value).__qualname__
     if is_plain(value, reducers):
         with contextlib.suppress(Exception):  # metadata of the dtype may hold anything
             form = plain_form(value)
@@ -230,8 +229,8 @@ def serialize(
     if trace:
         from workbench.serialization.tracing import TracingPickler  # late: few ask for it
 
-        make = functools.partial(TracingPickler, root=name)
-    pickler, buffers = pickle_into(sink, value, reducers, parts or (lambda: {name: value}), make)
+        make = functools.partial(TracingPickler, root=type(value).__qualname__)
+    pickler, buffers = pickle_into(sink, value, reducers, parts, make)
     seconds = time.perf_counter() - started
     stream = sink.pieces()
     inband = sum(map(len, stream))
@@ -240,7 +239,7 @@ def serialize(
 
 
 def pickle_into(
-    sink: Sink, value: Any, reducers: Reducers, parts: Parts, make: Any = Pickler
+    sink: Sink, value: Any, reducers: Reducers, parts: Parts | None, make: Any = Pickler
 ) -> tuple[Any, list[Array]]:
     """Pickle a value with the pickler that ``make`` makes; returns that, and the buffers.
 
@@ -262,7 +261,8 @@ def pickle_into(
         # Late: a session's start doesn't wait for what only words errors.
         from workbench.serialization.inspection import cannot_pickle
 
-        raise cannot_pickle(error, parts(), reducers) from error
+        named = {type(value).__qualname__: value} if parts is None else parts()
+        raise cannot_pickle(error, named, reducers) from error
     return pickler, buffers
 
 

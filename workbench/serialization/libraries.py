@@ -29,13 +29,14 @@ def find(kind: type) -> Reducer | None:
         return None
     if package == "pyarrow" and hasattr(kind, "get_total_buffer_size"):
         return _reduce_arrow
+    found = _REDUCERS.get((package, kind.__name__))
+    if package in ("numpy", "pandas"):  # these have many bases, and none of those below
+        return _reduce_without_cache if found is None and _may_cache(kind) else found
     for base in kind.__mro__:
-        found = _WITH_SUBCLASSES.get((str(base.__module__), base.__name__))
-        if found is not None:
-            return found
-    if package == "pandas" and _may_cache(kind):
-        return _reduce_without_cache
-    return _REDUCERS.get((package, kind.__name__))
+        module, reducer = _WITH_SUBCLASSES.get(base.__name__, ("", None))
+        if module == base.__module__:
+            return reducer
+    return found
 
 
 # -- multiprocessing: a proxy leaves out the key of its manager, but for children of this process --
@@ -315,11 +316,11 @@ _REDUCERS: dict[tuple[str, str], Reducer] = {
 }
 """By package and class."""
 
-_WITH_SUBCLASSES: dict[tuple[str, str], Reducer] = {
-    ("matplotlib.collections", "QuadMesh"): _reduce_with_own_arrays,
-    ("matplotlib.colors", "Colormap"): _reduce_with_own_arrays,
-    ("matplotlib.path", "Path"): _reduce_with_own_arrays,
-    ("matplotlib.transforms", "TransformNode"): _reduce_with_own_arrays,
-    ("multiprocessing.managers", "BaseProxy"): _reduce_proxy,
+_WITH_SUBCLASSES: dict[str, tuple[str, Reducer]] = {
+    "BaseProxy": ("multiprocessing.managers", _reduce_proxy),
+    "Colormap": ("matplotlib.colors", _reduce_with_own_arrays),
+    "Path": ("matplotlib.path", _reduce_with_own_arrays),
+    "QuadMesh": ("matplotlib.collections", _reduce_with_own_arrays),
+    "TransformNode": ("matplotlib.transforms", _reduce_with_own_arrays),
 }
-"""By module and class: also of what is derived from these."""
+"""By class, with its module: also of what is derived from these."""
