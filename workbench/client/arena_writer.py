@@ -170,7 +170,7 @@ class ArenaWriter:
         began, size = time.perf_counter(), round_up(serialized.size)
         segment = self._next_id()
         try:
-            descriptors = spill.create(self._spill_dir, size)
+            descriptors = seg.create_file(size, self._spill_dir)
         except OSError as error:
             raise self._no_file(size, error) from None
         try:

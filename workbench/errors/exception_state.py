@@ -159,14 +159,16 @@ def traceback_of(frames: Sequence[Frame]) -> TracebackType | None:
 
 
 def _frame(filename: str, line: int, function: str) -> FrameType:
-    """That of a generator which never ran: another one would keep the frames of its callers."""
+    """That of a generator which never ran: another one would keep the frames of its callers.
+
+    Its first instruction is on its first line, and has no columns that could be underlined.
+    """
     code = _template.__code__
     code = code.replace(
         co_filename=filename,
         co_name=function,
         co_qualname=function,
         co_firstlineno=line,
-        co_linetable=_without_columns(len(code.co_code) // 2),
     )
     frame: FrameType = FunctionType(code, {"__name__": "__remote__"})().gi_frame
     return frame
@@ -174,9 +176,3 @@ def _frame(filename: str, line: int, function: str) -> FrameType:
 
 def _template() -> Iterator[None]:
     yield
-
-
-def _without_columns(units: int) -> bytes:
-    """The line table of code that is all on its first line: Python's `Objects/locations.md`."""
-    entries = [min(units - start, 8) for start in range(0, units, 8)]
-    return b"".join(bytes([0x80 | 13 << 3 | length - 1, 0]) for length in entries)

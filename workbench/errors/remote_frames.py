@@ -11,7 +11,7 @@ import linecache
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from textwrap import dedent
 from typing import Any
 
@@ -40,6 +40,7 @@ def shown(frames: Sequence[Frame], mode: str) -> tuple[list[str], bool]:
     """
     lines, left_out = [TITLE] if frames else [], False
     is_plain = not mode or mode == "Plain"
+    each = _two_lines if is_plain else _snippet
     outer, innermost = frames[:-1], frames[-1:]
     for library, group in itertools.groupby(outer, lambda frame: bool(_library(frame[0]))):
         several = list(group)
@@ -48,20 +49,11 @@ def shown(frames: Sequence[Frame], mode: str) -> tuple[list[str], bool]:
             lines += [*[""] * (not is_plain), f"  … {len(several)} frames in {', '.join(names)}"]
             left_out = True
         else:
-            lines += _each(several, is_plain)
-    return [*lines, *_each(innermost, is_plain)], left_out
+            lines += [line for frame in several for line in each(frame)]
+    return [*lines, *(line for frame in innermost for line in each(frame))], left_out
 
 
-def _each(frames: Sequence[Frame], is_plain: bool) -> Iterator[str]:
-    for frame in frames:
-        if is_plain:
-            yield from _two_lines(frame)
-        else:
-            yield ""
-            yield from _snippet(frame)
-
-
-def _two_lines(frame: Frame) -> list[str]:
+def _two_lines(frame: Frame) -> Iterable[str]:
     filename, lineno, function, source = frame
     source = source or linecache.getline(filename, lineno).strip()
     place = cell_label(filename) or f'File "{filename}"'
@@ -72,12 +64,12 @@ def _two_lines(frame: Frame) -> list[str]:
 # -- as IPython does -------------------------------------------------------------------------------
 
 
-def _snippet(frame: Frame) -> Iterator[str]:
-    """Where it is, and the lines around it with an arrow."""
+def _snippet(frame: Frame) -> Iterable[str]:
+    """Where it is, and the lines around it with an arrow; an empty line before that."""
+    yield ""
     filename, lineno, function, source = frame
-    theme = _Theme()
     inside = "" if function == "<module>" else function
-    yield theme.place(filename, lineno) + (theme.function(inside) if inside else "")
+    yield _place(filename, lineno) + _styled(("Token", ", in "), ("VName", inside)) * bool(inside)
     lines = dict(enumerate(linecache.getlines(filename), 1))
     if lineno not in lines:
         lines = {lineno: source} if source else {}
@@ -87,8 +79,8 @@ def _snippet(frame: Frame) -> Iterator[str]:
     while around and around[-1] != lineno and not lines[around[-1]].strip():
         around.pop()
     text = dedent("".join(lines[n].rstrip("\n") + "\n" for n in around))
-    for number, line in zip(around, theme.code(text), strict=False):
-        yield theme.numbered(number, number == lineno) + line
+    for number, line in zip(around, _code(text), strict=False):
+        yield _numbered(number, number == lineno) + line
 
 
 def _scope(lines: dict[int, str], lineno: int) -> tuple[int, int]:
@@ -112,63 +104,57 @@ def _is_magic(lines: dict[int, str]) -> bool:
     return lines.get(1, "").startswith("%%")
 
 
-class _Theme:
-    """The running shell's colours; before IPython 9, which has other ones, there are none."""
+def _theme() -> Any:
+    """The running shell's colours; None before IPython 9, which has other ones."""
+    shell = _shell()
+    if shell is None:
+        return None
+    try:
+        from IPython.utils.PyColorize import theme_table
 
-    def __init__(self) -> None:
-        self._theme: Any = None
-        shell = _shell()
-        if shell is not None:
-            try:
-                from IPython.utils.PyColorize import theme_table
+        return theme_table[shell.colors]
+    except (ImportError, LookupError):
+        return None
 
-                self._theme = theme_table[shell.colors]
-            except (ImportError, LookupError):
-                pass
 
-    def _format(self, *parts: tuple[str, str]) -> str:
-        """Texts, each with the name of its token."""
-        if self._theme is None:
-            return "".join(text for _, text in parts)
-        from pygments.token import string_to_tokentype
+def _styled(*parts: tuple[str, str]) -> str:
+    """Texts, each behind the name of its token."""
+    theme = _theme()
+    if theme is None:
+        return "".join(text for _, text in parts)
+    from pygments.token import string_to_tokentype
 
-        return str(self._theme.format([(string_to_tokentype(t), text) for t, text in parts]))
+    return str(theme.format([(string_to_tokentype(token), text) for token, text in parts]))
 
-    def place(self, filename: str, lineno: int) -> str:
-        label = cell_label(filename)
-        if label is None:
-            home = os.path.expanduser("~") + os.sep
-            name = f"~{os.sep}{filename[len(home) :]}" if filename.startswith(home) else filename
-            return self._format(("NormalEm", "File "), ("FilenameEm", f"{name}:{lineno}"))
-        cell, _, number = label.partition(" ")
-        said = f"{number}, line {lineno}"
-        return self._format(("NormalEm", f"{cell} "), ("FilenameEm", said))
 
-    def function(self, name: str) -> str:
-        return self._format(("Token", ", in "), ("VName", name))
+def _place(filename: str, lineno: int) -> str:
+    label = cell_label(filename)
+    if label is None:
+        home = os.path.expanduser("~") + os.sep
+        name = f"~{os.sep}{filename[len(home) :]}" if filename.startswith(home) else filename
+        return _styled(("NormalEm", "File "), ("FilenameEm", f"{name}:{lineno}"))
+    cell, _, number = label.partition(" ")
+    return _styled(("NormalEm", f"{cell} "), ("FilenameEm", f"{number}, line {lineno}"))
 
-    def error(self, text: str) -> str:
-        """``ValueError: no``, of which the type is coloured."""
-        name, colon, said = text.partition(":")
-        return self._format(("ExcName", name)) + colon + said
 
-    def numbered(self, number: int, is_here: bool) -> str:
-        digits = str(number)
-        arrow = "-" * (MARGIN - len(digits) - 2) + "> " if is_here else ""
-        return self._format(("LinenoEm", f"{arrow}{digits}".rjust(MARGIN))) + " "
+def _numbered(number: int, is_here: bool) -> str:
+    arrow = "-" * (MARGIN - len(str(number)) - 2) + "> " if is_here else ""
+    return _styled(("LinenoEm", f"{arrow}{number}".rjust(MARGIN))) + " "
 
-    def code(self, text: str) -> list[str]:
-        if self._theme is None:
-            return text.splitlines()
-        from pygments.lexers import PythonLexer
 
-        lexer = PythonLexer(stripnl=False)
-        return str(self._theme.format(lexer.get_tokens(text))).splitlines()
+def _code(text: str) -> list[str]:
+    theme = _theme()
+    if theme is None:
+        return text.splitlines()
+    from pygments.lexers import PythonLexer
+
+    return str(theme.format(PythonLexer(stripnl=False).get_tokens(text))).splitlines()
 
 
 def painted(text: str) -> str:
-    """An error's type, or its type and message, in the shell's colours."""
-    return _Theme().error(text)
+    """An error's type, or its type and message, of which the type is in the shell's colours."""
+    name, colon, said = text.partition(":")
+    return _styled(("ExcName", name)) + colon + said
 
 
 # -- names of places -------------------------------------------------------------------------------

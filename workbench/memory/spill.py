@@ -1,4 +1,4 @@
-"""Spill files: made, written by the server, checked by whoever reads. No numpy, no allocation.
+"""Spill files: written by the server, checked by whoever reads. No numpy, no allocation.
 
 The files have no name: a directory's quota and space apply to them, but nobody can truncate or
 edit one by accident, and with the last descriptor they are gone, also after a SIGKILL of
@@ -13,24 +13,12 @@ import xxhash
 
 from workbench.errors import ObjectLostError
 from workbench.format import human_bytes
-from workbench.memory.segment import Descriptors, create_file
 
 CHUNK = 1 << 20
 """Bytes copied, or read and checked, at a time: so few stay in the processor's cache."""
 
 SPARE, SHARE_OF_SPARE = 1 << 30, 0.05
 """What is left free on the disk: this share of it, and no more than that."""
-
-
-def create(directory: str, size: int) -> Descriptors:
-    """A segment on disk.
-
-    Raises
-    ------
-    OSError
-        If there can be no file in that directory.
-    """
-    return create_file(size, directory)
 
 
 def check_space(fd: int, nbytes: int) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.serialization.object_state import FIXED, bindings, travels_by_value
+from workbench.serialization.object_state import FIXED, bindings, is_read_only, travels_by_value
 
 MOST = 100_000
 """Things looked at in all that can be changed or have parts: some 80 ms."""
@@ -79,23 +79,17 @@ class _Walk:
             self._left -= len(level)
             seen |= new.keys()
             for each in level:
-                if (
-                    type(each) in told
-                    and not _is_read_only(each)
-                    and (of := self.owners.setdefault(id(each), name)) != name
-                ):
-                    self.found[name, of] = None
+                # A read-only array stays by reference: a write to it is an error, there as here.
+                if type(each) in told and not (type(each) is np.ndarray and is_read_only(each)):
+                    of = self.owners.setdefault(id(each), name)
+                    if of != name:
+                        self.found[name, of] = None
             level = [each for each in level if type(each) in entered]
             self._references_left -= _references(level)
             if self._left < 0 or self._references_left < 0:
                 self.cut.append(name)
                 return
             level = _inside(level)
-
-
-def _is_read_only(value: Any) -> bool:
-    """Such an array stays by reference: what is written to it is an error, there as here."""
-    return type(value) is np.ndarray and not value.flags.writeable
 
 
 def _references(level: list[Any]) -> int:

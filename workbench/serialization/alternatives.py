@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import array
 import collections
-import contextlib
 import datetime
 import decimal
 import functools
@@ -17,7 +16,7 @@ import operator
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
+from types import BuiltinFunctionType, CellType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +24,7 @@ import numpy as np
 from workbench.expressions import describe
 from workbench.format import human_bytes, human_count
 from workbench.serialization.dataframes import column_label
+from workbench.serialization.object_state import bindings
 from workbench.serialization.sampling import spread
 
 MANY = 1000
@@ -360,26 +360,19 @@ def _captured(value: Any, name: str) -> Iterator[Idea]:
         value = vars(value).get("__wrapped__")  # a remote function
     if not isinstance(value, FunctionType):
         return
-    captured = []
-    for variable, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
-        with contextlib.suppress(ValueError):  # it is empty
-            captured.append(("closes over", variable, cell.cell_contents))
-    names = sorted(_names_in(value.__code__) & value.__globals__.keys())
-    captured += [("has the global", variable, value.__globals__[variable]) for variable in names]
-    for how, variable, held in captured:
-        if isinstance(held, ModuleType | FunctionType | BuiltinFunctionType | type):
+    for (what, place), held in sorted(bindings(value).items(), key=operator.itemgetter(0)):
+        is_code = isinstance(held, ModuleType | FunctionType | BuiltinFunctionType | type)
+        if what not in ("cell", "global") or is_code:
             continue
+        how, variable = "has the global", str(place)
+        if isinstance(place, int):
+            how, variable = "closes over", value.__code__.co_freevars[place]
         yield Idea(
             f"{name} {how} `{variable}` ({describe(held)}), which travels each time it is sent",
             value, "without it",
             f"pass it as an argument, or `ref = put({variable})` and pass `ref`",
             functools.partial(_without, variable=variable),
         )  # fmt: skip
-
-
-def _names_in(code: CodeType) -> set[str]:
-    inner = (_names_in(c) for c in code.co_consts if isinstance(c, CodeType))
-    return set(code.co_names).union(*inner)
 
 
 def _without(function: FunctionType, variable: str) -> FunctionType:

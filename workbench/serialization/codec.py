@@ -18,6 +18,7 @@ Inline they follow the header, each at a multiple of 16.
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import math
 import pickle
@@ -25,7 +26,6 @@ import struct
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from types import FunctionType
 from typing import Any, NamedTuple
 
@@ -66,6 +66,7 @@ class Where(NamedTuple):
 _SOMEWHERE = Where()
 Bytes = npt.NDArray[np.uint8]
 Load = Callable[[memoryview, Sequence[Any], Where], Any]
+Parts = Callable[[], Mapping[str, Any]]
 
 
 class InlineCopy(bytes):
@@ -192,7 +193,7 @@ def serialize(
     value: Any,
     reducers: Reducers,
     *,
-    parts: Callable[[], Mapping[str, Any]] | None = None,
+    parts: Parts | None = None,
     limit: int = 1 << 62,
     trace: bool = False,
     scratch: Scratch | None = None,
@@ -216,7 +217,6 @@ def serialize(
     if value is None:
         return Serialized()
     started = time.perf_counter()
-    name = type(value).__qualname__
     if is_plain(value, reducers):
         with contextlib.suppress(Exception):  # metadata of the dtype may hold anything
             form = plain_form(value)
@@ -224,21 +224,35 @@ def serialize(
             flat = value.T if form.order == "F" else value
             seconds = time.perf_counter() - started
             return Serialized(meta, [flat], [], seconds, len(meta), value.nbytes)
-    buffers: list[Array] = []
     sink = Sink(limit, scratch or Scratch(), beyond)
+    make: Any = Pickler
+    if trace:
+        from workbench.serialization.tracing import TracingPickler  # late: few ask for it
+
+        make = functools.partial(TracingPickler, root=type(value).__qualname__)
+    pickler, buffers = pickle_into(sink, value, reducers, parts, make)
+    seconds = time.perf_counter() - started
+    stream = sink.pieces()
+    inband = sum(map(len, stream))
+    outband = sum(b.nbytes for b in buffers)
+    return Serialized(b"", buffers, stream, seconds, inband, outband, pickler.code, sink.chunks)
+
+
+def pickle_into(
+    sink: Sink, value: Any, reducers: Reducers, parts: Parts | None, make: Any = Pickler
+) -> tuple[Any, list[Array]]:
+    """Pickle a value with the pickler that ``make`` makes; returns that, and the buffers.
+
+    For ``parts``, and what is raised, see `serialize`.
+    """
+    buffers: list[Array] = []
 
     def keep(buffer: pickle.PickleBuffer) -> None:
         buffers.append(out_of_band(buffer))
 
+    pickler = make(sink, reducers, keep)
     try:
-        if trace:
-            from workbench.serialization.tracing import DebugPickler  # late: few ask for it
-
-            pickler: Any = DebugPickler(reducers, name, sink, keep)
-            pickler.trace(value)
-        else:
-            pickler = Pickler(sink, reducers, keep)
-            pickler.dump(value)
+        pickler.dump(value)
     except (StoreFullError, MemoryError):
         raise
     except Exception as error:
@@ -247,23 +261,28 @@ def serialize(
         # Late: a session's start doesn't wait for what only words errors.
         from workbench.serialization.inspection import cannot_pickle
 
-        named = {name: value} if parts is None else parts()
+        named = {type(value).__qualname__: value} if parts is None else parts()
         raise cannot_pickle(error, named, reducers) from error
-    seconds = time.perf_counter() - started
-    stream = sink.pieces()
-    inband = sum(map(len, stream))
-    outband = sum(b.nbytes for b in buffers)
-    return Serialized(b"", buffers, stream, seconds, inband, outband, pickler.code, sink.chunks)
+    return pickler, buffers
 
 
-def _load(stream: memoryview, buffers: Sequence[Any], where: Where) -> Any:
+def load(
+    stream: Any, buffers: Sequence[Any], where: Where, loads: Callable[..., Any] = pickle.loads
+) -> Any:
+    """Build what is pickled; ``loads`` is called as pickle's.
+
+    Raises
+    ------
+    SerializationError
+        If it can't be rebuilt in this process; the message says what in it, and why.
+    """
     # A collection while nothing but new objects come finds no garbage, and looks at all of them
     # again and again: two thirds of the time for 100 000 instances. It comes once, afterwards.
     paused = len(stream) >= MANY_OBJECTS and gc.isenabled()
     try:
         if paused:
             gc.disable()  # inside: Ctrl-C may come as it returns
-        return pickle.loads(stream, buffers=buffers)
+        return loads(stream, buffers=buffers)
     except MemoryError:
         raise
     except Exception as error:
@@ -276,7 +295,7 @@ def _load(stream: memoryview, buffers: Sequence[Any], where: Where) -> Any:
 
 
 def deserialize_inline(
-    header: bytes, copy: bool = False, where: Where = _SOMEWHERE, load: Load = _load
+    header: bytes, copy: bool = False, where: Where = _SOMEWHERE, load: Load = load
 ) -> Any:
     """Build the value of an inline object; see `deserialize`.
 
@@ -307,7 +326,7 @@ def deserialize(
     extent: Bytes,
     where: Where = _SOMEWHERE,
     align: int = BUFFER_ALIGN,
-    load: Load = _load,
+    load: Load = load,
 ) -> Any:
     """Build the value of an object in an extent. Its arrays are views of the extent.
 
@@ -319,20 +338,19 @@ def deserialize(
         If it can't be rebuilt in this process; the message says what in it, and why.
     """
     kind = header[:1]
-    meta = memoryview(header)[1:]
     if kind == b"F":
-        dtype, shape, order = _usual_form(header) or load(meta, (), where)
+        dtype, shape, order = _usual_form(header) or load(memoryview(header)[1:], (), where)
         try:
             return np.ndarray(shape, dtype, extent, order=order)
         except (TypeError, ValueError) as error:
             raise cannot_rebuild(error, b"", (), *where) from error
     if kind != b"E":
         raise SerializationError(_UNKNOWN.format(kind))
-    parts, stream = _parts(load(meta, (), where), extent, align)
+    _, parts, stream = contents(header, extent, align, where, load)
     return load(stream, parts, where)
 
 
-@lru_cache(maxsize=1000)
+@functools.lru_cache(maxsize=1000)
 def _usual_form(header: bytes) -> tuple[Any, ...] | None:
     """What a plain array's header says, if its dtype is one of numpy's own: others can be changed
     in place."""
@@ -349,7 +367,7 @@ def from_parts(header: bytes, parts: Sequence[Any], where: Where = _SOMEWHERE) -
     """Build the value of an object whose buffers, and then its pickle, lie apart."""
     if header[:1] == b"F":
         return deserialize(header, parts[0], where)
-    return _load(memoryview(parts[-1]), parts[:-1], where)
+    return load(memoryview(parts[-1]), parts[:-1], where)
 
 
 class Contents(NamedTuple):
@@ -360,20 +378,32 @@ class Contents(NamedTuple):
     stream: memoryview
 
 
-def contents(header: bytes, extent: Bytes | None = None, align: int = BUFFER_ALIGN) -> Contents:
+def contents(
+    header: bytes,
+    extent: Bytes | None = None,
+    align: int = BUFFER_ALIGN,
+    where: Where = _SOMEWHERE,
+    load: Load = load,
+) -> Contents:
     """Take an object's bytes apart, and build nothing. Without an ``extent`` they are inline."""
     kind = header[:1]
     if kind in (b"N", b"P"):
         return Contents(None, (), memoryview(header)[1:])
     if extent is None:
         outside, extent = _outside(header, header)
-        return contents(outside, extent, INLINE_ALIGN)
+        return contents(outside, extent, INLINE_ALIGN, where, load)
     meta = memoryview(header)[1:]
     if kind == b"F":
-        form = Form(*_load(meta, (), _SOMEWHERE))
+        form = Form(*load(meta, (), where))
         length = form.dtype.itemsize * math.prod(form.shape)
         return Contents(form, [extent[:length]], memoryview(b""))
-    return Contents(None, *_parts(_load(meta, (), _SOMEWHERE), extent, align))
+    parts: list[Bytes] = []
+    offset = 0
+    *apart, streamed = load(meta, (), where)
+    for length in apart:
+        parts.append(extent[offset : offset + length])
+        offset += _aligned(length, align)
+    return Contents(None, parts, extent.data[offset : offset + streamed])
 
 
 def _outside(header: bytes, data: bytes | bytearray) -> tuple[bytes, Bytes]:
@@ -381,17 +411,6 @@ def _outside(header: bytes, data: bytes | bytearray) -> tuple[bytes, Bytes]:
     end = 1 + _LENGTH.size + _LENGTH.unpack_from(header, 1)[0]
     outside = header[:1].upper() + header[1 + _LENGTH.size : end]
     return outside, np.frombuffer(data, np.uint8, -1, _aligned(end, INLINE_ALIGN))
-
-
-def _parts(lengths: Sequence[int], extent: Bytes, align: int) -> tuple[list[Bytes], memoryview]:
-    """The buffers and the pickle in an extent, of these lengths."""
-    offset = 0
-    parts = []
-    *apart, streamed = lengths
-    for length in apart:
-        parts.append(extent[offset : offset + length])
-        offset += _aligned(length, align)
-    return parts, extent.data[offset : offset + streamed]
 
 
 def peek(header: bytes, extent: Bytes | None) -> Any:
@@ -411,19 +430,15 @@ def peek(header: bytes, extent: Bytes | None) -> Any:
     if size > MOST_PEEKED:
         raise LookupError(f"{human_bytes(size)} of it are pickled")
     if extent is None:
-        return deserialize_inline(header, load=_load_safely)
-    return deserialize(header, extent, load=_load_safely)
-
-
-def _load_safely(stream: memoryview, buffers: Sequence[Any], where: Where) -> Any:
-    return safe_load.load(stream, buffers)
+        return deserialize_inline(header, load=safe_load.load)
+    return deserialize(header, extent, load=safe_load.load)
 
 
 def is_all_of(array: Array, header: bytes) -> bool:
     """Whether an array that begins where a stored object does is a view of all of it."""
     if header[:1] != b"F":
         return False
-    dtype, shape, order = _usual_form(header) or _load(memoryview(header)[1:], (), _SOMEWHERE)
+    dtype, shape, order = _usual_form(header) or load(memoryview(header)[1:], (), _SOMEWHERE)
     whole = array.flags.c_contiguous if order == "C" else array.flags.f_contiguous
     return bool(whole and array.shape == shape and array.dtype == dtype)
 

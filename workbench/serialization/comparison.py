@@ -20,7 +20,7 @@ import numpy as np
 from workbench.errors import StoreFullError
 from workbench.serialization.arrays import Array, Reducers, address, out_of_band
 from workbench.serialization.class_states import classes_met
-from workbench.serialization.codec import Contents, Form, is_plain, plain_form, serialize
+from workbench.serialization.codec import Contents, is_plain, plain_form, serialize
 from workbench.serialization.pickler import ByteCounter, Pickler
 
 BUDGET = 0.2
@@ -131,11 +131,11 @@ def remember(value: Any, reducers: Reducers, most: int) -> Contents | None:
     if copied > most:
         return None
     form = plain_form(value) if now.array else None
-    buffers = [_as_bytes(b) if is_sealed(b) else _as_bytes(b).copy() for b in now.buffers]
+    buffers = [as_bytes(b) if is_sealed(b) else as_bytes(b).copy() for b in now.buffers]
     return Contents(form, buffers, memoryview(b"".join(now.stream)))
 
 
-def _as_bytes(array: Array) -> Array:
+def as_bytes(array: Array) -> Array:
     """Its bytes in C order, without a copy where they lie so."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
@@ -205,7 +205,7 @@ class ChangeCheck:
             return Comparison(Verdict.CHANGED, 0.0)
         again = serialize(other, reducers)
         stream = memoryview(b"".join(again.stream))
-        buffers = [*map(_as_bytes, again.buffers)]
+        buffers = [*map(as_bytes, again.buffers)]
         found = compare(value, Contents(None, buffers, stream), reducers, seconds)
         if found.verdict is not Verdict.CHANGED and len(stream) <= MOST_KEPT:
             self._rebuilt = _Rebuilt.of(stream, buffers, contents)
@@ -219,7 +219,7 @@ def _is_current(cls: type, state: Any, reducers: Reducers) -> bool:
     """
     counter = ByteCounter()
     now = serialize(Pickler(counter, reducers, counter.add_buffer).class_state(cls), reducers)
-    sealed = [_as_bytes(buffer).data.toreadonly() for buffer in now.buffers]
+    sealed = [as_bytes(buffer).data.toreadonly() for buffer in now.buffers]
     with classes_met():
         built = pickle.loads(b"".join(now.stream), buffers=sealed)
     contents = remember(built, reducers, MOST_KEPT)
@@ -290,7 +290,8 @@ class _Clock:
 def _buffers(value: Any, contents: Contents, reducers: Reducers, clock: _Clock) -> Sequence[Array]:
     """The value's buffers, if all else is the same."""
     if contents.form is not None:
-        if not is_plain(value, reducers) or not _is_same_form(plain_form(value), contents.form):
+        form = plain_form(value) if is_plain(value, reducers) else None
+        if form != contents.form or form.dtype.metadata != contents.form.dtype.metadata:
             raise _DifferentError
         return [value.T if contents.form.order == "F" else value]
     if value is None:
@@ -311,10 +312,6 @@ def _buffers(value: Any, contents: Contents, reducers: Reducers, clock: _Clock) 
     if stream.at != len(contents.stream):
         raise _DifferentError
     return buffers
-
-
-def _is_same_form(form: Form, other: Form) -> bool:
-    return form == other and form.dtype.metadata == other.dtype.metadata
 
 
 class _ComparedFile:
@@ -345,23 +342,31 @@ class _ComparedFile:
 def _compare_buffers(pairs: Sequence[tuple[Array, Array]], clock: _Clock) -> None:
     """Compare each array, of any strides, with plain bytes."""
     pieces: list[tuple[Array, Array]] = []
-    strided: list[tuple[Array, Array]] = []
     for now, before in pairs:
         if not now.nbytes:
             continue
         if now.nbytes > SMALL and address(now) == address(before) and now.flags.c_contiguous:
             continue  # a view of those bytes
         if now.flags.c_contiguous and not _has_gaps(now.dtype):
-            flat = now.reshape(-1).view(np.uint8)
-            pieces += (
-                (flat[i : i + PIECE], before[i : i + PIECE]) for i in range(0, len(flat), PIECE)
-            )
+            pieces += _pieces(now.reshape(-1).view(np.uint8), before)
         else:
             shaped: Array = np.ndarray(now.shape, now.dtype, before)
-            strided += zip(_plain_fields(now), _plain_fields(shaped), strict=True)
+            for both in zip(_plain_fields(now), _plain_fields(shaped), strict=True):
+                pieces += _pieces(*both)
     _compare_pieces(pieces, clock)
-    for now, before in strided:
-        _compare_strided(now, before, clock)
+
+
+def _pieces(now: Array, before: Array) -> Iterator[tuple[Array, Array]]:
+    """The parts of two arrays of one shape, each of some `PIECE` bytes."""
+    if now.nbytes <= PIECE or not now.ndim:
+        yield now, before
+        return
+    rows = PIECE * len(now) // now.nbytes
+    for start in range(0, len(now), rows or 1):
+        if rows:
+            yield now[start : start + rows], before[start : start + rows]
+        else:
+            yield from _pieces(now[start], before[start])
 
 
 def _has_gaps(dtype: np.dtype[Any]) -> bool:
@@ -382,7 +387,7 @@ def _plain_fields(array: Array) -> Iterator[Array]:
 
 
 def _compare_pieces(pieces: Sequence[tuple[Array, Array]], clock: _Clock) -> None:
-    total = sum(len(before) for _, before in pieces)
+    total = sum(now.nbytes for now, _ in pieces)
     if not total:
         return
     # What was changed has mostly changed in many places: they are looked at all over first.
@@ -403,7 +408,7 @@ def _compare_pieces(pieces: Sequence[tuple[Array, Array]], clock: _Clock) -> Non
             if not _is_same(now, before):
                 ends.append(True)
                 return
-            done.append(len(now))
+            done.append(now.nbytes)
 
     threads = min(MOST_THREADS, os.cpu_count() or 1) if total >= PARALLEL else 1
     if threads < 2:
@@ -423,23 +428,9 @@ def _compare_pieces(pieces: Sequence[tuple[Array, Array]], clock: _Clock) -> Non
         raise _TooLongError(began - clock.began + spent * total / sum(done))
 
 
-def _compare_strided(now: Array, before: Array, clock: _Clock) -> None:
-    """Two of one shape and kind, in pieces, each of which is copied."""
-    at = 0
-    size = max(PIECE // 16 // now.itemsize, 1)
-    flags: Any = ["external_loop", "buffered"]
-    with np.nditer((now, before), flags, order="C", buffersize=size) as pieces:
-        for pair in pieces:
-            new, old = map(_as_bytes, pair)
-            if not _is_same(new, old):
-                raise _DifferentError
-            at += len(new)
-            if clock.is_up and at < now.nbytes:
-                raise _TooLongError(clock.elapsed * now.nbytes / at)
-
-
 def _is_same(a: Array, b: Array) -> bool:
-    """Of plain bytes, equally many."""
-    if len(a) <= SMALL:
+    """True if two arrays of one shape have the same bytes."""
+    if a.nbytes <= SMALL:
         return a.tobytes() == b.tobytes()
-    return not _memcmp(address(a), address(b), len(a))
+    a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)  # a copy, if they are strided
+    return not _memcmp(address(a), address(b), a.nbytes)

@@ -301,24 +301,14 @@ class _Account:
 
         A sample alone is quicker: what it needs is still in the processor's caches.
         """
-        slower = begun.seconds / max(self._of_first(self._root, begun.inband), 1e-9)
-        slower = min(max(slower, 1.0), MOST_SLOWER)
-        seconds = slower * self._estimated(self._root)
+        alone, inband = self._estimated(self._root), max(self._root.figures.inband, 1)
+        of_begun = alone * min(1.0, begun.inband / inband)
+        slower = min(max(begun.seconds / max(of_begun, 1e-9), 1.0), MOST_SLOWER)
+        seconds = slower * alone
         for key, taken in self._seconds.items():
             self._seconds[key] = taken and taken * slower
         self._seconds[id(self._root)] = seconds
         self._total = self._root.figures._replace(seconds=seconds)
-
-    def _of_first(self, tally: Tally, inband: int) -> float:
-        """Seconds of the first so many bytes of its pickle, as its parts take."""
-        whole = max(tally.figures.inband, 1)
-        if inband >= whole or tally.count > 1 or not tally.parts:
-            return self._estimated(tally) * min(1.0, inband / whole)
-        seconds = 0.0
-        for part in tally.parts.values():
-            seconds += self._of_first(part, min(inband, part.figures.inband))
-            inband = max(0, inband - part.figures.inband)
-        return seconds
 
     def _estimated(self, tally: Tally) -> float:
         """Seconds: measured, or by what is in it."""

@@ -39,13 +39,6 @@ class ColumnCells(NamedTuple):
         return self.columns[n // self.rows] or "[…]"
 
 
-class Part(NamedTuple):
-    """What a part of a frame is called; ``cells`` for its objects, if it is an array of them."""
-
-    label: str
-    cells: ColumnCells | None = None
-
-
 class Columns:
     """The parts of a frame that have names: objects by identity, arrays also by their memory."""
 
@@ -62,10 +55,11 @@ class Columns:
         """Name all arrays that begin where this one does."""
         self._arrays[address(array)] = label
 
-    def find(self, child: Any) -> Part | None:
-        """The part that this is, or all of those that are rows of this array."""
+    def find(self, child: Any) -> tuple[str, ColumnCells | None] | None:
+        """What the part is called that this is, or all of those that are rows of this array; and
+        its objects, if it is an array of them."""
         if id(child) in self._objects:
-            return Part(self._objects[id(child)][1])
+            return self._objects[id(child)][1], None
         if not isinstance(child, np.ndarray) or not child.size:
             return None
         lines = child if child.ndim == 2 and len(child) <= len(self._arrays) else [child]
@@ -74,15 +68,15 @@ class Columns:
             return None
         labels = tuple(self._arrays[address] for address in addresses)
         if None in labels:
-            return Part("", cells_of(child))
+            return "", cells_of(child)
         several = len(labels) > 1
         if child.dtype.hasobject:
             cells = ColumnCells(labels if several else ("",), max(self._rows, 1), _row)
-            return Part("" if several else labels[0], cells)
+            return "" if several else labels[0], cells
         if not several:
-            return Part(labels[0])
+            return labels[0], None
         names = ", ".join(label.removeprefix("[")[:-1] for label in labels[:MOST_NAMED])
-        return Part(f"[[{names}{', …' if len(labels) > MOST_NAMED else ''}]]")
+        return f"[[{names}{', …' if len(labels) > MOST_NAMED else ''}]]", None
 
 
 def _row(n: int) -> str:

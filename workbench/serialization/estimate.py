@@ -13,7 +13,7 @@ import time
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
-from workbench.serialization.arrays import Reducers
+from workbench.serialization.arrays import Reducer, Reducers
 from workbench.serialization.pickler import ByteCounter, Pickler
 
 LEAST_SECONDS = 0.002
@@ -108,6 +108,11 @@ class _Count(ByteCounter):
         super().write(data)
         self.check()
 
+    def add_arrow(self, data: Any) -> Any:
+        """Count Arrow data, of which a slice is copied to be pickled, and pickle nothing."""
+        self.outband += data.nbytes
+        return _as_nothing(data)
+
     def check(self) -> None:
         if time.thread_time() > self.until:
             raise TimeoutError
@@ -120,24 +125,22 @@ class _CountingPickler(Pickler):
         super().__init__(count, reducers, count.add_buffer)
         self.brings: dict[str, Any] = {}
         self._count = count
-        self._by_users: dict[type, bool] = {}
 
     def reducer_override(self, obj: Any) -> Any:
         self._count.check()
-        kind = type(obj)
-        if kind not in self._by_users:
-            self._by_users[kind] = is_by_user(kind) and kind not in self._reducers
-        if self._by_users[kind]:
-            return _by_default(obj)
-        if hasattr(kind, "get_total_buffer_size"):  # Arrow's: a slice is copied to be pickled
-            self._count.outband += obj.nbytes
-            return _as_nothing(obj)
         reduced = super().reducer_override(obj)
-        if kind is FunctionType and type(reduced) is tuple:
+        if type(obj) is FunctionType and type(reduced) is tuple:
             slots = reduced[2][1]
             self.brings.update(slots["__globals__"])
             slots["__globals__"] = {}
         return reduced
+
+    def _find(self, kind: type) -> Reducer | None:
+        if is_by_user(kind):
+            return _by_default
+        if hasattr(kind, "get_total_buffer_size"):
+            return self._count.add_arrow
+        return super()._find(kind)
 
 
 def _as_nothing(obj: Any) -> Any:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from workbench.errors import TaskError
 from workbench.errors.exception_state import ExceptionState, bare, fill, notes_of, state_of
 from workbench.errors.remote_frames import Frame
-from workbench.serialization.arrays import Reducers
+from workbench.serialization.arrays import Reducer, Reducers
 from workbench.serialization.pickler import Pickler
+from workbench.serialization.scratch import Scratch, Sink
 
 MOST_BYTES = 1 << 20
 """Of an exception with all it came from: those of tasks that failed lie in the server's memory."""
@@ -25,28 +26,16 @@ MOST_LINKED = 100
 FramesOf = Callable[[Any], Sequence[Frame]]
 
 
-class Packed(NamedTuple):
-    """``data`` is empty if nothing could be pickled; ``left_out`` names what couldn't."""
+def pack(error: BaseException, frames_of: FramesOf, reducers: Reducers) -> tuple[bytes, list[str]]:
+    """Pickle it; ``pickle.loads`` makes it again. ``frames_of`` chooses a traceback's frames.
 
-    data: bytes
-    left_out: list[str]
-
-
-def pack(error: BaseException, frames_of: FramesOf, reducers: Reducers) -> Packed:
-    """Pickle it; ``pickle.loads`` makes it again. ``frames_of`` chooses a traceback's frames."""
+    The bytes are empty if nothing could be pickled; the texts name what was left out.
+    """
     packing = _Packing(frames_of, reducers)
     try:
-        return Packed(packing.checked(error, MOST_BYTES), [])
+        return packing.checked(error, MOST_BYTES), []
     except Exception:
         return packing.by_parts(error)
-
-
-def rebuilt(
-    kind: type[BaseException], group: tuple[str, list[BaseException]] | None
-) -> BaseException:
-    """What `pack` pickled, as yet without its state."""
-    error: BaseException = bare(kind, group)
-    return error
 
 
 class _Packing:
@@ -54,85 +43,78 @@ class _Packing:
         self._frames_of = frames_of
         self._reducers = reducers
         self._changed: dict[int, tuple[type[BaseException], ExceptionState]] = {}  # by exception
+        self._kept: list[BaseException] = []  # their numbers are in use
+        self._left_out: list[str] = []
+        self._room = MOST_BYTES // 2
 
     def checked(self, value: Any, most: int) -> bytes:
         """Its pickle, after it has been unpickled."""
-        file = _Limited(most)
-        _ExceptionPickler(file, self._reducers, self.reduced).dump(value)
-        data = b"".join(file.pieces)
+        sink = Sink(most, Scratch())
+        _ExceptionPickler(sink, self._reducers, self.reduced).dump(value)
+        data = b"".join(sink.pieces())
         pickle.loads(data)
         return data
 
     def reduced(self, error: BaseException) -> tuple[Any, ...]:
         """How it is pickled: made first, so that what it came from may refer to it."""
         kind, state = self._changed.get(id(error)) or (type(error), self._state(error))
-        return rebuilt, (kind, state.group), state._replace(group=None), None, None, fill
+        return bare, (kind, state.group), state._replace(group=None), None, None, fill
 
     def _state(self, error: BaseException) -> ExceptionState:
         return state_of(error, self._frames_of(error.__traceback__))
 
-    def by_parts(self, error: BaseException) -> Packed:
-        left_out: list[str] = []
-        budget = MOST_BYTES // 2
-        kept = []
+    def by_parts(self, error: BaseException) -> tuple[bytes, list[str]]:
         for each, path in _linked(error):
-            kept.append(each)  # their numbers are in use
+            self._kept.append(each)
             kind, state = type(each), self._state(each)
-            for base in kind.__mro__:
-                if self._size(base, budget) and issubclass(base, BaseException):
-                    break
+            bases = (base for base in kind.__mro__ if issubclass(base, BaseException))
+            base = next(base for base in bases if self._fits(base))
             if base is not kind:
-                left_out.append(f"{path}'s class, {kind.__qualname__}")
-            args = [*state.args]
-            attributes: dict[str, Any] = {}
-            slots: dict[str, Any] = {}
-            for number, value in enumerate(state.args):
-                if state.group is not None and number == 1:
-                    args[1] = (*state.group[1],)  # these go singly
-                elif size := self._size(value, budget):
-                    budget -= size
-                else:
-                    left_out.append(_called(f"{path}.args[{number}]", value))
-                    args[number] = _as_text(value)
-            for place, parts in (attributes, state.attributes), (slots, state.slots):
-                for name, value in parts.items():
-                    if isinstance(value, BaseException) or (size := self._size(value, budget)):
-                        place[name] = value
-                        budget -= 0 if isinstance(value, BaseException) else size
-                    elif not (isinstance(each, AttributeError) and name == "obj"):  # Python's own
-                        left_out.append(_called(f"{path}.{name}", value))
-            self._changed[id(each)] = (
-                base,
-                state._replace(args=tuple(args), attributes=attributes, slots=slots),
+                self._left_out.append(f"{path}'s class, {kind.__qualname__}")
+            args = [
+                (*state.group[1],)  # these go singly
+                if state.group is not None and n == 1
+                else value if self._fits(value, f"{path}.args[{n}]") else _as_text(value)
+                for n, value in enumerate(state.args)
+            ]  # fmt: skip
+            no_word = {"obj"} if isinstance(each, AttributeError) else set()  # Python's own
+            attributes, slots = (
+                {
+                    name: value
+                    for name, value in parts.items()
+                    if isinstance(value, BaseException)
+                    or self._fits(value, "" if name in no_word else f"{path}.{name}")
+                }
+                for parts in (state.attributes, state.slots)
             )
-        if left_out:
+            state = state._replace(args=tuple(args), attributes=attributes, slots=slots)
+            self._changed[id(each)] = base, state
+        if self._left_out:
             kind, state = self._changed[id(error)]
-            notes = [*notes_of(error), left_out_note(left_out)]
+            notes = [*notes_of(error), left_out_note(self._left_out)]
             state = state._replace(attributes={**state.attributes, "__notes__": notes})
             self._changed[id(error)] = kind, state
         try:
-            return Packed(self.checked(error, MOST_BYTES), left_out)
+            return self.checked(error, MOST_BYTES), self._left_out
         except Exception:
-            return Packed(b"", left_out)
+            return b"", self._left_out
 
-    def _size(self, value: Any, most: int) -> int:
-        """In bytes; 0 if it can't be pickled, or built again, or is larger than that."""
+    def _fits(self, value: Any, path: str = "") -> bool:
+        """True if it can be pickled, built again, and has room; else its ``path`` is noted."""
         try:
-            return len(self.checked(value, most))
+            self._room -= len(self.checked(value, self._room))
         except Exception:
-            return 0
+            if path:
+                kind = f"{type(value).__module__}.{type(value).__qualname__}"
+                self._left_out.append(f"`{path}` ({kind.replace('builtins.', '')})")
+            return False
+        return True
 
 
 def left_out_note(left_out: list[str]) -> str:
     """The note that names what was left out."""
     named = "; ".join(left_out[:10]) + ("; …" if len(left_out) > 10 else "")
     return f"The error came without what can't be pickled, or is larger than 1 MB: {named}."
-
-
-def _called(path: str, value: Any) -> str:
-    return f"`{path}` ({type(value).__module__}.{type(value).__qualname__})".replace(
-        "builtins.", ""
-    )
 
 
 def _as_text(value: Any) -> str:
@@ -159,36 +141,20 @@ def _linked(error: BaseException) -> Iterator[tuple[BaseException, str]]:
             left += [(e, f"{path}.exceptions[{n}]") for n, e in enumerate(each.exceptions)]
 
 
-class _Limited:
-    """A file that takes so many bytes."""
-
-    def __init__(self, most: int) -> None:
-        self._left = most
-        self.pieces: list[bytes] = []
-
-    def write(self, data: Any, /) -> None:
-        self._left -= memoryview(data).nbytes
-        if self._left < 0:
-            raise ValueError("too large")
-        self.pieces.append(bytes(data))
-
-
 class _ExceptionPickler(Pickler):
     """All in one piece, exceptions by their state wherever they are."""
 
     def __init__(
         self,
-        file: _Limited,
+        file: Sink,
         reducers: Reducers,
-        reduced: Callable[[BaseException], tuple[Any, ...]],
+        reduced: Reducer,
     ) -> None:
         super().__init__(file, reducers, lambda buffer: True)
         self._reducers = {**reducers}  # without those that put buffers elsewhere
-        self._custom = reducers
         self._reduced = reduced
 
-    def reducer_override(self, obj: Any) -> Any:
-        is_plain = isinstance(obj, BaseException) and not isinstance(obj, TaskError)
-        if is_plain and type(obj) not in self._custom:
-            return self._reduced(obj)
-        return super().reducer_override(obj)
+    def _find(self, kind: type) -> Reducer | None:
+        if issubclass(kind, BaseException) and not issubclass(kind, TaskError):
+            return self._reduced
+        return super()._find(kind)

@@ -247,7 +247,7 @@ class _Inspector(TracingPickler):
 
     def __init__(self, reducers: Reducers, root: str, most: int) -> None:
         counter = ByteCounter()
-        super().__init__(reducers, root, counter, counter.add_buffer, most)
+        super().__init__(counter, reducers, counter.add_buffer, root, most)
         self.failures: list[Failure] = []
         self._patience = PATIENCE
         self._bound: dict[type, Bound | None] = dict.fromkeys(reducers)

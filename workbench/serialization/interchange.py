@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -43,11 +44,8 @@ def _package(kind: type) -> str:
 
 def _reduce(value: Any) -> Any:
     """Its own pickle, which has all of it, if it has one."""
-    try:
-        if _is_copied(value) and (other := _by_dlpack(value)) is not None:
-            return other
-    except Exception:  # on several devices, of a kind that numpy doesn't know
-        pass
+    if _is_copied(value) and (other := _by_dlpack(value)) is not None:
+        return other
     try:
         reduced = value.__reduce_ex__(5)
         _check_state(value)
@@ -55,36 +53,22 @@ def _reduce(value: Any) -> Any:
     except (MemoryError, RecursionError):
         raise
     except Exception:
-        other = _by_other_ways(value)
+        other = _by_arrow(value) or _by_dlpack(value)
         if other is None:
             raise
         return other
 
 
-def _by_other_ways(value: Any) -> Any:
-    """Of what has no pickle; None if nothing else has all of it."""
-    for how in (_by_arrow, _by_dlpack):
-        try:
-            other = how(value)
-            if other is not None and _has_all(other[0](*other[1]), value):
-                return other
-        except Exception:  # what it offers isn't there, or is something else than it says
-            continue
-    return None
-
-
 def _has_all(again: Any, value: Any) -> bool:
-    """Whether what was built of a value's data has the attributes that the value has beside that.
+    """True if what was built of a value's data has the attributes that the value has beside that.
 
     Plain ones are compared: of parts of its library nothing is known.
     """
     new = _attributes(again)
-    for name, part in _attributes(value).items():
-        if name not in new:
-            return False
-        if type(part) in _PLAIN and not _is_equal(part, new[name]):
-            return False
-    return True
+    return all(
+        name in new and (type(part) not in _PLAIN or _is_equal(part, new[name]))
+        for name, part in _attributes(value).items()
+    )
 
 
 def _attributes(value: Any) -> dict[str, Any]:
@@ -124,18 +108,17 @@ _PICKLING = ("__getstate__", "__reduce__", "__reduce_ex__")
 
 
 def _by_arrow(value: Any) -> Any:
+    """By its Arrow data; None if that hasn't all of it."""
     kind = type(value)
     if is_read_once(kind) or find_spec("pyarrow") is None:
         return None
     for read in _readers(kind):
-        try:
+        with suppress(Exception):  # it shows no table, but an array; it lies about its data
             data = read(value)
             data.validate()
-            again = read(from_arrow(kind, data))
-        except Exception:  # it shows no table, but an array; or it doesn't hold what it says
-            continue
-        if _shape(again) == _shape(data):
-            return from_arrow, (kind, data)
+            made = from_arrow(kind, data)
+            if _shape(read(made)) == _shape(data) and _has_all(made, value):
+                return from_arrow, (kind, data)
     return None
 
 
@@ -180,14 +163,17 @@ def _checked(kind: type, made: Any) -> Any:
 
 
 def _by_dlpack(value: Any) -> Any:
-    if not hasattr(value, "__dlpack__") or value.__dlpack_device__()[0] != CPU:
-        return None
-    array = np.from_dlpack(value)
-    kind, module = type(value), _array_module(value)
-    again = np.from_dlpack(from_dlpack(kind, module, array))
-    if (again.shape, again.dtype) != (array.shape, array.dtype):
-        return None
-    return from_dlpack, (kind, module, array)
+    """By its array; None if that hasn't all of it."""
+    with suppress(Exception):  # on several devices, of a kind that numpy doesn't know
+        if value.__dlpack_device__()[0] == CPU:
+            array = np.from_dlpack(value)
+            how = type(value), _array_module(value), array
+            made = from_dlpack(*how)
+            again = np.from_dlpack(made)
+            is_same = (again.shape, again.dtype) == (array.shape, array.dtype)
+            if is_same and _has_all(made, value):
+                return from_dlpack, how
+    return None
 
 
 def _array_module(value: Any) -> str:

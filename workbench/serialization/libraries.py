@@ -29,14 +29,14 @@ def find(kind: type) -> Reducer | None:
         return None
     if package == "pyarrow" and hasattr(kind, "get_total_buffer_size"):
         return _reduce_arrow
-    if _writes_when_drawn(kind):
-        return _reduce_with_own_arrays
-    if package == "pandas" and _may_cache(kind):
-        return _reduce_without_cache
-    managers = sys.modules.get("multiprocessing.managers")
-    if managers is not None and issubclass(kind, managers.BaseProxy):
-        return _reduce_proxy
-    return _REDUCERS.get((package, kind.__name__))
+    found = _REDUCERS.get((package, kind.__name__))
+    if package in ("numpy", "pandas"):  # these have many bases, and none of those below
+        return _reduce_without_cache if found is None and _may_cache(kind) else found
+    for base in kind.__mro__:
+        module, reducer = _WITH_SUBCLASSES.get(base.__name__, ("", None))
+        if module == base.__module__:
+            return reducer
+    return found
 
 
 # -- multiprocessing: a proxy leaves out the key of its manager, but for children of this process --
@@ -192,27 +192,10 @@ def _read_polars(
 
 # -- matplotlib: when it draws a figure, it writes to arrays of its transforms, boxes and paths ----
 
-_WRITTEN = (
-    ("matplotlib.transforms", "TransformNode"),
-    ("matplotlib.path", "Path"),
-    ("matplotlib.colors", "Colormap"),
-    ("matplotlib.collections", "QuadMesh"),
-)
-"""Classes that write to arrays of their own, by module. What is shown (a line's data, an image) is
-only read."""
+# But what is shown (a line's data, an image) is only read.
 
 _ONLY_READ = frozenset({"_A"})
 """Attributes of these with what is shown."""
-
-
-def _writes_when_drawn(kind: type) -> bool:
-    """Whether it is one of matplotlib's classes that do."""
-    modules: Any = sys.modules
-    if "matplotlib.artist" not in modules:
-        return False
-    known = (getattr(modules.get(module), name, None) for module, name in _WRITTEN)
-    return issubclass(kind, tuple(filter(None, known)))
-
 
 SMALL = 4096
 """Bytes of an array up to which it is pickled as such, and not copied out of a buffer."""
@@ -332,3 +315,12 @@ _REDUCERS: dict[tuple[str, str], Reducer] = {
     ("torch", "Tensor"): _reduce_tensor,
 }
 """By package and class."""
+
+_WITH_SUBCLASSES: dict[str, tuple[str, Reducer]] = {
+    "BaseProxy": ("multiprocessing.managers", _reduce_proxy),
+    "Colormap": ("matplotlib.colors", _reduce_with_own_arrays),
+    "Path": ("matplotlib.path", _reduce_with_own_arrays),
+    "QuadMesh": ("matplotlib.collections", _reduce_with_own_arrays),
+    "TransformNode": ("matplotlib.transforms", _reduce_with_own_arrays),
+}
+"""By class, with its module: also of what is derived from these."""

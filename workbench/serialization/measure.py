@@ -12,11 +12,9 @@ import operator
 import pickle
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import CellType, CodeType, FunctionType, ModuleType
-from typing import Any, ClassVar, NamedTuple, cast
-
-import numpy as np
+from typing import Any, ClassVar, NamedTuple
 
 from workbench.serialization.arrays import Reducers, out_of_band
 from workbench.serialization.paths import LARGE_DICT, Step
@@ -205,9 +203,6 @@ class _WeightedCounter:
     def write(self, data: Any, /) -> None:
         self.written += len(data) * self.weight
 
-    def write_large(self, header: bytes, payload: Any) -> None:
-        self.written += (len(header) + len(payload)) * self.weight
-
     def add_buffer(self, buffer: pickle.PickleBuffer) -> None:
         self._outside += out_of_band(buffer).nbytes * self.weight
         self._pieces += self.weight
@@ -237,23 +232,19 @@ class MeasuringPickler(TracingPickler):
     Of containers of more than ``sample`` items it takes some; less of those that are in many.
     """
 
-    dispatch: ClassVar[dict[type, Callable[..., None]]] = dict(TracingPickler.dispatch)
-
     def __init__(
         self, reducers: Reducers, root: str, total: Figures, most: int,
         sample: int = sys.maxsize, seconds: float = math.inf,
         large: dict[int, list[int]] | None = None,
     ) -> None:  # fmt: skip
         self._counter = counter = _WeightedCounter()
-        super().__init__(reducers, root, counter, counter.add_buffer, most)
-        self.write = counter.write
-        self._write_large_bytes = counter.write_large
+        super().__init__(counter, reducers, counter.add_buffer, root, most)
+        self.write = counter.write  # without frames
         self._total = total
         self._sample = sample
         self._most = most
         self._large = {} if large is None else large  # numbers of items, by their container
         self._around = 1  # items of containers in containers, down to here
-        self._left_out: dict[int, Any] = {}  # items, by the list in their place
         self._started = time.perf_counter()
         self._until = self._started + seconds
         self.complete = self.sampled = False
@@ -287,7 +278,6 @@ class MeasuringPickler(TracingPickler):
 
     def _batches(self, items: Iterable[Any], many: bytes, one: bytes = b"") -> Iterator[list[Any]]:
         here = self.path[-1]
-        items = self._left_out.pop(id(items), items)
         count, allowed = _length(items, here.object), self._allowed
         chosen = None
         if count > 2 * allowed and here.role in ("value", "cells"):
@@ -310,38 +300,31 @@ class MeasuringPickler(TracingPickler):
             self._around = around
             self._counter.weigh(weight)
 
-    def _save_many(self, obj: Any, save: Callable[..., None], closing: bytes) -> None:
+    def save_many(self, obj: Any) -> None:
         """A tuple or a frozen set, of which a few are enough."""
+        kind = type(obj)
         if len(obj) <= 2 * LARGE_DICT:
-            save(self, obj)
-            return
-        if id(obj) in self.memo:
-            self.write(self.get(self.memo[id(obj)][0]))
+            TracingPickler.dispatch[kind](self, obj)
             return
         self.write(pickle.MARK)
+        closing = pickle.TUPLE if kind is tuple else pickle.FROZENSET
         self._save_items(self._batches(obj, closing))
         self.memoize(obj)
 
-    def save_tuple(self, obj: tuple[Any, ...]) -> None:
-        self._save_many(obj, TracingPickler.dispatch[tuple], pickle.TUPLE)
-
-    def save_frozenset(self, obj: frozenset[Any]) -> None:
-        self._save_many(obj, TracingPickler.dispatch[frozenset], pickle.FROZENSET)
-
-    dispatch.update({tuple: save_tuple, frozenset: save_frozenset})
-
-    def reducer_override(self, obj: Any) -> Any:
-        """The same, but that no list is made of all objects of a large array."""
-        reduced = super().reducer_override(obj)
-        if reduced is not NotImplemented or type(obj) is not np.ndarray:
-            return reduced
-        if obj.dtype.char not in "OT" or obj.size <= 2 * self._allowed:
-            return reduced
-        make, args, state = cast(Any, obj[:0].__reduce__())
-        self._left_out[id(state[-1])] = obj.flat
-        return make, args, state
+    dispatch: ClassVar[dict[type, Callable[..., None]]] = {
+        **TracingPickler.dispatch,
+        tuple: save_many,
+        frozenset: save_many,
+    }
 
     # -- parts --------------------------------------------------------------------------------
+
+    def save_leaf(self, obj: Any) -> None:
+        """Count it where it belongs: it takes as long as an object."""
+        step = self.path[-1].step(obj)
+        self._left -= bool(step.label)
+        self._check_time()
+        self._save_part(step, obj)
 
     def save_here(self, obj: Any) -> None:
         """An object that has a place of its own, or that is a part of its owner."""
@@ -350,7 +333,9 @@ class MeasuringPickler(TracingPickler):
         known = self.memo.get(id(obj))
         if known is not None:
             self.tally.refer({id(obj): known})
-        step = self.path[-1]
+        self._save_part(self.path[-1], obj)
+
+    def _save_part(self, step: Step, obj: Any) -> None:
         if not step.label and len(self.path) > 1:
             super().save_here(obj)
             return
@@ -358,11 +343,11 @@ class MeasuringPickler(TracingPickler):
         if isinstance(obj, _SAVED_ONCE):
             self._counter.weigh(1.0)
         above = self.tally
-        self.tally = tally = self._begun(step, [obj])
+        self.tally = tally = self._begun(step, obj)
         try:
             super().save_here(obj)
         finally:
-            self._ended(tally)
+            tally.figures = self._counter.now().minus(tally.figures)
             self._counter.weigh(weight)
             self.tally = above
             above.refer(tally.known)
@@ -371,60 +356,18 @@ class MeasuringPickler(TracingPickler):
             else:
                 above.merge(tally)
 
-    def save_leaves(self, run: Sequence[Any]) -> None:
-        """Numbers and short texts, together. They may belong to several columns of a table."""
-        self._check_time()
-        here = self.path[-1]
-        while run:
-            step = here.step(run[0])
-            alike = here.alike(len(run))
-            now, run = run[:alike], run[alike:]
-            if alike > 1:
-                here.pass_by(now[1:])
-            if not step.label:
-                self.write_leaves(now)
-                continue
-            self._left -= 1  # it takes as long as an object
-            tally = self._begun(step, now)
-            self.write_leaves(now)
-            self._ended(tally)
-            self.tally.merge(tally)
-
-    def save_leaf_pairs(self, run: Sequence[tuple[Any, Any]]) -> None:
-        """Entries of a large dict."""
-        self._check_time()
-        here = self.path[-1]
-        keys = self._begun(here.step(run[0][0]), [key for key, _ in run])
-        values = self._begun(here.step(run[0][1]), [value for _, value in run])
-        here.skip(run[1:])
-        of_keys = 0.0
-        for pair in run:
-            before = self._counter.written
-            self.write_leaves(pair[:1])
-            of_keys += self._counter.written - before
-            self.write_leaves(pair[1:])
-        self._ended(values)
-        seconds, inband, *_ = values.figures
-        keys.figures = Figures(seconds / 2, round(of_keys))
-        values.figures = Figures(seconds / 2, inband - round(of_keys))
-        self.tally.merge(keys)
-        self.tally.merge(values)
-
     def _check_time(self) -> None:
         if self._left < 0 or time.perf_counter() > self._until:
             raise TooManyObjectsError
 
-    def _begun(self, step: Step, objects: Sequence[Any]) -> Tally:
+    def _begun(self, step: Step, obj: Any) -> Tally:
         """Until it ends, its figures are those from before it."""
-        if type(objects[0]) is CellType:
+        if type(obj) is CellType:
             with contextlib.suppress(ValueError):  # it is empty
-                objects = [objects[0].cell_contents]
-        tally = Tally(step, list(objects), len(self.memo), self._counter.weight)
+                obj = obj.cell_contents
+        tally = Tally(step, [obj], len(self.memo), self._counter.weight)
         tally.figures = self._counter.now()
         return tally
-
-    def _ended(self, tally: Tally) -> None:
-        tally.figures = self._counter.now().minus(tally.figures)
 
     def _matters(self, figures: Figures, weight: float) -> bool:
         """By itself, and not by those it may stand for."""

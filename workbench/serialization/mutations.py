@@ -8,7 +8,7 @@ of those that have it. Decides nothing about variables, and says nothing.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pickle import PickleBuffer
 from types import FunctionType
@@ -18,7 +18,7 @@ import numpy as np
 import xxhash
 
 from workbench.serialization.arrays import Array, Reducers, out_of_band
-from workbench.serialization.comparison import PIECE, Verdict, compare_bytes, is_sealed
+from workbench.serialization.comparison import PIECE, Verdict, as_bytes, compare_bytes, is_sealed
 from workbench.serialization.estimate import is_by_user
 from workbench.serialization.object_state import (
     FIXED,
@@ -258,7 +258,7 @@ class MutationTracker:
         edges = [{n: seen.parts for n, seen in side.items()} for side in (before, now)]
         edges.append({n: frozenset(inside) for n, inside in self._inside.items()})
         names = [str(name) for each in rebound.values() for what, name in each if what == "global"]
-        names += [n for n in self._values if self._leads(n, edges, changed | set(rebound))]
+        names += self._through(edges, changed | set(rebound))
         return Difference(
             {
                 **{n: state_of(self._objects[n], self._reducers) for n in changed - anew},
@@ -267,8 +267,8 @@ class MutationTracker:
             {n: self._values[n] for n, roots in self._roots.items() if roots & anew},
             {key: n for key, n in self._numbers.items() if n not in anew},
             tuple(dict.fromkeys(names)),
-            tuple(n for n in self._values if self._leads(n, edges, unknown)),
-            tuple(n for n in self._values if self._leads(n, edges, self._unsteady)),
+            self._through(edges, unknown),
+            self._through(edges, self._unsteady),
             tuple(n for n, roots in self._roots.items() if roots & self._coarse & changed),
         )
 
@@ -322,15 +322,18 @@ class MutationTracker:
             )
         }
 
-    def _leads(self, name: str, edges: list[dict[int, frozenset[int]]], targets: set[int]) -> bool:
-        """Whether the variable led, or leads, to one of those."""
-        queue, seen = set(self._roots[name]), set[int]()
-        while queue:
-            if queue & targets:
-                return True
-            seen |= queue
-            queue = {part for side in edges for n in queue for part in side.get(n, ())} - seen
-        return False
+    def _through(
+        self, edges: list[dict[int, frozenset[int]]], targets: set[int]
+    ) -> tuple[str, ...]:
+        """The variables that led, or lead, to one of those."""
+        names = []
+        for name, roots in self._roots.items():
+            queue, seen = set(roots), set[int]()
+            while queue and not queue & targets:
+                seen |= queue
+                queue = {part for side in edges for n in queue for part in side.get(n, ())} - seen
+            names += [name] * bool(queue)
+        return tuple(names)
 
 
 class _StateDigest:
@@ -376,18 +379,12 @@ class _StateDigest:
         array = out_of_band(buffer)
         is_still = self._is_still(array)
         if is_still is None:
-            for part in _in_pieces(np.ascontiguousarray(array)):
-                self.write(part)
+            flat = as_bytes(array) if array.nbytes else array
+            for start in range(0, flat.nbytes, PIECE):
+                self.write(flat[start : start + PIECE])
         else:
             where = array.__array_interface__
             self.write(str(where if is_still else None).encode())
-
-
-def _in_pieces(array: Any) -> Iterator[Any]:
-    if array.nbytes:
-        flat = array.reshape(-1).view(np.uint8)
-        for start in range(0, flat.nbytes, PIECE):
-            yield flat[start : start + PIECE]
 
 
 def _numbers(parts: Iterable[Any], known: Mapping[int, int]) -> list[int]:

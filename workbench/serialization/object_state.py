@@ -272,11 +272,8 @@ def bindings(value: Any) -> dict[BoundName, Any]:
             for name, part in vars(value).items()
             if not (name.startswith("__") or name == "_abc_impl")
         }
-    found: dict[BoundName, Any] = {
-        ("global", name): part
-        for name, part in value.__globals__.items()
-        if name in _names_in(value.__code__)
-    }
+    read, namespace = _names_in(value.__code__), value.__globals__
+    found: dict[BoundName, Any] = {("global", n): namespace[n] for n in namespace if n in read}
     found |= {("attribute", name): part for name, part in vars(value).items()}
     defaults = {**_positional(value), **(value.__kwdefaults__ or {})}
     found |= {("default", name): part for name, part in defaults.items()}

@@ -7,22 +7,20 @@ or given an id. What changed of them, `changes` finds.
 
 from __future__ import annotations
 
-import gc
+import functools
 import io
 import pickle
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from workbench.errors import SerializationError, StoreFullError, WorkbenchError
-from workbench.serialization.arrays import Array, Reducers, address, out_of_band
-from workbench.serialization.codec import MANY_OBJECTS, Where
+from workbench.serialization.arrays import Array, Reducers, address
+from workbench.serialization.codec import Parts, Where, load, pickle_into
 from workbench.serialization.libraries import MAPPED, writable
 from workbench.serialization.pickler import BufferCallback, Pickler, Writable
-from workbench.serialization.rebuilding import cannot_rebuild
 from workbench.serialization.scratch import Scratch, Sink
 
 Numbers = Mapping[int, int]
@@ -55,19 +53,6 @@ class NumberingPickler(Pickler):
         return number
 
 
-class _Unpickler(pickle.Unpickler):
-    def __init__(
-        self, stream: bytes, buffers: Iterable[Any], resolve: Callable[[int], Any] | None
-    ) -> None:
-        super().__init__(io.BytesIO(stream), buffers=buffers)
-        self._resolve = resolve
-
-    def persistent_load(self, number: int) -> Any:
-        if self._resolve is None:
-            raise pickle.UnpicklingError("It refers to objects of another process.")
-        return self._resolve(number)
-
-
 @dataclass(frozen=True, slots=True)
 class PackedValues:
     """Values as they travel. ``refs`` are the handles in them: their objects live as long."""
@@ -89,19 +74,10 @@ class PackedValues:
             If they can't be rebuilt in this process; the message says what in them, and why.
         """
         buffers = [private_bytes(buffer) for buffer in self.buffers]
-        unpickler = _Unpickler(self.stream, buffers, resolve)
-        paused = len(self.stream) >= MANY_OBJECTS and gc.isenabled()  # as in `codec`
-        try:
-            if paused:
-                gc.disable()
-            value = unpickler.load()
-        except MemoryError:
-            raise
-        except Exception as error:
-            raise cannot_rebuild(error, memoryview(self.stream), buffers, *where) from error
-        finally:
-            if paused:
-                gc.enable()
+        unpickler = pickle.Unpickler(io.BytesIO(self.stream), buffers=buffers)
+        if resolve is not None:
+            unpickler.persistent_load = resolve  # type: ignore[method-assign]
+        value = load(self.stream, buffers, where, lambda *_, **__: unpickler.load())
         return value, unpickler.memo.copy()
 
 
@@ -138,7 +114,7 @@ def pack(
     value: Any,
     reducers: Reducers,
     refs: list[Any],
-    parts: Callable[[], Mapping[str, Any]],
+    parts: Parts,
     limit: int = 1 << 62,
     numbers: Numbers | None = None,
 ) -> tuple[PackedValues, Any]:
@@ -154,26 +130,11 @@ def pack(
     StoreFullError
         If the pickle passes the limit.
     """
-    buffers: list[Array] = []
     sink = Sink(limit, Scratch())
-
-    def keep(buffer: pickle.PickleBuffer) -> None:
-        buffers.append(out_of_band(buffer))
-
-    if numbers is None:
-        pickler = Pickler(sink, reducers, keep)
-    else:
-        pickler = NumberingPickler(sink, reducers, keep, numbers)
-    try:
-        pickler.dump(value)
-    except (StoreFullError, MemoryError):
-        raise
-    except Exception as error:
-        if isinstance(error, WorkbenchError) and not isinstance(error, SerializationError):
-            raise  # says more already: a ref of another session
-        from workbench.serialization.inspection import cannot_pickle  # late: as in `codec`
-
-        raise cannot_pickle(error, parts(), reducers) from error
+    make: Any = Pickler
+    if numbers is not None:
+        make = functools.partial(NumberingPickler, numbers=numbers)
+    pickler, buffers = pickle_into(sink, value, reducers, parts, make)
     pieces = sink.pieces()
     packed = PackedValues(bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces), buffers, refs)
     pieces.clear()  # the pickler has the sink, and its memo is kept

@@ -12,7 +12,6 @@ import enum
 import functools
 import pickle
 import types
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, NamedTuple
@@ -83,23 +82,15 @@ class Step:
         """Of the items, those with these numbers are saved next."""
         self._children, self._numbers = 0, numbers
 
-    def pass_by(self, leaves: Sequence[Any]) -> None:
-        """These children are saved next, and nobody wants to know their places."""
+    def pass_by(self, child: Any) -> None:
+        """This child is saved next, and nobody wants to know its place."""
         if self._mode == "pairs" and self._children % 2 == 0:
-            self._key = leaves[0]
-        self._children += len(leaves)
+            self._key = child
+        self._children += 1
 
     def skip(self, batch: Sequence[Any]) -> None:
         """These items or pairs are saved next, by somebody else."""
         self._children += len(batch) * (2 if self._mode == "pairs" else 1)
-
-    def alike(self, most: int) -> int:
-        """How many children, from the one just stepped to, are called the same together."""
-        if self.role != "cells":
-            return most
-        n, rows = self._children - 1, self.owner.rows
-        end = (self._number(n) // rows + 1) * rows  # of its column
-        return min(most, (end if self._numbers is None else bisect_left(self._numbers, end)) - n)
 
     def _number(self, n: int) -> int:
         """That of the n-th item saved."""
@@ -188,12 +179,10 @@ class Step:
 
 def _part_of(table: Columns, child: Any) -> Step:
     """Something that an object is made of, which has a name, or is passed over."""
-    part = table.find(child)
-    if part is None:
-        return Step(child, "", "table", table)
-    if isinstance(child, np.ndarray):
-        return Step(child, part.label, cells=part.cells)
-    return Step(child, part.label, "table", table)
+    label, cells = table.find(child) or ("", None)
+    if isinstance(child, np.ndarray) and (label or cells):
+        return Step(child, label, cells=cells)
+    return Step(child, label, "table", table)
 
 
 _ROLES = {"__closure__": "closure", "__globals__": "globals"}

@@ -10,15 +10,14 @@ from __future__ import annotations
 import contextlib
 import io
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from types import NoneType
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Self
 
 import numpy as np
 
 from workbench.errors import SerializationError
 from workbench.expressions import said, short
+from workbench.serialization.safe_load import NotBuilt, stand_in
 
 MOST_BYTES = 32 << 20
 """Longer pickles are not read again."""
@@ -105,23 +104,19 @@ class _CountingUnpickler(pickle._Unpickler):
 
     @property
     def dispatch(self) -> _CountingUnpickler:  # type: ignore[override]
-        """What ``load`` looks each opcode up in."""
+        """What ``load`` looks each opcode up in: the methods of this class, by the usual names."""
         return self
 
     def __getitem__(self, opcode: int) -> Callable[[Any], None]:
         if self.steps == MOST_STEPS:
             raise OverflowError("a pickle of too many opcodes")
         self.steps += 1
-        return self.handlers[opcode]
+        name: str = pickle._Unpickler.dispatch[opcode].__name__
+        return getattr(type(self), name)  # type: ignore[no-any-return]
 
     def load_frame(self) -> None:
         """Read nothing ahead: the file's position is that of the opcode."""
         self._of_frames += 1 + len(self.read(8))
-
-    handlers: ClassVar[Mapping[int, Callable[[Any], None]]] = {
-        **pickle._Unpickler.dispatch,
-        pickle.FRAME[0]: load_frame,
-    }
 
 
 class _Reader(_CountingUnpickler):
@@ -143,10 +138,10 @@ class _Reader(_CountingUnpickler):
         return super().__getitem__(opcode)
 
     def find_class(self, module: str, name: str) -> Any:
-        return _StandIn(name)
+        return _set_state if name in _SETTERS else stand_in(name, _Part)
 
     def get_extension(self, code: int) -> None:  # the inherited one fills a cache of all picklers
-        self.append(_StandIn(f"extension {code}"))
+        self.append(stand_in(f"extension {code}", _Part))
 
     def load_newobj(self) -> None:
         arguments = self.stack.pop()
@@ -156,76 +151,57 @@ class _Reader(_CountingUnpickler):
         keywords, arguments = self.stack.pop(), self.stack.pop()
         self.append(self.stack.pop()(*arguments, **keywords))
 
-    handlers: ClassVar[Mapping[int, Callable[[Any], None]]] = {
-        **_CountingUnpickler.handlers,
-        pickle.NEWOBJ[0]: load_newobj,
-        pickle.NEWOBJ_EX[0]: load_newobj_ex,
-    }
-
-
-@dataclass(slots=True, eq=False, repr=False)
-class _StandIn:
-    """In place of a class, a function, or what one of them builds: it notes what it is given.
-
-    ``maker`` is what was called to build it; None if it was imported.
-    """
-
-    name: str
-    maker: _StandIn | None = None
-    arguments: tuple[Any, ...] = ()
-    keywords: Mapping[str, Any] = field(default_factory=dict)
-    contents: Any = None  # a list or a dict
-    state: Any = None
-    setter: Any = None
-
-    def __repr__(self) -> str:
-        return "…"
-
-    def __call__(self, /, *arguments: Any, **keywords: Any) -> _StandIn:
-        made = _StandIn(self.name, self, arguments, keywords)
-        if self.name in _SETTERS:
-            arguments[0].state, arguments[0].setter = arguments[1], made
-        return made
-
-    def append(self, item: Any) -> None:
-        self.contents = self.contents or []
-        self.contents.append(item)
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        self.contents = self.contents or {}
-        self.contents[key] = value
-
-    def __setstate__(self, state: Any) -> None:
-        self.state = state
-
-    def parts(self) -> Iterator[Part]:
-        """In the order they are pickled in."""
-        if self.maker is not None:
-            yield ("" if self.maker.maker is None else ".__class__"), self.maker
-            inner = self.name.startswith("_")  # a library's own function, which nobody knows
-            for n, argument in [*enumerate(self.arguments, 1), *self.keywords.items()]:
-                yield None if inner else f" argument {n!r} of {self.name}", argument
-        if self.contents:
-            yield from _parts(self.contents)
-        yield from self._parts_of_state()
-        yield "", self.setter
-
-    def _parts_of_state(self) -> Iterator[Part]:
-        states = self.state if type(self.state) is tuple else (self.state,)
-        if self.name == "_reconstruct" and type(states[-1]) is list:  # an array of objects
-            for index, item in zip(np.ndindex(states[1]), states[-1], strict=True):
-                yield f"[{', '.join(map(str, index)) or '()'}]", item
-        elif len(states) <= 2 and {*map(type, states)} <= {dict, NoneType}:
-            for attributes in filter(None, states):  # in __dict__, in __slots__
-                yield from ((f".{key}", value) for key, value in attributes.items())
-        else:
-            yield ".__getstate__()", self.state
-
 
 _SETTERS = frozenset({"_function_setstate", "_class_setstate", "set_class_state"})
 """cloudpickle's functions and ours ``setter(object, state)``, called for what they do."""
 
-_WHOLES = frozenset({list, tuple, dict, set, frozenset, _StandIn})
+
+class _Part(NotBuilt):
+    """A stand-in that knows what would have made it, and set its state."""
+
+    maker: type[_Part] | _Part
+    named: dict[str, Any]
+    setter: _Part | None = None
+
+    def __new__(cls, /, *arguments: Any, **named: Any) -> Self:
+        made = super().__new__(cls, *arguments)
+        made.maker, made.named = cls, named
+        return made
+
+    def __call__(self, /, *arguments: Any, **named: Any) -> _Part:
+        made: _Part = stand_in("_", _Part)(*arguments, **named)
+        made.maker = self
+        return made
+
+    def __repr__(self) -> str:
+        return "…"
+
+    def parts(self) -> Iterator[Part]:
+        """In the order they are pickled in."""
+        name = type(self).__qualname__
+        yield ("" if isinstance(self.maker, type) else ".__class__"), self.maker
+        inner = name.startswith("_")  # a library's own function, which nobody knows
+        for n, argument in [*enumerate(self.arguments, 1), *self.named.items()]:
+            yield None if inner else f" argument {n!r} of {name}", argument
+        yield from _parts(dict(self.items) if self.has_keys else self.items)
+        for attribute, value in self.attributes.items():
+            if attribute:
+                yield f".{attribute}", value
+            elif name == "_reconstruct" and type(value[-1]) is list:  # an array of objects
+                for index, item in zip(np.ndindex(value[1]), value[-1], strict=True):
+                    yield f"[{', '.join(map(str, index)) or '()'}]", item
+            else:
+                yield ".__getstate__()", value
+        yield "", self.setter
+
+
+def _set_state(made: _Part, state: Any) -> _Part:
+    made.__setstate__(state)
+    made.setter = stand_in("_", _Part)()
+    return made.setter
+
+
+_WHOLES = (list, tuple, dict, set, frozenset, _Part)
 
 
 def _parts(whole: Any) -> Iterator[Part]:
@@ -254,7 +230,7 @@ def _path(whole: Any, part: Any) -> str:
                 path.append(label)
                 ends = path.index(None) if None in path else len(path)
                 return "".join(filter(None, path[:ends]))
-            if type(child) in _WHOLES and id(child) not in seen:
+            if isinstance(child, _WHOLES) and id(child) not in seen:
                 seen.add(id(child))
                 path.append(label)
                 open_parts.append(_parts(child))

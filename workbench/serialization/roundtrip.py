@@ -6,7 +6,6 @@ widget's copy closes the widget, a class is set back to what it was.
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import os
@@ -73,41 +72,40 @@ def first_broken(value: Any, reducers: Reducers, root: str) -> Broken | None:
     is_custom = any(isinstance(reducer, Custom) for reducer in reducers.values())
     if not is_custom and {k.__module__.partition(".")[0] for k in kinds} <= _SOUND:
         return None
-    if stream.is_too_large:
+    if stream.room < 0:
         raise NotTriedError("it is too large for that")
     outcome = _tried(stream)
     if outcome is None:
         return None
-    found = None
     if outcome.position is not None:
-        finder = _Finder(reducers, root, outcome.position)
-        with contextlib.suppress(_FoundError):
-            finder.trace(value)
-        found = finder.found
-    path, part = found or (root, value)
-    return Broken(path, part, found is not None, outcome.error, outcome.text)
+        file = _EndsAt(outcome.position)
+        tracing = TracingPickler(file, reducers, file.add_buffer, root)
+        tracing.write = file.write  # without frames: what is saved is written at once
+        try:
+            tracing.trace(value)
+        except _FoundError:
+            path, part = path_text(tracing.path), tracing.path[-1].object
+            return Broken(path, part, True, outcome.error, outcome.text)
+    return Broken(root, value, False, outcome.error, outcome.text)
 
 
 class _Stream(io.BytesIO):
-    """The pickle and its buffers; if they are too large for that, nothing."""
+    """The pickle and its buffers, as far as there was ``room`` for them."""
+
+    room = MOST_BYTES
 
     def __init__(self) -> None:
         super().__init__()
         self.buffers: list[Array] = []
-        self._left = MOST_BYTES
-
-    @property
-    def is_too_large(self) -> bool:
-        return self._left < 0
 
     def write(self, data: Any, /) -> int:
-        self._left -= len(data)
-        return 0 if self.is_too_large else super().write(data)
+        self.room -= len(data)
+        return super().write(data) if self.room >= 0 else 0
 
     def keep(self, buffer: pickle.PickleBuffer) -> None:
         array = out_of_band(buffer)
-        self._left -= array.nbytes
-        if not self.is_too_large:
+        self.room -= array.nbytes
+        if self.room >= 0:
             self.buffers.append(array)
 
 
@@ -115,24 +113,16 @@ class _FoundError(Exception):
     """The search is over."""
 
 
-class _Finder(TracingPickler):
-    """Ends at the innermost part that is written up to a position or further."""
+class _EndsAt(ByteCounter):
+    """A file that ends at a position: what is being saved then is what is read there."""
 
-    def __init__(self, reducers: Reducers, root: str, position: int) -> None:
-        self._counter = counter = ByteCounter()
-        super().__init__(reducers, root, counter, counter.add_buffer)
+    def __init__(self, position: int) -> None:
+        super().__init__()
         self._position = position
-        self.found: tuple[str, Any] | None = None
 
-    def dump(self, obj: Any) -> None:
-        """Without frames: what is saved is written at once."""
-        self.write(pickle.PROTO + bytes([5]))
-        self.save(obj)
-
-    def save_here(self, obj: Any) -> None:
-        super().save_here(obj)
-        if self._counter.inband >= self._position:
-            self.found = path_text(self.path), obj
+    def write(self, data: Any, /) -> None:
+        super().write(data)
+        if self.inband >= self._position:
             raise _FoundError
 
 

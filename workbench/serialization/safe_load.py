@@ -11,7 +11,7 @@ import pickle
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Self
 
 _PANDAS = (
     r"DataFrame|Series|NA|Interval|Period|Categorical|BlockManager|SingleBlockManager|"
@@ -60,7 +60,7 @@ class _Named(type):
 
 
 class NotBuilt(metaclass=_Named):
-    """In place of a thing of a class that isn't built: what it is called, and what it has.
+    """In place of a thing that isn't built: what it is called, and what it has.
 
     Attributes
     ----------
@@ -71,24 +71,25 @@ class NotBuilt(metaclass=_Named):
     attributes : dict
         What would have been its own, by name; under "" what isn't known to be.
     items : list
-        What would have been in it: items, or pairs of a key and a value.
+        What would have been in it: items, or (``has_keys``) pairs of a key and a value.
     """
 
     of = "…"
     arguments: tuple[Any, ...]
     attributes: dict[str, Any]
     items: list[Any]
+    has_keys = False
 
-    def __new__(cls, *arguments: Any, **named: Any) -> NotBuilt:
+    def __new__(cls, /, *arguments: Any, **named: Any) -> Self:
         made = super().__new__(cls)
         made.arguments, made.attributes, made.items = arguments, named, []
         return made
 
-    def __init__(self, *_: Any, **__: Any) -> None:
+    def __init__(self, /, *_: Any, **__: Any) -> None:
         pass
 
-    def __call__(self, *arguments: Any, **named: Any) -> NotBuilt:
-        return _stand_in("_")(*arguments, **named)
+    def __call__(self, /, *arguments: Any, **named: Any) -> NotBuilt:
+        return stand_in("_")(*arguments, **named)  # type: ignore[no-any-return]
 
     def __setstate__(self, state: Any) -> None:
         parts = state if type(state) is tuple and len(state) == 2 else (state,)
@@ -108,13 +109,14 @@ class NotBuilt(metaclass=_Named):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self.items.append((key, value))
+        self.has_keys = True
 
     def __repr__(self) -> str:
         return f"{self.of}(…)"
 
 
-def load(stream: memoryview, buffers: Sequence[Any] = ()) -> Any:
-    """Build what is harmless of a pickled value.
+def load(stream: memoryview, buffers: Sequence[Any] = (), where: object = None) -> Any:
+    """Build what is harmless of a pickled value; is called as `codec.load`.
 
     Raises
     ------
@@ -130,29 +132,27 @@ class _DataUnpickler(pickle.Unpickler):
             if module not in sys.modules:
                 raise LookupError(f"{module} isn't imported here")
             return super().find_class(module, name)
-        return _OTHERS.get((module, name)) or _stand_in(name)
+        return _OTHERS.get((module, name)) or stand_in(name)
 
 
-def _stand_in(name: str) -> type[NotBuilt]:
+def stand_in(name: str, base: type[NotBuilt] = NotBuilt) -> Any:
     """A class to stand in for one of that name, or for a function."""
     of = name.rpartition(".")[2]
-    made: Any = _Named("not_built", (NotBuilt,), {"of": "…" if of.startswith("_") else of})
+    made = _Named("not_built", (base,), {"of": "…" if of.startswith("_") else of})
     made.__qualname__ = of  # `expressions.describe` tells it as the value's type
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 def _get_attribute(owner: Any, name: str) -> Any:
     if name == "_unpickle" and getattr(owner, "__module__", "") == "zoneinfo":
         return owner._unpickle
-    return _stand_in(name)
+    return stand_in(name)
 
 
 _OTHERS: dict[tuple[str, str], Any] = {
     ("builtins", "getattr"): _get_attribute,
-    ("cloudpickle.cloudpickle", "_make_skeleton_class"): lambda kind, name, *_: _stand_in(name),
-    ("cloudpickle.cloudpickle", "_make_skeleton_enum"): lambda bases, name, *_: _stand_in(name),
-    ("cloudpickle.cloudpickle", "_make_function"): lambda *_: _stand_in("function")(),
-    ("workbench.context", "restore"): lambda ref, _: _stand_in("ObjectRef")(
-        _stand_in(f"{ref:016x}")
-    ),
+    ("cloudpickle.cloudpickle", "_make_skeleton_class"): lambda kind, name, *_: stand_in(name),
+    ("cloudpickle.cloudpickle", "_make_skeleton_enum"): lambda bases, name, *_: stand_in(name),
+    ("cloudpickle.cloudpickle", "_make_function"): lambda *_: stand_in("function")(),
+    ("workbench.context", "restore"): lambda ref, _: stand_in("ObjectRef")(stand_in(f"{ref:016x}")),
 }

@@ -48,7 +48,7 @@ def large_among(items: Any, count: int) -> list[int]:
     values: Iterable[Any] = items
     if isinstance(items, ItemsView):
         values = getattr(items, "mapping", {}).values()
-    if count > MOST_WEIGHED or not isinstance(values, Collection | np.flatiter):
+    if count > MOST_WEIGHED or not isinstance(values, Collection):
         return []
     try:
         sizes = np.fromiter(map(sys.getsizeof, values), np.int64, count)
@@ -61,8 +61,6 @@ def large_among(items: Any, count: int) -> list[int]:
 
 
 def _at(items: Any, numbers: list[int]) -> list[Any]:
-    if isinstance(items, np.flatiter):
-        return list(items[numbers])
     if isinstance(items, Sequence):
         return [items[n] for n in numbers]
     iterator, at = iter(items), 0

@@ -11,7 +11,7 @@ import pickle
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby, islice
+from itertools import chain, islice
 from typing import Any, ClassVar, TypeVar
 
 from workbench.expressions import short
@@ -50,23 +50,8 @@ _ASKS_NOBODY = frozenset(
 )
 """Types that the C pickler handles before it asks for a reducer."""
 
-_LEAVES = frozenset({type(None), bool, int, float, str, bytes})
-_SIZED_LEAVES = frozenset({str, bytes})
-"""Those that the pickler remembers."""
-
-
-def _leaf(value: Any) -> Any:
-    """Its type if it is a leaf that always can be saved, else None."""
-    kind = type(value)
-    if kind in _LEAVES and (kind not in _SIZED_LEAVES or len(value) <= SHORT):
-        return kind
-    return None
-
-
-def _leaf_pair(pair: tuple[Any, Any]) -> Any:
-    key, value = _leaf(pair[0]), _leaf(pair[1])
-    return (key, value) if key and value else None
-
+_NUMBERS = frozenset({type(None), bool, int, float})
+_TEXTS = frozenset({str, bytes})
 
 _one_at_a_time = threading.RLock()  # the limit is one for all threads
 
@@ -104,19 +89,19 @@ class EndlessError(TooDeepError):
 class TracingPickler(pickle._Pickler):
     """See the module; ``root`` is what the path begins with.
 
-    After ``most`` objects it raises `TooManyObjectsError`; numbers and short texts don't count.
+    What ends it midway leaves the ``path`` where it was then. After ``most`` objects it raises
+    `TooManyObjectsError`; numbers and short texts don't count.
     """
 
-    framer: Any  # what is known of pickle's class, but not to mypy
-    memo: dict[int, tuple[int, Any]]
+    memo: dict[int, tuple[int, Any]]  # what is known of pickle's class, but not to mypy
     write: Callable[[bytes], Any]
     get: Callable[[int], bytes]
     memoize: Callable[[Any], None]
     dispatch: ClassVar[dict[type, Callable[..., None]]] = dict(pickle._Pickler.dispatch)
 
     def __init__(
-        self, reducers: Reducers, root: str, file: Writable,
-        buffer_callback: BufferCallback, most: int = sys.maxsize,
+        self, file: Writable, reducers: Reducers, buffer_callback: BufferCallback, root: str,
+        most: int = sys.maxsize,
     ) -> None:  # fmt: skip
         super().__init__(file, 5, buffer_callback=buffer_callback)
         # Only asked for its reducers.
@@ -131,7 +116,26 @@ class TracingPickler(pickle._Pickler):
         self.path: list[Step] = []
 
     def trace(self, value: Any) -> None:
-        with_room(lambda: self.dump(value))
+        with_room(lambda: pickle._Pickler.dump(self, value))
+
+    def dump(self, value: Any) -> None:
+        """Trace it; whatever ends that midway (Ctrl-C too) gets the stack of objects as a note.
+
+        Some thirty times slower than the C pickler. A debugger can step through it.
+        """
+        try:
+            self.trace(value)
+        except BaseException as error:
+            error.add_note("\n".join(["While pickling, outermost first:", *self._stack()]))
+            raise
+
+    def _stack(self) -> Iterator[str]:
+        start = max(0, len(self.path) - MOST_LEVELS)
+        if start:
+            yield f"  … {start} more"
+        for end, step in enumerate(self.path[start:], start + 1):
+            kind = type(step.object).__qualname__
+            yield f"  {path_text(self.path[:end])}: {kind} {short(step.object)}"
 
     def reducer_override(self, obj: Any) -> Any:
         """The same answers as the C pickler gets."""
@@ -142,8 +146,9 @@ class TracingPickler(pickle._Pickler):
     # -- one object ---------------------------------------------------------------------------
 
     def save(self, obj: Any, save_persistent_id: bool = True) -> None:
-        if self.path and _leaf(obj):
-            self.save_leaves([obj])
+        kind = type(obj)
+        if self.path and (kind in _NUMBERS or (kind in _TEXTS and len(obj) <= SHORT)):
+            self.save_leaf(obj)
             return
         place = self.path[-1].step(obj) if self.path else Step(obj, self._root)
         if len(self.path) > self._deepest:
@@ -163,8 +168,7 @@ class TracingPickler(pickle._Pickler):
             if not self.failed(error):
                 raise
             super().save(None)  # type: ignore[misc] # in its place
-        finally:
-            self.path.pop()
+        self.path.pop()
 
     def _too_deep(self, depth: int) -> TooDeepError:
         """Whether the path would end at all: a serializer or ``__reduce__`` may go in a circle."""
@@ -186,6 +190,11 @@ class TracingPickler(pickle._Pickler):
         """Save it, the path being right. For subclasses that measure."""
         super().save(obj)  # type: ignore[misc]
 
+    def save_leaf(self, obj: Any) -> None:
+        """Save a number or a short text: that never fails, so it needs no place."""
+        self.path[-1].pass_by(obj)
+        super().save(obj)  # type: ignore[misc]
+
     def failed(self, error: Exception) -> bool:
         """The object at the end of the path can't be saved; True: go on without it.
 
@@ -202,49 +211,19 @@ class TracingPickler(pickle._Pickler):
         save_reduce = pickle._Pickler.save_reduce  # type: ignore[attr-defined]
         save_reduce(self, func, args, state, *rest, obj=obj, **named)
 
-    # -- leaves: never fail, so that most of them need no place --------------------------------
-
-    def save_leaves(self, run: Sequence[Any]) -> None:
-        """Save neighbours of one type. For subclasses that measure."""
-        self.path[-1].pass_by(run)
-        self.write_leaves(run)
-
-    def save_leaf_pairs(self, run: Sequence[tuple[Any, Any]]) -> None:
-        """Save entries of a large dict; all keys have one type, all values too."""
-        self.path[-1].skip(run)
-        for pair in run:
-            self.write_leaves(pair[:1])
-            self.write_leaves(pair[1:])
-
-    def write_leaves(self, run: Sequence[Any]) -> None:
-        kind = type(run[0])
-        save = self.dispatch[kind]
-        self.framer.commit_frame()
-        if kind not in _SIZED_LEAVES:
-            for leaf in run:
-                save(self, leaf)
-            return
-        for leaf in run:
-            known = self.memo.get(id(leaf))
-            if known is None:
-                save(self, leaf)
-            else:
-                self.write(self.get(known[0]))
-
     # -- many objects: with the C pickler's marks, which aren't quite those of the Python one ---
 
     def save_list(self, obj: list[Any]) -> None:
         self.write(pickle.EMPTY_LIST)
         self.memoize(obj)
-        bare = len(obj) == 1
-        self._save_items(self._batches(obj, pickle.APPENDS, pickle.APPEND if bare else b""))
+        bare = pickle.APPEND if len(obj) == 1 else b""
+        self._save_items(self._batches(obj, pickle.APPENDS, bare))
 
     def save_dict(self, obj: dict[Any, Any]) -> None:
         self.write(pickle.EMPTY_DICT)
         self.memoize(obj)
-        bare = len(obj) == 1
-        batches = self._batches(obj.items(), pickle.SETITEMS, pickle.SETITEM if bare else b"")
-        self._save_pairs(batches)
+        bare = pickle.SETITEM if len(obj) == 1 else b""
+        self._save_pairs(self._batches(obj.items(), pickle.SETITEMS, bare))
         self._close_again(obj, pickle.SETITEMS)
 
     def save_set(self, obj: set[Any]) -> None:
@@ -280,50 +259,10 @@ class TracingPickler(pickle._Pickler):
 
     def _save_items(self, batches: Iterable[list[Any]]) -> None:
         with self.path[-1].saving("items"):
-            for batch in batches:
-                for kind, run in groupby(batch, _leaf):
-                    if kind:
-                        self.save_leaves(list(run))
-                    else:
-                        for item in run:
-                            self.save(item)
+            for item in chain.from_iterable(batches):
+                self.save(item)
 
     def _save_pairs(self, batches: Iterable[list[tuple[Any, Any]]]) -> None:
-        here = self.path[-1]
-        with here.saving("pairs"):
-            for batch in batches:
-                for leaves, run in groupby(
-                    batch, _leaf_pair if here.is_large_dict else lambda _: None
-                ):
-                    if leaves:
-                        self.save_leaf_pairs(list(run))
-                    else:
-                        for key, value in run:
-                            self.save(key)
-                            self.save(value)
-
-
-class DebugPickler(TracingPickler):
-    """Adds the stack of objects, as a note, to whatever ends it midway (Ctrl-C too).
-
-    Some thirty times slower than the C pickler. A debugger can step through it.
-    """
-
-    _is_noted = False
-
-    def save_here(self, obj: Any) -> None:
-        try:
-            super().save_here(obj)
-        except BaseException as error:
-            if not self._is_noted:
-                self._is_noted = True
-                error.add_note("\n".join(["While pickling, outermost first:", *self._stack()]))
-            raise
-
-    def _stack(self) -> Iterator[str]:
-        start = max(0, len(self.path) - MOST_LEVELS)
-        if start:
-            yield f"  … {start} more"
-        for end in range(start + 1, len(self.path) + 1):
-            obj = self.path[end - 1].object
-            yield f"  {path_text(self.path[:end])}: {type(obj).__qualname__} {short(obj)}"
+        with self.path[-1].saving("pairs"):
+            for part in chain.from_iterable(chain.from_iterable(batches)):
+                self.save(part)

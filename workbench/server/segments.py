@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.memory import spill
-from workbench.memory.segment import Descriptors, create
+from workbench.memory.segment import Descriptors, create, create_file
 from workbench.system.fallocate import punch
 from workbench.wire.buffers import CARRIERS, Parcel
 
@@ -101,9 +100,9 @@ class Segments:
         if source not in self._descriptors:
             raise OSError(errno.EBADF, "the server has no descriptor of its memory now")
         if target not in self._descriptors:
-            self._descriptors[target] = (
-                spill.create(self._spill_dir, copy.size) if copy.disk else create(copy.size)
-            )
+            size = copy.size
+            made = create_file(size, self._spill_dir) if copy.disk else create(size)
+            self._descriptors[target] = made
         return self._descriptors[source].readonly, self._descriptors[target].writable
 
     def close(self) -> None:

@@ -57,9 +57,9 @@ def test_an_exception_travels_as_it_does_without() -> None:
         (came,) = codec.deserialize_inline(codec.serialize([raised(error)], {}).inline())
         assert (type(came), came.args, came.__traceback__) == (type(error), error.args, None)
         assert str(came) == str(error)
-    packed = pack(raised(OwnError(7)), lambda tb: (), {})  # as a task's
-    assert packed.left_out == []
-    assert pickle.loads(packed.data).code == 7
+    data, left_out = pack(raised(OwnError(7)), lambda tb: (), {})  # as a task's
+    assert left_out == []
+    assert pickle.loads(data).code == 7
 
 
 def test_a_traceback_can_t_be_stored_still() -> None:

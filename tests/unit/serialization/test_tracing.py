@@ -40,7 +40,7 @@ def assert_same(value: Any) -> None:
     traced, real = Sink(), Sink()
     buffers: list[pickle.PickleBuffer] = []
     real_buffers: list[pickle.PickleBuffer] = []
-    TracingPickler({}, "value", file=traced, buffer_callback=buffers.append).trace(value)
+    TracingPickler(traced, {}, buffers.append, "value").trace(value)
     Pickler(real, {}, real_buffers.append).dump(value)
     assert opcodes(traced) == opcodes(real)
     assert [out_of_band(b).tobytes() for b in buffers] == [
@@ -96,7 +96,7 @@ def test_registered_types_are_asked_for_their_reducer_if_the_fast_one_asks() -> 
     reducers = {complex: lambda z: (str, ("seen",)), **never}
     sink = Sink()
     value = [1j, 1, "a", (1,), {1: 2}, {3}]
-    TracingPickler(reducers, "value", sink, lambda buffer: None).trace(value)
+    TracingPickler(sink, reducers, lambda buffer: None, "value").trace(value)
     assert pickle.loads(b"".join(sink)) == ["seen", *value[1:]]
 
 
