@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gc
 import statistics
-import subprocess
 import sys
 import threading
 import time
@@ -102,15 +101,6 @@ def in_parallel(name: str, call: Call, before: Call = gc.collect) -> Row:
     return Row(name, lambda: under("workbench"), lambda: under("loky"), "loky", before)
 
 
-def scripts(name: str, ours: str, theirs: str, peer: str) -> Row:
-    """Each in a process of its own."""
-
-    def run(code: str) -> Call:
-        return lambda: subprocess.run([sys.executable, "-c", code], check=True)
-
-    return Row(name, run(ours), run(theirs), peer)
-
-
 class Large:
     """An array of 500 MB, and calls over it."""
 
@@ -130,7 +120,6 @@ class Large:
 
 def rows_of(peer: ProcessPoolExecutor, theirs: Any) -> list[Row]:
     executor, pool, large, numbers = wb.Executor(), wb.Pool(), Large(), range(10_000)
-    first_call = "from {} import Pool; p = Pool(4); p.apply(abs, (1,)); p.terminate()"
     futures, processes = "ProcessPoolExecutor", "multiprocessing.Pool"
     return [
         Row(
@@ -153,18 +142,6 @@ def rows_of(peer: ProcessPoolExecutor, theirs: Any) -> list[Row]:
         in_parallel("500 MB, later calls, rows", large.over(row_sum, 100)),
         in_parallel("500 MB, first call, all of it", large.over(whole_sum, 8), large.renew),
         in_parallel("GridSearchCV on the digits", grid),
-        scripts(
-            "a script's first call",
-            first_call.format("workbench"),
-            first_call.format("multiprocessing"),
-            processes,
-        ),
-        scripts(
-            "import of Executor",
-            "from workbench import Executor",
-            "from concurrent.futures import ProcessPoolExecutor",
-            futures,
-        ),
     ]
 
 

@@ -29,17 +29,13 @@ PATIENCE = 300
 POOL_ROWS = (
     "put_warm", "put_cold", "get", "dict", "empty", "burst", "by_ref", "returns", "start", "memory",
 )  # fmt: skip
-MANY = ("fan_out", "wait", "queued")
-"""Rows of those that have tasks, but no references to pass on ..."""
-
-MORE = (*MANY, "actor", "async_actor", "actors", "tree", "waiting")
-"""... and of those that have them, and actors."""
-
-
 CALLS = ("empty", "burst", "by_ref")
-"""Rows that are told with every core busy as well; of who has actors ..."""
+"""Rows that are told with every core busy as well; and of who has actors these ..."""
 
 ACTOR_CALLS = ("actor", "async_actor")
+
+REFS = (*ACTOR_CALLS, "tree", "wait", "contains")
+"""... and these, if what it has can be referred to in values."""
 
 
 @dataclass(frozen=True)
@@ -66,30 +62,30 @@ OURS, RAY = "workbench.Workbench", ("ray.Ray", "peers", 2)
 EXECUTOR = "executors.processpool", "peers"
 
 CONTESTANTS = {
-    "sockets": Contestant(("empty",)),
     "floor": Contestant(("empty",)),
     "pickle": Contestant(tuple(VALUES.keys() - {"function"}), "serializers.Pickle"),
     "cloudpickle": Contestant(tuple(VALUES), "serializers.Cloudpickle"),
-    "workbench": Contestant((*POOL_ROWS, *MORE, "contains", *VALUES), OURS),
+    "workbench": Contestant((*POOL_ROWS, *REFS, *VALUES), OURS),
     "floor-busy": Contestant(("empty",), "floor.measure", busy=True),
     "workbench-busy": Contestant((*CALLS, *ACTOR_CALLS), OURS, busy=True),
     "workbench-one": Contestant(("paced",), OURS, one_core=True),
     "workbench-cores": Contestant(("cores",), OURS, workers_by_core=True),
-    "memory": Contestant(("spill", "full", "crowd")),
+    "memory": Contestant(("spill", "full")),
+    "many": Contestant(("crowd", "waiting", "queued")),
     "notebook": Contestant(("start", "memory")),
     "checks": Contestant(("checks",)),
     "kernel": Contestant(("cell", "flood")),
     "page": Contestant(("views",)),
     "imports": Contestant(("import",)),
-    "processpool": Contestant((*POOL_ROWS, *MANY), *EXECUTOR),
+    "processpool": Contestant(POOL_ROWS, *EXECUTOR),
     "processpool-busy": Contestant(CALLS, *EXECUTOR, busy=True),
     "processpool-one": Contestant(("paced",), *EXECUTOR, one_core=True),
-    "loky": Contestant((*POOL_ROWS, *MANY), "executors.loky", "peers"),
+    "loky": Contestant(POOL_ROWS, "executors.loky", "peers"),
     "joblib": Contestant(POOL_ROWS, "joblib.Joblib", "peers"),
-    "ray": Contestant((*POOL_ROWS, *MORE, "contains", *VALUES), *RAY),
+    "ray": Contestant((*POOL_ROWS, *REFS, *VALUES), *RAY),
     "ray-busy": Contestant((*CALLS, *ACTOR_CALLS), *RAY, busy=True),
     "ray-cores": Contestant(("cores",), *RAY, workers_by_core=True),
-    "dask": Contestant((*POOL_ROWS, *MORE), "dask.Dask", "peers", 2),
+    "dask": Contestant((*POOL_ROWS, *ACTOR_CALLS, "tree"), "dask.Dask", "peers", 2),
     "ipyparallel": Contestant(POOL_ROWS, "ipyparallel.IPyParallel", "peers-ipyparallel", 2),
 }
 
@@ -163,9 +159,11 @@ def _others(cores: Sequence[int]) -> Iterator[None]:
 
 
 def _environment(scratch: Path) -> dict[str, str]:
-    """Workers find `tasks`; what the systems leave behind is left in the scratch directory."""
+    """Workers find `tasks`, our own contestants what the tests have; what the systems leave behind
+    is left in the scratch directory."""
+    paths = [str(HERE), os.environ.get("PYTHONPATH"), str(HERE.parents[1])]
     return os.environ | {
-        "PYTHONPATH": os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]),
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         "IPYTHONDIR": str(scratch / "ipython"),
         "RAY_TMPDIR": str(scratch),
         "RAY_USAGE_STATS_ENABLED": "0",

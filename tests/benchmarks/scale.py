@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import count
 from statistics import median
 
-from table import Table, as_markdown, as_text
+from table import Table, as_markdown
 
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -268,14 +268,13 @@ def main() -> None:
     """Parse, measure, print."""
     parser = argparse.ArgumentParser(prog="scale.py", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="no million, fewer rounds")
-    parser.add_argument("--markdown", action="store_true", help="tables for docs/benchmarks.md")
     options = parser.parse_args()
     gc.disable()  # as the server does
     began = time.monotonic()
     sizes, rounds = (SIZES[:2], 3) if options.quick else (SIZES, 25)
     for scene in SCENES:
         lines = show(scene, sizes, rounds)
-        print((as_markdown if options.markdown else as_text)(lines), end="\n\n", flush=True)
+        print(as_markdown(lines), end="\n\n", flush=True)
     print(
         f"Seconds an event; medians of {rounds} turns. {len(os.sched_getaffinity(0))} cores, "
         f"Python {platform.python_version()}, {time.monotonic() - began:.0f} s."

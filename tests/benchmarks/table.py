@@ -1,4 +1,4 @@
-"""Samples → the tables, as plain text or Markdown. Measures nothing, asserts nothing."""
+"""Samples → the tables, as Markdown. Measures nothing, asserts nothing."""
 
 from __future__ import annotations
 
@@ -139,17 +139,9 @@ def _scale(value: float, unit: str) -> tuple[float, str, int]:
     return scale, name, 2 if abs(value) < 10 * scale else 1 if abs(value) < 100 * scale else 0
 
 
-def as_text(table: Table) -> str:
-    """Columns aligned."""
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in table
-    ]
-    return "\n".join([lines[0], "─" * max(map(len, lines)), *lines[1:]])
-
-
 def as_markdown(table: Table) -> str:
-    """A table for docs/benchmarks.md."""
-    lines = ["| " + " | ".join(line) + " |" for line in table]
-    return "\n".join([lines[0], "|" + " --- |" * len(table[0]), *lines[1:]])
+    """A table for docs/benchmarks.md, its columns aligned."""
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    lines = [[cell.ljust(w) for cell, w in zip(line, widths, strict=True)] for line in table]
+    lines.insert(1, ["-" * width for width in widths])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from typing import Any
 
 from pools import WORKERS, NotOffered, Pool
@@ -44,9 +44,3 @@ class ExecutorPool(Pool):
 
     def gather(self, refs: Sequence[Any]) -> list[Any]:
         return [future.result() for future in refs]
-
-    def wait(self, refs: list[Any], count: int) -> tuple[list[Any], list[Any]]:
-        if count < len(refs):
-            raise NotOffered  # the first, or all
-        wait(refs)
-        return refs, []

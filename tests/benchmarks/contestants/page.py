@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from collections.abc import Collection
-from pathlib import Path
 from statistics import median
-from typing import Any
 
+from playwright.sync_api import expect, sync_playwright
 from pools import Effort, NotOffered, Sample
 
-sys.path.insert(0, str(Path(__file__).parents[3]))
+from tests.browser.conftest import CHROMIUMS
+from tests.browser.lab import SIZE, Lab, Notebook
+from tests.browser.server import serve
 
 MANY = 100_000
 RATE = 5_000
@@ -100,12 +100,6 @@ print(json.dumps({"costs": costs, "sizes": sizes}))"""
 
 
 def measure(rows: Collection[str], effort: Effort) -> Sample:
-    from playwright.sync_api import sync_playwright
-
-    from tests.browser.conftest import CHROMIUMS
-    from tests.browser.lab import SIZE, Lab
-    from tests.browser.server import serve
-
     found = next(filter(None, map(shutil.which, CHROMIUMS)), None)
     if found is None:
         raise NotOffered
@@ -125,7 +119,7 @@ def measure(rows: Collection[str], effort: Effort) -> Sample:
     return sample
 
 
-def _shares(lab: Any, seconds: float) -> Sample:
+def _shares(lab: Lab, seconds: float) -> Sample:
     shares = SHARES.format(seconds=seconds, rate=RATE)
     notebook = lab.open("shares", START, shares, "wb.dashboard()", shares)
     _run(notebook, 1, 2, 3)
@@ -139,7 +133,7 @@ def _shares(lab: Any, seconds: float) -> Sample:
     }
 
 
-def _many(lab: Any) -> Sample:
+def _many(lab: Lab) -> Sample:
     room = "%env WORKBENCH_MEMORY=4GB\n"
     notebook = lab.open("many", room + START, FILL, "wb.dashboard()", CHANGES)
     _run(notebook, 1, 2, 3)
@@ -155,13 +149,11 @@ def _many(lab: Any) -> Sample:
     }
 
 
-def _run(notebook: Any, *numbers: int) -> None:
-    from playwright.sync_api import expect
-
+def _run(notebook: Notebook, *numbers: int) -> None:
     for number in numbers:
         notebook.run(number)
         expect(notebook.prompt(number)).to_have_text(f"[{number}]:", timeout=120_000)
 
 
-def _text(notebook: Any, number: int) -> str:
+def _text(notebook: Notebook, number: int) -> str:
     return str(notebook.output(number).inner_text())
