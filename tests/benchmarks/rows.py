@@ -204,10 +204,8 @@ PEERS = {
     "workbench": "Workbench",
     "processpool": "ProcessPool",
     "loky": "loky",
-    "joblib": "joblib",
     "ray": "Ray",
     "dask": "Dask",
-    "ipyparallel": "ipyparallel",
 }
 """The columns of the second table."""
 
@@ -261,6 +259,6 @@ OTHERS = {
 """What else is worth a line: mostly limits."""
 
 NOTES = (
-    "Dask's bursts are 5 000 tasks and ipyparallel's 2 000; joblib makes batches of them.",
+    "Dask's bursts are 5 000 tasks.",
     "Start and memory are the Python functions' in the second table, the magics' in the first.",
 )
