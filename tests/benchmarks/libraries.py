@@ -162,10 +162,12 @@ def main(rounds: int = ROUNDS, only: str = "") -> None:
 
 
 def compare(row: Row, rounds: int) -> None:
-    taken: tuple[list[Taken], list[Taken]] = [], []
+    """Measure both sides in turns, and print a line."""
+    ours: list[Taken] = []
+    theirs: list[Taken] = []
     for n in range(-2, rounds):  # at first workers start, and functions become known
         row.before()
-        sides = [(row.ours, taken[0]), (row.theirs, taken[1])]
+        sides = [(row.ours, ours), (row.theirs, theirs)]
         for call, kept in sides if n % 2 else reversed(sides):
             try:
                 found = measure(call)
@@ -174,17 +176,12 @@ def compare(row: Row, rounds: int) -> None:
                 continue
             if n >= 0:
                 kept.append(found)
-    _print(row.name, row.peer, *taken)
-
-
-def _print(name: str, peer: str, ours: list[Taken], theirs: list[Taken]) -> None:
-    medians = [
-        [statistics.median(each[n] for each in side) for n in (0, 1)] for side in (ours, theirs)
-    ]
+    (seconds, used), (their_seconds, their_used) = (
+        map(statistics.median, zip(*side, strict=True)) for side in (ours, theirs)
+    )
     shortest = min(theirs).seconds / min(ours).seconds
-    (seconds, used), (their_seconds, their_used) = medians
     print(
-        f"{name:31} {seconds * 1e3:7.1f} ms  {peer:21} {their_seconds * 1e3:7.1f} ms  "
+        f"{row.name:31} {seconds * 1e3:7.1f} ms  {row.peer:21} {their_seconds * 1e3:7.1f} ms  "
         f"{their_seconds / seconds:6.2f} x ({shortest:.2f})   processor {used * 1e3:7.1f}, "
         f"{their_used * 1e3:7.1f} ms  {their_used / used:6.2f} x",
         flush=True,

@@ -228,20 +228,10 @@ FIGURES = {
     "tree": "tree of sums: tasks",
     "wait_each": "1 000 tasks, `wait` for one at a time",
     "contains": "list of 10 000 refs, put and got",
-    "calls_1_1": "1:1 actor calls async, a worker a core",
-    "calls_1_n": "1:n actor calls async",
-    "calls_n_n": "n:n actor calls async",
-    "paced": "one empty task, 0.1 s between them, one core",
-    "idle": "processor that it uses at rest",
 }
 """Its rows."""
 
-WHERE = {
-    "": "beside the peers",
-    "busy": "with every core busy",
-    "one": "on one core",
-    "cores": "as many workers as cores",
-}
+WHERE = {"": "beside the peers", "busy": "with every core busy"}
 """The tables of that kind: the ends of the names of `rounds.CONTESTANTS`."""
 
 OTHERS = {
