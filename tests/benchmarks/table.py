@@ -11,6 +11,15 @@ from rows import Figure, Goal, Row
 
 NOTHING = "–"
 
+SCALES = {
+    "B/s": (1e9, "GB/s", 2),
+    "bytes": (1, "bytes", 0),
+    "share": (0.01, "%", 2),
+    "B": (1e6, "MB", 0),
+    "/s": (1, "/s", 0),
+}
+"""Of the units but seconds: see `_scale`."""
+
 Table = list[list[str]]
 """Lines of cells, the heading first."""
 
@@ -123,16 +132,8 @@ def bound(value: float, unit: str) -> str:
 
 def _scale(value: float, unit: str) -> tuple[float, str, int]:
     """(what to divide by, the unit's name, digits after the point)."""
-    if unit == "B/s":
-        return 1e9, "GB/s", 2
-    if unit == "bytes":
-        return 1, "bytes", 0
-    if unit == "share":
-        return 0.01, "%", 2
-    if unit == "B":
-        return 1e6, "MB", 0
-    if unit == "/s":
-        return 1, "/s", 0
+    if unit in SCALES:
+        return SCALES[unit]
     scale, name = (1, "s") if abs(value) >= 1 else (1e-3, "ms")
     if abs(value) < 1e-3:
         scale, name = 1e-6, "µs"
