@@ -27,8 +27,8 @@ def _empty(look: float, effort: Effort) -> float:
     pid = os.fork()
     if not pid:
         ours.close()
-        while call := _receive(theirs, look):
-            function, arguments = pickle.loads(call)
+        while message := _receive(theirs, look):
+            function, arguments = pickle.loads(message)
             theirs.send(pickle.dumps(function(*arguments)))
         os._exit(0)
     theirs.close()
