@@ -16,7 +16,7 @@ from pathlib import Path
 import rounds
 from pools import Effort
 from rows import NOTES, ROUND_TRIPS, ROWS
-from table import Report, as_markdown, as_text
+from table import Report, as_markdown
 
 
 def main() -> None:
@@ -27,7 +27,6 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, help="how many (default 5, quick 1)")
     parser.add_argument("--only", nargs="+", metavar="ROW", choices=keys, default=keys,
                         help=f"of {', '.join(keys)}")  # fmt: skip
-    parser.add_argument("--markdown", action="store_true", help="tables for docs/benchmarks.md")
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep all samples in a file")
     parser.add_argument("--cores", type=int, help="take so many of the machine's cores")
     options = parser.parse_args()
@@ -47,8 +46,7 @@ def main() -> None:
     if options.json:
         kept = {"machine": machine, "samples": samples}
         options.json.write_text(json.dumps(kept, indent=1) + "\n")
-    show = as_markdown if options.markdown else as_text
-    tables = map(show, Report(samples, options.only).tables())
+    tables = map(as_markdown, Report(samples, options.only).tables())
     print("\n" + "\n\n".join([*tables, " ".join([machine, *NOTES])]))
 
 

@@ -1,11 +1,9 @@
-"""What a session costs over the bare system it runs on, and a notebook's sections on each engine.
+"""What a session costs over the bare system it runs on.
 
-    .venv-cluster/bin/python tests/benchmarks/clusters.py overhead ray dask
-    .venv-cluster/bin/python tests/benchmarks/clusters.py notebook notebooks/01-first-steps.ipynb
+    .venv-cluster/bin/python tests/benchmarks/clusters.py ray dask
 
 Clusters are those of `tests/contract/engine`: three nodes of two processors each, on this machine.
-The first compares with Ray's and Dask's own calls in one run, bare and ours in turn, in the same
-process; the second runs the notebook unchanged, the engine being said by the environment.
+Ray's and Dask's own calls and ours take turns, in one process.
 """
 
 from __future__ import annotations
@@ -19,9 +17,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests import notebooks
-from tests.contract.engine.conftest import Book
-from tests.contract.engine.systems import ENGINES, Cluster, system_of
+from tests.contract.engine.systems import Cluster, system_of
 
 ROUNDS = 9
 """How often each is measured; the median counts."""
@@ -109,54 +105,6 @@ def _row(
     )
 
 
-def sections(path: Path) -> dict[str, list[tuple[str, bool]]]:
-    """A notebook's code cells, by the heading above them; whether each may fail."""
-    found: dict[str, list[tuple[str, bool]]] = {}
-    heading = path.stem
-    for cell in notebooks.read(path).cells:
-        if cell.cell_type == "markdown":
-            lines = [line for line in cell.source.splitlines() if line.startswith("#")]
-            heading = lines[-1].lstrip("# ") if lines else heading
-        elif cell.cell_type == "code":
-            may_fail = "raises-exception" in cell.metadata.get("tags", ())
-            found.setdefault(heading, []).append((cell.source, may_fail))
-    return found
-
-
-def notebook(path: Path) -> None:
-    """Print seconds per section, a column an engine."""
-    parts = sections(path)
-    seconds: dict[str, dict[str, str]] = {}
-    for name in ENGINES:
-        system = system_of(name)
-        environment = {"WORKBENCH_ENGINE": name}
-        if isinstance(system, Cluster):
-            environment["WORKBENCH_ADDRESS"] = system.address
-        book = Book(system, **environment)
-        try:
-            seconds[name] = {heading: _took(book, cells) for heading, cells in parts.items()}
-            book.run("%workbench stop")
-        finally:
-            book.stop()
-            system.close()
-    width = max(map(len, parts))
-    print(f"{path.name}, seconds a section (!: a cell failed)")
-    print(f"  {'':<{width}} " + " ".join(f"{name:>8}" for name in ENGINES))
-    for heading in parts:
-        print(f"  {heading:<{width}} " + " ".join(f"{seconds[n][heading]:>8}" for n in ENGINES))
-
-
-def _took(book: Book, cells: list[tuple[str, bool]]) -> str:
-    began, failed = time.perf_counter(), False
-    for source, may_fail in cells:
-        cell = book.run(source, headless=True)
-        if cell.error is not None and not may_fail:
-            failed = True
-            print(f"{book.system.name}: {source.splitlines()[0]}: {cell.failure}"[:2000])
-    return f"{time.perf_counter() - began:.2f}{'!' * failed}"
-
-
 if __name__ == "__main__":
-    what, *given = sys.argv[1:]
-    for each in given:
-        overhead(each) if what == "overhead" else notebook(Path(each))
+    for each in sys.argv[1:]:
+        overhead(each)

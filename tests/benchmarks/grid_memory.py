@@ -1,9 +1,9 @@
-"""`python tests/benchmarks/grid_memory.py [MB] [WORKERS]`: memory that joblib's calls take in all.
+"""`python tests/benchmarks/grid_memory.py [MB] [WORKERS]`: memory that a grid search takes in all.
 
-Of calls that only read one large array, and of a grid search over it, for which scikit-learn copies
-the rows of each fold: once the data for every fit that runs. Each figure is what all processes
-together have, the data included, as a multiple of the data; and beside it, as a multiple of what
-the same work takes alone: in as many processes, which have the data without that anybody passes it.
+For it scikit-learn copies the rows of each fold: once the data for every fit that runs. Each figure
+is what all processes together have, the data included, as a multiple of the data; and beside it, as
+a multiple of what as many searches take in processes that have the data without that anybody passes
+it.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ EVERY = 0.02
 """Seconds between two looks."""
 
 RUNS = {
-    "one": "the work alone, in one process",
-    "alone": "the work alone, in as many processes at once",
+    "alone": "a search alone, in as many processes at once",
     "workbench": "Workbench, an array of the notebook's",
     "stored": "Workbench, a stored one (`%put --replace x`)",
     "loky": "loky",
@@ -57,25 +56,12 @@ def memory() -> int:
     return own + sum(shared.values())
 
 
-def reads(x: Any) -> None:
-    from joblib import Parallel, delayed
-
-    Parallel()(delayed(row_sum)(x, n) for n in range(0, len(x), 1 + len(x) // 200))
-
-
-def row_sum(x: Any, n: int) -> float:
-    return float(x[n : n + 1 + len(x) // 200].sum())
-
-
-def searches(x: Any) -> None:
+def search(x: Any) -> None:
     from sklearn.dummy import DummyRegressor
     from sklearn.model_selection import GridSearchCV
 
     grid = {"quantile": [0.2, 0.4, 0.6, 0.8]}
     GridSearchCV(DummyRegressor(strategy="quantile"), grid, cv=4).fit(x, x[:, 0].copy())
-
-
-WORK = {"reads": reads, "searches": searches}
 
 
 def shared(shape: tuple[int, int]) -> npt.NDArray[np.float64]:
@@ -85,10 +71,10 @@ def shared(shape: tuple[int, int]) -> npt.NDArray[np.float64]:
     return np.frombuffer(mmap.mmap(file, 0)).reshape(shape)
 
 
-def alone(work: Callable[[Any], None], x: Any, workers: int) -> None:
-    """As many processes as there are workers do all of it, each by itself."""
+def searches(x: Any, workers: int) -> None:
+    """As many processes as there are workers search, each by itself."""
     context = multiprocessing.get_context("fork")
-    children = [context.Process(target=work, args=(x,)) for _ in range(workers)]
+    children = [context.Process(target=search, args=(x,)) for _ in range(workers)]
     for child in children:
         child.start()
     for child in children:
@@ -113,7 +99,7 @@ def peak_of(work: Callable[[], None]) -> int:
     return max(peak, memory())
 
 
-def run(name: str, what: str, megabytes: int, workers: int) -> None:
+def run(name: str, megabytes: int, workers: int) -> None:
     """Print how much memory there was at most beyond what there is without the data, in bytes."""
     from joblib import parallel_config
 
@@ -124,16 +110,16 @@ def run(name: str, what: str, megabytes: int, workers: int) -> None:
         wb.register_joblib()
 
     def work(x: Any) -> None:
-        if name in ("one", "alone"):
-            alone(WORK[what], x, workers if name == "alone" else 1)
+        if name == "alone":
+            searches(x, workers)
         else:
             with parallel_config("loky" if name == "loky" else "workbench", n_jobs=workers):
-                WORK[what](x)
+                search(x)
 
     work(np.ones((1000, 100)))  # workers started, modules imported
     before = memory()
     shape = megabytes * 1250, 100
-    x = shared(shape) if name in ("one", "alone") else np.empty(shape)
+    x = shared(shape) if name == "alone" else np.empty(shape)
     np.random.default_rng(0).random(out=x)
     if name == "stored":
         ref = wb.put(x)
@@ -148,20 +134,18 @@ def main() -> None:
     """Each run in processes of its own."""
     given = sys.argv[1:3]
     megabytes, workers = [*given, *["1000", "4"][len(given) :]]
-    for what in WORK:
-        least = 0.0
-        for name, text in RUNS.items():
-            command = [sys.executable, __file__, "--run", name, what, megabytes, workers]
-            out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-            times, seconds = map(float, out.split()[-2:])
-            least = times if name in ("one", "alone") else least
-            beside = f"{times / least:5.2f} x alone"
-            line = f"{what:10} {text:46} {times:5.2f} x the data  {beside}   {seconds:5.1f} s"
-            print(line, flush=True)
+    alone = None
+    for name, text in RUNS.items():
+        command = [sys.executable, __file__, "--run", name, megabytes, workers]
+        out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        times, seconds = map(float, out.split()[-2:])
+        alone = alone or times
+        beside = f"{times / alone:5.2f} x alone"
+        print(f"{text:46} {times:5.2f} x the data  {beside}   {seconds:5.1f} s", flush=True)
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--run"]:
-        run(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
+        run(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
     else:
         main()

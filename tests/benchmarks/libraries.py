@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gc
 import statistics
-import subprocess
 import sys
 import threading
 import time
@@ -102,15 +101,6 @@ def in_parallel(name: str, call: Call, before: Call = gc.collect) -> Row:
     return Row(name, lambda: under("workbench"), lambda: under("loky"), "loky", before)
 
 
-def scripts(name: str, ours: str, theirs: str, peer: str) -> Row:
-    """Each in a process of its own."""
-
-    def run(code: str) -> Call:
-        return lambda: subprocess.run([sys.executable, "-c", code], check=True)
-
-    return Row(name, run(ours), run(theirs), peer)
-
-
 class Large:
     """An array of 500 MB, and calls over it."""
 
@@ -130,7 +120,6 @@ class Large:
 
 def rows_of(peer: ProcessPoolExecutor, theirs: Any) -> list[Row]:
     executor, pool, large, numbers = wb.Executor(), wb.Pool(), Large(), range(10_000)
-    first_call = "from {} import Pool; p = Pool(4); p.apply(abs, (1,)); p.terminate()"
     futures, processes = "ProcessPoolExecutor", "multiprocessing.Pool"
     return [
         Row(
@@ -153,18 +142,6 @@ def rows_of(peer: ProcessPoolExecutor, theirs: Any) -> list[Row]:
         in_parallel("500 MB, later calls, rows", large.over(row_sum, 100)),
         in_parallel("500 MB, first call, all of it", large.over(whole_sum, 8), large.renew),
         in_parallel("GridSearchCV on the digits", grid),
-        scripts(
-            "a script's first call",
-            first_call.format("workbench"),
-            first_call.format("multiprocessing"),
-            processes,
-        ),
-        scripts(
-            "import of Executor",
-            "from workbench import Executor",
-            "from concurrent.futures import ProcessPoolExecutor",
-            futures,
-        ),
     ]
 
 
@@ -185,10 +162,12 @@ def main(rounds: int = ROUNDS, only: str = "") -> None:
 
 
 def compare(row: Row, rounds: int) -> None:
-    taken: tuple[list[Taken], list[Taken]] = [], []
+    """Measure both sides in turns, and print a line."""
+    ours: list[Taken] = []
+    theirs: list[Taken] = []
     for n in range(-2, rounds):  # at first workers start, and functions become known
         row.before()
-        sides = [(row.ours, taken[0]), (row.theirs, taken[1])]
+        sides = [(row.ours, ours), (row.theirs, theirs)]
         for call, kept in sides if n % 2 else reversed(sides):
             try:
                 found = measure(call)
@@ -197,17 +176,12 @@ def compare(row: Row, rounds: int) -> None:
                 continue
             if n >= 0:
                 kept.append(found)
-    _print(row.name, row.peer, *taken)
-
-
-def _print(name: str, peer: str, ours: list[Taken], theirs: list[Taken]) -> None:
-    medians = [
-        [statistics.median(each[n] for each in side) for n in (0, 1)] for side in (ours, theirs)
-    ]
+    (seconds, used), (their_seconds, their_used) = (
+        map(statistics.median, zip(*side, strict=True)) for side in (ours, theirs)
+    )
     shortest = min(theirs).seconds / min(ours).seconds
-    (seconds, used), (their_seconds, their_used) = medians
     print(
-        f"{name:31} {seconds * 1e3:7.1f} ms  {peer:21} {their_seconds * 1e3:7.1f} ms  "
+        f"{row.name:31} {seconds * 1e3:7.1f} ms  {row.peer:21} {their_seconds * 1e3:7.1f} ms  "
         f"{their_seconds / seconds:6.2f} x ({shortest:.2f})   processor {used * 1e3:7.1f}, "
         f"{their_used * 1e3:7.1f} ms  {their_used / used:6.2f} x",
         flush=True,

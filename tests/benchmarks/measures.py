@@ -134,15 +134,8 @@ def _put_warm(pool: Pool, effort: Effort) -> Sample:
     held = [pool.put(array) for _ in range(2)]
     del held
     with limits.memcpy_by_all_cores(array) as copy:
-        one = limits.shared_pages(array)
-        put, by_all, by_one = times(
-            effort, lambda: pool.put(array), copy, lambda: np.copyto(one, array), least=7
-        )
-    return {
-        "put_warm": array.nbytes / put,
-        "memcpy_all": array.nbytes / by_all,
-        "memcpy_one": array.nbytes / by_one,
-    }
+        put, copied = times(effort, lambda: pool.put(array), copy, least=7)
+    return {"put_warm": array.nbytes / put, "memcpy_all": array.nbytes / copied}
 
 
 def _get(pool: Pool, effort: Effort) -> Sample:
@@ -152,17 +145,6 @@ def _get(pool: Pool, effort: Effort) -> Sample:
     large = pool.put(np.zeros(1000 * tasks.MB // 8))
     of_small, of_large = times(effort, lambda: pool.get(small), lambda: pool.get(large))
     return {"get_1MB": of_small, "get_1GB": of_large}
-
-
-def _get_to_write(pool: Pool, effort: Effort) -> Sample:
-    large = pool.put(np.zeros(1000 * tasks.MB // 8))
-
-    def write(on_write: bool) -> None:
-        own = pool.get_private(large, on_write)
-        own[: len(own) // 100] = 1
-
-    on_write, copied = times(effort, lambda: write(True), lambda: write(False))
-    return {"get_cow": on_write, "get_copied": copied}
 
 
 def _by_ref(pool: Pool, effort: Effort) -> Sample:
@@ -185,11 +167,9 @@ def _returns(pool: Pool, effort: Effort) -> Sample:
 
 _MEASURES: dict[str, Callable[[Pool, Effort], Sample]] = {
     "memory": _memory,
-    "queued": crowds.queued,
     "put_cold": _put_cold,
     "put_warm": _put_warm,
     "get": _get,
-    "get_cow": _get_to_write,
     "dict": _dict,
     "empty": _empty,
     "paced": _paced,

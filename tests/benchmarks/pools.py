@@ -39,22 +39,16 @@ class Store:
 class Pool(Store):
     """What a system that runs tasks must be able to do as well; one small subclass each.
 
-    ``at_once`` is how many tasks make a burst, ``queued`` how many are queued to see what others
-    have to bear: fewer for who would take a minute.
+    ``at_once`` is how many tasks make a burst: fewer for who would take a minute.
     """
 
     at_once = 10_000
-    queued = 100_000
 
     def start(self) -> None:
         """Start `WORKERS` workers, or have them started."""
 
     def stop(self) -> None:
         """End them."""
-
-    def get_private(self, ref: Any, on_write: bool) -> Any:
-        """The value, to be written to: copied now, or each page when it is written."""
-        raise NotOffered
 
     def call(self, function: Callable[..., Any], *args: Any) -> Any:
         """Run one task; its result."""
@@ -73,12 +67,8 @@ class Pool(Store):
         """All their values."""
         raise NotOffered
 
-    def wait(self, refs: list[Any], count: int) -> tuple[list[Any], list[Any]]:
-        """Wait until ``count`` of them are ready; exactly these, and the others."""
-        raise NotOffered
-
-    def ask(self, ref: Any) -> None:
-        """Ask whoever keeps the queue for something it knows, and have the answer."""
+    def wait(self, refs: list[Any]) -> tuple[list[Any], list[Any]]:
+        """Wait until one of them is ready; it, and the others."""
         raise NotOffered
 
     def actor(self, cls: type) -> Any:
@@ -95,10 +85,6 @@ class Pool(Store):
 
     def tell_from_tasks(self, actors: Sequence[Any], count: int) -> None:
         """Have each actor called ``count`` times, by a task of its own; wait for all."""
-        raise NotOffered
-
-    def server(self) -> int:
-        """The process that keeps the queue, if that is one of its own."""
         raise NotOffered
 
 

@@ -29,68 +29,61 @@ PATIENCE = 300
 POOL_ROWS = (
     "put_warm", "put_cold", "get", "dict", "empty", "burst", "by_ref", "returns", "start", "memory",
 )  # fmt: skip
-MANY = ("fan_out", "wait", "queued")
-"""Rows of those that have tasks, but no references to pass on ..."""
-
-MORE = (*MANY, "actor", "async_actor", "actors", "tree", "waiting")
-"""... and of those that have them, and actors."""
-
-
 CALLS = ("empty", "burst", "by_ref")
-"""Rows that are told with every core busy as well; of who has actors ..."""
+"""Rows that are told with every core busy as well; and of who has actors these ..."""
 
 ACTOR_CALLS = ("actor", "async_actor")
+
+REFS = (*ACTOR_CALLS, "tree", "wait", "contains")
+"""... and these, if what it has can be referred to in values."""
 
 
 @dataclass(frozen=True)
 class Contestant:
     """Who is measured for which rows, and where.
 
-    ``target``: see `contestants.__main__`; without one, its own module's ``measure``.
-    ``environment``: see `peers`; empty for our own. ``every``: in each so-many-th round: the slow
-    ones, which differ by more than noise. ``one_core``: all its processes have one. ``busy``:
-    another process computes on each core. ``workers_by_core``: it has as many workers as there are
-    cores, not `pools.WORKERS`.
+    ``target``: see `contestants.__main__`; without one, its own module's ``measure``. ``peer``: it
+    runs in the environment of `peers`. ``every``: in each so-many-th round: the slow ones, which
+    differ by more than noise. ``one_core``: all its processes have one. ``busy``: another process
+    computes on each core. ``workers_by_core``: it has as many workers as there are cores, not
+    `pools.WORKERS`.
     """
 
     rows: tuple[str, ...]
     target: str = ""
-    environment: str = ""
+    peer: bool = False
     every: int = 1
     one_core: bool = False
     busy: bool = False
     workers_by_core: bool = False
 
 
-OURS, RAY = "workbench.Workbench", ("ray.Ray", "peers", 2)
-EXECUTOR = "executors.processpool", "peers"
+OURS, RAY, EXECUTOR = "workbench.Workbench", ("ray.Ray", True, 2), ("executors.processpool", True)
 
 CONTESTANTS = {
-    "sockets": Contestant(("empty",)),
     "floor": Contestant(("empty",)),
     "pickle": Contestant(tuple(VALUES.keys() - {"function"}), "serializers.Pickle"),
     "cloudpickle": Contestant(tuple(VALUES), "serializers.Cloudpickle"),
-    "workbench": Contestant((*POOL_ROWS, *MORE, "contains", *VALUES), OURS),
+    "workbench": Contestant((*POOL_ROWS, *REFS, *VALUES), OURS),
     "floor-busy": Contestant(("empty",), "floor.measure", busy=True),
     "workbench-busy": Contestant((*CALLS, *ACTOR_CALLS), OURS, busy=True),
     "workbench-one": Contestant(("paced",), OURS, one_core=True),
     "workbench-cores": Contestant(("cores",), OURS, workers_by_core=True),
-    "memory": Contestant(("spill", "full", "crowd")),
+    "memory": Contestant(("spill", "full")),
+    "many": Contestant(("crowd", "waiting", "queued")),
     "notebook": Contestant(("start", "memory")),
     "checks": Contestant(("checks",)),
     "kernel": Contestant(("cell", "flood")),
     "page": Contestant(("views",)),
     "imports": Contestant(("import",)),
-    "processpool": Contestant((*POOL_ROWS, *MANY), *EXECUTOR),
+    "processpool": Contestant(POOL_ROWS, *EXECUTOR),
     "processpool-busy": Contestant(CALLS, *EXECUTOR, busy=True),
     "processpool-one": Contestant(("paced",), *EXECUTOR, one_core=True),
-    "loky": Contestant((*POOL_ROWS, *MANY), "executors.loky", "peers"),
-    "joblib": Contestant(POOL_ROWS, "joblib.Joblib", "peers"),
-    "ray": Contestant((*POOL_ROWS, *MORE, "contains", *VALUES), *RAY),
+    "loky": Contestant(POOL_ROWS, "executors.loky", True),
+    "ray": Contestant((*POOL_ROWS, *REFS, *VALUES), *RAY),
     "ray-busy": Contestant((*CALLS, *ACTOR_CALLS), *RAY, busy=True),
     "ray-cores": Contestant(("cores",), *RAY, workers_by_core=True),
-    "dask": Contestant((*POOL_ROWS, *MORE), "dask.Dask", "peers", 2),
-    "ipyparallel": Contestant(POOL_ROWS, "ipyparallel.IPyParallel", "peers-ipyparallel", 2),
+    "dask": Contestant((*POOL_ROWS, *ACTOR_CALLS, "tree"), "dask.Dask", True, 2),
 }
 
 Samples = dict[str, dict[str, list[float]]]
@@ -100,12 +93,12 @@ Samples = dict[str, dict[str, list[float]]]
 def run(rows: Collection[str], rounds: int, effort: Effort, scratch: Path) -> Samples:
     """All rounds. Who fails is reported and left out; the others go on."""
     playing = {name: c for name, c in CONTESTANTS.items() if set(c.rows) & set(rows)}
-    for environment in sorted({c.environment for c in playing.values()} - {""}):
+    if any(c.peer for c in playing.values()):
         try:
-            peers.prepare(environment)
+            peers.prepare()
         except subprocess.CalledProcessError as error:
-            _say(f"No .bench/{environment}, so its columns stay empty: {error}\n")
-            playing = {n: c for n, c in playing.items() if c.environment != environment}
+            _say(f"No .bench/peers, so their columns stay empty: {error}\n")
+            playing = {name: c for name, c in playing.items() if not c.peer}
     # As pip has done it for the peers: without, a start compiles each module anew where nobody may
     # write what was compiled (PYTHONDONTWRITEBYTECODE).
     compileall.compile_dir(Path(workbench.__path__[0]), quiet=1)
@@ -124,8 +117,7 @@ def run(rows: Collection[str], rounds: int, effort: Effort, scratch: Path) -> Sa
 
 def _run_one(name: str, rows: list[str], effort: Effort, scratch: Path) -> Sample:
     contestant = CONTESTANTS[name]
-    environment = contestant.environment
-    python = str(peers.interpreter(environment)) if environment else sys.executable
+    python = str(peers.PYTHON) if contestant.peer else sys.executable
     file, log = scratch / "sample.json", scratch / f"{name}.log"
     file.unlink(missing_ok=True)
     command = [python, "-m", "contestants", contestant.target or f"{name}.measure", str(file)]
@@ -163,9 +155,11 @@ def _others(cores: Sequence[int]) -> Iterator[None]:
 
 
 def _environment(scratch: Path) -> dict[str, str]:
-    """Workers find `tasks`; what the systems leave behind is left in the scratch directory."""
+    """Workers find `tasks`, our own contestants what the tests have; what the systems leave behind
+    is left in the scratch directory."""
+    paths = [str(HERE), os.environ.get("PYTHONPATH"), str(HERE.parents[1])]
     return os.environ | {
-        "PYTHONPATH": os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]),
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         "IPYTHONDIR": str(scratch / "ipython"),
         "RAY_TMPDIR": str(scratch),
         "RAY_USAGE_STATS_ENABLED": "0",

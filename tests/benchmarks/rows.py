@@ -46,6 +46,10 @@ def _ours(name: str, where: str = "") -> Figure:
     return Figure(f"workbench-{where}" if where else "workbench", name, "Workbench")
 
 
+def _many(name: str) -> Figure:
+    return Figure("many", name)
+
+
 def _at_least(bound: float, *beside: str) -> Goal:
     return Goal(bound, True, Figure(*beside) if beside else None)
 
@@ -63,8 +67,6 @@ ROWS = (
          _at_least(0.9, "workbench", "pwrite", "pwrite")),
     _row("get", "get of a 1 GB array", _ours("get_1GB"),
          _at_most(1.2, "workbench", "get_1MB", "get of 1 MB"), _at_most(50 * US)),
-    _row("get_cow", "1 GB array to write 1 % of, copy on write", _ours("get_cow"),
-         _at_most(0.1, "workbench", "get_copied", "copied")),
     _row("dict", "put and get of a small dict", _ours("dict"), _at_least(10, "ray", "dict", "Ray")),
     _row("empty", "one empty task, submitted and got", _ours("empty"),
          _at_most(6, "floor", "empty", "the floor"),
@@ -100,40 +102,35 @@ ROWS = (
     _row("cores", "n:n actor calls async", _ours("calls_n_n", "cores"),
          _at_least(1, "workbench-cores", "calls_1_n", "1:n"),
          _at_least(15, "ray-cores", "calls_n_n", "Ray")),
-    _row("actors", "1:2 actor calls async", _ours("actors"), _at_least(10, "ray", "actors", "Ray")),
-    _row("fan_out", "10 000 tasks of one number each", _ours("fan_out"),
-         _at_least(10, "ray", "fan_out", "Ray")),
     _row("tree", "tree of 10 000 leaves, added in pairs: tasks", _ours("tree"),
          _at_least(10, "ray", "tree", "Ray")),
     _row("wait", "1 000 tasks, `wait` for one at a time", _ours("wait_each"),
          _at_least(1, "ray", "wait_each", "Ray")),
-    _row("wait", "1 000 tasks, `wait` for all", _ours("wait_all"),
-         _at_least(10, "ray", "wait_all", "Ray")),
     _row("contains", "put and get of a list of 10 000 refs", _ours("contains"),
          _at_least(1, "ray", "contains", "Ray")),
-    _row("waiting", "one empty task while 100 000 wait for an object", _ours("task_crowded"),
-         _at_most(2, "workbench", "task_alone", "alone")),
-    _row("queued", "an actor's call while 100 000 tasks are queued", _ours("call_crowded"),
-         _at_most(2, "workbench", "call_alone", "alone")),
-    _row("queued", "a question to the server then", _ours("ask_crowded"),
-         _at_most(2, "workbench", "ask_alone", "alone")),
-    _row("queued", "submitting one more then", _ours("submit_crowded"),
-         _at_most(2, "workbench", "submit_alone", "alone")),
-    _row("queued", "server's memory per queued task", _ours("per_task_server"), _at_most(1000)),
+    _row("waiting", "one empty task while 100 000 wait for an object", _many("task_crowded"),
+         _at_most(2, "many", "task_alone", "alone")),
+    _row("queued", "an actor's call while 100 000 tasks are queued", _many("call_crowded"),
+         _at_most(2, "many", "call_alone", "alone")),
+    _row("queued", "a question to the server then", _many("ask_crowded"),
+         _at_most(2, "many", "ask_alone", "alone")),
+    _row("queued", "submitting one more then", _many("submit_crowded"),
+         _at_most(2, "many", "submit_alone", "alone")),
+    _row("queued", "server's memory per queued task", _many("per_task_server"), _at_most(1000)),
     _row("spill", "100 MB moved to disk", Figure("memory", "spill"),
          _at_least(0.8, "memory", "sendfile", "sendfile to the same disk")),
     _row("spill", "100 MB read back and added up", Figure("memory", "read_back"),
          _at_least(0.8, "memory", "readv", "the page cache's readv and that")),
     _row("full", "put of 100 MB into a full store", Figure("memory", "put_full"),
          _at_least(0.8, "memory", "sendfile_full", "sendfile of as much")),
-    _row("crowd", "server's memory per small object, of 1 M", Figure("memory", "per_object_small"),
+    _row("crowd", "server's memory per small object, of 1 M", _many("per_object_small"),
          _at_most(600)),
-    _row("crowd", "put of one more then", Figure("memory", "put_crowded_small"),
-         _at_most(1.5, "memory", "put_alone_small", "alone")),
-    _row("crowd", "server's memory per shared object, of 100 k",
-         Figure("memory", "per_object_shared"), _at_most(600)),
-    _row("crowd", "put of one more then, of 20 kB", Figure("memory", "put_crowded_shared"),
-         _at_most(1.5, "memory", "put_alone_shared", "alone")),
+    _row("crowd", "put of one more then", _many("put_crowded_small"),
+         _at_most(1.5, "many", "put_alone_small", "alone")),
+    _row("crowd", "server's memory per shared object, of 100 k", _many("per_object_shared"),
+         _at_most(600)),
+    _row("crowd", "put of one more then, of 20 kB", _many("put_crowded_shared"),
+         _at_most(1.5, "many", "put_alone_shared", "alone")),
     _row("import", "import workbench", Figure("imports", "import_workbench"),
          _at_most(1.5, "imports", "import_numpy", "import numpy")),
     _row("start", "%load_ext → first %%remote result", Figure("notebook", "magic_start"),
@@ -175,7 +172,6 @@ ROUND_TRIPS = (
     _round_trip("numeric", "frame of 1 M rows, 8 numeric columns", buffers=True),
     _round_trip("objects", "frame of 1 M rows, one of strings as objects", buffers=False),
     _round_trip("arrow", "frame of 1 M rows, one of Arrow strings", buffers=True),
-    _round_trip("polars", "polars frame of 1 M rows, numbers and strings", buffers=True),
     _round_trip("ints", "list of 1 M ints", buffers=False),
     _round_trip("points", "100 k instances of a dataclass", buffers=False),
     _round_trip("text", "20 MB of bytes", buffers=False),
@@ -192,10 +188,9 @@ SERIALIZERS = {
 """Its columns."""
 
 UNITS = {
-    "put_warm": "B/s", "put_cold": "B/s", "memcpy_one": "B/s", "memcpy_all": "B/s", "pwrite": "B/s",
+    "put_warm": "B/s", "put_cold": "B/s", "memcpy_all": "B/s", "pwrite": "B/s",
     "dict": "/s", "burst": "/s", "memory": "B", "magic_memory": "B",
-    "actor_async": "/s", "async_actor_async": "/s", "actors": "/s", "fan_out": "/s", "tree": "/s",
-    "per_task": "bytes", "per_task_server": "bytes",
+    "actor_async": "/s", "async_actor_async": "/s", "tree": "/s", "per_task_server": "bytes",
     "spill": "B/s", "sendfile": "B/s", "read_back": "B/s", "readv": "B/s",
     "put_full": "B/s", "sendfile_full": "B/s",
     "speed_loud": "/s", "speed_silent": "/s",
@@ -209,10 +204,8 @@ PEERS = {
     "workbench": "Workbench",
     "processpool": "ProcessPool",
     "loky": "loky",
-    "joblib": "joblib",
     "ray": "Ray",
     "dask": "Dask",
-    "ipyparallel": "ipyparallel",
 }
 """The columns of the second table."""
 
@@ -232,44 +225,21 @@ FIGURES = {
     "actor_async": "1:1 actor calls async",
     "async_actor_sync": "1:1 async-actor calls sync",
     "async_actor_async": "1:1 async-actor calls async",
-    "actors": "1:2 actor calls async",
-    "fan_out": "tasks of one number each",
     "tree": "tree of sums: tasks",
     "wait_each": "1 000 tasks, `wait` for one at a time",
-    "wait_all": "1 000 tasks, `wait` for all",
     "contains": "list of 10 000 refs, put and got",
-    "task_alone": "one empty task, one worker taken",
-    "task_crowded": "the same while 100 000 wait for an object",
-    "call_alone": "actor's call, all workers taken",
-    "call_crowded": "the same while 100 000 are queued",
-    "submit_alone": "submitting a task, all workers taken",
-    "submit_crowded": "the same while 100 000 are queued",
-    "per_task": "all processes' memory per queued task",
-    "calls_1_1": "1:1 actor calls async, a worker a core",
-    "calls_1_n": "1:n actor calls async",
-    "calls_n_n": "n:n actor calls async",
-    "paced": "one empty task, 0.1 s between them, one core",
-    "idle": "processor that it uses at rest",
 }
 """Its rows."""
 
-WHERE = {
-    "": "beside the peers",
-    "busy": "with every core busy",
-    "one": "on one core",
-    "cores": "as many workers as cores",
-}
+WHERE = {"": "beside the peers", "busy": "with every core busy"}
 """The tables of that kind: the ends of the names of `rounds.CONTESTANTS`."""
 
 OTHERS = {
-    Figure("workbench", "memcpy_one"): "memcpy of 100 MB into warm pages, one core",
     Figure("workbench", "memcpy_all"): "memcpy of 100 MB into warm pages, all cores",
     Figure("workbench", "pwrite"): "pwrite of 100 MB into cold pages",
     Figure("floor", "empty"): "an empty task over a socket alone, both sides looking",
     Figure("floor-busy", "empty"): "the same, every core busy",
     Figure("floor", "empty_asleep"): "the same, both sides asleep",
-    Figure("sockets", "round_trip"): "200 bytes there and back, unix socket, two cores",
-    Figure("sockets", "round_trip_one_core"): "200 bytes there and back, unix socket, one core",
     Figure("workbench", "make_and_copy"): "100 MB made and copied once, in a worker",
     Figure("imports", "import_numpy"): "import numpy",
     Figure("page", "update_bytes"): "a difference told to a page, 100 of 100 000 objects changed",
@@ -279,7 +249,6 @@ OTHERS = {
 """What else is worth a line: mostly limits."""
 
 NOTES = (
-    "Dask's bursts are 5 000 tasks and ipyparallel's 2 000; joblib makes batches of them. Dask's "
-    "queue is 10 000 tasks, Ray's 20 000.",
+    "Dask's bursts are 5 000 tasks.",
     "Start and memory are the Python functions' in the second table, the magics' in the first.",
 )

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import count
 from statistics import median
 
-from table import Table, as_markdown, as_text
+from table import Table, as_markdown
 
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -27,13 +27,14 @@ from workbench.core.loop_events import Left, WorkerExited
 from workbench.core.session import Session
 
 SIZES = (10_000, 100_000, 1_000_000)
-FEW, WORKERS = 10, 1000
+WORKERS = 1000
 FLAT = 0.2
 CYCLES = 100
 """Of one operation at a time; then it is the next session's turn."""
 
 ASK_EVERY = 10_000
-"""Events; far less than the leave that a process has for small objects."""
+"""Events. A process asks for leave to send more small objects before it has used up what it has,
+which is far more."""
 
 DRIVER = 1
 STRIDE = 997
@@ -46,29 +47,28 @@ ABOUT = ev.About("thing", 1, 0, 0, 0.0, 0.0)
 class World:
     """A session and its peers: ``size`` objects, and as many tasks that no worker has been sent.
 
-    If it is ``busy``, these are queued, and all workers run one, which takes ``seconds``. Else they
-    wait for an object, and all workers but one have nothing to do.
+    If the scene is ``busy``, these are queued, and all workers run one, which takes ``seconds``.
+    Else they wait for an object, and all workers but one have nothing to do.
     """
 
-    def __init__(self, size: int, workers: int, busy: bool, seconds: float) -> None:
+    def __init__(self, size: int, scene: Scene) -> None:
         self.spent = 0.0  # seconds inside the core
         self.longest = 0.0  # of them in one event
         self.events = 0
-        self.session = Session("scale", workers, 1 << 40)
+        self.session = Session("scale", WORKERS, 1 << 40)
         self.runs: deque[tuple[int, int]] = deque()  # (worker's client, task) as they were sent
         self.clients: dict[int, int] = {}  # worker's number → its client
-        self.seconds = seconds
-        self._ids = count((DRIVER << ID_BITS) + 1)
+        self.seconds = scene.seconds
+        self.ids = count((DRIVER << ID_BITS) + 1)
         self._numbers = count(DRIVER + 1)
         self.tell(DRIVER, ev.Hello(1, DRIVER))
-        self.function = self.put()
-        self.actor = self.put()
+        self.function, self.actor = self.put(), self.put()
         creation = ev.Submit(self.actor, self.function, b"", returns=0, actor=self.actor)
         self.tell(DRIVER, ev.Create(creation))
         self.clients.popitem()  # the actor's worker isn't the pool's
         self.finish()
         self.gate: tuple[int, ...] = ()
-        if not busy:
+        if not scene.busy:
             self.gate = (self.submit(),)
             busy_one, _ = self.runs.pop()  # it is never done, and never crashes
             self.clients = {n: client for n, client in self.clients.items() if client != busy_one}
@@ -76,22 +76,18 @@ class World:
         scheduler = self.session.state.scheduler
         while len(scheduler.tasks) < size:
             self.last = self.submit(self.gate)
-        if busy:  # what a task takes is known when one is done; then more may be sent ahead
-            for _ in range(workers):
+        if scene.busy:  # what a task takes is known when one is done; then more may be sent ahead
+            for _ in range(WORKERS):
                 self.submit()
                 self.finish()
             while len(scheduler.queue) < size:
                 self.last = self.submit()
         self.longest = 0.0
 
-    def ask(self) -> None:
-        """Leave to send more small objects, as a process asks for it before it sends them."""
-        self.session.handle([(DRIVER, ev.Ask(0, "inline"))], 0.0)
-
     def tell(self, number: int, event: ev.Event) -> None:
         """One batch of one event; does what comes of it."""
         if self.events % ASK_EVERY == 0 and DRIVER in self.session.state.clients:
-            self.ask()
+            self.session.handle([(DRIVER, ev.Ask(0, "inline"))], 0.0)
         batch = [(number, event)]
         started = time.perf_counter()
         out = self.session.handle(batch, 0.0)
@@ -100,33 +96,27 @@ class World:
         self.longest = max(self.longest, seconds)
         self.events += 1
         for instruction in out:
-            if type(instruction) is do.Send:
-                if type(instruction.message) is do.Run:
-                    self.runs.append((instruction.to, instruction.message.task))
-            elif type(instruction) is do.Hangup:
-                raise RuntimeError(instruction.reason)
-            elif type(instruction) is do.Fork:
-                self.clients[instruction.worker] = client = next(self._numbers)
-                self.tell(client, ev.Hello(client, client, instruction.worker))
+            match instruction:
+                case do.Send(to, do.Run() as run):
+                    self.runs.append((to, run.task))
+                case do.Hangup():
+                    raise RuntimeError(instruction.reason)
+                case do.Fork():
+                    self.clients[instruction.worker] = client = next(self._numbers)
+                    self.tell(client, ev.Hello(client, client, instruction.worker))
 
     def put(self) -> int:
         """A new object of the driver's."""
-        id = next(self._ids)
+        id = next(self.ids)
         self.tell(DRIVER, ev.Sealed(id, ev.Value(b"P" * 64), ABOUT))
         return id
 
     def submit(self, deps: tuple[int, ...] = (), actor: int = 0) -> int:
         """A new task of the driver's."""
-        id = next(self._ids)
+        id = next(self.ids)
         function = 0 if actor else self.function
         self.tell(DRIVER, ev.Submit(id, function, b"args", deps, name="f", retries=9, actor=actor))
         return id
-
-    def submit_calls(self, count: int) -> None:
-        """So many in one message, as in a burst."""
-        tasks = tuple([next(self._ids) for _ in range(count)])
-        calls = ev.SubmitCalls(tasks, (b"args",) * count, self.function, "f", retries=9)
-        self.tell(DRIVER, calls)
 
     def drop(self, id: int) -> None:
         """The driver's handle is gone."""
@@ -165,7 +155,8 @@ def task(world: World) -> None:
 
 def burst(world: World) -> None:
     """submit two tasks in one message; two are done, others begin; drop the results"""
-    world.submit_calls(2)
+    tasks = next(world.ids), next(world.ids)
+    world.tell(DRIVER, ev.SubmitCalls(tasks, (b"args",) * 2, world.function, "f", retries=9))
     world.drop(world.finish())
     world.drop(world.finish())
 
@@ -228,54 +219,40 @@ SCENES = (
 )
 
 
-def measure(worlds: list[World], operation: Operation) -> list[float]:
-    """Seconds an event in each world."""
-    seconds = []
-    for world in worlds:
-        world.spent, world.events = 0.0, 0
-        for _ in range(CYCLES):
-            operation(world)
-        seconds.append(world.spent / world.events)
-    return seconds
+def measure(world: World, operation: Operation) -> float:
+    """Seconds an event."""
+    world.spent, world.events = 0.0, 0
+    for _ in range(CYCLES):
+        operation(world)
+    return world.spent / world.events
 
 
 def show(scene: Scene, sizes: tuple[int, ...], rounds: int) -> Table:
     """Build the worlds; measure in turns; say what came of it. Ratios are of one turn each."""
-    shapes = [(FEW, sizes[0]), *((WORKERS, size) for size in sizes)]
-    worlds = [World(size, workers, scene.busy, scene.seconds) for workers, size in shapes]
-    samples = [[measure(worlds, o) for o in scene.operations] for _ in range(rounds)]
-    grown, crowd = f"{_spaced(sizes[-1])} ÷ {_spaced(sizes[0])}", f"{WORKERS} ÷ {FEW}"
-    heads = [f"{_spaced(size)}, {workers} workers" for workers, size in shapes]
-    table = [[scene.title, *heads, grown, "flat", crowd]]
-    for number, operation in enumerate(scene.operations):
-        turns = [sample[number] for sample in samples]
-        growth = median(turn[-1] / turn[1] for turn in turns)
-        table.append([
-            operation.__doc__ or "",
-            *(f"{1e6 * median(column):.1f} µs" for column in zip(*turns, strict=True)),
-            f"{growth:.2f} ×", "yes" if abs(growth - 1) <= FLAT else "no",
-            f"{median(turn[1] / turn[0] for turn in turns):.2f} ×",
-        ])  # fmt: skip
+    worlds = [World(size, scene) for size in sizes]
+    samples = [[[measure(w, o) for w in worlds] for o in scene.operations] for _ in range(rounds)]
+    names = [f"{size:,}".replace(",", " ") for size in sizes]
+    table = [[scene.title, *names, f"{names[-1]} ÷ {names[0]}", "flat"]]
+    for operation, *turns in zip(scene.operations, *samples, strict=True):
+        growth = median(turn[-1] / turn[0] for turn in turns)
+        costs = [f"{1e6 * median(column):.1f} µs" for column in zip(*turns, strict=True)]
+        flat = "yes" if abs(growth - 1) <= FLAT else "no"
+        table.append([operation.__doc__ or "", *costs, f"{growth:.2f} ×", flat])
     longest = [f"{1e3 * world.longest:.1f} ms" for world in worlds]
-    return [*table, ["the longest single event", *longest, "", "", ""]]
-
-
-def _spaced(number: int) -> str:
-    return f"{number:,}".replace(",", " ")
+    return [*table, ["the longest single event", *longest, "", ""]]
 
 
 def main() -> None:
     """Parse, measure, print."""
     parser = argparse.ArgumentParser(prog="scale.py", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="no million, fewer rounds")
-    parser.add_argument("--markdown", action="store_true", help="tables for docs/benchmarks.md")
     options = parser.parse_args()
     gc.disable()  # as the server does
     began = time.monotonic()
     sizes, rounds = (SIZES[:2], 3) if options.quick else (SIZES, 25)
     for scene in SCENES:
         lines = show(scene, sizes, rounds)
-        print((as_markdown if options.markdown else as_text)(lines), end="\n\n", flush=True)
+        print(as_markdown(lines), end="\n\n", flush=True)
     print(
         f"Seconds an event; medians of {rounds} turns. {len(os.sched_getaffinity(0))} cores, "
         f"Python {platform.python_version()}, {time.monotonic() - began:.0f} s."

@@ -1,4 +1,4 @@
-"""Samples → the tables, as plain text or Markdown. Measures nothing, asserts nothing."""
+"""Samples → the tables, as Markdown. Measures nothing, asserts nothing."""
 
 from __future__ import annotations
 
@@ -10,6 +10,15 @@ from rounds import Samples
 from rows import Figure, Goal, Row
 
 NOTHING = "–"
+
+SCALES = {
+    "B/s": (1e9, "GB/s", 2),
+    "bytes": (1, "bytes", 0),
+    "share": (0.01, "%", 2),
+    "B": (1e6, "MB", 0),
+    "/s": (1, "/s", 0),
+}
+"""Of the units but seconds: see `_scale`."""
 
 Table = list[list[str]]
 """Lines of cells, the heading first."""
@@ -123,33 +132,17 @@ def bound(value: float, unit: str) -> str:
 
 def _scale(value: float, unit: str) -> tuple[float, str, int]:
     """(what to divide by, the unit's name, digits after the point)."""
-    if unit == "B/s":
-        return 1e9, "GB/s", 2
-    if unit == "bytes":
-        return 1, "bytes", 0
-    if unit == "share":
-        return 0.01, "%", 2
-    if unit == "B":
-        return 1e6, "MB", 0
-    if unit == "/s":
-        return 1, "/s", 0
+    if unit in SCALES:
+        return SCALES[unit]
     scale, name = (1, "s") if abs(value) >= 1 else (1e-3, "ms")
     if abs(value) < 1e-3:
         scale, name = 1e-6, "µs"
     return scale, name, 2 if abs(value) < 10 * scale else 1 if abs(value) < 100 * scale else 0
 
 
-def as_text(table: Table) -> str:
-    """Columns aligned."""
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in table
-    ]
-    return "\n".join([lines[0], "─" * max(map(len, lines)), *lines[1:]])
-
-
 def as_markdown(table: Table) -> str:
-    """A table for docs/benchmarks.md."""
-    lines = ["| " + " | ".join(line) + " |" for line in table]
-    return "\n".join([lines[0], "|" + " --- |" * len(table[0]), *lines[1:]])
+    """A table for docs/benchmarks.md, its columns aligned."""
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    lines = [[cell.ljust(w) for cell, w in zip(line, widths, strict=True)] for line in table]
+    lines.insert(1, ["-" * width for width in widths])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

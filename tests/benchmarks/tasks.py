@@ -53,9 +53,9 @@ def add(one: int, other: int) -> int:
 
 
 def pass_gate(path: str) -> None:
-    """A task that lasts until somebody has opened this named pipe for writing, and closed it."""
-    with open(path, "rb") as pipe:
-        pipe.read()
+    """A task that lasts until the gate at this path (`tests.kernel.gates`) lets it on."""
+    with open(path, "rb", buffering=0) as gate:
+        gate.read(1)
 
 
 class Actor:

@@ -62,14 +62,6 @@ def _strings(divisor: int, dtype: Any) -> Any:
     return pd.DataFrame({"number": np.arange(len(rows)), "name": names})
 
 
-def polars(divisor: int = 1) -> Any:
-    """As many rows of numbers and strings in polars' own frame."""
-    import polars
-
-    rows = range(MB // divisor)
-    return polars.DataFrame({"number": np.arange(len(rows)), "name": [f"name {n}" for n in rows]})
-
-
 def ints(divisor: int = 1) -> Any:
     """A list of 1 M integers, most of them larger than those that Python keeps ready."""
     return list(range(MB // divisor))
@@ -97,7 +89,7 @@ def function(divisor: int = 1) -> Any:
 
 
 _ARRAYS = array, strided, arrays
-_FRAMES = numeric, objects, arrow, polars
+_FRAMES = numeric, objects, arrow
 _OTHERS = ints, points, text, function
 
 VALUES: dict[str, Callable[[int], Any]] = {
@@ -117,8 +109,6 @@ def same(value: Any, other: Any) -> bool:
     if callable(value):
         cells = [f.__closure__[0].cell_contents for f in (value, other)]
         return value is not other and same(*cells) and value(7) == other(7)
-    if hasattr(value, "schema"):
-        return bool(value.schema == other.schema and value.equals(other))
     if hasattr(value, "equals"):
         return bool(value.dtypes.equals(other.dtypes) and value.equals(other))
     return bool(value == other)

@@ -55,27 +55,11 @@ copies = [wb.put(weights) for _ in range(3)]"""
     picture("costs", notebook)
 
 
-def test_themes_change_under_it(lab: Lab, picture: Picture) -> None:
-    notebook = lab.open("dark", START, PUTS, DASHBOARD, theme=DARK)
-    notebook.run(1, 2, 3)
-    view = View(notebook.output(3))
-    expect(view.row("train")).to_be_visible()
-    expect(view.root).to_have_attribute("data-dark", "true")
-    view.row("train").click()
-    picture("dashboard-dark", notebook)
-    assert violations(notebook.page) == []
-    notebook.page.get_by_role("menuitem", name="Settings").click()
-    items = notebook.page.locator(".lm-Menu-item")
-    items.get_by_text("Theme", exact=True).click()
-    items.get_by_text("JupyterLab Light", exact=True).click()
-    expect(view.root).not_to_have_attribute("data-dark", "true")
-    assert violations(notebook.page) == []
-
-
-def test_it_fits_where_there_is_little_room(lab: Lab) -> None:
-    notebook = lab.open("narrow", START, DASHBOARD, PUTS)
+def test_it_fits_into_little_room_and_themes_change_under_it(lab: Lab, picture: Picture) -> None:
+    notebook = lab.open("dark", START, DASHBOARD, PUTS, theme=DARK)
     notebook.run(1, 2)
     view = View(notebook.output(2))
+    expect(view.root).to_have_attribute("data-dark", "true")
     view.root.evaluate("e => { e.style.width = '240px'; }")
     expect(view.root.get_by_text("Nothing in shared memory yet.")).to_be_visible()
     height = "e => e.clientHeight"
@@ -87,6 +71,14 @@ def test_it_fits_where_there_is_little_room(lab: Lab) -> None:
     expect(view.row("train")).to_be_visible()
     assert view.root.locator(".wb-map").evaluate(height) > 200
     view.root.evaluate("e => { e.style.width = ''; }")
+    view.row("train").click()
+    picture("dashboard-dark", notebook)
+    assert violations(notebook.page) == []
+    notebook.page.get_by_role("menuitem", name="Settings").click()
+    items = notebook.page.locator(".lm-Menu-item")
+    items.get_by_text("Theme", exact=True).click()
+    items.get_by_text("JupyterLab Light", exact=True).click()
+    expect(view.root).not_to_have_attribute("data-dark", "true")
     notebook.page.set_viewport_size({"width": 420, "height": 1600})
     view.pane("Pins")
     expect(view.row("train")).to_be_visible()

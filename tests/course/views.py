@@ -14,8 +14,6 @@ ANSWERS = Answers(
     wrong={
         "row_gone": [
             Wrong("import gc; gc.collect()", "`first`; arrays in this notebook: `one_row`"),
-            Wrong("kept, popped = popped, 7", "`popped` is the id of no object"),
-            Wrong("popped = kept", "What keeps the object"),
             almost("del first", "What keeps the object: .*one_row"),
         ],
         "put_once": [

@@ -37,19 +37,17 @@ def small() -> dict[str, Any]:
 
 
 def measure(rows: Collection[str], effort: Effort) -> Sample:
+    """The large one beside copying as much by all cores, which reads and writes what it reads."""
+    ten, large = small(), {"array": np.ones(ELEMENTS // effort.divisor)}
     workbench.init(workers=1, memory="3GB")
     try:
-        return {**_ten(effort), **_large(effort)}
+        ten_stored, large_stored = _stored(ten), _stored(large)
+        (check,) = times(effort, lambda: _check(ten_stored, ten), least=20)
+        with limits.memcpy_by_all_cores(large["array"]) as copy:
+            checked, copied = times(effort, lambda: _check(large_stored, large), copy, least=5)
     finally:
         workbench.shutdown()
-
-
-def _check(bindings: Bindings, variables: dict[str, Any]) -> None:
-    found = Freshness(bindings, api.engine())
-    for name, value in variables.items():
-        found.ref(name, value)
-    if found.notes or any(map(found.would, variables)):
-        raise RuntimeError("something is said to have changed")
+    return {"check_ten": check, "check_1GB": checked, "memcpy_1GB": copied}
 
 
 def _stored(variables: dict[str, Any]) -> Bindings:
@@ -60,17 +58,9 @@ def _stored(variables: dict[str, Any]) -> Bindings:
     return bindings
 
 
-def _ten(effort: Effort) -> Sample:
-    variables = small()
-    bindings = _stored(variables)
-    (seconds,) = times(effort, lambda: _check(bindings, variables), least=20)
-    return {"check_ten": seconds}
-
-
-def _large(effort: Effort) -> Sample:
-    """Beside copying as much by all cores, which reads and writes what this only reads."""
-    variables = {"array": np.ones(ELEMENTS // effort.divisor)}
-    bindings = _stored(variables)
-    with limits.memcpy_by_all_cores(variables["array"]) as copy:
-        checked, copied = times(effort, lambda: _check(bindings, variables), copy, least=5)
-    return {"check_1GB": checked, "memcpy_1GB": copied}
+def _check(bindings: Bindings, variables: dict[str, Any]) -> None:
+    found = Freshness(bindings, api.engine())
+    for name, value in variables.items():
+        found.ref(name, value)
+    if found.notes or any(map(found.would, variables)):
+        raise RuntimeError("something is said to have changed")

@@ -6,15 +6,14 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from distributed import Client, LocalCluster, wait
-from pools import WORKERS, NotOffered, Pool
+from distributed import Client, LocalCluster
+from pools import WORKERS, Pool
 
 
 class Dask(Pool):
     """``pure=False``: a call with equal arguments is a new task, as everywhere else."""
 
     at_once = 5_000
-    queued = 10_000
 
     def start(self) -> None:
         self._cluster = LocalCluster(
@@ -35,12 +34,6 @@ class Dask(Pool):
     def gather(self, refs: Sequence[Any]) -> list[Any]:
         values: list[Any] = self._client.gather(list(refs))
         return values
-
-    def wait(self, refs: list[Any], count: int) -> tuple[list[Any], list[Any]]:
-        if count < len(refs):
-            raise NotOffered  # the first, or all
-        wait(refs)
-        return refs, []
 
     def actor(self, cls: type) -> Any:
         actor = self._client.submit(cls, actor=True, pure=False).result()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures import Executor, ProcessPoolExecutor
 from typing import Any
 
-from pools import WORKERS, NotOffered, Pool
+from pools import WORKERS, Pool
 
 
 def processpool() -> Pool:
@@ -31,12 +31,7 @@ class ExecutorPool(Pool):
     def stop(self) -> None:
         self._executor.shutdown()
 
-    def call(self, function: Callable[..., Any], *args: Any) -> Any:
-        return self._executor.submit(function, *args).result()
-
     def submit(self, function: Callable[..., Any], *args: Any) -> Any:
-        if any(isinstance(arg, Future) for arg in args):
-            raise NotOffered
         return self._executor.submit(function, *args)
 
     def get(self, ref: Any) -> Any:
@@ -44,9 +39,3 @@ class ExecutorPool(Pool):
 
     def gather(self, refs: Sequence[Any]) -> list[Any]:
         return [future.result() for future in refs]
-
-    def wait(self, refs: list[Any], count: int) -> tuple[list[Any], list[Any]]:
-        if count < len(refs):
-            raise NotOffered  # the first, or all
-        wait(refs)
-        return refs, []

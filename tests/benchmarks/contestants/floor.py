@@ -6,19 +6,15 @@ from __future__ import annotations
 import os
 import pickle
 import socket
-import struct
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
+from typing import Any
 
-import msgspec
 import tasks
 from pools import Effort, Sample, times
 
 LOOK = 0.0003
 """Seconds for which each side looks whether something has come before it sleeps."""
-
-_HEAD = struct.Struct("<I")
-_pack, _unpack = msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder().decode
 
 
 def measure(rows: Collection[str], effort: Effort) -> Sample:
@@ -27,17 +23,19 @@ def measure(rows: Collection[str], effort: Effort) -> Sample:
 
 def _empty(look: float, effort: Effort) -> float:
     """Seconds of one empty task."""
-    ours, theirs = socket.socketpair()
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     pid = os.fork()
     if not pid:
         ours.close()
-        _serve(theirs, look)
+        while message := _receive(theirs, look):
+            function, arguments = pickle.loads(message)
+            theirs.send(pickle.dumps(function(*arguments)))
         os._exit(0)
     theirs.close()
 
-    def call() -> None:
-        _send(ours, ("empty", b"", 1))
-        pickle.loads(_receive(ours, look)[1])
+    def call() -> Any:
+        ours.send(pickle.dumps((tasks.empty, ())))
+        return pickle.loads(_receive(ours, look))
 
     call()
     (seconds,) = times(effort, call, least=20)
@@ -46,33 +44,12 @@ def _empty(look: float, effort: Effort) -> float:
     return seconds
 
 
-def _serve(sock: socket.socket, look: float) -> None:
-    functions: dict[str, Callable[[], object]] = {"empty": tasks.empty}
-    while True:
-        try:
-            name, _, number = _receive(sock, look)
-        except EOFError:
-            return
-        _send(sock, (number, pickle.dumps(functions[name]())))
-
-
-def _send(sock: socket.socket, message: tuple[object, ...]) -> None:
-    payload = _pack(message)
-    sock.sendall(_HEAD.pack(len(payload)) + payload)
-
-
-def _receive(sock: socket.socket, look: float) -> list[bytes]:
+def _receive(sock: socket.socket, look: float) -> bytes:
+    """One message; empty at the end."""
     end = time.perf_counter() + look
-    while True:
+    while time.perf_counter() < end:
         try:
-            data = sock.recv(4096, socket.MSG_DONTWAIT)
-            break
+            return sock.recv(4096, socket.MSG_DONTWAIT)
         except BlockingIOError:
-            if time.perf_counter() >= end:
-                data = sock.recv(4096)
-                break
             os.sched_yield()
-    if not data:
-        raise EOFError
-    message: list[bytes] = _unpack(data[_HEAD.size :])
-    return message
+    return sock.recv(4096)

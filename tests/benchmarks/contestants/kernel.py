@@ -5,13 +5,13 @@ Both figures are pairs, taken alternately: a shared machine is faster in one min
 
 from __future__ import annotations
 
+import json
 import statistics
-import time
-from collections.abc import Callable, Collection
-from typing import Any
+from collections.abc import Collection
 
-from jupyter_client.manager import start_new_kernel
-from pools import WORKERS, Effort, Sample
+from pools import WORKERS, Effort, Sample, times
+
+from tests.kernel.conftest import Kernel
 
 HERE, THERE = "1 + 1", "%%remote -w\n1 + 1"
 
@@ -52,60 +52,29 @@ for loud in (True, False):
 """
 
 
-class Kernel:
-    """A kernel and its client, which takes what the kernel shows, as a front end would."""
-
-    def __init__(self) -> None:
-        self._manager, self._client = start_new_kernel()
-
-    def run(self, code: str) -> float:
-        """Seconds until a cell is over; RuntimeError if it fails."""
-        began = time.perf_counter()
-        reply = self._client.execute_interactive(code, timeout=120, output_hook=lambda _: None)
-        seconds = time.perf_counter() - began
-        if reply["content"]["status"] != "ok":
-            raise RuntimeError(f"{code}: {reply['content']}")
-        return seconds
-
-    def value(self, expression: str) -> Any:
-        """Of a literal's kind."""
-        reply = self._client.execute_interactive(
-            "", user_expressions={"value": expression}, output_hook=lambda _: None
-        )
-        shown = reply["content"]["user_expressions"]["value"]
-        return eval(shown["data"]["text/plain"])
-
-    def close(self) -> None:
-        """End both."""
-        self._client.stop_channels()
-        self._manager.shutdown_kernel()
-
-
 def measure(rows: Collection[str], effort: Effort) -> Sample:
-    measures: dict[str, Callable[[Kernel, Effort], Sample]] = {"cell": _cell, "flood": _flood}
-    kernel = Kernel()
+    measures = {"cell": _cell, "flood": _flood}
+    kernel = Kernel({"WORKBENCH_WORKERS": str(WORKERS)})
     try:
-        kernel.run(f"import workbench\n%load_ext workbench\n%env WORKBENCH_WORKERS={WORKERS}")
-        kernel.run(THERE)
+        kernel.ok("import workbench\n%load_ext workbench")
+        kernel.ok(THERE)
         return {n: v for row in rows for n, v in measures[row](kernel, effort).items()}
     finally:
-        kernel.close()
+        kernel.stop()
 
 
 def _cell(kernel: Kernel, effort: Effort) -> Sample:
     for _ in range(20):
-        kernel.run(THERE)
-    count = max(int(200 * effort.seconds), 20)
-    pairs = [(kernel.run(HERE), kernel.run(THERE)) for _ in range(count)]
-    return {
-        "cell_over": statistics.median(there - here for here, there in pairs),
-        "cell_here": statistics.median(here for here, _ in pairs),
-    }
+        kernel.ok(THERE)
+    here, there = times(
+        Effort(2 * effort.seconds), lambda: kernel.ok(HERE), lambda: kernel.ok(THERE), least=20
+    )
+    return {"cell_over": there - here, "cell_here": here}
 
 
 def _flood(kernel: Kernel, effort: Effort) -> Sample:
-    kernel.run(FLOOD)
+    kernel.ok(FLOOD)
     for _ in range(3):
-        kernel.run(PAIR.format(seconds=2 * effort.seconds, lines=LINES))
-    loud, silent = kernel.value("speeds[True]"), kernel.value("speeds[False]")
-    return {"speed_loud": statistics.median(loud), "speed_silent": statistics.median(silent)}
+        kernel.ok(PAIR.format(seconds=2 * effort.seconds, lines=LINES))
+    speeds = {name: kernel.value(f"speeds[{name == 'loud'}]") for name in ("loud", "silent")}
+    return {f"speed_{name}": statistics.median(json.loads(s)) for name, s in speeds.items()}

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from collections.abc import Collection
-from pathlib import Path
 from statistics import median
 from typing import Any
 
+from playwright.sync_api import expect, sync_playwright
 from pools import Effort, NotOffered, Sample
 
-sys.path.insert(0, str(Path(__file__).parents[3]))
+from tests.browser.conftest import CHROMIUMS
+from tests.browser.lab import SIZE, Lab, Notebook
+from tests.browser.server import serve
 
 MANY = 100_000
 RATE = 5_000
@@ -100,12 +101,6 @@ print(json.dumps({"costs": costs, "sizes": sizes}))"""
 
 
 def measure(rows: Collection[str], effort: Effort) -> Sample:
-    from playwright.sync_api import sync_playwright
-
-    from tests.browser.conftest import CHROMIUMS
-    from tests.browser.lab import SIZE, Lab
-    from tests.browser.server import serve
-
     found = next(filter(None, map(shutil.which, CHROMIUMS)), None)
     if found is None:
         raise NotOffered
@@ -125,13 +120,10 @@ def measure(rows: Collection[str], effort: Effort) -> Sample:
     return sample
 
 
-def _shares(lab: Any, seconds: float) -> Sample:
+def _shares(lab: Lab, seconds: float) -> Sample:
     shares = SHARES.format(seconds=seconds, rate=RATE)
     notebook = lab.open("shares", START, shares, "wb.dashboard()", shares)
-    _run(notebook, 1, 2, 3)
-    notebook.page.wait_for_function("globalThis.paint > 0")
-    _run(notebook, 4)
-    (idle, busy), (idle_shown, busy_shown) = json.loads(_text(notebook, 4))
+    (idle, busy), (idle_shown, busy_shown) = _last(notebook)
     return {
         "first_paint": notebook.page.evaluate("globalThis.paint") / 1000,
         "cpu_idle": max(idle_shown - idle, 0.0),
@@ -139,14 +131,10 @@ def _shares(lab: Any, seconds: float) -> Sample:
     }
 
 
-def _many(lab: Any) -> Sample:
+def _many(lab: Lab) -> Sample:
     room = "%env WORKBENCH_MEMORY=4GB\n"
     notebook = lab.open("many", room + START, FILL, "wb.dashboard()", CHANGES)
-    _run(notebook, 1, 2, 3)
-    notebook.page.wait_for_function("globalThis.paint > 0")
-    notebook.page.evaluate("globalThis.frames.length = 0")
-    _run(notebook, 4)
-    kernel = json.loads(_text(notebook, 4))
+    kernel = _last(notebook)
     frames = sorted(notebook.page.evaluate("globalThis.frames"))
     return {
         "update_many": median(kernel["costs"]),
@@ -155,13 +143,13 @@ def _many(lab: Any) -> Sample:
     }
 
 
-def _run(notebook: Any, *numbers: int) -> None:
-    from playwright.sync_api import expect
-
-    for number in numbers:
+def _last(notebook: Notebook) -> Any:
+    """What the fourth cell prints, which runs when the third one's view is there. Frames count
+    from then on."""
+    for number in range(1, 5):
+        if number == 4:
+            notebook.page.wait_for_function("globalThis.paint > 0")
+            notebook.page.evaluate("globalThis.frames.length = 0")
         notebook.run(number)
         expect(notebook.prompt(number)).to_have_text(f"[{number}]:", timeout=120_000)
-
-
-def _text(notebook: Any, number: int) -> str:
-    return str(notebook.output(number).inner_text())
+    return json.loads(notebook.output(4).inner_text())

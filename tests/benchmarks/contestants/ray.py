@@ -14,8 +14,6 @@ from pools import WORKERS, Pool
 class Ray(Pool):
     """Functions are made remote once."""
 
-    queued = 20_000
-
     def __init__(self) -> None:
         self._remote = cache(ray.remote)
 
@@ -32,8 +30,8 @@ class Ray(Pool):
         values: list[Any] = ray.get(list(refs))
         return values
 
-    def wait(self, refs: list[Any], count: int) -> tuple[list[Any], list[Any]]:
-        return ray.wait(refs, num_returns=count)
+    def wait(self, refs: list[Any]) -> tuple[list[Any], list[Any]]:
+        return ray.wait(refs)
 
     def actor(self, cls: type) -> Any:
         actor = self._remote(cls).remote()

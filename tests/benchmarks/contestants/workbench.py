@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-import psutil
 from pools import WORKERS, Pool
 
 import workbench
@@ -24,9 +23,6 @@ class Workbench(Pool):
     def stop(self) -> None:
         workbench.shutdown()
 
-    def get_private(self, ref: Any, on_write: bool) -> Any:
-        return workbench.get(ref, copy=not on_write, copy_on_write=on_write)
-
     def submit(self, function: Callable[..., Any], *args: Any) -> Any:
         return self._remote(function).remote(*args)
 
@@ -34,11 +30,8 @@ class Workbench(Pool):
         values: list[Any] = workbench.get(refs)
         return values
 
-    def wait(self, refs: list[Any], count: int) -> tuple[list[Any], list[Any]]:
-        return workbench.wait(refs, num_returns=count)
-
-    def ask(self, ref: Any) -> None:
-        workbench.wait([ref], timeout=0)
+    def wait(self, refs: list[Any]) -> tuple[list[Any], list[Any]]:
+        return workbench.wait(refs)
 
     def actor(self, cls: type) -> Any:
         actor = self._remote(cls).remote()
@@ -51,14 +44,6 @@ class Workbench(Pool):
     def tell_from_tasks(self, actors: Sequence[Any], count: int) -> None:
         remote = self._remote(_tell)
         workbench.get([remote.remote(actor, count) for actor in actors])
-
-    def server(self) -> int:
-        (server,) = (
-            child.pid
-            for child in psutil.Process().children()
-            if "workbench.server" in child.cmdline()
-        )
-        return server
 
     def put(self, value: Any) -> Any:
         return workbench.put(value)

@@ -134,15 +134,3 @@ def test_a_name_finds_its_object_here_and_in_tasks(book: Book) -> None:
         assert "kept" in [name for record in wb.objects() for name in record.names]
     """)
     book.fails("wb.get('nobody')", "ObjectLostError", "nobody")
-
-
-def test_put_and_get_of_variables(book: Book) -> None:
-    said = book.ok("table = np.ones(100_000)\n%put table").text()
-    assert said.startswith("table: ndarray float64 (100000,), 800 kB")
-    book.ok("del table\n%get table")
-    assert book.value("(float(table.sum()), table.flags.writeable)") == "(100000.0, False)"
-    book.ok("%put --name other 2 + 3\n%get other --as five")
-    assert book.value("five") == "5"
-    book.ok("x = np.ones(50_000)\n%put x --replace")
-    assert book.value("x.flags.writeable") == "False"
-    book.fails("%get nowhere", "nowhere")
