@@ -53,6 +53,17 @@ class NumberingPickler(Pickler):
         return number
 
 
+class _Unpickler(pickle.Unpickler):
+    """A class for its method's sake: in Python 3.13.0 an instance can't be given one."""
+
+    resolve: Callable[[int], Any] | None
+
+    def persistent_load(self, number: int) -> Any:
+        if self.resolve is None:
+            raise pickle.UnpicklingError("It refers to objects of another process.")
+        return self.resolve(number)
+
+
 @dataclass(frozen=True, slots=True)
 class PackedValues:
     """Values as they travel. ``refs`` are the handles in them: their objects live as long."""
@@ -74,9 +85,8 @@ class PackedValues:
             If they can't be rebuilt in this process; the message says what in them, and why.
         """
         buffers = [private_bytes(buffer) for buffer in self.buffers]
-        unpickler = pickle.Unpickler(io.BytesIO(self.stream), buffers=buffers)
-        if resolve is not None:
-            unpickler.persistent_load = resolve  # type: ignore[method-assign]
+        unpickler = _Unpickler(io.BytesIO(self.stream), buffers=buffers)
+        unpickler.resolve = resolve
         value = load(self.stream, buffers, where, lambda *_, **__: unpickler.load())
         return value, unpickler.memo.copy()
 
