@@ -7,7 +7,6 @@ import gc
 import os
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,6 @@ from tests.process.endings import (
     OnUnpickling,
     leave_at_once,
 )
-from tests.process.gates import Gate
 from workbench.engine.base import Engine
 from workbench.errors import ActorDiedError, SerializationError, TaskError, WorkerCrashedError
 
@@ -141,44 +139,6 @@ def test_what_goes_wrong_is_said_and_all_goes_on(in_order: Any, step: str, ways:
         assert_ends(ref, *expected(step, way))
         del ref
         in_order()
-
-
-def test_the_task_that_ran_is_blamed_not_one_whose_result_was_still_on_its_way(
-    runtime: str, gate: Gate, tmp_path: Path
-) -> None:
-    """Results of short tasks wait for each other: at a crash, some of those before it are lost.
-    What was queued behind it is neither charged nor lost."""
-    session = wb.init(workers=1)
-    runs = tmp_path / "runs"
-    stop, words = gate.stop, list[str]()  # what is said there, on the worker
-
-    @wb.remote(name="short")
-    def short(number: int) -> int:
-        with open(runs, "a") as file:
-            file.write(f"{number}\n")
-        if number == 0:
-            words.append(stop())
-        if number == 3 and words[-1] == "end":
-            leave_at_once(3)
-        return number
-
-    once = short.options(max_retries=0, name="at most once")
-    each = [short, short, once, once, once, short]
-    for _ in range(100):  # until it is known to be short, so that others are sent behind it
-        wb.get([short.remote(9) for _ in range(100)])
-        runs.write_text("")
-        refs = [function.remote(number) for number, function in enumerate(each)]
-        visitor = gate.next()
-        if len(session.snapshot().workers[0].tasks) > 3:
-            break
-        visitor.let_on("once more")
-        wb.get(refs)
-    visitor.let_on("end")
-    with pytest.raises(WorkerCrashedError, match=r"status 3 while it ran `at most once`\.$"):
-        wb.get(refs[3])
-    assert wb.get([*refs[:3], *refs[4:]]) == [0, 1, 2, 4, 5]
-    ran = runs.read_text().split()
-    assert [ran.count(str(i)) for i in (2, 3, 4, 5)] == [1, 1, 1, 1]
 
 
 # -- last words ------------------------------------------------------------------------------------

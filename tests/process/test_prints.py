@@ -72,13 +72,8 @@ def test_they_are_there_when_get_returns() -> None:
     ]  # fmt: skip
 
 
-def test_they_can_be_turned_off(
-    runtime: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_they_can_be_turned_off(runtime: str, capsys: pytest.CaptureFixture[str]) -> None:
     with wb.init(workers=1, log_to_driver=False):
-        wb.get(say.remote("to nobody"))
-    monkeypatch.setenv("WORKBENCH_LOG_TO_DRIVER", "0")
-    with wb.init(workers=1):
         wb.get(say.remote("to nobody"))
     assert capsys.readouterr().out == ""
 

@@ -79,13 +79,11 @@ def test_what_was_sent_ahead_is_not_called_running(stage: Make) -> None:
     s = stage(workers=1)
     driver, worker = s.driver(), s.worker()
     function = s.function(driver, seconds=1e-6)
-    first, second = (driver.submit(function, (), ())[0] for _ in range(2))
+    tasks = [driver.submit(function, (), (), name="f")[0] for _ in range(2)]
     s.turn()
-    assert runs(worker) == [first, second]
-    for id, state in ((first, "running"), (second, "queued")):
-        task = described(s, driver, id).task
-        assert task is not None
-        assert task.state == state
+    assert runs(worker) == tasks
+    for id, state in zip(tasks, ("running", "queued"), strict=True):
+        assert described(s, driver, id).task == TaskRecord("f", state, worker.worker)
 
 
 def test_an_actor_by_its_handle(stage: Make) -> None:
