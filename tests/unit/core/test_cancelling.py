@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.core.conftest import Make
+from tests.unit.core.conftest import Pair
 from workbench.core import events as ev
 from workbench.core import instructions as do
 
 
 @pytest.mark.parametrize("recursive", [True, False])
-def test_what_a_task_has_submitted_is_cancelled_with_it(stage: Make, recursive: bool) -> None:
-    s = stage(workers=1)
-    driver, worker = s.driver(), s.worker()
+def test_what_a_task_has_submitted_is_cancelled_with_it(pair: Pair, recursive: bool) -> None:
+    s, driver, worker = pair(workers=1)
     function = s.function(driver)
     (parent,) = driver.submit(function, (), ())
     s.all_read()
@@ -25,9 +24,8 @@ def test_what_a_task_has_submitted_is_cancelled_with_it(stage: Make, recursive: 
     assert left == {parent, other} | (set() if recursive else {child})
 
 
-def test_any_result_stands_for_its_task(stage: Make) -> None:
-    s = stage(workers=1)
-    driver, _ = s.driver(), s.worker()
+def test_any_result_stands_for_its_task(pair: Pair) -> None:
+    s, driver, _ = pair(workers=1)
     function = s.function(driver)
     (running,) = driver.submit(function, (), ())
     first, _, last = driver.submit(function, (), (), returns=3)

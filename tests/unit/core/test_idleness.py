@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.core.conftest import Make, Stage
+from tests.unit.core.conftest import Make, Pair, Stage
 from tests.unit.core.peers import NONE, Peer, grants, of
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -129,9 +129,8 @@ def test_a_session_that_begins_is_in_use() -> None:
     assert len(of(do.Fork, out)) == 2
 
 
-def test_a_task_for_a_worker_that_is_just_leaving_gets_another(stage: Make) -> None:
-    s = stage(workers=1, idle=IDLE)
-    driver, worker = s.driver(), s.worker()
+def test_a_task_for_a_worker_that_is_just_leaving_gets_another(pair: Pair) -> None:
+    s, driver, worker = pair(workers=1, idle=IDLE)
     function = s.function(driver, seconds=0.1)
     assert hung_up(passes(s, IDLE)) == [worker.number]
     driver.submit(function, (), ())
@@ -143,9 +142,8 @@ def test_a_task_for_a_worker_that_is_just_leaving_gets_another(stage: Make) -> N
     assert another.runs
 
 
-def test_a_worker_on_which_threads_go_on_stays(stage: Make) -> None:
-    s = stage(workers=1, idle=IDLE)
-    driver, worker = s.driver(), s.worker()
+def test_a_worker_on_which_threads_go_on_stays(pair: Pair) -> None:
+    s, driver, worker = pair(workers=1, idle=IDLE)
     task = driver.submit(s.function(driver), (), (), origin=5)[0]
     s.all_read()
     worker.runs.popleft()
@@ -158,9 +156,8 @@ def test_a_worker_on_which_threads_go_on_stays(stage: Make) -> None:
     assert not hung_up(passes(s, IDLE))
 
 
-def test_an_actor_stays(stage: Make) -> None:
-    s = stage(workers=1, idle=IDLE)
-    driver, worker = s.driver(), s.worker()
+def test_an_actor_stays(pair: Pair) -> None:
+    s, driver, worker = pair(workers=1, idle=IDLE)
     driver.create(s.function(driver))
     s.turn()
     actor = s.worker()
@@ -219,10 +216,9 @@ def test_nobody_gets_what_the_machine_does_not_have(stage: Make) -> None:
     assert "The machine has too little memory left" in answer.text
 
 
-def test_who_is_ended_hears_what_others_have(stage: Make) -> None:
+def test_who_is_ended_hears_what_others_have(pair: Pair) -> None:
     """It may have taken little: then other notebooks are the reason."""
-    s = stage(headroom=1)
-    driver, worker = s.driver(), s.worker()
+    s, driver, worker = pair(headroom=1)
     driver.submit(s.function(driver), (), (), name="heavy")
     s.turn()
     s.post(0, Measured(0, 450_000_000, ((worker.worker, 50_000_000),)))
