@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import gc
 import os
 import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ import pytest
 
 import workbench as wb
 from tests.leaks import eventually
+from tests.patience import TIMEOUT
 from tests.process.endings import (
     LARGE,
     WAYS,
@@ -24,8 +27,16 @@ from tests.process.endings import (
     OnUnpickling,
     leave_at_once,
 )
+from tests.process.gates import Gate
+from tests.process.processes import Processes
 from workbench.engine.base import Engine
-from workbench.errors import ActorDiedError, SerializationError, TaskError, WorkerCrashedError
+from workbench.errors import (
+    ActorDiedError,
+    SerializationError,
+    SessionError,
+    TaskError,
+    WorkerCrashedError,
+)
 
 # -- the table -------------------------------------------------------------------------------------
 
@@ -255,3 +266,41 @@ def test_a_call_that_goes_wrong(in_order: Any, step: str, ways: list[str]) -> No
                     wb.get(ref)
         del patient, call, ref
         in_order()
+
+
+# -- the server ------------------------------------------------------------------------------------
+
+
+def test_everything_ends_with_the_server(session: Engine, gate: Gate, processes: Processes) -> None:
+    value = wb.put(np.arange(100_000))
+    shown = wb.get(value)
+    pending = wb.remote(gate.stop).remote()
+    future = pending.future()
+    gate.next()
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(wb.get, pending)
+        processes.server().kill()
+        assert "server hung up" in str(waiting.exception(TIMEOUT))
+    assert isinstance(future.exception(TIMEOUT), SessionError)
+
+    async def awaits() -> None:
+        await pending
+
+    assert not wb.is_initialized()
+    uses: list[Callable[[], object]] = [
+        lambda: wb.put(1),
+        lambda: wb.get(pending),
+        lambda: wb.wait([pending]),
+        lambda: wb.free(value),
+        lambda: wb.remote(len).remote([]),
+        wb.snapshot,
+        pending.future,
+        lambda: asyncio.run(awaits()),
+    ]
+    for use in uses:
+        with pytest.raises(SessionError, match=r"`init\(\)`"):
+            use()
+    assert "session over" in repr(pending)
+    assert (shown == np.arange(100_000)).all()
+    assert processes.gone()
+    wb.shutdown()
