@@ -89,7 +89,8 @@ WHOLE = {
     ],
     "server": [
         "process/test_sessions.py",
-        "process/test_faults.py",
+        "process/test_crashes.py",
+        "process/test_descriptors.py",
         "process/test_tasks.py",
         "process/test_lines.py",
     ],

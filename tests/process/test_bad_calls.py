@@ -155,7 +155,10 @@ def test_an_initializer_that_fails(session: Engine) -> None:
 
 
 def test_a_session_that_ends_while_they_wait(runtime: str, gate: Gate) -> None:
+    """Only who had done nothing before goes on in the next one."""
     wb.init(workers=2, memory="32MB")
+    executor, idle = wb.Executor(), wb.Executor()
+    running = executor.submit(gate.stop)
     with futures.ThreadPoolExecutor(len(RUNS)) as threads:
         waiting = [threads.submit(run, lambda stop: stop(), gate.stop) for run in RUNS.values()]
         gate.next()
@@ -164,6 +167,12 @@ def test_a_session_that_ends_while_they_wait(runtime: str, gate: Gate) -> None:
             error = call.exception(TIMEOUT)
             assert isinstance(error, BrokenProcessPool), name
             assert "session" in str(error), name
+    assert not running.running()
+    wb.init(workers=1)
+    with pytest.raises(futures.BrokenExecutor, match="session"):
+        executor.submit(same, 1)
+    assert idle.submit(same, 1).result(TIMEOUT) == 1
+    wb.shutdown()
 
 
 def test_time_is_up(session: Engine, gate: Gate) -> None:

@@ -218,17 +218,15 @@ def test_an_import_that_fails_leaves_the_next_ones_alone(worker: None, tmp_path:
     assert wb.get(see.remote("import colorsys, inspect", "bool(inspect.getsource(colorsys))"))
 
 
-def test_each_task_draws_its_own_numbers(worker: None) -> None:
+def test_each_task_draws_its_own_numbers(session: Engine) -> None:
+    """In one worker after the other, and in several at a time."""
     draw = "random.random(), np.random.rand()"
     seeded = "random.seed(1); np.random.seed(1)"
-    once = wb.get(do.remote(seeded, draw))
-    assert wb.get(do.remote(seeded, draw)) == once
+    assert wb.get(do.remote(seeded, draw)) == wb.get(do.remote(seeded, draw))
     drawn = []
-    for _ in range(3):
+    for _ in range(5):
         wb.get(do.remote(seeded))
         drawn.append(wb.get(see.remote("", draw)))
-    wb.shutdown()
-    wb.init(workers=2)
     drawn += wb.get([see.remote("", draw) for _ in range(10)])
     python, numpy = zip(*map(eval, drawn), strict=True)
     assert len(set(python)) == len(set(numpy)) == len(drawn)

@@ -103,18 +103,6 @@ def test_ps_shows_a_sessions_users_and_its_costs(session: Engine, gate: Gate, ru
     del kept
 
 
-def test_a_killed_session_is_not_one(runtime: str, processes: Processes) -> None:
-    wb.init(workers=1)
-    wb.snapshot()
-    processes.server().kill()
-    assert eventually(lambda: not wb.is_initialized())
-    assert run("ps", "--json").document["sessions"] == []
-    assert run("stop", "--all").output == run("ps").output
-    assert run("ps").output.startswith(f"No session is running on this machine (in {runtime}). ")
-    wb.init(workers=1)  # which sweeps
-    wb.shutdown()
-
-
 def crowd(name: str, waiting: ExitStack) -> None:
     """Connect until there are more than the system keeps for a server that hangs."""
     while True:
@@ -192,10 +180,14 @@ def test_why_says_which_variable_of_which_process_it_is(script: Scripts) -> None
 # -- stop -----------------------------------------------------------------------------------------
 
 
-def test_stop_ends_a_session_for_everybody_and_they_are_told(
+def test_stop_ends_sessions_says_what_is_lost_and_tells_everybody(
     script: Scripts, processes: Processes, runtime: str
 ) -> None:
-    text = """
+    wb.init(session="desk", workers=1)
+    actor = wb.remote(Quiet).options(name="hits").remote()
+    kept = wb.put([1], name="df"), wb.put(b"x" * 93)
+    wb.get(actor.say_nothing.remote())
+    driver = script("""
         from workbench.errors import SessionError
         wb.init(session="lab", workers=1, linger="1h")
         say("ready")
@@ -206,31 +198,6 @@ def test_stop_ends_a_session_for_everybody_and_they_are_told(
         hear()
         wb.init(session="lab", workers=1)
         say(wb.get(wb.put("anew")))
-    """
-    drivers = script(text), script(text)
-    assert [driver.line() for driver in drivers] == ["ready", "ready"]
-    (ended,) = run("stop", "lab", "--json").document["stopped"]
-    assert (ended["name"], ended["killed"], ended["lost"]) == ("lab", 0, "")
-    assert not processes.all()
-    assert os.listdir(runtime) == ["workbench.lock"]
-    for driver in drivers:
-        assert driver.line().startswith("The session was stopped from a shell: `workbench stop")
-        driver.tell("go")
-    for driver in drivers:
-        assert driver.line() == "anew"
-        driver.wait()
-    assert processes.gone()
-
-
-def test_stop_all_says_what_is_lost(script: Scripts, processes: Processes) -> None:
-    wb.init(session="desk", workers=1)
-    actor = wb.remote(Quiet).options(name="hits").remote()
-    kept = wb.put([1], name="df"), wb.put(b"x" * 93)
-    wb.get(actor.say_nothing.remote())
-    driver = script("""
-        wb.init(session="lab", workers=1, linger="1h")
-        say("ready")
-        hear()
     """)
     assert driver.line() == "ready"
     desk, lab = run("stop", "--all").output.splitlines()
@@ -238,8 +205,16 @@ def test_stop_all_says_what_is_lost(script: Scripts, processes: Processes) -> No
     assert re.fullmatch(rf"Session desk has ended: it took .*s\. Lost with it: {lost}\.", desk)
     assert "lab has ended: it took" in lab
     assert not processes.all()
+    assert os.listdir(runtime) == ["workbench.lock"]
+    assert run("stop", "--all").output == run("ps").output
+    assert run("ps").output.startswith(f"No session is running on this machine (in {runtime}). ")
+    assert driver.line().startswith("The session was stopped from a shell: `workbench stop")
     with pytest.raises(SessionError, match="stopped from a shell"):
         wb.snapshot()
+    driver.tell("go")
+    assert driver.line() == "anew"
+    (ended,) = run("stop", "lab", "--json").document["stopped"]
+    assert (ended["name"], ended["killed"], ended["lost"]) == ("lab", 0, "")
     del kept
 
 

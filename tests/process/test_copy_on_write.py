@@ -107,6 +107,8 @@ def test_what_is_small_or_finds_no_descriptor_is_copied(session: Engine) -> None
         own = get(ref)
         own[:] = 1
     assert (own.sum(), wb.get(ref).sum()) == (N, 0)
+    with pytest.raises(ValueError, match="Say one"):
+        wb.get(ref, copy=True, copy_on_write=True)
 
 
 def test_it_keeps_the_bytes_and_dies_with_the_last_view(session: Engine) -> None:
@@ -152,8 +154,3 @@ def test_on_disk_and_after_the_session(tmp_path: Path) -> None:
     wb.shutdown()
     later[N // 2] = 1
     assert later.sum() == 2
-
-
-def test_both_ways_at_once_are_an_error(session: Engine) -> None:
-    with pytest.raises(ValueError, match="Say one"):
-        wb.get(wb.put(1), copy=True, copy_on_write=True)

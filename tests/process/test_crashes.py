@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import gc
 import os
 import re
 from collections.abc import Callable
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import pytest
 
 import workbench as wb
 from tests.leaks import eventually
+from tests.patience import TIMEOUT
 from tests.process.endings import (
     LARGE,
     WAYS,
@@ -26,8 +28,15 @@ from tests.process.endings import (
     leave_at_once,
 )
 from tests.process.gates import Gate
+from tests.process.processes import Processes
 from workbench.engine.base import Engine
-from workbench.errors import ActorDiedError, SerializationError, TaskError, WorkerCrashedError
+from workbench.errors import (
+    ActorDiedError,
+    SerializationError,
+    SessionError,
+    TaskError,
+    WorkerCrashedError,
+)
 
 # -- the table -------------------------------------------------------------------------------------
 
@@ -141,44 +150,6 @@ def test_what_goes_wrong_is_said_and_all_goes_on(in_order: Any, step: str, ways:
         assert_ends(ref, *expected(step, way))
         del ref
         in_order()
-
-
-def test_the_task_that_ran_is_blamed_not_one_whose_result_was_still_on_its_way(
-    runtime: str, gate: Gate, tmp_path: Path
-) -> None:
-    """Results of short tasks wait for each other: at a crash, some of those before it are lost.
-    What was queued behind it is neither charged nor lost."""
-    session = wb.init(workers=1)
-    runs = tmp_path / "runs"
-    stop, words = gate.stop, list[str]()  # what is said there, on the worker
-
-    @wb.remote(name="short")
-    def short(number: int) -> int:
-        with open(runs, "a") as file:
-            file.write(f"{number}\n")
-        if number == 0:
-            words.append(stop())
-        if number == 3 and words[-1] == "end":
-            leave_at_once(3)
-        return number
-
-    once = short.options(max_retries=0, name="at most once")
-    each = [short, short, once, once, once, short]
-    for _ in range(100):  # until it is known to be short, so that others are sent behind it
-        wb.get([short.remote(9) for _ in range(100)])
-        runs.write_text("")
-        refs = [function.remote(number) for number, function in enumerate(each)]
-        visitor = gate.next()
-        if len(session.snapshot().workers[0].tasks) > 3:
-            break
-        visitor.let_on("once more")
-        wb.get(refs)
-    visitor.let_on("end")
-    with pytest.raises(WorkerCrashedError, match=r"status 3 while it ran `at most once`\.$"):
-        wb.get(refs[3])
-    assert wb.get([*refs[:3], *refs[4:]]) == [0, 1, 2, 4, 5]
-    ran = runs.read_text().split()
-    assert [ran.count(str(i)) for i in (2, 3, 4, 5)] == [1, 1, 1, 1]
 
 
 # -- last words ------------------------------------------------------------------------------------
@@ -295,3 +266,41 @@ def test_a_call_that_goes_wrong(in_order: Any, step: str, ways: list[str]) -> No
                     wb.get(ref)
         del patient, call, ref
         in_order()
+
+
+# -- the server ------------------------------------------------------------------------------------
+
+
+def test_everything_ends_with_the_server(session: Engine, gate: Gate, processes: Processes) -> None:
+    value = wb.put(np.arange(100_000))
+    shown = wb.get(value)
+    pending = wb.remote(gate.stop).remote()
+    future = pending.future()
+    gate.next()
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(wb.get, pending)
+        processes.server().kill()
+        assert "server hung up" in str(waiting.exception(TIMEOUT))
+    assert isinstance(future.exception(TIMEOUT), SessionError)
+
+    async def awaits() -> None:
+        await pending
+
+    assert not wb.is_initialized()
+    uses: list[Callable[[], object]] = [
+        lambda: wb.put(1),
+        lambda: wb.get(pending),
+        lambda: wb.wait([pending]),
+        lambda: wb.free(value),
+        lambda: wb.remote(len).remote([]),
+        wb.snapshot,
+        pending.future,
+        lambda: asyncio.run(awaits()),
+    ]
+    for use in uses:
+        with pytest.raises(SessionError, match=r"`init\(\)`"):
+            use()
+    assert "session over" in repr(pending)
+    assert (shown == np.arange(100_000)).all()
+    assert processes.gone()
+    wb.shutdown()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import decimal
 import os
 import signal
 import threading
@@ -14,10 +13,8 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.leaks import eventually
 from tests.process.gates import Gate
 from tests.process.processes import Processes
-from tests.process.scripts import Scripts
 from workbench.engine.base import Engine
 from workbench.errors import SerializationError, WorkerCrashedError
 
@@ -64,43 +61,6 @@ def test_a_serializer_of_a_cells_class(session: Engine, gate: Gate, processes: P
         wb.put(Held(6))
     with pytest.raises(TypeError, match=r"the result of .*make.*lock"):
         wb.get(make.remote(6))
-
-
-def test_registering_in_a_task_reaches_the_other_workers(session: Engine, gate: Gate) -> None:
-    Held, stop = held_class(), gate.stop
-
-    @wb.remote
-    def register() -> None:
-        wb.register_serializer(Held, serializer=lambda held: held.x, deserializer=str)
-
-    @wb.remote
-    def make() -> Any:
-        stop()
-        return Held(1)
-
-    wb.get(register.remote())
-    pending = [make.remote() for _ in range(2)]
-    for visitor in [gate.next(), gate.next()]:  # both workers make one
-        visitor.let_on()
-    assert wb.get(pending) == ["1", "1"]
-
-
-def test_the_serializers_of_a_driver_leave_with_it(runtime: str, script: Scripts) -> None:
-    wb.init(workers=1, session="shared")
-    other = script("""
-        import decimal
-        wb.init(session="shared")
-        wb.register_serializer(decimal.Decimal, serializer=str, deserializer=lambda s: "theirs")
-        say(wb.get(wb.remote(lambda: decimal.Decimal(1)).remote()))
-        hear()
-    """)
-    assert other.line() == "theirs"
-    make = wb.remote(lambda: decimal.Decimal(1))
-    assert wb.get(make.remote()) == "theirs"
-    other.tell()
-    other.wait()
-    assert eventually(lambda: len(wb.snapshot().clients) == 2)
-    assert wb.get(make.remote()) == 1
 
 
 def test_registering_leaves_plain_cloudpickle_alone(session: Engine) -> None:

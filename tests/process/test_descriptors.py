@@ -14,6 +14,7 @@ from tests.leaks import eventually
 from tests.process import limits
 from tests.process.processes import Processes
 from tests.process.scripts import Scripts
+from tests.process.test_actors import counter
 from workbench.client.process_memory import SPARES
 from workbench.engine.base import Engine
 from workbench.errors import OutOfDescriptorsError
@@ -85,3 +86,14 @@ def test_the_server_may_open_all_files_and_workers_as_many_as_here(processes: Pr
     assert soft == 500
     assert resource.prlimit(processes.server().pid, resource.RLIMIT_NOFILE) == (hard, hard)
     wb.shutdown()
+
+
+def test_a_fork_that_fails_costs_nobody_else(session: Engine, processes: Processes) -> None:
+    Counter = counter()
+    first = Counter.remote()
+    assert wb.get(first.add.remote()) == 1
+    with limits.descriptors(processes.forkserver().pid):
+        added = Counter.remote().add.remote()
+        assert wb.wait([added], timeout=0.1)[1]  # it tries, and tries again
+        assert wb.get(first.add.remote()) == 2
+    assert wb.get([added, first.add.remote()]) == [1, 3]

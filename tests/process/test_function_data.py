@@ -154,37 +154,3 @@ def test_what_a_method_or_a_partial_has_may_change(session: Engine) -> None:
     for rate in (1, 2):
         settings.rate = rate
         assert wb.get([task.remote() for task in tasks]) == [rate, rate]
-
-
-CODE = """
-class Base:
-    depth = 1
-class Config(Base):
-    rate, steps = 1, [1]
-    def doubled(self): return 2 * self.rate
-def helper(x=1, *, y=1): return x, y, helper.limit, helper.seen
-helper.limit, helper.seen = 1, [1]
-def other(x=1, *, y=1): return "other"
-def task(): return helper(), Config.rate, Config.steps, Config.depth, Config().doubled(), new()
-def new(): return getattr(Config, "new", None)
-"""
-
-CHANGES = [
-    "Config.rate = 2", "Config.steps.append(2)", "Config.new = 2", "Base.depth = 2",
-    "Config.doubled = lambda self: 0", "helper.limit = 2", "helper.seen.append(2)",
-    "helper.__defaults__ = (2,)", "helper.__kwdefaults__ = {'y': 2}",
-    "helper.__code__ = other.__code__",
-]  # fmt: skip
-
-
-def test_classes_and_functions_that_it_reads_may_change(session: Engine) -> None:
-    """As `Config.rate = 0.1` in a notebook's next cell."""
-    cell: dict[str, Any] = {"__name__": "__main__"}
-    exec(CODE, cell)
-    task = wb.remote(cell["task"])
-    before = repr(wb.get(task.remote()))
-    for change in CHANGES:
-        exec(change, cell)
-        now = repr(wb.get(task.remote()))
-        assert before != now == repr(cell["task"]()), change
-        before = now

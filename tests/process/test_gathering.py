@@ -7,7 +7,6 @@ import gc
 import io
 import itertools
 import os
-import pickle
 import signal
 import threading
 from collections.abc import AsyncIterable, Callable, Iterator
@@ -27,12 +26,7 @@ from workbench.api import gathering
 from workbench.api.gathering import WINDOW
 from workbench.client.completion_queue import CompletionQueue
 from workbench.engine.base import Engine
-from workbench.errors import (
-    ForeignRefError,
-    ObjectFreedError,
-    SessionError,
-    TaskCancelledError,
-)
+from workbench.errors import ObjectFreedError, TaskCancelledError
 
 
 @wb.remote
@@ -128,31 +122,6 @@ def test_in_an_event_loop_which_goes_on_meanwhile(session: Engine, gate: Gate) -
         await opener
 
     asyncio.run(asyncio.wait_for(main(), TIMEOUT))
-
-
-def test_a_session_that_ends_ends_waits_refs_and_handles(runtime: str, gate: Gate) -> None:
-    session = wb.init(workers=1)
-    ref = wb.remote(gate.stop).remote()
-    handle = pickle.dumps(wb.remote(type("Idle", (), {})).remote())
-    gate.next()
-
-    async def main() -> None:
-        completed = aiter(wb.as_completed([wb.put(1), ref]))
-        await anext(completed)
-        waiting = asyncio.ensure_future(anext(completed))
-        await asyncio.to_thread(wb.shutdown)
-        with pytest.raises(SessionError):
-            await waiting
-
-    asyncio.run(asyncio.wait_for(main(), TIMEOUT))
-    with pytest.raises(SessionError):
-        session.arrivals([ref])
-    wb.init(workers=1)
-    for call in (wb.gather, lambda refs: list(wb.as_completed(refs))):
-        with pytest.raises(ForeignRefError):
-            call([ref])
-    with pytest.raises(ValueError, match="belongs to session"):
-        pickle.loads(handle)
 
 
 # -- map -------------------------------------------------------------------------------------------

@@ -8,9 +8,11 @@ import gc
 import inspect
 import os
 import pickle
+import random
 import re
 import signal
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from types import CodeType, FrameType
 from typing import Any
@@ -137,6 +139,37 @@ def everywhere(
         afterwards(len(heard) % 10 == 0)
 
 
+def at_random_moments(
+    operation: Callable[[], object], afterwards: Callable[[bool], None], heard: set[object]
+) -> None:
+    """Interrupt the operation again and again, also in C and in the standard library's code."""
+    chance = random.Random(len(heard))
+
+    def interrupt() -> None:
+        heard.add(len(heard))
+        os.kill(os.getpid(), signal.SIGINT)
+
+    def until_heard(before: int) -> None:  # apart: see `unit/test_interrupted_loops.py`
+        while len(heard) == before:
+            operation()
+
+    for _ in range(150 if THOROUGH else 15):
+        before = len(heard)
+        try:
+            threading.Timer(chance.uniform(1e-5, 4e-3), interrupt).start()
+            until_heard(before)
+            threading.Event().wait(TIMEOUT)  # it is on its way
+            raise AssertionError("it was swallowed")
+        except KeyboardInterrupt:
+            pass
+        except RuntimeError as error:  # CPython's own: Ctrl-C within `Condition.wait`
+            is_that = isinstance(error.__context__, KeyboardInterrupt)
+            if not is_that or "un-acquired lock" not in str(error):
+                raise
+        afterwards(len(heard) % 10 == 0)
+    operation()
+
+
 ARRAY = np.arange(100_000)
 
 
@@ -167,9 +200,11 @@ class Actor:
 QUICK = ("put large", "get", "submit and get", "future", "call an actor")
 
 
-def interrupt_calls(session: Engine, names: Sequence[str] = ()) -> None:
-    """All, or those called so. Whatever one makes is gone when it returns, but for the object named
-    ``container``."""
+def interrupt_calls(
+    session: Engine, names: Sequence[str] = (), interrupt: Callable[..., None] = everywhere
+) -> int:
+    """All, or those called so; how often. Whatever one makes is gone when it returns, but for the
+    object named ``container``."""
     one, actor = wb.remote(lambda *args: 1), wb.remote(Actor).remote()
     wb.put([wb.put(1), wb.put(ARRAY)], name="container")
     held = wb.put(ARRAY)
@@ -230,11 +265,18 @@ def interrupt_calls(session: Engine, names: Sequence[str] = ()) -> None:
     for name in names or operations:
         operations[name]()
         in_order(False)
-        everywhere(operations[name], in_order, heard)
+        interrupt(operations[name], in_order, heard)
         in_order(False)
-    assert len(heard) > (400 if names else 1000) or THOROUGH
     assert sys.getrecursionlimit() == limit
     wb.free(held)  # else its pickled ref keeps it
+    return len(heard)
+
+
+def assert_nothing_is_lost(session: Engine) -> None:
+    session.unname("container")
+    gc.collect()  # the calls' errors have tracebacks, with all that is here
+    assert eventually(lambda: not session.snapshot().objects), session.snapshot().objects
+    wb.put(np.zeros(63_000_000, np.uint8))  # all of the store: no extent and no grant is lost
 
 
 @pytest.mark.own_process
@@ -244,11 +286,16 @@ def interrupt_calls(session: Engine, names: Sequence[str] = ()) -> None:
 def test_at_any_place_of_calls(session: Engine, names: Sequence[str]) -> None:
     """Calls are interrupted at every place where CPython would hear it. Then all is in order:
     every thread can still read and write, and what the call had taken has been given back."""
-    interrupt_calls(session, names)
-    session.unname("container")
-    gc.collect()  # the calls' errors have tracebacks, with all that is here
-    assert eventually(lambda: not session.snapshot().objects), session.snapshot().objects
-    wb.put(np.zeros(63_000_000, np.uint8))  # all of the store: no extent and no grant is lost
+    assert interrupt_calls(session, names) > (400 if names else 1000) or THOROUGH
+    assert_nothing_is_lost(session)
+
+
+@pytest.mark.extended
+@pytest.mark.thorough
+@pytest.mark.own_process
+def test_at_random_moments_of_calls(session: Engine) -> None:
+    assert interrupt_calls(session, interrupt=at_random_moments) > 200
+    assert_nothing_is_lost(session)
 
 
 @pytest.mark.extended

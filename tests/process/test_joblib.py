@@ -101,22 +101,19 @@ def test_short_calls_are_not_polled(session: Engine, monkeypatch: pytest.MonkeyP
 
 
 def test_who_waits_hears_of_an_error_while_others_run(session: Engine, gate: Gate) -> None:
-    calls = [delayed(gate.stop)(), delayed(not_three)(3)]
-    with pytest.raises(LookupError, match="three"):
-        Parallel(batch_size=1)(calls)
-    assert eventually(lambda: not session.snapshot().running)
-    assert Parallel()(delayed(square)(n) for n in range(3)) == [0, 1, 4]
+    """Of a call's, and of the iterable's."""
 
-
-def test_an_iterable_that_fails_while_calls_run(session: Engine, gate: Gate) -> None:
     def calls() -> Iterator[Any]:
         yield delayed(gate.stop)()
         yield delayed(square)(2)
         raise ZeroDivisionError
 
+    with pytest.raises(LookupError, match="three"):
+        Parallel(batch_size=1)([delayed(gate.stop)(), delayed(not_three)(3)])
     with pytest.raises(ZeroDivisionError):
         Parallel(batch_size=1, pre_dispatch=2)(calls())
     assert eventually(lambda: not session.snapshot().running)
+    assert Parallel()(delayed(square)(n) for n in range(3)) == [0, 1, 4]
 
 
 class Watched(WorkbenchBackend):

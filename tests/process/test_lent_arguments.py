@@ -27,6 +27,9 @@ class Reader:
     def total(self) -> float:
         return float(self.kept.sum())
 
+    def forget(self) -> None:
+        self.kept = None
+
     def waits(self, array: Any, stop: Any) -> Any:
         return stop(), float(array.sum())
 
@@ -82,30 +85,26 @@ def test_they_go_straight_alone_and_in_a_burst(session: Any, cls: type) -> None:
 
 
 @every
-def test_what_is_lent_stays_until_it_was_read(session: Any, cls: type, gate: Gate) -> None:
+def test_what_is_lent_stays_until_it_was_read_and_what_is_kept_of_it(
+    session: Any, cls: type, gate: Gate
+) -> None:
     """Its driver has let go of it, and its room is wanted."""
     actor = wb.remote(cls).remote()
     ref = wb.put(np.ones(N))
     line = lend(session, actor, ref)
     before = line.sent
     result = actor.waits.remote(ref, gate.stop)
-    assert line.sent == before + 1
+    kept = actor.keep.remote(ref)
+    assert line.sent == before + 2
     visitor, id = gate.next(), ref.id
     del ref
     for _ in range(5):
         wb.get(wb.put(np.zeros(N)))
     visitor.let_on("read")
     assert wb.get(result) == ("read", float(N))
-    assert is_gone(session, id)
-
-
-@every
-def test_an_array_that_the_actor_keeps(session: Any, cls: type) -> None:
-    actor = wb.remote(cls).remote()
-    ref = wb.put(np.ones(N))
-    lend(session, actor, ref)
-    assert wb.get(actor.keep.remote(ref)) == N
-    del ref
+    assert wb.get(kept) == N
     others = [wb.put(np.zeros(N)) for _ in range(5)]
     assert wb.get(actor.total.remote()) == float(N)
     del others
+    assert wb.get(actor.forget.remote()) is None
+    assert is_gone(session, id)

@@ -217,6 +217,7 @@ def test_a_ref_of_another_session(runtime: str) -> None:
     wb.init(workers=1)
     ref = wb.put(1)
     escaped = pickle.dumps(ref)
+    handle = pickle.dumps(wb.remote(type("Idle", (), {})).remote())
     wb.shutdown()
     with pytest.raises(ForeignRefError, match=r"belongs to session .* no session.*only inside"):
         pickle.loads(escaped)
@@ -229,12 +230,16 @@ def test_a_ref_of_another_session(runtime: str) -> None:
         lambda: wb.put([ref]),
         lambda: wb.free(ref),
         lambda: wb.wait([ref]),
+        lambda: wb.gather([ref]),
+        lambda: list(wb.as_completed([ref])),
         lambda: wb.remote(len).remote(ref),
         lambda: wb.remote(len).remote([ref]),
     ]
     for use in uses:
         with pytest.raises(ForeignRefError):
             use()
+    with pytest.raises(ValueError, match="belongs to session"):
+        pickle.loads(handle)
     assert "session over" in repr(ref)
     with pytest.raises(SessionError):
         ref.future()

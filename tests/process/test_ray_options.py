@@ -13,7 +13,6 @@ import workbench as wb
 from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from tests.process.gates import Gate
-from tests.process.scripts import Scripts
 from workbench.engine.base import Engine
 from workbench.errors import ConfigError
 from workbench.system.machine import memory_limit
@@ -168,17 +167,6 @@ def test_workers_import_from_where_their_driver_does() -> None:
     command = [sys.executable, "-s", "-S", "-c", code]
     done = subprocess.run(command, env=paths, capture_output=True, timeout=TIMEOUT)
     assert (done.stdout, done.stderr) == (b"True (1, 1)\n", b"")
-
-
-def test_a_session_that_was_there_keeps_its_variables(script: Scripts) -> None:
-    other = script("""
-        wb.init(session="there", workers=1)
-        say("ready")
-        hear()
-    """)
-    assert other.line() == "ready"
-    with pytest.warns(UserWarning, match="runtime_env=.* changes nothing"):
-        wb.init(session="there", runtime_env={"env_vars": {VARIABLE: "late"}})
 
 
 def test_no_session_starts_with_what_cannot_be() -> None:

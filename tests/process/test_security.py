@@ -11,7 +11,6 @@ import pytest
 
 import workbench as wb
 from tests.process.scripts import Scripts
-from workbench import cli
 from workbench.engine.base import Engine
 from workbench.errors import SessionError
 
@@ -46,18 +45,6 @@ def test_a_link_in_place_of_the_default_directory_is_refused(
     with pytest.raises(SessionError, match="be no link"):
         wb.init(workers=1)
     assert not os.listdir(tmp_path / "private")
-
-
-@pytest.mark.parametrize("command", [("ps",), ("objects", "lab"), ("stop", "--all")])
-def test_the_shell_command_uses_no_directory_that_others_can_enter(
-    runtime: str, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
-) -> None:
-    os.chmod(runtime, 0o711)
-    assert cli.main(command) == 1
-    os.chmod(runtime, 0o700)
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert "must belong to you alone (mode 0700)" in said.err
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")

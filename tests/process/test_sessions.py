@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import threading
@@ -19,9 +20,13 @@ from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from tests.process.processes import Processes
 from tests.process.scripts import Scripts
+from workbench.cli import admin
 from workbench.engine.base import Engine
 from workbench.engines.local import address_of
 from workbench.errors import SessionError
+from workbench.format import human_count
+from workbench.report.text import MOST_ROWS
+from workbench.wire import framing
 
 
 def test_again_and_again(runtime: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,8 +85,9 @@ def test_of_a_shared_session_only_ours_would_be_lost(runtime: str, script: Scrip
         hear()
     """)
     assert other.line() == "ready"
-    with pytest.warns(UserWarning, match=r"'lab' was there .* workers stays 1, not 2\. "):
-        wb.init(session="lab", workers=2)
+    kept = r"'lab' was there .* workers stays 1, not 2.* runtime_env=.* changes nothing"
+    with pytest.warns(UserWarning, match=kept):
+        wb.init(session="lab", workers=2, runtime_env={"env_vars": {"LATE": "1"}})
     ours = wb.put([2])
     with pytest.raises(SessionError, match=r"lose 1 object \("):
         wb.init(workers=1)
@@ -121,13 +127,11 @@ def test_a_unique_name_joins_that_session_alone(script: Scripts, processes: Proc
 
 
 def test_a_block_leaves_its_session(runtime: str) -> None:
-    with wb.init(workers=1) as engine:
-        assert wb.get(wb.put(1)) == 1
-    assert not wb.is_initialized()
-    assert engine.ended is not None
-    with pytest.raises(KeyError), wb.init(workers=1):
+    """Also by an error."""
+    with pytest.raises(KeyError), wb.init(workers=1) as engine:
         raise KeyError
     assert not wb.is_initialized()
+    assert engine.ended is not None
     with wb.init(workers=1):  # left within, and another begun: that one stays
         wb.shutdown()
         other = wb.init(workers=1)
@@ -154,15 +158,28 @@ def test_a_server_that_is_told_to_end(runtime: str, processes: Processes) -> Non
 
 
 def test_whoever_waits_when_the_session_is_left_is_told(runtime: str, gate: Gate) -> None:
-    wb.init(workers=1)
-    ref = wb.remote(gate.stop).remote()
+    session = wb.init(workers=1)
+    ref, items = wb.remote(gate.stop).remote(), wb.remote(lambda: (yield 1)).remote()
     gate.next()
-    with ThreadPoolExecutor(1) as thread:
-        waits, future = thread.submit(wb.get, ref), ref.future()
-        wb.shutdown()
-        for each in (waits, future):
-            with pytest.raises(SessionError, match="shut down"):
-                each.result(TIMEOUT)
+
+    async def main() -> None:
+        with ThreadPoolExecutor(1) as thread:
+            waiting: list[asyncio.Future[Any]] = [
+                asyncio.ensure_future(anext(aiter(wb.as_completed([ref])))),
+                asyncio.ensure_future(anext(items)),
+                asyncio.wrap_future(thread.submit(wb.get, ref)),
+                asyncio.wrap_future(ref.future()),
+            ]
+            await asyncio.to_thread(bool)  # so that they wait
+            await asyncio.to_thread(wb.shutdown)
+            for each in waiting:
+                with pytest.raises(SessionError, match="shut down"):
+                    await asyncio.wait_for(each, TIMEOUT)
+
+    asyncio.run(main())
+    for late in (lambda: next(items), lambda: session.arrivals([ref])):
+        with pytest.raises(SessionError):
+            late()
 
 
 def test_joining_a_session_that_is_just_ending(runtime: str) -> None:
@@ -206,8 +223,9 @@ def test_a_fork_that_ends_as_scripts_do_leaves_the_session_alone(script: Scripts
 def test_a_directory_that_others_can_enter_is_refused(runtime: str) -> None:
     for mode in (0o750, 0o701):
         os.chmod(runtime, mode)
-        with pytest.raises(SessionError, match=r"0700.*chmod.*WORKBENCH_RUNTIME_DIR"):
-            wb.init()
+        for use in (wb.init, admin.sessions):
+            with pytest.raises(SessionError, match=r"0700.*chmod.*WORKBENCH_RUNTIME_DIR"):
+                use()
     os.chmod(runtime, 0o700)
     if os.getuid() == 0:  # only root can give a directory away
         os.chown(runtime, 65534, -1)
@@ -232,6 +250,7 @@ def test_what_killed_servers_leave_is_swept(runtime: str, processes: Processes) 
     assert eventually(lambda: not wb.is_initialized())
     left = ["killed.workbench", "killed.workbench.log", "workbench.lock"]
     assert sorted(os.listdir(runtime)) == left
+    assert admin.sessions() == []
     alive = Path(runtime) / "alive.workbench"  # another session's
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listens:
         listens.bind(str(alive))
@@ -258,4 +277,37 @@ def test_files_beside_the_notebook_are_the_tasks_business_alone(
     wb.init(workers=1)
     answer = wb.remote(lambda: import_module("helpers_of_mine").answer)
     assert wb.get(answer.remote()) == 42
+    wb.shutdown()
+
+
+# -- of very many objects --------------------------------------------------------------------------
+
+MANY = 3_000
+
+FRAME = 150_000
+"""Bytes: less than a third of what a message with all of them would have."""
+
+
+def test_whatever_is_asked_comes_in_frames_that_are_small_enough(
+    runtime: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = wb.init(session="crowd", workers=1, memory="64MB")
+    kept = [wb.put(n, name=f"n{n}" if n % 2 else "") for n in range(MANY)]
+    monkeypatch.setattr(framing, "LARGEST", FRAME)
+    count = len(kept)
+    summary = engine.summary()  # %workbench, %workbench jobs, Tab behind them
+    assert (summary.count, len(summary.objects)) == (count, 20)
+    table = wb.objects(limit=MOST_ROWS)  # %objects
+    assert (len(table), table.others) == (MOST_ROWS, count - MOST_ROWS)
+    assert str(table).splitlines()[-1].startswith(f"and {human_count(table.others)} more, ")
+    found = wb.objects("n1", sort="name", limit=MOST_ROWS)
+    assert [record.names for record in found] == [("n1",)]
+    assert "'n1'" in str(wb.why("n1"))
+    assert len(engine.names()) == count // 2
+    assert engine.names("n199")[0] == "n199"
+    whole = wb.snapshot()
+    assert len(whole.objects) == len({record.id for record in whole.objects}) == count
+    with admin.AdminConnection(engine.session.rpartition("~")[0]) as connection:
+        assert connection.summary().count == count
+        assert sum(1 for _ in connection.objects()) == count
     wb.shutdown()

@@ -18,7 +18,7 @@ from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from tests.process.gates import Gate, stopper
 from workbench.engine.base import Engine
-from workbench.errors import SerializationError, SessionError, StoreFullError, TaskCancelledError
+from workbench.errors import SerializationError, StoreFullError, TaskCancelledError
 from workbench.ref_generator import ObjectRefGenerator
 
 
@@ -240,22 +240,3 @@ def test_two_readers_share_a_stream(session: Engine) -> None:
     with ThreadPoolExecutor(2) as threads:
         shares = threads.map(lambda _: [wb.get(ref) for ref in stream], range(2), timeout=TIMEOUT)
         assert sorted(n for share in shares for n in share) == list(range(300))
-
-
-# -- ends -----------------------------------------------------------------------------------------
-
-
-def test_the_end_of_the_session_reaches_the_readers(runtime: str, gate: Gate) -> None:
-    wb.init(workers=1)
-    stream = at_gate(gate.path).remote()
-    gate.next()
-
-    async def main() -> None:
-        reading = asyncio.ensure_future(anext(stream))
-        await asyncio.to_thread(wb.shutdown)
-        with pytest.raises(SessionError):
-            await asyncio.wait_for(reading, TIMEOUT)
-
-    asyncio.run(main())
-    with pytest.raises(SessionError):
-        next(stream)

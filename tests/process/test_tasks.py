@@ -17,6 +17,7 @@ import pytest
 import workbench as wb
 from tests.leaks import eventually
 from tests.patience import TIMEOUT
+from workbench.client import connection
 from workbench.engine.base import Engine
 from workbench.errors import TaskError
 
@@ -137,6 +138,48 @@ def test_thousands_of_tasks_at_once(session: Engine) -> None:
     assert len(wb.wait(refs, num_returns=2_500)[0]) == 2_500
     total = add.remote(*[add.remote(*refs[i : i + 100]) for i in range(0, 5_000, 100)])
     assert wb.get(total) == sum(i * i for i in range(5_000))
+
+
+# -- those that are known to follow each other go as one message ----------------------------------
+
+
+@pytest.fixture
+def for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would wait for each other."""
+    monkeypatch.setattr(connection, "TOGETHER", 1000 * TIMEOUT)
+
+
+def double(x: int) -> int:
+    return 2 * x
+
+
+def test_all_go_when_they_are_there_or_somebody_waits(session: Engine, for_long: None) -> None:
+    """An error among them keeps none back."""
+    remote, refs = wb.remote(double), []
+    with session.together():
+        refs += [remote.remote(n) for n in range(20)]
+    assert wb.get(refs, timeout=TIMEOUT) == [2 * n for n in range(20)]
+    with session.together():
+        assert wb.get(remote.remote(3), timeout=TIMEOUT) == 6
+    assert wb.get(remote.remote(4), timeout=TIMEOUT) == 8
+
+    def submit_and_fail() -> None:
+        with session.together():
+            refs.append(remote.remote(2))
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        submit_and_fail()
+    assert wb.get(refs[-1], timeout=TIMEOUT) == 4
+
+
+def test_maps_of_executors_and_pools_do_so(session: Engine, for_long: None) -> None:
+    with wb.Executor() as executor, wb.Pool() as pool:
+        for _ in range(3):
+            assert list(executor.map(double, range(50))) == [2 * n for n in range(50)]
+            assert list(executor.map(pow, [2, 3], [3, 2])) == [8, 9]
+            assert pool.map(double, range(50)) == [2 * n for n in range(50)]
+            assert pool.starmap(pow, [(2, 3), (3, 2)]) == [8, 9]
 
 
 # -- errors ---------------------------------------------------------------------------------------

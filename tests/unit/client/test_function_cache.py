@@ -59,6 +59,17 @@ def cell() -> dict[str, Any]:
         "data.reverse()",
         "options['b'] = 3",
         "options['depth'] = options.pop('depth')",
+        # Of classes and functions that it reads.
+        "Config.rate = 2",
+        "Config.steps.append(2)",
+        "Config.new = 2",
+        "Base.depth = 2",
+        "Config.doubled = lambda self: 0",
+        "helper.limit = 2",
+        "helper.seen.append(2)",
+        "helper.__defaults__ = (2,)",
+        "helper.__kwdefaults__ = {'y': 2}",
+        "helper.__code__ = other.__code__",
     ],
 )
 def test_what_is_changed_in_place(change: str) -> None:
@@ -77,10 +88,17 @@ import numpy as np, types
 data, options, array = [1, 2], {"depth": {}, "b": 2}, np.zeros(5)
 settings = types.SimpleNamespace(rate=0.1)
 default, keyword = {1}, []
+class Base: depth = 1
+class Config(Base):
+    rate, steps = 1, [1]
+    def doubled(self): return 2 * self.rate
+def helper(x=1, *, y=1): return x, y, helper.limit
+helper.limit, helper.seen = 1, [1]
+def other(x=1, *, y=1): return "other"
 def make():
     closed, number = [1], 0
     def task(x=default, *, y=keyword):
-        return data, options, array, settings, closed, number
+        return data, options, array, settings, closed, number, Config, helper
     def rebind(value):
         nonlocal number
         number = value

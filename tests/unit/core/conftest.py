@@ -115,8 +115,20 @@ class Stage:
 
 
 Make = Callable[..., Stage]
+Pair = Callable[..., tuple[Stage, Peer, Peer]]
 
 
 @pytest.fixture
 def stage() -> Make:
     return Stage
+
+
+@pytest.fixture
+def pair(stage: Make) -> Pair:
+    """Makes a stage, its first driver, and its first worker."""
+
+    def make(**options: int) -> tuple[Stage, Peer, Peer]:
+        made = stage(**options)
+        return made, made.driver(), made.worker()
+
+    return make

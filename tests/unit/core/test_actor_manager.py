@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.core.conftest import Make, Stage
+from tests.unit.core.conftest import Make, Pair, Stage
 from tests.unit.core.peers import BOOM, NONE, Peer, of
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -63,9 +63,8 @@ def test_it_is_made_for_another_who_holds_it(stage: Make) -> None:
     assert [run.task for run in home(s).runs] == [result]
 
 
-def test_what_it_was_made_of_is_needed_as_long_as_it_may_be_made_again(stage: Make) -> None:
-    s = stage(workers=1)
-    driver, _ = s.driver(), s.worker()
+def test_what_it_was_made_of_is_needed_as_long_as_it_may_be_made_again(pair: Pair) -> None:
+    s, driver, _ = pair(workers=1)
     argument, other = driver.put(ev.Value(b"x")), driver.put(ev.Value(b"y"))
     actor = create(s, driver, restarts=1, deps=(argument,))
     home(s)
@@ -77,9 +76,8 @@ def test_what_it_was_made_of_is_needed_as_long_as_it_may_be_made_again(stage: Ma
     assert tasks == {argument: [actor], other: []}
 
 
-def test_an_actor_whose_worker_could_not_be_forked_gets_another(stage: Make) -> None:
-    s = stage(workers=1)
-    driver, _ = s.driver(), s.worker()
+def test_an_actor_whose_worker_could_not_be_forked_gets_another(pair: Pair) -> None:
+    s, driver, _ = pair(workers=1)
     actor = create(s, driver)
     for _ in range(3):
         s.post(0, WorkerExited(s.starting.pop(), 0, unforked="Too many open files"))
@@ -160,9 +158,8 @@ def test_a_name_keeps_an_actor_only_if_it_is_detached(stage: Make) -> None:
     assert do.Found(3, 0) in other.inbox
 
 
-def test_after_a_kill_nothing_is_sent_to_the_old_worker(stage: Make) -> None:
-    s = stage(workers=1)
-    driver, _ = s.driver(), s.worker()
+def test_after_a_kill_nothing_is_sent_to_the_old_worker(pair: Pair) -> None:
+    s, driver, _ = pair(workers=1)
     actor = create(s, driver, restarts=1)
     old = home(s)
     driver.post(ev.KillActor(actor, restart=True))
@@ -173,10 +170,9 @@ def test_after_a_kill_nothing_is_sent_to_the_old_worker(stage: Make) -> None:
     assert [run.task for run in home(s).runs] == [result]
 
 
-def test_that_it_is_being_made_is_none_of_its_calls(stage: Make) -> None:
+def test_that_it_is_being_made_is_none_of_its_calls(pair: Pair) -> None:
     """What is lost with a session is said once."""
-    s = stage(workers=1)
-    driver, _ = s.driver(), s.worker()
+    s, driver, _ = pair(workers=1)
     actor = create(s, driver)
 
     def told() -> tuple[str, int]:
@@ -219,9 +215,8 @@ def test_who_calls_one_that_has_ended_hears_why(stage: Make, end: str, says: byt
     assert s.session.state.scheduler.actors[actor].state is ActorState.DEAD
 
 
-def test_calls_in_no_order_are_not_held_up_by_the_argument_of_another(stage: Make) -> None:
-    s = stage(workers=1)
-    driver, _ = s.driver(), s.worker()
+def test_calls_in_no_order_are_not_held_up_by_the_argument_of_another(pair: Pair) -> None:
+    s, driver, _ = pair(workers=1)
     actor = create(s, driver, in_order=False)
     worker = home(s)
     (late,) = driver.submit(s.function(driver), (), ())
@@ -231,9 +226,8 @@ def test_calls_in_no_order_are_not_held_up_by_the_argument_of_another(stage: Mak
     assert [run.task for run in worker.runs] == [soon]
 
 
-def test_a_full_concurrency_group_holds_up_no_other(stage: Make) -> None:
-    s = stage(workers=1)
-    driver, _ = s.driver(), s.worker()
+def test_a_full_concurrency_group_holds_up_no_other(pair: Pair) -> None:
+    s, driver, _ = pair(workers=1)
     actor = create(s, driver, restarts=1, groups=(("io", 2),))
 
     def calls(group: str, count: int) -> list[int]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.core.conftest import Make, Stage
+from tests.unit.core.conftest import Make, Pair, Stage
 from tests.unit.core.peers import ABOUT, Peer, grants, of, runs
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -54,9 +54,8 @@ def test_a_segment_that_got_lost_is_shared_again(stage: Make) -> None:
     assert list(other.inbox) == refused, "it was never shared with this one"
 
 
-def test_who_reads_a_stream_has_the_segment_before_the_item(stage: Make) -> None:
-    s = stage()
-    driver, worker = s.driver(), s.worker()
+def test_who_reads_a_stream_has_the_segment_before_the_item(pair: Pair) -> None:
+    s, driver, worker = pair()
     (task,) = driver.submit(s.function(driver), (), (), spec=ev.TaskSpec(ahead=2))
     assert worker.value(1) is None  # it asks for memory
     s.all_read()
@@ -163,9 +162,8 @@ def test_what_is_only_kept_warm_leaves_it_all(stage: Make) -> None:
     assert asks(s, driver)
 
 
-def test_arguments_of_tasks_take_of_it_until_these_are_over(stage: Make) -> None:
-    s = stage(capacity=CAPACITY)
-    driver, worker = s.driver(), s.worker()
+def test_arguments_of_tasks_take_of_it_until_these_are_over(pair: Pair) -> None:
+    s, driver, worker = pair(capacity=CAPACITY)
     function = s.function(driver)
     submitted = 0
     while not submitted or asks(s, driver):
@@ -190,9 +188,8 @@ def test_the_machines_last_memory_is_not_given_for_them(stage: Make) -> None:
 
 
 @pytest.mark.parametrize("how", ["puts", "results", "items"])
-def test_who_sends_much_more_than_it_may_is_hung_up_on(stage: Make, how: str) -> None:
-    s = stage(capacity=CAPACITY)
-    driver, worker = s.driver(), s.worker()
+def test_who_sends_much_more_than_it_may_is_hung_up_on(pair: Pair, how: str) -> None:
+    s, driver, worker = pair(capacity=CAPACITY)
     small = ev.Value(bytes(LEAVE))
     enough = (LEAVE + INLINE_GRACE) // LEAVE
     function = s.function(driver)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.core.conftest import Make, Stage
+from tests.unit.core.conftest import Make, Pair, Stage
 from tests.unit.core.peers import NONE, of, runs, told
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -34,10 +34,9 @@ from workbench.system.sizes import PAGE
     ],
 )
 def test_short_tasks_are_sent_ahead_of_time(
-    stage: Make, seconds: list[float | None], sent: int
+    pair: Pair, seconds: list[float | None], sent: int
 ) -> None:
-    s = stage()
-    driver, worker = s.driver(), s.worker()
+    s, driver, worker = pair()
     functions = {each: s.function(driver, each) for each in set(seconds)}
     tasks = [driver.submit(functions[each], (), ())[0] for each in seconds]
     s.turn()
@@ -61,9 +60,8 @@ def test_what_was_sent_too_early_is_recalled_for_whoever_has_time(stage: Make) -
 # -- workers --------------------------------------------------------------------------------------
 
 
-def test_a_worker_that_waits_lends_its_slot(stage: Make) -> None:
-    s = stage(workers=1)
-    driver, worker = s.driver(), s.worker()
+def test_a_worker_that_waits_lends_its_slot(pair: Pair) -> None:
+    s, driver, worker = pair(workers=1)
     f = s.function(driver)
     driver.submit(f, (), ())
     s.all_read()
@@ -87,9 +85,8 @@ def test_a_worker_that_waits_lends_its_slot(stage: Make) -> None:
 
 
 @pytest.mark.parametrize("how", ["given back", "crash"])
-def test_what_is_cancelled_is_not_sent_again(stage: Make, how: str) -> None:
-    s = stage()
-    driver, worker = s.driver(), s.worker()
+def test_what_is_cancelled_is_not_sent_again(pair: Pair, how: str) -> None:
+    s, driver, worker = pair()
     f = s.function(driver, seconds=0.0)
     tasks = [driver.submit(f, (), (), retries=1)[0] for _ in range(3)]
     s.turn()
@@ -107,10 +104,9 @@ def test_what_is_cancelled_is_not_sent_again(stage: Make, how: str) -> None:
     assert told(driver)[tasks[1]] == b"!cancelled"
 
 
-def test_a_crash_is_the_running_tasks_and_that_of_those_before_it(stage: Make) -> None:
+def test_a_crash_is_the_running_tasks_and_that_of_those_before_it(pair: Pair) -> None:
     """Those before it have run too, and their results were lost; those behind it haven't begun."""
-    s = stage()
-    driver, worker = s.driver(), s.worker()
+    s, driver, worker = pair()
     f = s.function(driver, seconds=0.0)
     tasks = [driver.submit(f, (), (), retries=r, name="fragile")[0] for r in (1, 0, 0, 0)]
     s.turn()
@@ -124,9 +120,8 @@ def test_a_crash_is_the_running_tasks_and_that_of_those_before_it(stage: Make) -
 
 
 @pytest.mark.parametrize("retries", [0, 1])
-def test_what_a_dead_worker_had_not_sent_is_shown_before_its_end(stage: Make, retries: int) -> None:
-    s = stage(workers=1)
-    driver, worker = s.driver(), s.worker()
+def test_what_a_dead_worker_had_not_sent_is_shown_before_its_end(pair: Pair, retries: int) -> None:
+    s, driver, worker = pair(workers=1)
     task = driver.submit(s.function(driver), (), (), retries=retries, origin=7)[0]
     s.turn()
     unsent = ((task, "stdout", b"so far\n"), (task + 1, "stdout", b"of no task\n"))
@@ -206,9 +201,8 @@ def test_a_broken_pool_tries_again_now_and_then_though_nobody_submits(
     assert s.session.state.pool.startup_failures == 0
 
 
-def test_a_whole_pool_that_could_fork_nobody_for_an_actor_waits_for_nothing(stage: Make) -> None:
-    s = stage(workers=1)
-    driver, worker = s.driver(), s.worker()
+def test_a_whole_pool_that_could_fork_nobody_for_an_actor_waits_for_nothing(pair: Pair) -> None:
+    s, driver, worker = pair(workers=1)
     driver.create(s.function(driver))
     s.turn()
     while s.starting:
@@ -222,9 +216,8 @@ def test_a_whole_pool_that_could_fork_nobody_for_an_actor_waits_for_nothing(stag
     assert worker.number in s.session.state.clients
 
 
-def test_a_task_given_back_twice_is_run_once(stage: Make) -> None:
-    s = stage()
-    driver, worker = s.driver(), s.worker()
+def test_a_task_given_back_twice_is_run_once(pair: Pair) -> None:
+    s, driver, worker = pair()
     task = driver.submit(s.function(driver), (), ())[0]
     s.turn()
     worker.post(ev.GaveBack((task, task)))
@@ -232,12 +225,42 @@ def test_a_task_given_back_twice_is_run_once(stage: Make) -> None:
     assert runs(worker) == [task, task], "sent, given back, and sent again"
 
 
+# -- whom a Cancel reaches -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("recursive", [True, False])
+def test_what_a_task_has_submitted_is_cancelled_with_it(pair: Pair, recursive: bool) -> None:
+    s, driver, worker = pair(workers=1)
+    function = s.function(driver)
+    (parent,) = driver.submit(function, (), ())
+    s.all_read()
+    (child,) = worker.submit(function, (), ())
+    (other,) = driver.submit(function, (), ())
+    driver.post(ev.Cancel(parent, recursive=recursive))
+    out = s.turn()
+    assert do.Send(worker.number, do.Stop(parent)) in out
+    left = s.session.state.scheduler.tasks.keys()
+    assert left == {parent, other} | (set() if recursive else {child})
+
+
+def test_any_result_stands_for_its_task(pair: Pair) -> None:
+    s, driver, _ = pair(workers=1)
+    function = s.function(driver)
+    (running,) = driver.submit(function, (), ())
+    first, _, last = driver.submit(function, (), (), returns=3)
+    driver.post(ev.Cancel(last))
+    s.turn()
+    assert s.session.state.scheduler.tasks.keys() == {running}
+    driver.post(ev.Cancel(first))
+    driver.post(ev.Cancel(last))
+    s.turn()
+
+
 # -- long chains ----------------------------------------------------------------------------------
 
 
-def test_ten_thousand_tasks_that_wait_for_each_other_fail_together(stage: Make) -> None:
-    s = stage()
-    driver, worker = s.driver(), s.worker()
+def test_ten_thousand_tasks_that_wait_for_each_other_fail_together(pair: Pair) -> None:
+    s, driver, worker = pair()
     f = s.function(driver)
     chain = [driver.submit(f, (), ())[0]]
     for _ in range(10_000):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.core.conftest import Make, Stage
+from tests.unit.core.conftest import Make, Pair, Stage
 from tests.unit.core.peers import Peer, of, runs
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -56,9 +56,8 @@ def test_what_is_not_there_and_what_was_freed(stage: Make) -> None:
     assert asked(s, driver, "describe", dropped).description is None, "asking pins nothing"
 
 
-def test_the_task_that_is_to_make_it(stage: Make) -> None:
-    s = stage(workers=1)
-    driver, worker = s.driver(), s.worker()
+def test_the_task_that_is_to_make_it(pair: Pair) -> None:
+    s, driver, worker = pair(workers=1)
     function = s.function(driver)
     running = driver.submit(function, (), (), returns=2, name="runs")
     queued = driver.submit(function, (), (), name="queued")
@@ -75,17 +74,14 @@ def test_the_task_that_is_to_make_it(stage: Make) -> None:
         assert found.object.state == "pending"
 
 
-def test_what_was_sent_ahead_is_not_called_running(stage: Make) -> None:
-    s = stage(workers=1)
-    driver, worker = s.driver(), s.worker()
+def test_what_was_sent_ahead_is_not_called_running(pair: Pair) -> None:
+    s, driver, worker = pair(workers=1)
     function = s.function(driver, seconds=1e-6)
-    first, second = (driver.submit(function, (), ())[0] for _ in range(2))
+    tasks = [driver.submit(function, (), (), name="f")[0] for _ in range(2)]
     s.turn()
-    assert runs(worker) == [first, second]
-    for id, state in ((first, "running"), (second, "queued")):
-        task = described(s, driver, id).task
-        assert task is not None
-        assert task.state == state
+    assert runs(worker) == tasks
+    for id, state in zip(tasks, ("running", "queued"), strict=True):
+        assert described(s, driver, id).task == TaskRecord("f", state, worker.worker)
 
 
 def test_an_actor_by_its_handle(stage: Make) -> None:

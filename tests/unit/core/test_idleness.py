@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from tests.unit.core.conftest import Make, Stage
-from tests.unit.core.peers import NONE, Peer, grants, of
+import pytest
+
+from tests.unit.core.conftest import Make, Pair, Stage
+from tests.unit.core.peers import NONE, Peer, grants, of, runs, told
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.budget import PATIENCE
@@ -129,9 +131,8 @@ def test_a_session_that_begins_is_in_use() -> None:
     assert len(of(do.Fork, out)) == 2
 
 
-def test_a_task_for_a_worker_that_is_just_leaving_gets_another(stage: Make) -> None:
-    s = stage(workers=1, idle=IDLE)
-    driver, worker = s.driver(), s.worker()
+def test_a_task_for_a_worker_that_is_just_leaving_gets_another(pair: Pair) -> None:
+    s, driver, worker = pair(workers=1, idle=IDLE)
     function = s.function(driver, seconds=0.1)
     assert hung_up(passes(s, IDLE)) == [worker.number]
     driver.submit(function, (), ())
@@ -143,9 +144,8 @@ def test_a_task_for_a_worker_that_is_just_leaving_gets_another(stage: Make) -> N
     assert another.runs
 
 
-def test_a_worker_on_which_threads_go_on_stays(stage: Make) -> None:
-    s = stage(workers=1, idle=IDLE)
-    driver, worker = s.driver(), s.worker()
+def test_a_worker_on_which_threads_go_on_stays(pair: Pair) -> None:
+    s, driver, worker = pair(workers=1, idle=IDLE)
     task = driver.submit(s.function(driver), (), (), origin=5)[0]
     s.all_read()
     worker.runs.popleft()
@@ -158,9 +158,8 @@ def test_a_worker_on_which_threads_go_on_stays(stage: Make) -> None:
     assert not hung_up(passes(s, IDLE))
 
 
-def test_an_actor_stays(stage: Make) -> None:
-    s = stage(workers=1, idle=IDLE)
-    driver, worker = s.driver(), s.worker()
+def test_an_actor_stays(pair: Pair) -> None:
+    s, driver, worker = pair(workers=1, idle=IDLE)
     driver.create(s.function(driver))
     s.turn()
     actor = s.worker()
@@ -219,10 +218,9 @@ def test_nobody_gets_what_the_machine_does_not_have(stage: Make) -> None:
     assert "The machine has too little memory left" in answer.text
 
 
-def test_who_is_ended_hears_what_others_have(stage: Make) -> None:
+def test_who_is_ended_hears_what_others_have(pair: Pair) -> None:
     """It may have taken little: then other notebooks are the reason."""
-    s = stage(headroom=1)
-    driver, worker = s.driver(), s.worker()
+    s, driver, worker = pair(headroom=1)
     driver.submit(s.function(driver), (), (), name="heavy")
     s.turn()
     s.post(0, Measured(0, 450_000_000, ((worker.worker, 50_000_000),)))
@@ -245,6 +243,39 @@ def test_what_others_keep_warm_makes_room_on_the_machine_too(stage: Make) -> Non
     keeper.post(ev.Trimmed(15 * PAGE, answer=True))
     s.turn()
     assert grants(asker) == [(1, 20 * PAGE)]
+
+
+def test_where_memory_runs_short_the_youngest_of_those_who_have_most_ends(stage: Make) -> None:
+    s = stage(workers=3, headroom=1000)
+    driver = s.driver()
+    idle, busy = [s.worker() for _ in range(3)], list[Peer]()
+    for _ in range(3):
+        driver.submit(s.function(driver), (), ())
+        s.turn(1.0)
+        busy += [worker for worker in idle if runs(worker) and worker not in busy]
+    old, young, small = busy
+    sizes = ((old.worker, 5000), (young.worker, 4000), (small.worker, 1000))
+    s.post(0, Measured(1000, 100_000, sizes))
+    assert not of(do.Kill, s.turn()), "enough is left"
+    s.post(0, Measured(999, 100_000, sizes))
+    assert of(do.Kill, s.turn()) == [do.Kill(young.worker)]
+
+
+@pytest.mark.parametrize("others", [1, 0])
+def test_what_memory_was_short_for_is_tried_again_unless_it_ran_alone(
+    stage: Make, others: int
+) -> None:
+    s = stage(workers=1 + others, headroom=1000)
+    driver = s.driver()
+    workers = [s.worker() for _ in range(1 + others)]
+    f = s.function(driver)
+    first, *_ = [driver.submit(f, (), (), retries=1)[0] for _ in workers]
+    s.turn()
+    victim = next(worker for worker in workers if runs(worker) == [first])
+    s.post(0, Measured(0, 100_000, ((victim.worker, 50_000),)))
+    assert of(do.Kill, s.turn()) == [do.Kill(victim.worker)]
+    s.crash(victim)
+    assert told(driver) == ({} if others else {first: b"!memory"})
 
 
 # -- inline objects --------------------------------------------------------------------------------

@@ -112,30 +112,24 @@ def test_none_waits_on_a_worker_behind_another(stage: Make) -> None:
 
 
 def test_how_it_ended(stage: Make) -> None:
-    s = stage(workers=2)
-    driver, _, _ = s.driver(60.0), s.worker(), s.worker()
-    good, bad, stopped, never = (cell(s, driver, f"cell {n}") for n in range(4))
+    s = stage(workers=4)
+    driver, *_ = s.driver(60.0), *(s.worker() for _ in range(4))
+    good, bad, stopped = (cell(s, driver, f"cell {n}") for n in range(3))
+    limited = ev.TaskSpec(timeout=1.0, job="cell 3")
+    (late,) = driver.submit(s.function(driver), (), (), spec=limited)
+    never = cell(s, driver, "cell 4")
     s.all_read()
     driver.post(ev.Cancel(never))
     runner(s, good).finish((NONE,), 1.0)
     runner(s, bad).finish((BOOM,), 1.0)
-    s.all_read()
     driver.post(ev.Cancel(stopped))
-    runner(s, stopped).finish((ev.error_value("cancelled", "it heard"),), 1.0)
-    s.turn()
-    states = {record.id: record.state for record in records(s)}
-    assert states == {good: "done", bad: "failed", stopped: "stopped", never: "stopped"}
-
-
-def test_one_whose_time_was_up_failed(stage: Make) -> None:
-    s = stage(workers=1)
-    driver, worker = s.driver(60.0), s.worker()
-    driver.submit(s.function(driver), (), (), spec=ev.TaskSpec(timeout=1.0, job="cell 7"))
-    s.all_read()
     s.turn(after=1.0)
-    worker.finish((ev.error_value("cancelled", "it heard"),), 1.0)
+    for task in (stopped, late):
+        runner(s, task).finish((ev.error_value("cancelled", "it heard"),), 1.0)
     s.turn()
-    assert [record.state for record in records(s)] == ["failed"]
+    assert {record.id: record.state for record in records(s)} == {
+        good: "done", bad: "failed", stopped: "stopped", late: "failed", never: "stopped",
+    }  # fmt: skip
 
 
 def test_results_are_kept_for_a_reason_and_can_be_freed(stage: Make) -> None:

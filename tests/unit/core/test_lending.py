@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.core.conftest import FUNCTION, Make, Stage
+from tests.unit.core.conftest import FUNCTION, Pair, Stage
 from tests.unit.core.peers import NONE, Peer, of
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -34,11 +34,8 @@ def used(s: Stage, driver: Peer, worker: Peer, function: int, id: int) -> int:
     return connect.line
 
 
-def begin(
-    stage: Make, workers: int = 1, spills: bool = False
-) -> tuple[Stage, Peer, Peer, int, int]:
-    s = stage(workers=workers, capacity=12 * PAGE, spills=spills)
-    driver, worker = s.driver(), s.worker()
+def begin(pair: Pair, workers: int = 1, spills: bool = False) -> tuple[Stage, Peer, Peer, int, int]:
+    s, driver, worker = pair(workers=workers, capacity=12 * PAGE, spills=spills)
     function = driver.put(FUNCTION)
     value = driver.value(PAGES)
     while value is None:
@@ -52,9 +49,8 @@ def granted(peer: Peer) -> do.Granted:
     return answer
 
 
-def test_one_that_comes_for_the_first_time_makes_no_lease(stage: Make) -> None:
-    s = stage(workers=1)
-    driver, worker = s.driver(), s.worker()
+def test_one_that_comes_for_the_first_time_makes_no_lease(pair: Pair) -> None:
+    s, driver, worker = pair(workers=1)
     function = driver.put(FUNCTION)
     for _ in range(3 * STREAK):
         driver.submit(function, (driver.put(ev.Value(b"one more")),), ())
@@ -63,8 +59,8 @@ def test_one_that_comes_for_the_first_time_makes_no_lease(stage: Make) -> None:
         assert not of(do.Connect, s.turn())
 
 
-def test_a_lease_that_its_driver_has_not_got_yet_is_not_unused(stage: Make) -> None:
-    s, driver, worker, function, id = begin(stage, workers=2)
+def test_a_lease_that_its_driver_has_not_got_yet_is_not_unused(pair: Pair) -> None:
+    s, driver, worker, function, id = begin(pair, workers=2)
     workers = [worker, s.worker()]
     lines = []
     for _ in range(5 * STREAK):  # the driver's end takes its time
@@ -77,9 +73,9 @@ def test_a_lease_that_its_driver_has_not_got_yet_is_not_unused(stage: Make) -> N
 
 
 @pytest.mark.parametrize("says", ["it is done", "a task reads it", "nothing"])
-def test_room_that_comes_back_with_a_lease_is_waited_for(stage: Make, says: str) -> None:
+def test_room_that_comes_back_with_a_lease_is_waited_for(pair: Pair, says: str) -> None:
     """For a while, should its worker be stopped. What a long task reads doesn't come back."""
-    s, driver, worker, function, id = begin(stage)
+    s, driver, worker, function, id = begin(pair)
     line = used(s, driver, worker, function, id)
     driver.drop(id)
     other = s.driver()
@@ -97,9 +93,9 @@ def test_room_that_comes_back_with_a_lease_is_waited_for(stage: Make, says: str)
     assert bool(granted(other).text) == (says != "it is done")
 
 
-def test_a_worker_that_was_lent_is_not_surplus_at_once(stage: Make) -> None:
+def test_a_worker_that_was_lent_is_not_surplus_at_once(pair: Pair) -> None:
     """It may have results that it is asked for only now."""
-    s, driver, worker, function, id = begin(stage)
+    s, driver, worker, function, id = begin(pair)
     other = s.driver()
     other.borrow((function,))
     other.submit(function, (), ())
@@ -132,9 +128,9 @@ def read_by(s: Stage, *peers: Peer) -> list[do.Anything]:
     return out
 
 
-def test_what_a_stopped_worker_may_read_does_not_move(stage: Make) -> None:
+def test_what_a_stopped_worker_may_read_does_not_move(pair: Pair) -> None:
     """Who wants it moved isn't kept waiting, and hears why."""
-    s, driver, worker, function, id = begin(stage, spills=True)
+    s, driver, worker, function, id = begin(pair, spills=True)
     used(s, driver, worker, function, id)
     driver.post(ev.Ask(7, "spill", id))
     (copy,) = of(do.Copy, read_by(s, driver))
@@ -150,9 +146,9 @@ def test_what_a_stopped_worker_may_read_does_not_move(stage: Make) -> None:
     assert granted(other).text
 
 
-def test_room_of_what_a_task_waits_for_does_not_come_with_the_lease(stage: Make) -> None:
+def test_room_of_what_a_task_waits_for_does_not_come_with_the_lease(pair: Pair) -> None:
     """Another one has freed it. What that task waits for may be what needs the room."""
-    s, driver, worker, function, id = begin(stage, workers=2)
+    s, driver, worker, function, id = begin(pair, workers=2)
     other, second = s.driver(), s.worker()
     other.borrow((function, id))
     (first,) = other.submit(function, (), ())
@@ -169,9 +165,9 @@ def test_room_of_what_a_task_waits_for_does_not_come_with_the_lease(stage: Make)
 
 
 @pytest.mark.parametrize("retries", [0, 1])
-def test_a_task_that_had_ended_when_its_worker_died_at_another(stage: Make, retries: int) -> None:
+def test_a_task_that_had_ended_when_its_worker_died_at_another(pair: Pair, retries: int) -> None:
     """What it returned is lost, but it has run."""
-    s, driver, worker, function, id = begin(stage)
+    s, driver, worker, function, id = begin(pair)
     line = used(s, driver, worker, function, id)
     other = s.driver()
     other.borrow((function,))

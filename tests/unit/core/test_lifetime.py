@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.core.conftest import Make, Stage
+from tests.unit.core.conftest import Make, Pair, Stage
 from tests.unit.core.peers import NONE, Peer, of, runs
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -105,9 +105,8 @@ def test_whoever_ends_a_session_has_its_drivers_told_why(stage: Make) -> None:
     assert of(do.Exit, out)
 
 
-def test_output_of_a_tasks_own_tasks_goes_where_its_own_does(stage: Make) -> None:
-    s = stage(workers=1)
-    driver, worker = s.driver(), s.worker()
+def test_output_of_a_tasks_own_tasks_goes_where_its_own_does(pair: Pair) -> None:
+    s, driver, worker = pair(workers=1)
     driver.submit(s.function(driver), (), ())
     s.all_read()
     inner = worker.submit(s.function(worker), (), (), origin=7)[0]

@@ -1,11 +1,10 @@
-"""The core's machines once more: they leave no cycles, and go on for a hundred thousand steps."""
+"""The core's machines once more: they leave no cycles."""
 
 from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import count
 from random import Random
 
 import pytest
@@ -17,10 +16,6 @@ from tests.unit.core.test_session_machine import SessionMachine
 from tests.unit.core.test_spill_machine import SpillMachine
 from tests.unit.core.test_task_machine import TaskMachine
 from workbench.core import entry, tasks
-
-STEPS = 100_000
-
-each_machine = pytest.mark.parametrize("machine", [SessionMachine, SpillMachine, TaskMachine])
 
 
 @contextmanager
@@ -46,7 +41,7 @@ def in_cycles() -> list[str]:
     return [repr(type(each)) for each in records]
 
 
-@each_machine
+@pytest.mark.parametrize("machine", [SessionMachine, SpillMachine, TaskMachine])
 def test_random_steps_leave_no_cycles(machine: type[RuleBasedStateMachine]) -> None:
     found: list[str] = []
 
@@ -78,19 +73,3 @@ def test_actors_and_their_lines_leave_no_cycles() -> None:
             assert not in_cycles()
             del machine
             gc.collect()
-
-
-@pytest.mark.slow
-@each_machine
-def test_a_hundred_thousand_steps(machine: type[RuleBasedStateMachine]) -> None:
-    steps = count()
-    taken = 0
-
-    class Counted(machine):  # type: ignore[misc, valid-type]
-        @invariant()
-        def one_more(self) -> None:
-            nonlocal taken
-            taken = next(steps)
-
-    while taken < STEPS:
-        run_state_machine_as_test(Counted, settings=settings(max_examples=200, database=None))

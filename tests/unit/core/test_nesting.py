@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.core.conftest import Make
+from tests.unit.core.conftest import Make, Pair
 from tests.unit.core.peers import BOOM, NONE
 from workbench.core import events as ev
 
@@ -46,10 +46,9 @@ def test_a_chain_takes_a_worker_each_and_fails_where_there_are_no_more(
     assert not s.session.state.scheduler.tasks
 
 
-def test_what_is_needed_by_what_has_begun_comes_first_with_its_arguments(stage: Make) -> None:
+def test_what_is_needed_by_what_has_begun_comes_first_with_its_arguments(pair: Pair) -> None:
     """Also if another submitted it, and it waits for others itself."""
-    s = stage(workers=1)
-    driver, worker = s.driver(), s.worker()
+    s, driver, worker = pair(workers=1)
     f = s.function(driver)
     began = driver.submit(f, (), ())[0]
     s.all_read()
@@ -76,10 +75,9 @@ def test_what_is_needed_by_what_has_begun_comes_first_with_its_arguments(stage: 
     assert order == [first, last, began, *others]
 
 
-def test_who_waits_for_what_is_there_lends_nothing(stage: Make) -> None:
+def test_who_waits_for_what_is_there_lends_nothing(pair: Pair) -> None:
     """Nor does one whose wait is over, though it hasn't said so yet."""
-    s = stage(workers=1)
-    driver, worker = s.driver(), s.worker()
+    s, driver, worker = pair(workers=1)
     f = s.function(driver)
     ready, failed = driver.put(NONE), driver.put(BOOM)
     tasks = [driver.submit(f, (), ())[0] for _ in range(3)]
@@ -108,10 +106,9 @@ def test_who_waits_for_what_is_there_lends_nothing(stage: Make) -> None:
     assert {p.runs[0].task for p in (worker, helper) if p.runs} == {tasks[1]}
 
 
-def test_a_wait_ends_with_its_task(stage: Make) -> None:
+def test_a_wait_ends_with_its_task(pair: Pair) -> None:
     """A thread that a task left waits on: the next task's slot isn't lent by that."""
-    s = stage(workers=1)
-    driver, worker = s.driver(), s.worker()
+    s, driver, worker = pair(workers=1)
     f = s.function(driver)
     first, second = (driver.submit(f, (), ())[0] for _ in range(2))
     s.all_read()
@@ -125,9 +122,8 @@ def test_a_wait_ends_with_its_task(stage: Make) -> None:
     assert not s.turn()
 
 
-def test_items_of_a_generator_end_the_wait_for_them(stage: Make) -> None:
-    s = stage(workers=1)
-    driver, worker = s.driver(), s.worker()
+def test_items_of_a_generator_end_the_wait_for_them(pair: Pair) -> None:
+    s, driver, worker = pair(workers=1)
     f = s.function(driver)
     driver.submit(f, (), ())
     s.all_read()

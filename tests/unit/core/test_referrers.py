@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.core.conftest import Make, Stage
+from tests.unit.core.conftest import Make, Pair, Stage
 from tests.unit.core.peers import Peer, of
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -114,9 +114,8 @@ def test_what_goes_meanwhile_is_nothing(three: Three) -> None:
     assert answer(asker) is None
 
 
-def test_tasks_containers_and_wishes_are_told(stage: Make) -> None:
-    s = stage(workers=1)
-    driver, worker = s.driver(), s.worker()
+def test_tasks_containers_and_wishes_are_told(pair: Pair) -> None:
+    s, driver, worker = pair(workers=1)
     id = driver.put(ev.Value(b"x"))
     container = driver.put(ev.Value(b"c", contains=(id,)), "box")
     running, waiting = (

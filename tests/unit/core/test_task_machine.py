@@ -32,21 +32,27 @@ CPUS = 2
 
 
 class Hand:
-    """A worker process: what it was sent, in order; the first one runs."""
+    """A worker process, and what its tasks have done."""
 
     def __init__(self, peer: Peer) -> None:
         self.peer = peer
-        self.sent: dict[int, do.Run] = {}
         self.began: dict[int, float] = {}
         self.items: Counter[int] = Counter()  # stream → items made here or before
         self.taken: Counter[int] = Counter()
         self.stopping: set[int] = set()
-        self.blocked = False
-        self.size = 0
+
+    @property
+    def sent(self) -> list[int]:
+        """In order; the first one runs."""
+        return [run.task for run in self.peer.runs]
 
     @property
     def running(self) -> do.Run | None:
-        return next(iter(self.sent.values()), None)
+        return next(iter(self.peer.runs), None)
+
+    @property
+    def blocked(self) -> bool:
+        return self.peer.waits > 0
 
 
 class Group:
@@ -131,26 +137,17 @@ class TaskMachine(RuleBasedStateMachine):
 
     def listen(self, hand: Hand) -> None:
         """A worker takes in what it is sent."""
-        peer = hand.peer
-        while peer.inbox:
-            match peer.inbox.popleft():
-                case do.Run() as run:
+        while hand.peer.inbox:
+            match hand.peer.inbox[0]:
+                case do.Run() as run if not hand.blocked:
                     self.begins(hand, run)
                 case do.Stop(task) if task in hand.sent:
                     hand.stopping.add(task)
                 case do.Recall(count):
-                    last = list(hand.sent)[1:][-count:]
-                    for task in last:
-                        del hand.sent[task]
-                        self.runs[task] -= 1
-                    peer.post(ev.GaveBack(tuple(last), asked=True))
+                    self.runs.subtract(hand.sent[1:][-count:])
                 case ev.Took(task, taken):
                     hand.taken[task] = taken
-                case do.Forget(objects):
-                    peer.post(ev.Unview(tuple((id, 0) for id in objects)))
-                case do.Granted() | do.Release() | do.Trim() as message:
-                    peer.inbox.appendleft(message)
-                    peer.read()
+            hand.peer.read()
 
     def begins(self, hand: Hand, run: do.Run) -> None:
         task = run.task
@@ -158,17 +155,12 @@ class TaskMachine(RuleBasedStateMachine):
         assert run.spec == self.tasks[task].spec
         self.runs[task] += 1
         assert self.runs[task] <= 1 + self.deaths[task], "run twice without a reason"
-        if hand.blocked:
-            self.runs[task] -= 1
-            hand.peer.post(ev.GaveBack((task,)))
-            return
         if hand.sent:
             assert spec == ev.TaskSpec(), "it waits behind another"
-            assert (self.tasks[next(iter(hand.sent))].spec or ev.USUAL).cpus == ONE
+            assert (self.tasks[hand.sent[0]].spec or ev.USUAL).cpus == ONE
         others = [h.running for h in self.hands.values() if h.running is not None]
         same = [r for r in others if (r.spec or ev.USUAL).executor == spec.executor]
         assert not spec.max_workers or len(same) < spec.max_workers
-        hand.sent[task] = run
         hand.began[task] = self.stage.now
         hand.items[task] = run.made
         hand.taken[task] = run.taken
@@ -213,8 +205,7 @@ class TaskMachine(RuleBasedStateMachine):
             return
         if hand.running is not None:
             self.deaths[hand.running.task] += 1
-        for task in list(hand.sent)[1:]:
-            self.runs[task] -= 1
+        self.runs.subtract(hand.sent[1:])
         del self.stage.peers[hand.peer.number]
         self.stage.post(0, WorkerExited(worker, -9))
         hand.peer.post(Left())
@@ -315,12 +306,11 @@ class TaskMachine(RuleBasedStateMachine):
     def done(
         self, hand: Hand, run: do.Run, value: ev.Value, seconds: float, again: bool = False
     ) -> None:
-        del hand.sent[run.task]
+        hand.peer.runs.popleft()
         hand.stopping.discard(run.task)
         hand.peer.post(ev.Done(run.task, (value,), seconds, again=again))
-        for task in hand.sent:  # the next one begins
-            hand.began[task] = self.stage.now
-            break
+        if hand.running is not None:  # the next one begins
+            hand.began[hand.running.task] = self.stage.now
 
     @precondition(lambda self: self.runnable())
     @rule(n=PICK, size=st.integers(0, 2))
@@ -352,22 +342,14 @@ class TaskMachine(RuleBasedStateMachine):
     @rule(n=PICK)
     def waits(self, n: int) -> None:
         hand = pick(self.runnable(), n)
-        back = list(hand.sent)[1:]
-        for task in back:
-            del hand.sent[task]
-            self.runs[task] -= 1
-        hand.blocked = True
-        hand.peer.post(ev.GaveBack(tuple(back)))
-        assert hand.running is not None
-        hand.peer.post(ev.Blocked(hand.running.task))
+        self.runs.subtract(hand.sent[1:])
+        hand.peer.block()
         self.turn()
 
     @precondition(lambda self: any(hand.blocked for hand in self.hands.values()))
     @rule(n=PICK)
     def goes_on(self, n: int) -> None:
-        hand = pick([hand for hand in self.hands.values() if hand.blocked], n)
-        hand.blocked = False
-        hand.peer.post(ev.Unblocked())
+        pick([hand for hand in self.hands.values() if hand.blocked], n).peer.unblock()
         self.turn()
 
     @precondition(lambda self: self.hands)
@@ -482,8 +464,7 @@ class TaskMachine(RuleBasedStateMachine):
                 worker = self.starting.pop()
                 self.hands[worker] = Hand(self.stage.meet(worker))
             elif blocked := [hand for hand in self.hands.values() if hand.blocked]:
-                blocked[0].blocked = False
-                blocked[0].peer.post(ev.Unblocked())
+                blocked[0].peer.unblock()
             elif running := self.runnable():
                 hand = running[0]
                 assert hand.running is not None

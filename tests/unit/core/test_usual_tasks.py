@@ -14,24 +14,6 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 
 
-def burst(s: Stage, at_once: bool) -> list[do.Anything]:
-    """Five tasks of a function that is there, in one message or one each; what comes of it."""
-    driver, _ = s.driver(), s.worker()
-    function = s.function(driver, seconds=0.0001)
-    if at_once:
-        driver.submit_calls(function, 5)
-    else:
-        for _ in range(5):
-            driver.submit(function, (), ())
-    return s.turn()
-
-
-def test_many_in_one_message_are_as_many_alone(stage: Make) -> None:
-    alone, together = burst(stage(), False), burst(stage(), True)
-    assert alone == together
-    assert sum(isinstance(i, do.Send) and isinstance(i.message, do.Run) for i in alone) == 5
-
-
 def days(s: Stage, seed: int) -> list[do.Anything]:
     """Two drivers and two workers do what bursts have, and some of what they haven't."""
     chance, said = random.Random(seed), list[do.Anything]()
