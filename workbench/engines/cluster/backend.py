@@ -52,7 +52,7 @@ class TaskEnd(msgspec.Struct, array_like=True, frozen=True, gc=False):
     ``how`` is ``done``, ``failed`` or ``stopped``; of each result ``failed`` says whether reading
     it raises, ``abouts`` what it is. So many messages with what it ``shown`` were sent on the
     channel: the task is over for its submitter when these have come too. ``threads``: some that it
-    started go on. ``items``: so many a stream made.
+    started go on.
     """
 
     task: int
@@ -63,7 +63,6 @@ class TaskEnd(msgspec.Struct, array_like=True, frozen=True, gc=False):
     abouts: tuple[About | None, ...] = ()
     worker: int = 0
     threads: bool = False
-    items: int = 0
 
 
 class Message(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -90,8 +89,7 @@ class Launch(NamedTuple):
 
     ``results`` natives are wanted besides the `TaskEnd`; ``cpus`` in processors, ``memory`` bytes.
     It is tried again ``retries`` times (-1: always) if its process dies; the host tries again after
-    exceptions. ``keep``: it and its results outlive this process. ``ahead``: it is a stream, which
-    may be so many items ahead of its reader; 0: it isn't.
+    exceptions. ``keep``: it and its results outlive this process.
     """
 
     task: int
@@ -101,14 +99,11 @@ class Launch(NamedTuple):
     memory: int = 0
     retries: int = 0
     keep: bool = False
-    ahead: int = 0
-    group: str = ""
 
 
 class ActorLaunch(NamedTuple):
-    """The same of an actor. ``name`` is its full one, '' if it has none; ``concurrency`` calls run
-    at a time, in ``groups`` by name others; on a loop if ``is_async``. A ``detached`` one outlives
-    its handles."""
+    """The same of an actor. ``name`` is its full one, '' if it has none; A ``detached`` one
+    outlives its handles."""
 
     actor: int
     cls: str
@@ -116,10 +111,6 @@ class ActorLaunch(NamedTuple):
     cpus: float = 0.0
     memory: int = 0
     restarts: int = 0
-    concurrency: int = 1
-    groups: tuple[tuple[str, int], ...] = ()
-    is_async: bool = False
-    in_order: bool = True
     detached: bool = False
 
 
@@ -133,27 +124,6 @@ class ClusterParts(NamedTuple):
     queued: int | None = None
     running: int | None = None
     nodes: tuple[str, ...] = ()
-
-
-class StreamItem(NamedTuple):
-    """One of a stream."""
-
-    native: Native
-    about: About | None = None
-    failed: bool = False
-
-
-class Stream(Protocol):
-    """The items of one stream as its task makes them; read by one thread."""
-
-    def next(self) -> StreamItem | TaskEnd:
-        """Wait for the next; after the last one its task's end. Our error if that is lost."""
-
-    def took(self, taken: int) -> None:
-        """So many were taken by who reads them: the task may be ``ahead`` of that. Any thread."""
-
-    def close(self) -> None:
-        """No more are wanted."""
 
 
 class Backend(Protocol):
@@ -211,7 +181,7 @@ class Backend(Protocol):
 
     def submit(
         self, head: bytes, deps: Sequence[Native], inside: Sequence[Native], launch: Launch
-    ) -> list[Native] | Stream:
+    ) -> list[Native]:
         """Have `hosting` run a head somewhere: natives of its `TaskEnd`, then of each result.
 
         It is given the values of ``deps``, and the natives ``inside`` as they are.
@@ -243,7 +213,7 @@ class Backend(Protocol):
     def call(
         self, actor: Native, head: bytes, deps: Sequence[Native], inside: Sequence[Native],
         launch: Launch,
-    ) -> list[Native] | Stream:  # fmt: skip
+    ) -> list[Native]:  # fmt: skip
         """As `submit`, in an actor."""
 
     def find_actor(self, name: str) -> tuple[int, Native] | None:

@@ -68,7 +68,6 @@ class ClusterEngine(SessionPresentation):
         prefix = secrets.randbits(31) | 1 << 30
         self.prefix = prefix
         self.next_id = itertools.count((prefix << ID_BITS) + 1).__next__
-        self.item_futures: dict[int, list[Future[None]]] = {}
         self._namespace = namespace
         self._linger = linger
         side = "on the worker" if backend.blocks else "in this process"
@@ -251,22 +250,13 @@ class ClusterEngine(SessionPresentation):
         return Future() if lending is None else LendingFuture(lending, lambda: (ref.id,))
 
     def wait_for_item(self, stream: ObjectRefGenerator) -> None:
-        end = self.entries.of(stream.completed())
-        self.store.wait_until(
-            lambda: bool(stream.items) or end.is_over, None, lambda: [stream.completed()], 1
-        )
+        raise WorkbenchError(self.can.streams)
 
     def next_item(self, stream: ObjectRefGenerator) -> Future[None] | None:
-        end = self.entries.of(stream.completed())
-        future: Future[None] = Future()
-        self.item_futures.setdefault(stream.id, []).append(future)
-        if stream.items or end.is_over:
-            self.item_futures.pop(stream.id, None)
-            return None
-        return future
+        raise WorkbenchError(self.can.streams)
 
     def took(self, stream: ObjectRefGenerator, taken: int, at_once: bool) -> None:
-        self.tasks.took(stream.id, taken)
+        raise WorkbenchError(self.can.streams)
 
     # -- looking ---------------------------------------------------------------------------------
 

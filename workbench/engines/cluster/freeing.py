@@ -31,7 +31,7 @@ def let_go(entries: Entries, shown: Iterable[KnownObject], ids: Collection[int],
     for entry in [entries.get(id) for id in ids]:
         if entry is not None and entry.state != FREED:
             entries.settle(entry.id, FREED, error=ObjectFreedError(why))
-            entry.native = entry.stored = None
+            entry.native = None
     for seen in shown:
         if seen.id in ids:
             seen.state, seen.native = FREED, None

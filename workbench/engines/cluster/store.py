@@ -6,7 +6,7 @@ Any thread may call.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
@@ -44,7 +44,6 @@ from workbench.errors import (
     WorkerCrashedError,
 )
 from workbench.ref import ObjectRef
-from workbench.ref_generator import ObjectRefGenerator
 from workbench.serialization import codec
 from workbench.serialization.comparison import ChangeCheck, Comparison
 
@@ -118,8 +117,6 @@ class ClusterStore:
     def native(self, ref: ObjectRef) -> Native:
         """What the system knows an object by; raises if it is none of the session's, or freed."""
         entry = self._entries.of(ref)
-        if entry.native is None and entry.stored is not None:
-            entry.native = self._backend.put(inlined(entry.stored), False)
         if entry.native is None:
             raise _freed(entry)
         return entry.native
@@ -189,21 +186,13 @@ class ClusterStore:
         )
 
     def _fetched(self, entries: Sequence[KnownObject], timeout: float | None) -> list[StoredValue]:
-        wanted: dict[int, Native] = {}
         for entry in entries:
-            if entry.error is not None:
-                raise entry.error
-            if entry.stored is None:
-                if entry.native is None:
-                    raise _freed(entry)
-                wanted[entry.id] = of_object(entry.native)
-        if wanted:
-            try:
-                values = self._backend.get(list(wanted.values()), timeout)
-            except (ActorDiedError, WorkerCrashedError) as error:
-                raise _of_whom(error, entries, wanted) from None
-            found = dict(zip(wanted, values, strict=True))
-        return [entry.stored or found[entry.id] for entry in entries]
+            if entry.error is not None or entry.native is None:
+                raise _freed(entry)
+        try:
+            return self._backend.get([of_object(entry.native) for entry in entries], timeout)
+        except (ActorDiedError, WorkerCrashedError) as error:
+            raise _of_whom(error, entries) from None
 
     def _opened(self, entry: KnownObject, stored: StoredValue, copy: Copying) -> Any:
         keep = self.learn(stored.inside, stored.natives)
@@ -245,27 +234,17 @@ class ClusterStore:
         self, refs: Sequence[Waitable], num_returns: int, timeout: float | None
     ) -> tuple[list[Waitable], list[Waitable]]:
         entries = [self._entries.of(r if isinstance(r, ObjectRef) else r.completed()) for r in refs]
-        known = {id(ref): entry for ref, entry in zip(refs, entries, strict=True)}
         for entry in entries:
             self._entries.watch(entry)
 
-        def is_ready(ref: Waitable) -> bool:
-            return known[id(ref)].is_over or (
-                isinstance(ref, ObjectRefGenerator) and bool(ref.items)
-            )
-
-        for ref in refs:
-            if isinstance(ref, ObjectRefGenerator):
-                ref.tell()
-
         def done() -> bool:
-            return sum(map(is_ready, refs)) >= num_returns
+            return sum(entry.is_over for entry in entries) >= num_returns
 
         if not done():
             self.check_open()
             self.wait_until(done, timeout, lambda: refs, num_returns)
         self._show_prints()
-        return first_ready(refs, map(is_ready, refs), num_returns)
+        return first_ready(refs, [entry.is_over for entry in entries], num_returns)
 
     def arrivals(self, refs: Iterable[ObjectRef]) -> ArrivalQueue:
         def wait(done: Callable[[], bool], timeout: float | None, left: Any) -> bool:
@@ -413,11 +392,9 @@ class ClusterStore:
         return next(iter(refs.values()), None)
 
 
-def _of_whom(
-    error: WorkbenchError, entries: Sequence[KnownObject], lost: Collection[int]
-) -> WorkbenchError:
+def _of_whom(error: WorkbenchError, entries: Sequence[KnownObject]) -> WorkbenchError:
     """Why a value is lost, with the one task that made it, if that is known."""
-    names = {entry.name for entry in entries if entry.id in lost}
+    names = {entry.name for entry in entries}
     name = names.pop() if len(names) == 1 else ""
     if not name or f"`{name}`" in str(error):
         return error

@@ -8,19 +8,19 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from workbench.client.arguments import parameters_of
 from workbench.client.task_specs import spec_of
 from workbench.core.events import USUAL, TaskSpec
-from workbench.engine.base import Call, Exported, Submitted, engine_of
+from workbench.engine.base import Call, Exported, Submitted
+from workbench.engine.blueprint import Blueprint
 from workbench.engines.cluster.backend import (
     ActorLaunch,
     Backend,
     Launch,
     Message,
     Native,
-    Stream,
     TaskEnd,
 )
 from workbench.engines.cluster.call_packing import CallPacker
@@ -33,7 +33,6 @@ from workbench.engines.cluster.outputs import LOST, Outputs
 from workbench.engines.cluster.parcels import Packer
 from workbench.engines.cluster.sent import RunningTask, Sent
 from workbench.engines.cluster.store import ClusterStore
-from workbench.engines.cluster.streams import StreamReader
 from workbench.errors import (
     ActorDiedError,
     ActorUnavailableError,
@@ -48,12 +47,10 @@ from workbench.options import (
     DYNAMIC,
     STREAMING,
     ActorOptions,
-    CallOptions,
     CellOptions,
     TaskOptions,
 )
 from workbench.ref import ObjectRef
-from workbench.ref_generator import ObjectRefGenerator
 
 _SAYS_NO_TASK = WorkerCrashedError, OutOfMemoryError, ActorDiedError, ActorUnavailableError
 """Errors of which the system itself may not say which task they are about."""
@@ -90,7 +87,6 @@ class ClusterTasks:
         self._packing = CallPacker(engine, backend, entries, packer, store)
         self.running: dict[int, RunningTask] = {}
         self._stopped: set[int] = set()  # of these
-        self._streams: dict[int, Stream] = {}
         self._dead: set[int] = set()  # actors of which it was said
         self._killed: set[int] = set()  # from here
 
@@ -120,6 +116,8 @@ class ClusterTasks:
     ) -> Submitted:  # fmt: skip
         args, kwargs, options, _ = call
         given = options.num_returns
+        if given == STREAMING:
+            raise WorkbenchError(self._backend.can.streams)
         returns = given if isinstance(given, int) else 1
         ids = self._ids(max(returns, 1))
         task, job = ids[0], self._job_of(options, ids[0])
@@ -135,11 +133,7 @@ class ClusterTasks:
             packed.args, packed.deps, inside, returns, actor.id if actor is not None else 0, method,
             self._spec(options), job, self._serializers(), self._task, retries,
         )  # fmt: skip
-        launch = Launch(
-            task, head.name, returns, options.num_cpus, options.memory, retries, keep,
-            options.max_ahead if given == STREAMING else 0,
-            options.concurrency_group if isinstance(options, CallOptions) else "",
-        )  # fmt: skip
+        launch = Launch(task, head.name, returns, options.num_cpus, options.memory, retries, keep)
         if not returns:
             ids = []
         refs = self._expect(head, ids, task)
@@ -164,8 +158,6 @@ class ClusterTasks:
                 self._backend.tell("ended", TaskEnd(task, "failed", 0.0))
             self._over(own, None)
             raise
-        if not isinstance(made, list):
-            return self._stream(own, refs[0], made, options.max_ahead)
         self._note(refs, made[1:])
         if keep:
             self._backend.tell("made", task, tuple(made))
@@ -272,39 +264,9 @@ class ClusterTasks:
         """It doesn't run any more: last, for who waits for that looks at its results then."""
         self.running.pop(own.task, None)
         self._stopped.discard(own.task)
-        self._streams.pop(own.task, None)
         self._backend.forget(own.task)
         with self._entries.lock:
             self._entries.changed.notify_all()
-
-    # -- streams ---------------------------------------------------------------------------------
-
-    def _stream(
-        self, own: RunningTask, end: ObjectRef, stream: Stream, ahead: int
-    ) -> ObjectRefGenerator:
-        reader = ObjectRefGenerator(end, engine_of(end), ahead)
-        engine = self._engine
-        self._streams[own.task] = stream
-        StreamReader(
-            self._entries, self._packer, reader, stream, engine.next_id, engine.item_futures,
-            self._settle, partial(self._streamed, own),
-            ActorDiedError if own.actor else WorkerCrashedError,
-        )  # fmt: skip
-        return reader
-
-    def _streamed(self, own: RunningTask, error: WorkbenchError | None) -> None:
-        """The stream is over, or nobody reads it any more: that says nothing of its end."""
-        if error is not None:
-            self._done(own, error)
-        else:
-            self._outputs.forget(own.task)
-            self._over(own, None)
-
-    def took(self, task: int, taken: int) -> None:
-        """Of that stream so many items were taken."""
-        stream = self._streams.get(task)
-        if stream is not None:
-            stream.took(taken)
 
     # -- stopping --------------------------------------------------------------------------------
 
@@ -358,7 +320,9 @@ class ClusterTasks:
         self, blueprint: Exported, description: Any, call: Call[ActorOptions]
     ) -> tuple[ObjectRef, ObjectRef | None]:
         self._store.check_open()
-        options = call.options
+        options, made = call.options, cast(Blueprint, blueprint.function)
+        if made.is_async or made.concurrency > 1 or made.groups:
+            raise WorkbenchError(self._backend.can.concurrency)
         sent = self._packing.function(blueprint)
         packed = self._packing.arguments(call.args, call.kwargs, lambda: call.parameters, False)
         id, (audience, origin) = self._engine.next_id(), self._place()
@@ -372,11 +336,9 @@ class ClusterTasks:
             packed.args, packed.deps, inside, 1, id, "__init__", spec, 0, self._serializers(),
             self._task, called=options.name,
         )  # fmt: skip
-        made: Any = blueprint.function
         launch = ActorLaunch(
             id, blueprint.name, options.name, options.num_cpus, options.memory,
-            options.max_restarts, made.concurrency, made.groups, made.is_async,
-            not options.allow_out_of_order_execution, options.lifetime == DETACHED,
+            options.max_restarts, options.lifetime == DETACHED,
         )  # fmt: skip
         what = f"actor {blueprint.name}"
         told = self._packer.pack(description, lambda: {options.name: description}, what)

@@ -153,8 +153,6 @@ class DaskBackend:
     ) -> list[DaskRef]:  # fmt: skip
         from workbench.engines.dask.worker import run_head  # brings distributed
 
-        if launch.ahead:
-            raise errors.WorkbenchError(CAN.streams)
         if actor is None and (launch.cpus != 1 or launch.memory):
             warnings.warn(CAN.needs, stacklevel=5)
         key, client = key_of(self.session, launch.name, launch.task), self.link.client
@@ -227,8 +225,6 @@ class DaskBackend:
         self, head: bytes, described: DaskRef, deps: Sequence[DaskRef], inside: Sequence[Native],
         launch: seam.ActorLaunch,
     ) -> Pair:  # fmt: skip
-        if launch.is_async or launch.concurrency > 1 or launch.groups:
-            raise errors.WorkbenchError(CAN.concurrency)
         if launch.cpus or launch.memory:
             warnings.warn(CAN.needs, stacklevel=5)
         if launch.restarts:
@@ -243,19 +239,16 @@ class DaskBackend:
             raise ValueError(f"Another actor is called {launch.name!r}.")
         made = self.submit(head, deps, inside, Launch(launch.actor, launch.cls, 0), actor)
         actor.hold = made[0].hold
-        if launch.in_order:
-            self._last[launch.actor] = made[0]
+        self._last[launch.actor] = made[0]
         return actor, made[0]
 
     def call(
         self, actor: DaskActor, head: bytes, deps: Sequence[DaskRef], inside: Sequence[Native],
         launch: Launch,
     ) -> list[DaskRef]:  # fmt: skip
-        in_order = actor.actor in self._last or actor.hold is None
         after = [self._last.get(actor.actor, actor)]
         made = self.submit(head, deps, inside, launch._replace(retries=0), actor, after)
-        if in_order:
-            self._last[actor.actor] = made[0]
+        self._last[actor.actor] = made[0]
         if actor.key in self._dead:
             self._actor_gone(actor.key)
         return made

@@ -20,13 +20,12 @@ from workbench.engines.cluster.backend import (
     Native,
     Sink,
     StoredValue,
-    StreamItem,
     TaskEnd,
 )
 from workbench.engines.cluster.keeper import batch_of
 from workbench.engines.cluster.store import of_object
 from workbench.engines.ray.abilities import CAN
-from workbench.engines.ray.ends import Reports, decode_end
+from workbench.engines.ray.ends import Reports
 from workbench.engines.ray.failures import first_line, translated
 from workbench.engines.ray.order import Sender
 from workbench.engines.ray.owning import owner_of
@@ -61,40 +60,6 @@ def actors_of(session: str) -> list[str]:
         for each in found
         if each["namespace"] == NAMESPACE and each["name"].startswith(mine)
     ]
-
-
-class RayStream:
-    """A `Stream`: of each item comes what it is, then itself."""
-
-    def __init__(self, generator: Any) -> None:
-        self._generator = generator
-        self._came = self._taken = 0
-        self._moved = threading.Condition()
-
-    def took(self, taken: int) -> None:
-        with self._moved:
-            self._taken = taken
-            self._moved.notify_all()
-
-    def next(self) -> StreamItem | TaskEnd:
-        with self._moved:  # Ray holds the task back by what was fetched: one, before it is wanted
-            self._moved.wait_for(lambda: self._came <= self._taken)
-        try:
-            first = ray.get(next(self._generator))
-            if isinstance(first, bytes):
-                return decode_end(first)
-            what: StreamItem = first
-            self._came += not what.failed  # its error is no item, and nobody takes it
-            return what._replace(native=next(self._generator))
-        except StopIteration:
-            raise errors.WorkerCrashedError("The stream's worker has ended.") from None
-        except ray.exceptions.RayError as error:
-            raise translated(error) from None
-
-    def close(self) -> None:
-        self.took(self._came)
-        with contextlib.suppress(Exception):
-            ray.cancel(self._generator)
 
 
 class RayBackend:
@@ -193,9 +158,7 @@ class RayBackend:
 
     def submit(
         self, head: bytes, deps: Sequence[Native], inside: Sequence[Native], launch: Launch
-    ) -> list[Native] | RayStream:
-        if launch.ahead:
-            return RayStream(self._remote.submit_stream(head, deps, list(inside), launch))
+    ) -> list[Native]:
         if launch.keep:
             wanted = head, list(deps), list(inside), launch, self._sender.last()
             return list(ray.get(self._supervisor.submit.remote(*wanted)))
@@ -246,12 +209,11 @@ class RayBackend:
     def call(
         self, actor: Native, head: bytes, deps: Sequence[Native], inside: Sequence[Native],
         launch: Launch,
-    ) -> list[Native] | RayStream:  # fmt: skip
-        if launch.keep and not launch.ahead:
+    ) -> list[Native]:  # fmt: skip
+        if launch.keep:
             given = actor, head, list(deps), list(inside), launch, self._sender.last()
             return list(ray.get(self._supervisor.call.remote(*given)))
-        made = self._remote.call(actor, head, deps, inside, launch)
-        return RayStream(made) if launch.ahead else self._noted(launch, made)
+        return self._noted(launch, self._remote.call(actor, head, deps, inside, launch))
 
     def find_actor(self, name: str) -> tuple[int, Native] | None:
         try:
