@@ -9,9 +9,10 @@ from workbench.core.descriptions import PinRecord
 from workbench.core.events import Place
 from workbench.core.snapshot import ClientRecord, ObjectRecord, Snapshot
 from workbench.engines.cluster import accounts, holders
-from workbench.engines.cluster.backend import Backend, Message
+from workbench.engines.cluster.backend import Message
 from workbench.engines.cluster.holders import HolderAnswer, HolderQuestion, Holders
 from workbench.engines.cluster.inquiries import ASKED, MOST, Inquiries
+from workbench.engines.cluster.store import ClusterStore
 from workbench.report.why import why
 
 OBJECT = 7
@@ -30,8 +31,12 @@ class Process:
 
     def __init__(self, prefix: int, thing: Thing | None) -> None:
         self.prefix = prefix
-        self.store = self
         self.thing = thing
+        self.backend: Any = None
+
+    def asked_by(self, system: System) -> ClusterStore:
+        self.backend = system
+        return cast(ClusterStore, self)
 
     def kept(self, id: int) -> dict[str, Any]:
         assert id == OBJECT
@@ -53,7 +58,7 @@ class System:
     def _sent(self, driver: int, message: Message) -> None:
         assert message.kind == ASKED
         if not self.silent:
-            holders.heard(self.others[driver], cast(Backend, self), message)
+            holders.heard(self.others[driver].asked_by(self), message)
 
     def ask(self, question: str, *args: Any) -> Any:
         return getattr(self.keeper, question)(*args)
@@ -68,7 +73,7 @@ class System:
 def asked(system: System, me: Process, patience: float = TIMEOUT) -> Holders:
     prefixes = [me.prefix, *system.others]
     clients = [ClientRecord(n, n, "driver", "", p, "far") for n, p in enumerate(prefixes, 1)]
-    return holders.ask_all(me, cast(Backend, system), clients, OBJECT, False, patience)
+    return holders.ask_all(me.asked_by(system), clients, OBJECT, False, patience)
 
 
 def test_all_are_asked_and_say_where_they_have_it() -> None:

@@ -11,15 +11,16 @@ import platform
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from workbench.client.referrer_search import find_referrers
 from workbench.core.events import Place
 from workbench.core.snapshot import ClientRecord
-from workbench.engines.cluster.backend import Backend, Message
+from workbench.engines.cluster.backend import Message
+from workbench.engines.cluster.store import ClusterStore
 
 PATIENCE, DEEP_PATIENCE = 5.0, 150.0
 """Seconds within which a process must have looked; the latter if all is to be looked at: more than
@@ -71,65 +72,55 @@ question_of = msgspec.msgpack.Decoder(HolderQuestion).decode
 _answer_of = msgspec.msgpack.Decoder(HolderAnswer).decode
 
 
-class Process(Protocol):
-    """What is asked of a process's engine here."""
-
-    prefix: int
-    hosting: Any
-    roots: Callable[[], Mapping[str, Any]]
-    store: Any
-
-
-def found_here(engine: Process, question: HolderQuestion) -> HolderAnswer | None:
+def found_here(process: ClusterStore, question: HolderQuestion) -> HolderAnswer | None:
     """What this process has of an object; None if it has nothing."""
-    hosting = engine.hosting
-    kept = engine.store.kept(question.object)
+    hosting = process.hosting
+    kept = process.kept(question.object)
     if not kept:
         return None
     kinds = tuple(kept)
-    roots = engine.roots() if hosting is None else hosting.variables
+    roots = process.roots() if hosting is None else hosting.variables
     # It empties ``kept``: what stood in a variable of ours would be found.
     places, complete, seen = find_referrers(kept, roots, question.deep)
     pid, host = os.getpid(), platform.node()
     if hosting is None:
-        return HolderAnswer(pid, host, kinds, places, complete, seen, engine.prefix)
+        return HolderAnswer(pid, host, kinds, places, complete, seen, process.prefix)
     cls = hosting.cls.__name__ if hosting.actor else ""
     return HolderAnswer(
-        pid, host, kinds, places, complete, seen, engine.prefix, hosting.worker, hosting.actor,
+        pid, host, kinds, places, complete, seen, process.prefix, hosting.worker, hosting.actor,
         cls, hosting.called, hosting.work.name,
     )  # fmt: skip
 
 
-def answer(engine: Process, question: bytes) -> bytes:
+def answer(process: ClusterStore, question: bytes) -> bytes:
     """To a question that came; b"" if there is nothing to say. Takes a second or two."""
-    found = found_here(engine, question_of(question))
+    found = found_here(process, question_of(question))
     return b"" if found is None else encode(found)
 
 
-def answer_apart(engine: Process, question: bytes, reply: Callable[[bytes], object]) -> None:
+def answer_apart(process: ClusterStore, question: bytes, reply: Callable[[bytes], object]) -> None:
     """The same in a thread of its own."""
 
     def look() -> None:
         said = b""
         try:
-            said = answer(engine, question)
+            said = answer(process, question)
         finally:  # also if something hostile was in the way
             reply(said)
 
     threading.Thread(target=look, name="workbench-referrers", daemon=True).start()
 
 
-def heard(engine: Process, backend: Backend, message: Message) -> None:
+def heard(process: ClusterStore, message: Message) -> None:
     """A driver was asked: see `Inquiries`. In a thread that mustn't wait."""
     answer_apart(
-        engine, message.data,
-        lambda said: backend.tell("answered", message.task, engine.prefix, said),
+        process, message.data,
+        lambda said: process.backend.tell("answered", message.task, process.prefix, said),
     )  # fmt: skip
 
 
 def ask_all(
-    engine: Process,
-    backend: Backend,
+    process: ClusterStore,
     clients: Sequence[ClientRecord],
     id: int,
     deep: bool,
@@ -138,29 +129,29 @@ def ask_all(
     """What all processes of the session have of an object: waits for them, but not for ever."""
     data = encode(HolderQuestion(id, deep))
     seconds = patience if patience is not None else DEEP_PATIENCE if deep else PATIENCE
-    others = {c.prefix: c for c in clients if c.prefix != engine.prefix}
+    others = {c.prefix: c for c in clients if c.prefix != process.prefix}
     until = time.monotonic() + seconds
-    number = backend.ask("inquire", data, list(others)) if others else 0
+    number = process.backend.ask("inquire", data, list(others)) if others else 0
     asked: list[tuple[list[bytes], list[str]]] = []
     ask = threading.Thread(
-        target=lambda: asked.append(backend.explain(data, seconds)), daemon=True,
+        target=lambda: asked.append(process.backend.explain(data, seconds)), daemon=True,
         name="workbench-holders",
     )  # fmt: skip
     ask.start()
     mine: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    if engine.hosting is None:
-        answer_apart(engine, data, mine.put)  # apart: what runs in this thread is looked at too
+    if process.hosting is None:
+        answer_apart(process, data, mine.put)  # apart: what runs in this thread is looked at too
     else:
         mine.put(b"")  # it is asked as one of the cluster's
     ask.join(max(until - time.monotonic(), LOOK))
     told: dict[int, bytes] = {}
     while others and time.monotonic() < until:
-        told = backend.ask("answers", number)
+        told = process.backend.ask("answers", number)
         if others.keys() <= told.keys():
             break
         time.sleep(LOOK)
     if others:
-        backend.ask("answers", number, True)
+        process.backend.ask("answers", number, True)
     answers, silent = asked[0] if asked else ([], ["the cluster's processes"])
     silent += [f"process {c.pid} on {c.host}" for p, c in others.items() if p not in told]
     every = [_answer_of(each) for each in (mine.get(), *told.values(), *answers) if each]

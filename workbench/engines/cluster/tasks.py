@@ -5,6 +5,8 @@ Ids are chosen here before anything is submitted; the system's natives are noted
 
 from __future__ import annotations
 
+import threading
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -24,14 +26,13 @@ from workbench.engines.cluster.backend import (
     TaskEnd,
 )
 from workbench.engines.cluster.call_packing import CallPacker
-from workbench.engines.cluster.entries import FAILED, PENDING, READY, Entries
+from workbench.engines.cluster.entries import FAILED, PENDING, READY
 from workbench.engines.cluster.heads import Head, encode
-from workbench.engines.cluster.hosting import Hosting
 from workbench.engines.cluster.keeper import encode as encode_batch
 from workbench.engines.cluster.kept_jobs import JobTask
-from workbench.engines.cluster.outputs import LOST, Outputs
-from workbench.engines.cluster.parcels import Packer
+from workbench.engines.cluster.outputs import LOST, MISSING, Outputs
 from workbench.engines.cluster.sent import RunningTask, Sent
+from workbench.engines.cluster.serializers import SharedSerializers
 from workbench.engines.cluster.store import ClusterStore
 from workbench.errors import (
     ActorDiedError,
@@ -56,58 +57,38 @@ _SAYS_NO_TASK = WorkerCrashedError, OutOfMemoryError, ActorDiedError, ActorUnava
 """Errors of which the system itself may not say which task they are about."""
 
 
-class ClusterTasks:
-    """See the module. ``place`` says where what tasks show goes: (audience, origin)."""
+class ClusterTasks(ClusterStore):
+    """See the module. ``namespace`` is that of actors' names here."""
 
-    def __init__(
-        self,
-        engine: Any,
-        backend: Backend,
-        entries: Entries,
-        packer: Packer,
-        store: ClusterStore,
-        outputs: Outputs,
-        hosting: Hosting | None,
-        place: Callable[[], tuple[int, int]],
-        serializers: Callable[[], int],
-        settle: Callable[[TaskEnd, Callable[[TaskEnd], None]], None],
-        namespace: str,
-    ) -> None:
-        self._engine = engine
-        self._backend = backend
-        self._entries = entries
-        self._packer = packer
-        self._store = store
-        self._outputs = outputs
-        self._hosting = hosting
-        self._place = place
-        self._serializers = serializers
-        self._settle = settle
+    def __init__(self, backend: Backend, logs: bool = True, namespace: str = "") -> None:
+        super().__init__(backend, logs)
         self._namespace = namespace
-        self._packing = CallPacker(engine, backend, entries, packer, store)
-        self.running: dict[int, RunningTask] = {}
-        self._stopped: set[int] = set()  # of these
-        self._dead: set[int] = set()  # actors of which it was said
-        self._killed: set[int] = set()  # from here
+        self.outputs = Outputs()
+        self._end_waits: threading.Event | None = None
+        self.custom = SharedSerializers(backend, self.packer, self.next_id, self.check_open)
+        self._packing = CallPacker(self)
+        self._stopped: set[int] = set()
+        self._killed: set[int] = set()  # actors
+        self._dead: set[int] = set()  # those, and those that are known to have died
 
     @property
     def namespace(self) -> str:
         """In which actors' names are given and looked up."""
-        return self._hosting.namespace if self._hosting is not None else self._namespace
+        return self.hosting.namespace if self.hosting is not None else self._namespace
 
     # -- submitting ------------------------------------------------------------------------------
 
     def submit(self, function: Exported, call: Call[TaskOptions]) -> Submitted:
-        self._store.check_open()
+        self.check_open()
         if call.options.max_calls:
-            warnings.warn(self._backend.can.max_calls, stacklevel=2)
+            warnings.warn(self.backend.can.max_calls, stacklevel=2)
         sent = self._packing.function(function)
         return self._submit(
             call, function.name, partial(parameters_of, function.function), sent=sent
         )
 
     def call(self, actor: ObjectRef, method: str, call: Call[TaskOptions]) -> Submitted:
-        self._store.check_open()
+        self.check_open()
         return self._submit(call, method, lambda: call.parameters, actor=actor, method=method)
 
     def _submit(
@@ -117,21 +98,21 @@ class ClusterTasks:
         args, kwargs, options, _ = call
         given = options.num_returns
         if given == STREAMING:
-            raise WorkbenchError(self._backend.can.streams)
+            raise WorkbenchError(self.backend.can.streams)
         returns = given if isinstance(given, int) else 1
         ids = self._ids(max(returns, 1))
         task, job = ids[0], self._job_of(options, ids[0])
         keep = isinstance(options, CellOptions) and bool(options.job)
         packed = self._packing.arguments(args, kwargs, parameters, keep)
-        audience, origin = self._place()
+        audience, origin = self.place()
         code, code_natives = self._packing.code(sent, keep)
         inside, more = (*code, *packed.inside), (*code_natives, *packed.natives)
         retries = options.max_retries
         head = Head(
-            task, options.name or name, self._backend.session, audience, origin,
+            task, options.name or name, self.backend.session, audience, origin,
             sent.id if sent is not None else 0, sent.code if sent is not None else b"",
             packed.args, packed.deps, inside, returns, actor.id if actor is not None else 0, method,
-            self._spec(options), job, self._serializers(), self._task, retries,
+            self._spec(options), job, self.custom.count(), self._task, retries,
         )  # fmt: skip
         launch = Launch(task, head.name, returns, options.num_cpus, options.memory, retries, keep)
         if not returns:
@@ -141,40 +122,40 @@ class ClusterTasks:
             task, head.name, origin, job if keep else 0, tuple(ids), head.actor, self._task,
             (*head.deps, *head.inside),
         )  # fmt: skip
-        self.running[task] = own
-        if self._hosting is None:
-            self._outputs.expect(task)
+        self.unfinished[task] = own
+        if self.hosting is None:
+            self.outputs.expect(task)
         if keep and isinstance(options, CellOptions):
             self._announce(own, options)  # before it can show anything
         try:
             if actor is None:
-                made = self._backend.submit(encode(head), packed.dep_natives, more, launch)
+                made = self.backend.submit(encode(head), packed.dep_natives, more, launch)
             else:
-                native = self._store.native(actor)
-                made = self._backend.call(native[0], encode(head), packed.dep_natives, more, launch)
+                native = self.native(actor)
+                made = self.backend.call(native[0], encode(head), packed.dep_natives, more, launch)
         except BaseException:
-            self._outputs.forget(task)
+            self.outputs.forget(task)
             if keep:
-                self._backend.tell("ended", TaskEnd(task, "failed", 0.0))
+                self.backend.tell("ended", TaskEnd(task, "failed", 0.0))
             self._over(own, None)
             raise
         self._note(refs, made[1:])
         if keep:
-            self._backend.tell("made", task, tuple(made))
-        self._backend.on_done(made[0], partial(self._done, own))
+            self.backend.tell("made", task, tuple(made))
+        self.backend.on_done(made[0], partial(self._done, own))
         return (refs[0] if given in (1, DYNAMIC) else refs) if refs else None
 
     def _announce(self, own: RunningTask, options: CellOptions) -> None:
-        audience, origin = self._place()
+        audience, origin = self.place()
         job = JobTask(
             own.task, options.group, options.job, options.binds, options.size, audience, origin
         )
-        self._backend.tell("job", job)
+        self.backend.tell("job", job)
 
     def _expect(self, head: Head, ids: list[int], task: int) -> list[ObjectRef]:
         refs = []
         for id in ids:
-            ref, entry = self._entries.new(id, None, PENDING)
+            ref, entry = self.entries.new(id, None, PENDING)
             entry.task, entry.name, entry.job = task, head.name, head.job
             if len(ids) > 1 and id != task:
                 ref._task = task
@@ -183,25 +164,25 @@ class ClusterTasks:
 
     def _note(self, refs: Sequence[ObjectRef], natives: Sequence[Native]) -> None:
         for ref, native in zip(refs, natives, strict=False):
-            entry = self._entries.get(ref.id)
+            entry = self.entries.get(ref.id)
             if entry is not None:
                 entry.native = native
 
     @property
     def _task(self) -> int:
-        run = None if self._hosting is None else self._hosting.work.current
+        run = None if self.hosting is None else self.hosting.work.current
         return 0 if run is None else run.task
 
     def _job_of(self, options: TaskOptions, task: int) -> int:
         """The job that it belongs to: its own, or that of the task that submits it."""
         if isinstance(options, CellOptions) and options.job:
             return options.group or task
-        run = None if self._hosting is None else self._hosting.work.current
+        run = None if self.hosting is None else self.hosting.work.current
         return 0 if run is None else run.job
 
     def _ids(self, count: int) -> list[int]:
         while True:
-            ids = [self._engine.next_id() for _ in range(count)]
+            ids = [self.next_id() for _ in range(count)]
             if ids[-1] - ids[0] == count - 1:
                 return ids
 
@@ -211,7 +192,7 @@ class ClusterTasks:
             return None
         types, retry_on = options.retry_exceptions, b""
         if types:
-            retry_on = self._packer.inline(types)
+            retry_on = self.packer.inline(types)
         cpus = round(options.num_cpus * USUAL.cpus)
         return spec_of(options, cpus, namespace, retry_on)
 
@@ -219,12 +200,12 @@ class ClusterTasks:
 
     def _done(self, own: RunningTask, end: TaskEnd | BaseException) -> None:
         if isinstance(end, TaskEnd):
-            self._settle(end, partial(self._completed, own))
+            self.settle_end(end, partial(self._completed, own))
             return
         error = end if isinstance(end, WorkbenchError) else WorkbenchError(str(end))
         if self._loses_output(own, error):
-            lost = Message(own.task, "stderr", LOST.encode(), own.origin, self._place()[0])
-            self._backend.tell("push", encode_batch([lost]))
+            lost = Message(own.task, "stderr", LOST.encode(), own.origin, self.place()[0])
+            self.backend.tell("push", encode_batch([lost]))
         if own.actor in self._killed and isinstance(error, ActorDiedError):
             error = ActorDiedError(f"{own.name.partition('.')[0]} was ended by kill().")
         elif own.task in self._stopped or isinstance(error, TaskCancelledError):
@@ -234,8 +215,8 @@ class ClusterTasks:
             error = type(error)(f"{error} The {what} was `{own.name}`.")
         if own.job and not isinstance(error, SessionError):  # we left: it goes on
             how = "stopped" if isinstance(error, TaskCancelledError) else "failed"
-            self._backend.tell("ended", TaskEnd(own.task, how, 0.0))
-        self._outputs.forget(own.task)
+            self.backend.tell("ended", TaskEnd(own.task, how, 0.0))
+        self.outputs.forget(own.task)
         self._over(own, error)
 
     def _loses_output(self, own: RunningTask, error: WorkbenchError) -> bool:
@@ -250,90 +231,121 @@ class ClusterTasks:
 
     def _completed(self, own: RunningTask, end: TaskEnd) -> None:
         for id, failed, about in zip(own.ids, end.failed, end.abouts, strict=False):
-            self._entries.settle(id, FAILED if failed else READY, about)
+            self.entries.settle(id, FAILED if failed else READY, about)
         for id in own.ids[len(end.failed) :]:
-            self._entries.settle(id, READY)
+            self.entries.settle(id, READY)
         self._forget(own)
 
     def _over(self, own: RunningTask, error: WorkbenchError | None) -> None:
         for id in own.ids if error is not None else ():
-            self._entries.settle(id, FAILED, error=error)
+            self.entries.settle(id, FAILED, error=error)
         self._forget(own)
 
     def _forget(self, own: RunningTask) -> None:
         """It doesn't run any more: last, for who waits for that looks at its results then."""
-        self.running.pop(own.task, None)
+        self.unfinished.pop(own.task, None)
         self._stopped.discard(own.task)
-        self._backend.forget(own.task)
-        with self._entries.lock:
-            self._entries.changed.notify_all()
+        self.backend.forget(own.task)
+        with self.entries.lock:
+            self.entries.changed.notify_all()
+
+    def settle_end(self, end: TaskEnd, complete: Callable[[TaskEnd], None]) -> None:
+        """A task of ours is over once all that it showed is here."""
+        if self.outputs.ended(end, complete, time.monotonic()):
+            return
+        if self._end_waits is None:
+            self._end_waits = threading.Event()
+            name = "workbench-ends"
+            threading.Thread(target=self._watch_ends, name=name, daemon=True).start()
+        self._end_waits.set()
+
+    def _watch_ends(self) -> None:
+        assert self._end_waits is not None
+        while self.ended is None:
+            due = self.outputs.due()
+            self._end_waits.wait(None if due is None else max(due - time.monotonic(), 0.0))
+            self._end_waits.clear()
+            self.outputs.late(time.monotonic(), self._tell_missing)
+
+    def _tell_missing(self, task: int) -> None:
+        """Under the cell that submitted it, which is over with it."""
+        running = self.unfinished.get(task)
+        if running is not None:
+            self.show(Message(task, "stderr", MISSING.encode(), running.origin, self.prefix))
+
+    def end_waiting(self) -> None:
+        """The session is over for this process."""
+        if self._end_waits is not None:
+            self._end_waits.set()
 
     # -- stopping --------------------------------------------------------------------------------
 
     def cancel(self, ref: ObjectRef, force: bool, recursive: bool) -> None:
-        entry = self._entries.of(ref)
-        if not recursive and self._backend.can.recursive:
-            raise WorkbenchError(self._backend.can.recursive)
+        entry = self.entries.of(ref)
+        if not recursive and self.backend.can.recursive:
+            raise WorkbenchError(self.backend.can.recursive)
         if not entry.is_over:
             task = entry.task or ref.id
-            group = [each.task for each in list(self.running.values()) if each.job == task]
+            group = [each.task for each in list(self.unfinished.values()) if each.job == task]
             self._stop(group or [task], force)  # a job's first task stands for all
 
     def _stop(self, tasks: list[int], force: bool) -> None:
-        self._stopped.update(task for task in tasks if task in self.running)
-        self._backend.stop(tasks, force)
+        self._stopped.update(task for task in tasks if task in self.unfinished)
+        self.backend.stop(tasks, force)
 
     def end_jobs(self) -> None:
         """The session ends, and with it what of background cells still runs."""
-        for own in [each for each in list(self.running.values()) if each.job]:
+        for own in [each for each in list(self.unfinished.values()) if each.job]:
             self._over(own, TaskCancelledError(f"`{own.name}` was stopped with the session."))
 
     def withdraw(self, ref: ObjectRef) -> bool:
-        entry = self._entries.of(ref)
-        return not entry.is_over and self._backend.withdraw(entry.task or ref.id)
+        entry = self.entries.of(ref)
+        return not entry.is_over and self.backend.withdraw(entry.task or ref.id)
 
     def has_begun(self, ref: ObjectRef) -> bool:
-        entry = self._entries.of(ref)
-        return entry.is_over or self._backend.has_begun(entry.task or ref.id)
+        entry = self.entries.of(ref)
+        return entry.is_over or self.backend.has_begun(entry.task or ref.id)
 
     def actor_of(self, ref: ObjectRef) -> str:
-        running = self.running.get(self._entries.of(ref).task)
-        actor = self._entries.get(running.actor) if running is not None and running.actor else None
+        running = self.unfinished.get(self.entries.of(ref).task)
+        actor = self.entries.get(running.actor) if running is not None and running.actor else None
         return "" if actor is None else actor.actor
 
     def interrupt(self, origin: int, jobs: Sequence[int], force: bool, timeout: float) -> bool:
         """See `Cells.interrupt`."""
         chosen = [
             each.task
-            for each in list(self.running.values())
+            for each in list(self.unfinished.values())
             if (each.job in jobs if each.job else each.origin == origin)
         ]
-        others = [job for job in jobs if job not in {r.job for r in self.running.values()}]
+        others = [job for job in jobs if job not in {r.job for r in self.unfinished.values()}]
         if not chosen and not others:
             return True
         self._stop([*chosen, *others], force)
-        return self._entries.wait(lambda: not any(task in self.running for task in chosen), timeout)
+        return self.entries.wait(
+            lambda: not any(task in self.unfinished for task in chosen), timeout
+        )
 
     # -- actors ----------------------------------------------------------------------------------
 
     def create(
         self, blueprint: Exported, description: Any, call: Call[ActorOptions]
     ) -> tuple[ObjectRef, ObjectRef | None]:
-        self._store.check_open()
+        self.check_open()
         options, made = call.options, cast(Blueprint, blueprint.function)
         if made.is_async or made.concurrency > 1 or made.groups:
-            raise WorkbenchError(self._backend.can.concurrency)
+            raise WorkbenchError(self.backend.can.concurrency)
         sent = self._packing.function(blueprint)
         packed = self._packing.arguments(call.args, call.kwargs, lambda: call.parameters, False)
-        id, (audience, origin) = self._engine.next_id(), self._place()
+        id, (audience, origin) = self.next_id(), self.place()
         spec = None
         if options.runtime_env or self.namespace:
             spec = TaskSpec(env=options.runtime_env, namespace=self.namespace)
         code, code_natives = self._packing.code(sent, False)
         inside, more = (*code, *packed.inside), (*code_natives, *packed.natives)
         head = Head(
-            id, blueprint.name, self._backend.session, audience, origin, sent.id, sent.code,
-            packed.args, packed.deps, inside, 1, id, "__init__", spec, 0, self._serializers(),
+            id, blueprint.name, self.backend.session, audience, origin, sent.id, sent.code,
+            packed.args, packed.deps, inside, 1, id, "__init__", spec, 0, self.custom.count(),
             self._task, called=options.name,
         )  # fmt: skip
         launch = ActorLaunch(
@@ -341,10 +353,10 @@ class ClusterTasks:
             options.max_restarts, options.lifetime == DETACHED,
         )  # fmt: skip
         what = f"actor {blueprint.name}"
-        told = self._packer.pack(description, lambda: {options.name: description}, what)
+        told = self.packer.pack(description, lambda: {options.name: description}, what)
         try:
-            described = self._backend.put(told, options.lifetime == DETACHED)
-            actor, done = self._backend.create(
+            described = self.backend.put(told, options.lifetime == DETACHED)
+            actor, done = self.backend.create(
                 encode(head), described, packed.dep_natives, more, launch
             )
         except ValueError:
@@ -352,31 +364,31 @@ class ClusterTasks:
             if other is None:
                 raise
             return other, other
-        ref, entry = self._entries.new(id, (actor, described), READY)
+        ref, entry = self.entries.new(id, (actor, described), READY)
         entry.about, entry.actor = told.about, options.name or blueprint.name
         own = RunningTask(id, blueprint.name, origin, 0, (), 0, self._task)
-        self.running[id] = own
-        if self._hosting is None:
-            self._outputs.expect(id)
-        self._backend.on_done(done, partial(self._done, own))
+        self.unfinished[id] = own
+        if self.hosting is None:
+            self.outputs.expect(id)
+        self.backend.on_done(done, partial(self._done, own))
         return ref, None
 
     def find_actor(self, name: str) -> ObjectRef | None:
-        found = self._backend.find_actor(name)
+        found = self.backend.find_actor(name)
         if found is None:
             return None
-        ref, entry = self._entries.new(found[0], found[1], READY)
+        ref, entry = self.entries.new(found[0], found[1], READY)
         entry.actor = name
         return ref
 
     def actor_names(self) -> list[str]:
-        return sorted(self._backend.actor_names())
+        return sorted(self.backend.actor_names())
 
     def kill_actor(self, actor: ObjectRef, restart: bool) -> None:
-        native = self._store.native(actor)
+        native = self.native(actor)
         if type(native) is not tuple:
             raise ActorDiedError("It is no actor's handle.")
         if not restart:
             self._dead.add(actor.id)
             self._killed.add(actor.id)
-        self._backend.kill_actor(native[0], restart)
+        self.backend.kill_actor(native[0], restart)

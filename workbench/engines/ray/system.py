@@ -23,7 +23,7 @@ from workbench.engines.cluster.backend import (
     TaskEnd,
 )
 from workbench.engines.cluster.keeper import batch_of
-from workbench.engines.cluster.store import of_object
+from workbench.engines.cluster.process import of_object
 from workbench.engines.ray.abilities import CAN
 from workbench.engines.ray.ends import Reports
 from workbench.engines.ray.failures import first_line, translated

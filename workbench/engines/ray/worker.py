@@ -57,7 +57,7 @@ def _set_up(session: str, calls: Any) -> Hosting:
         place_of(session, here.get_node_id()),
         lambda task: _stop(made, engine, task),
         partial(answer_apart, engine),
-        lambda ids: engine.store.let_go(ids),
+        lambda ids: engine.let_go(ids),
     )
     made = Hosting(engine, link, output.finish, worker, running.begin, running.end)
     engine.host(made)
@@ -66,6 +66,8 @@ def _set_up(session: str, calls: Any) -> Hosting:
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, made.interrupts.handle)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])  # Ray blocks it
+    import workbench.host.shell  # noqa: F401 - what cells need: a Stop amid an import is lost
+
     register_when_imported()
     sys.argv = ["workbench-worker"]
     return made
@@ -73,7 +75,7 @@ def _set_up(session: str, calls: Any) -> Hosting:
 
 def _stop(made: Hosting, engine: ClusterEngine, task: int) -> None:
     """Somebody stops a task that runs here: and what it has submitted, and waits for."""
-    nested = [each.task for each in list(engine.tasks.running.values()) if each.parent == task]
+    nested = [each.task for each in list(engine.unfinished.values()) if each.parent == task]
     made.stop(task)
     if nested:
         engine.backend.stop(nested, False)
