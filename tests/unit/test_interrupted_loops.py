@@ -27,7 +27,6 @@ UNREACHED = {
     "engines/ray/node.py": "an agent's process",
     "engines/dask/slots.py": "threads of Dask's worker",
     "engines/dask/worker.py": "threads of Dask's worker",
-    "engines/cluster/outputs.py: Outputs.late": "a thread of ours",
     "interop/task_futures.py: Settler._run": "a thread of ours",
     "client/direct_calls.py: DirectCalls._came": "who handles a message is in ki_protection",
     "client/direct_calls.py: DirectCalls._send": "its callers are in ki_protection",

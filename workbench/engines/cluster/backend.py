@@ -50,8 +50,8 @@ class TaskEnd(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """How a task ended: the first thing that a submitted task returns, small and soon there.
 
     ``how`` is ``done``, ``failed`` or ``stopped``; of each result ``failed`` says whether reading
-    it raises, ``abouts`` what it is. So many messages with what it ``shown`` were sent on the
-    channel: the task is over for its submitter when these have come too. ``threads``: some that it
+    it raises, ``abouts`` what it is. So many messages with what it has ``shown`` were sent on the
+    channel: the backend tells of the end behind these. ``threads``: some that it
     started go on.
     """
 
@@ -167,7 +167,8 @@ class Backend(Protocol):
         """Have it called once the object is there, or never will be; in any thread, soon over."""
 
     def on_done(self, native: Native, callback: Callable[[TaskEnd | BaseException], None]) -> None:
-        """The same for a task's first native: what it was, or the `WorkbenchError` instead."""
+        """The same for a task's first native, behind what the task has shown: how it ended, or
+        the `WorkbenchError` instead."""
 
     def outlive(self, natives: Sequence[Native]) -> list[Native]:
         """Natives of the same objects, which don't end with this process."""

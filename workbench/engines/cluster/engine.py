@@ -12,7 +12,6 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
-from workbench.core.events import PROGRESS
 from workbench.engine.base import Engine
 from workbench.engine.base import Running as RunningNow
 from workbench.engine.presentation import SessionPresentation, process_label
@@ -80,8 +79,6 @@ class ClusterEngine(SessionPresentation, Looking):
                 holders.heard(self, message)
             else:
                 self.show(message)
-                if message.kind != PROGRESS:
-                    self.outputs.came(message)
 
     # -- waiting in tasks ------------------------------------------------------------------------
 
@@ -160,7 +157,6 @@ class ClusterEngine(SessionPresentation, Looking):
         if self._closed:
             return
         self._closed = True
-        self.end_waiting()
         if goodbye and self.ended is None and len(self.backend.ask("drivers")) < 2:
             self.end_jobs()  # with the session
         try:

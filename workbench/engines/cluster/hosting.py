@@ -281,6 +281,8 @@ class Hosting:
         if is_own(head):
             self._link.say(head, ENDED, _encode(end))
         self._link.flush()
+        if end.shown or is_own(head):
+            self._link.settle()
         return end, values
 
     # -- stopping: any thread but the task's -----------------------------------------------------

@@ -46,7 +46,7 @@ class Keeper:
 
     def __init__(self, clock: Callable[[], float], wake: Callable[[int], object]) -> None:
         self._clock = clock
-        self._wake = wake
+        self.wake = wake
         self._drivers: dict[int, _Driver] = {}
         self.linger = 0.0
         self._came = False
@@ -139,7 +139,7 @@ class Keeper:
         driver = self._drivers.get(audience)
         if driver is not None and len(driver.queue) < MOST_QUEUED:
             driver.queue.append(message)
-            self._wake(audience)
+            self.wake(audience)
 
     def take(self, audience: int) -> bytes:
         """What waits for a driver; it is its from now on."""

@@ -15,10 +15,11 @@ from workbench.core.events import PROGRESS, Output
 from workbench.core.logs import Log
 from workbench.core.snapshot import JobRecord
 from workbench.engines.cluster.backend import BEGAN, ENDED, Message, Native, TaskEnd
-from workbench.engines.cluster.outputs import LOST
 
 MOST_JOBS = 1000
 """Jobs that are remembered after their end."""
+
+LOST = "Its process has ended: some of what this task showed may not have arrived.\n"
 
 end_of = msgspec.msgpack.Decoder(TaskEnd).decode
 _encode = msgspec.msgpack.Encoder().encode

@@ -30,11 +30,11 @@ from workbench.engines.cluster.entries import (
 from workbench.engines.cluster.freeing import FREED_ELSEWHERE, FREED_HERE, let_go
 from workbench.engines.cluster.kept_names import ESCAPED, escaped_name
 from workbench.engines.cluster.lending import NativeLending
-from workbench.engines.cluster.opening import OpeningThread
 from workbench.engines.cluster.outliving import outliving
 from workbench.engines.cluster.parcels import contents, inlined
 from workbench.engines.cluster.process import ClusterProcess, of_object, why_gone
 from workbench.engines.cluster.shown_arrays import ShownArrays
+from workbench.engines.cluster.work_thread import WorkThread
 from workbench.errors import (
     ActorDiedError,
     GetTimeoutError,
@@ -56,7 +56,7 @@ class ClusterStore(ClusterProcess):
 
     def __init__(self, backend: Backend, logs: bool = True) -> None:
         super().__init__(backend, logs)
-        self.opening = OpeningThread()
+        self.opening = WorkThread("workbench-futures")
         self._arrays = ShownArrays()
         self._lending = NativeLending(backend, self.entries)
 

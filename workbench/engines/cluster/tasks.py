@@ -5,8 +5,6 @@ Ids are chosen here before anything is submitted; the system's natives are noted
 
 from __future__ import annotations
 
-import threading
-import time
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -29,8 +27,7 @@ from workbench.engines.cluster.call_packing import CallPacker
 from workbench.engines.cluster.entries import FAILED, PENDING, READY
 from workbench.engines.cluster.heads import Head, encode
 from workbench.engines.cluster.keeper import encode as encode_batch
-from workbench.engines.cluster.kept_jobs import JobTask
-from workbench.engines.cluster.outputs import LOST, MISSING, Outputs
+from workbench.engines.cluster.kept_jobs import LOST, JobTask
 from workbench.engines.cluster.sent import RunningTask, Sent
 from workbench.engines.cluster.serializers import SharedSerializers
 from workbench.engines.cluster.store import ClusterStore
@@ -63,8 +60,6 @@ class ClusterTasks(ClusterStore):
     def __init__(self, backend: Backend, logs: bool = True, namespace: str = "") -> None:
         super().__init__(backend, logs)
         self._namespace = namespace
-        self.outputs = Outputs()
-        self._end_waits: threading.Event | None = None
         self.custom = SharedSerializers(backend, self.packer, self.next_id, self.check_open)
         self._packing = CallPacker(self)
         self._stopped: set[int] = set()
@@ -123,8 +118,6 @@ class ClusterTasks(ClusterStore):
             (*head.deps, *head.inside),
         )  # fmt: skip
         self.unfinished[task] = own
-        if self.hosting is None:
-            self.outputs.expect(task)
         if keep and isinstance(options, CellOptions):
             self._announce(own, options)  # before it can show anything
         try:
@@ -134,7 +127,6 @@ class ClusterTasks(ClusterStore):
                 native = self.native(actor)
                 made = self.backend.call(native[0], encode(head), packed.dep_natives, more, launch)
         except BaseException:
-            self.outputs.forget(task)
             if keep:
                 self.backend.tell("ended", TaskEnd(task, "failed", 0.0))
             self._over(own, None)
@@ -200,7 +192,7 @@ class ClusterTasks(ClusterStore):
 
     def _done(self, own: RunningTask, end: TaskEnd | BaseException) -> None:
         if isinstance(end, TaskEnd):
-            self.settle_end(end, partial(self._completed, own))
+            self._completed(own, end)
             return
         error = end if isinstance(end, WorkbenchError) else WorkbenchError(str(end))
         if self._loses_output(own, error):
@@ -216,7 +208,6 @@ class ClusterTasks(ClusterStore):
         if own.job and not isinstance(error, SessionError):  # we left: it goes on
             how = "stopped" if isinstance(error, TaskCancelledError) else "failed"
             self.backend.tell("ended", TaskEnd(own.task, how, 0.0))
-        self.outputs.forget(own.task)
         self._over(own, error)
 
     def _loses_output(self, own: RunningTask, error: WorkbenchError) -> bool:
@@ -248,35 +239,6 @@ class ClusterTasks(ClusterStore):
         self.backend.forget(own.task)
         with self.entries.lock:
             self.entries.changed.notify_all()
-
-    def settle_end(self, end: TaskEnd, complete: Callable[[TaskEnd], None]) -> None:
-        """A task of ours is over once all that it showed is here."""
-        if self.outputs.ended(end, complete, time.monotonic()):
-            return
-        if self._end_waits is None:
-            self._end_waits = threading.Event()
-            name = "workbench-ends"
-            threading.Thread(target=self._watch_ends, name=name, daemon=True).start()
-        self._end_waits.set()
-
-    def _watch_ends(self) -> None:
-        assert self._end_waits is not None
-        while self.ended is None:
-            due = self.outputs.due()
-            self._end_waits.wait(None if due is None else max(due - time.monotonic(), 0.0))
-            self._end_waits.clear()
-            self.outputs.late(time.monotonic(), self._tell_missing)
-
-    def _tell_missing(self, task: int) -> None:
-        """Under the cell that submitted it, which is over with it."""
-        running = self.unfinished.get(task)
-        if running is not None:
-            self.show(Message(task, "stderr", MISSING.encode(), running.origin, self.prefix))
-
-    def end_waiting(self) -> None:
-        """The session is over for this process."""
-        if self._end_waits is not None:
-            self._end_waits.set()
 
     # -- stopping --------------------------------------------------------------------------------
 
@@ -368,8 +330,6 @@ class ClusterTasks(ClusterStore):
         entry.about, entry.actor = told.about, options.name or blueprint.name
         own = RunningTask(id, blueprint.name, origin, 0, (), 0, self._task)
         self.unfinished[id] = own
-        if self.hosting is None:
-            self.outputs.expect(id)
         self.backend.on_done(done, partial(self._done, own))
         return ref, None
 

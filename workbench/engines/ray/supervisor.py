@@ -24,11 +24,9 @@ from workbench.engines.cluster.freeing import told
 from workbench.engines.cluster.keeper import Keeper
 from workbench.engines.cluster.keeper import encode as encode_batch
 from workbench.engines.cluster.kept_jobs import end_of as decode_end
-from workbench.engines.cluster.outputs import PATIENCE
 from workbench.engines.cluster.parcels import again
 from workbench.engines.ray import calls
 from workbench.engines.ray.node import NodeAgent, place_of
-from workbench.engines.ray.order import SequenceNumber, Turns
 from workbench.engines.ray.owning import own_address, owned
 from workbench.engines.ray.slim import slim
 from workbench.engines.ray.system import NAMESPACE, actors_of, name_of
@@ -50,7 +48,6 @@ class Supervisor:
     def __init__(self, session: str) -> None:
         self._session = session
         self._keeper = Keeper(time.monotonic, self._woken)
-        self._turns = Turns()
         self._news: dict[int, asyncio.Event] = {}
         self._sent: dict[int, tuple[int, bytes]] = {}  # what each driver was sent last
         self._agents: dict[str, Any] = {}
@@ -64,62 +61,36 @@ class Supervisor:
         """Its unique name."""
         return self._session
 
-    async def ask(self, question: str, args: Sequence[Any], said: SequenceNumber) -> Any:
-        """A method of the keeper. What who asks has ``said`` before comes first."""
-        await self._turns.after(said)
+    async def ask(self, question: str, args: Sequence[Any]) -> Any:
+        """A method of the keeper."""
         if question == "join" and self._ends:
             raise SessionError(f"Session {self._session!r} has just ended.")
         return self._keeper.ask(question, *args)
 
-    async def tell(self, question: str, args: Sequence[Any], said: SequenceNumber) -> None:
-        """The same; nobody waits."""
-        await self._turns.turn(said)
-        try:
-            self._keeper.ask(question, *args)
-        finally:
-            self._turns.heard(said)
-
     # -- the channel ----------------------------------------------------------------------------
 
-    async def push(self, batch: bytes, said: SequenceNumber) -> None:
-        """What a worker sends: as it was shown, each after what came before."""
-        await self._turns.turn(said)
-        try:
-            self._keeper.push(batch)
-        finally:
-            self._turns.heard(said)
-
-    async def poll(self, audience: int, number: int) -> bytes:
-        """What is there for a driver, as soon as there is something. ``number`` counts what it got:
-        what was lost on the way is sent again."""
-        if (again := self._sent_as(audience, number)) is not None:
-            return again
-        if audience not in self._keeper.processes():  # it leaves
-            return b""
+    async def poll(self, audience: int, number: int, at_once: bool) -> bytes:
+        """What is there for a driver: ``at_once``, or as soon as there is something. ``number``
+        counts what it got: what was lost on the way is sent again."""
+        sent = self._sent.get(audience)
+        if sent is not None and sent[0] == number:
+            return sent[1]
         if not self._follows:  # there was no loop when it was made
             self._follows = True
             self._keep(self._follow_drivers())
         event = self._news.setdefault(audience, asyncio.Event())
-        found = self._keeper.take(audience)
-        if not found:
-            event.clear()
+        if not at_once:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(event.wait(), POLL)
-            if (again := self._sent_as(audience, number)) is not None:
-                return again  # to who asked first, and whom that doesn't reach
-            found = self._keeper.take(audience)
-        if audience in self._keeper.processes():
+        event.clear()
+        found = self._keeper.take(audience)
+        if audience in self._keeper.processes():  # or it has left meanwhile
             self._sent[audience] = number, found
         return found
 
-    def _sent_as(self, audience: int, number: int) -> bytes | None:
-        sent = self._sent.get(audience)
-        return sent[1] if sent is not None and sent[0] == number else None
-
     def _woken(self, audience: int) -> None:
-        event = self._news.get(audience)
-        if event is not None:
-            event.set()
+        if audience in self._keeper.processes():
+            self._news.setdefault(audience, asyncio.Event()).set()
 
     async def _follow_drivers(self) -> None:
         """Who has gone without a word, Ray knows: one that is silent may only be slow."""
@@ -186,19 +157,16 @@ class Supervisor:
             agent.let_go.remote(list(ids))
 
     async def submit(
-        self, head: bytes, deps: Sequence[Native], inside: Sequence[Native], launch: Launch,
-        said: SequenceNumber,
-    ) -> list[Native]:  # fmt: skip
+        self, head: bytes, deps: Sequence[Native], inside: Sequence[Native], launch: Launch
+    ) -> list[Native]:
         """Submit a task that outlives who asks for it, and has announced it."""
-        await self._turns.after(said)
         return self._submitted(launch, calls.submit(head, deps, inside, launch))
 
     async def call(
         self, actor: Any, head: bytes, deps: Sequence[Native], inside: Sequence[Native],
-        launch: Launch, said: SequenceNumber,
+        launch: Launch,
     ) -> list[Native]:  # fmt: skip
         """The same of an actor's method."""
-        await self._turns.after(said)
         return self._submitted(launch, calls.call(actor, head, deps, inside, launch))
 
     def _submitted(self, launch: Launch, made: list[Native]) -> list[Native]:
@@ -215,9 +183,8 @@ class Supervisor:
 
     async def _watch(self, task: int, native: Native) -> None:
         """Whoever runs it says how it ends, unless it dies: before it could, or just after."""
-        patience = 0.0
         try:
-            end, patience = decode_end(await native), PATIENCE
+            end = decode_end(await native)
         except asyncio.CancelledError:
             raise
         except BaseException as error:
@@ -226,7 +193,6 @@ class Supervisor:
             end = TaskEnd(task, how, 0.0)
         self._owned.pop(task, None)
         self._stopped.discard(task)
-        await asyncio.sleep(patience)  # for what it showed, which comes before its word
         self._keeper.ended(end)
 
     # -- stopping -------------------------------------------------------------------------------

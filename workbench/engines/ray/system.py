@@ -23,11 +23,11 @@ from workbench.engines.cluster.backend import (
     TaskEnd,
 )
 from workbench.engines.cluster.keeper import batch_of
+from workbench.engines.cluster.kept_jobs import end_of
 from workbench.engines.cluster.process import of_object
+from workbench.engines.cluster.work_thread import WorkThread
 from workbench.engines.ray.abilities import CAN
-from workbench.engines.ray.ends import Reports
 from workbench.engines.ray.failures import first_line, translated
-from workbench.engines.ray.order import Sender
 from workbench.engines.ray.owning import owner_of
 from workbench.engines.ray.slim import slim, whole
 from workbench.errors import SessionError
@@ -76,16 +76,14 @@ class RayBackend:
         self.joined = joined
         self.blocks = blocks
         self._supervisor = supervisor
-        self._ask = supervisor.ask.options(num_returns=1)
-        self._tell = supervisor.tell.options(num_returns=0)
-        self._push = supervisor.push.options(num_returns=0)
-        self._sender = Sender()
-        self._audience = 0
+        self._says = WorkThread("workbench-says")
+        self._results = WorkThread("workbench-results")
+        self._behind: list[Callable[[], object]] = []  # what the next news come before
+        self._audience = 0  # 0: it doesn't listen
         self._supervisors: bytes | None = None  # its address as an owner, once it is known
         self._ends: dict[int, Native] = {}  # of tasks of ours that aren't over
         self._over: str | None = None
         self._closed = False
-        self._reports = Reports(self._ends.__len__)
 
     @classmethod
     def in_worker(cls, session: str, calls: Any) -> RayBackend:
@@ -129,10 +127,27 @@ class RayBackend:
         ray.wait(list(natives), num_returns=enough, timeout=timeout, fetch_local=False)
 
     def on_ready(self, native: Native, callback: Callable[[BaseException | None], None]) -> None:
-        self._reports.when_there(native, callback)
+        def there(future: Any) -> None:
+            error = future.exception()
+            known = None if error is None else translated(error)
+            self._results.do(partial(callback, known))
+
+        native.future().add_done_callback(there)
 
     def on_done(self, native: Native, callback: Callable[[TaskEnd | BaseException], None]) -> None:
-        self._reports.when_over(native, callback)
+        native.future().add_done_callback(
+            lambda future: self._results.do(partial(self._ended, callback, future))
+        )
+
+    def _ended(self, callback: Callable[[TaskEnd | BaseException], None], future: Any) -> None:
+        """In a thread of ours: Ray's own must not wait for anything."""
+        error = future.exception()
+        end = end_of(future.result()) if error is None else translated(error)
+        if isinstance(end, TaskEnd) and end.shown and self._audience and self.ended is None:
+            self._behind.append(partial(callback, end))  # what it showed waits for us
+            self.tell("wake", self._audience)
+        else:
+            callback(end)
 
     def outlive(self, natives: Sequence[Native]) -> list[Native]:
         """Objects die with their owner on Ray: these become the supervisor's."""
@@ -160,7 +175,8 @@ class RayBackend:
         self, head: bytes, deps: Sequence[Native], inside: Sequence[Native], launch: Launch
     ) -> list[Native]:
         if launch.keep:
-            wanted = head, list(deps), list(inside), launch, self._sender.last()
+            wanted = head, list(deps), list(inside), launch
+            self.settle()
             return list(ray.get(self._supervisor.submit.remote(*wanted)))
         return self._noted(launch, self._remote.submit(head, deps, list(inside), launch))
 
@@ -211,7 +227,8 @@ class RayBackend:
         launch: Launch,
     ) -> list[Native]:  # fmt: skip
         if launch.keep:
-            given = actor, head, list(deps), list(inside), launch, self._sender.last()
+            given = actor, head, list(deps), list(inside), launch
+            self.settle()
             return list(ray.get(self._supervisor.call.remote(*given)))
         return self._noted(launch, self._remote.call(actor, head, deps, inside, launch))
 
@@ -233,8 +250,8 @@ class RayBackend:
 
     def ask(self, question: str, *args: Any, timeout: float | None = None) -> Any:
         try:
-            said = self._sender.last()
-            return self._answer(lambda: self._ask.remote(question, args, said), timeout)
+            self.settle()
+            return self._answer(partial(self._supervisor.ask.remote, question, args), timeout)
         except ray.exceptions.RayTaskError as error:
             raise error.as_instanceof_cause() from None
 
@@ -261,11 +278,18 @@ class RayBackend:
         return self._over
 
     def tell(self, question: str, *args: Any) -> None:
-        self._tell.remote(question, args, self._sender.next())
+        """Each when the one before was heard: Ray itself may begin an actor's calls in another
+        order."""
 
-    def push(self, batch: bytes) -> None:
-        """Send what tasks show."""
-        self._push.remote(batch, self._sender.next())
+        def say() -> None:
+            with contextlib.suppress(ray.exceptions.RayError):
+                ray.get(self._supervisor.ask.remote(question, args))
+
+        self._says.do(say)
+
+    def settle(self) -> None:
+        """Return when the supervisor has heard all that this process told it."""
+        self._says.finish()
 
     def listen(self, audience: int, sink: Sink) -> None:
         self._audience = audience
@@ -275,7 +299,8 @@ class RayBackend:
     def _listen(self, sink: Sink) -> None:
         number = 0
         while self.ended is None:
-            asked = partial(self._supervisor.poll.remote, self._audience, number)
+            behind, self._behind = self._behind, []
+            asked = partial(self._supervisor.poll.remote, self._audience, number, bool(behind))
             try:
                 batch = self._answer(asked)
             except errors.ActorUnavailableError:
@@ -289,6 +314,8 @@ class RayBackend:
             number += 1
             if batch and self.ended is None:
                 sink(batch_of(batch))
+            for tell in behind:
+                tell()
 
     def explain(self, question: bytes, seconds: float) -> tuple[list[bytes], list[str]]:
         try:
@@ -327,7 +354,8 @@ class RayBackend:
         if was_over is None:
             with contextlib.suppress(Exception):
                 self._say_goodbye(goodbye)
-        self._reports.close()
+        self._says.close()
+        self._results.close()
         if self.leaves_ray:
             ray.shutdown()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import platform
 import signal
@@ -40,8 +39,6 @@ def hosting(session: str, calls: Any) -> Hosting:
 
 
 def _set_up(session: str, calls: Any) -> Hosting:
-    # What we ask for on an actor's loop is there soon; its warning would stand under a cell.
-    vars(importlib.import_module("ray._private.worker"))["blocking_get_inside_async_warned"] = True
     captures = FdCapture(), FdCapture()
     for number, capture in enumerate(captures, 1):
         capture.divert(number)
@@ -51,7 +48,7 @@ def _set_up(session: str, calls: Any) -> Hosting:
         "enroll", here.get_worker_id(), os.getpid(), here.get_node_id(), platform.node()
     )
     engine = ClusterEngine(backend)
-    link = ChannelLink(worker, backend.push)
+    link = ChannelLink(worker, partial(backend.tell, "push"), backend.settle)
     output = set_up(link, captures)
     running = RunningTasks(
         place_of(session, here.get_node_id()),
