@@ -24,7 +24,6 @@ UNREACHED = {
     "server/": "a process that ignores it",
     "widgets/feed.py": "a thread of ours",
     "worker/forkserver.py": "a process that ignores it",
-    "engines/ray/node.py": "an agent's process",
     "engines/dask/slots.py": "threads of Dask's worker",
     "engines/dask/worker.py": "threads of Dask's worker",
     "interop/task_futures.py: Settler._run": "a thread of ours",

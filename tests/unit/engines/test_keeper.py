@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from workbench.engines.cluster.backend import BEGAN, ENDED, Message, TaskEnd
-from workbench.engines.cluster.keeper import NOBODY, Keeper, batch_of
+from workbench.engines.cluster.keeper import NOBODY, SILENT, STOPS, Keeper, batch_of, stops_of
 from workbench.engines.cluster.kept_jobs import JobTask, KeptJobs
 from workbench.engines.cluster.kept_names import KeptNames, escaped_name
 
@@ -185,3 +185,18 @@ def test_a_session_outlives_its_jobs_and_the_time_begins_with_their_end(world: W
     assert world.keeper.seconds_left() is None
     world.ends()
     assert world.keeper.seconds_left() == 5.0
+
+
+def test_a_stop_reaches_workers_that_come_later_and_a_silent_one_is_left_out(world: World) -> None:
+    assert world.keeper.enroll(21, 5, "far") == 1
+    world.keeper.stop([JOB], True)
+    assert world.keeper.enroll(22, 6, "far") == 2
+    for worker in (21, 22):
+        (message,) = world.take(worker)
+        assert (message.kind, stops_of(message.data)) == (STOPS, ([JOB], True))
+    world.now = SILENT + 1
+    world.take(22)
+    assert [record.number for record in world.keeper.workers().values()] == [2]
+    world.keeper.free([7], 22)
+    assert ([m.kind for m in world.take(21)], world.take(22)) == (["frees"], [])
+    assert [message.kind for message in world.take()] == ["frees"]

@@ -136,6 +136,8 @@ class Backend(Protocol):
     """The session's unique name, the same in all its processes."""
     joined: bool
     """Whether the session was there before this process came."""
+    unasked: Sequence[str]
+    """Processes of the session that can't be asked what they hold, in a few words each."""
     blocks: bool
     """Whether who waits must do so with `wait`: this is a task, whose slot that lends."""
 
@@ -237,11 +239,6 @@ class Backend(Protocol):
 
     def listen(self, audience: int, sink: Sink) -> None:
         """From now on hand over what comes on the channel for that driver, in a thread of ours."""
-
-    def explain(self, question: bytes, seconds: float) -> tuple[list[bytes], list[str]]:
-        """Ask each process that runs the session's tasks and actors: have `holders.answer` answer
-        there, also while a task runs. What they say (b"": nothing); and who didn't in time, each
-        in a few words. Never raises."""
 
     def parts(self) -> ClusterParts:
         """What the system tells of itself, soon."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import platform
+import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
@@ -21,6 +22,7 @@ from workbench.engines.cluster.backend import BEGAN, ENDED, Backend, Message
 from workbench.engines.cluster.freeing import FREES, ids_of
 from workbench.engines.cluster.hosting import Hosting
 from workbench.engines.cluster.inquiries import ASKED
+from workbench.engines.cluster.keeper import STOPS, stops_of
 from workbench.engines.cluster.looking import Looking
 from workbench.errors import WorkbenchError
 from workbench.ref import ObjectRef
@@ -75,10 +77,24 @@ class ClusterEngine(SessionPresentation, Looking):
                 continue
             elif message.kind == FREES:
                 self.let_go(ids_of(message.data))
+            elif message.kind == STOPS:
+                self._stop_here(*stops_of(message.data))
             elif message.kind == ASKED:
                 holders.heard(self, message)
             else:
                 self.show(message)
+
+    def _stop_here(self, tasks: Sequence[int], force: bool) -> None:
+        """Stop those that run here, and what they have submitted; others when they begin here."""
+        if self.hosting is None:
+            return
+        for task in tasks:
+            if force and self.hosting.work.runs(task):
+                os.kill(os.getpid(), signal.SIGKILL)
+            self.hosting.stop(task)
+        nested = [each.task for each in list(self.unfinished.values()) if each.parent in tasks]
+        if nested:
+            self.backend.stop(nested, force)
 
     # -- waiting in tasks ------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """Holders: which processes of a session on a cluster have an object, and under which names.
 
-Nobody there counts who holds what, so all are asked: drivers by the keeper (`inquiries`), the
-cluster's own processes by the system (`Backend.explain`). Each looks at itself (`found_here`).
+Nobody there counts who holds what, so all are asked that listen to the keeper (`inquiries`). Each
+looks at itself (`found_here`).
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import platform
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
 
 from workbench.client.referrer_search import find_referrers
 from workbench.core.events import Place
-from workbench.core.snapshot import ClientRecord
-from workbench.engines.cluster.backend import Message
+from workbench.engines.cluster.backend import Backend, Message
 from workbench.engines.cluster.store import ClusterStore
 
 PATIENCE, DEEP_PATIENCE = 5.0, 150.0
@@ -27,7 +27,7 @@ PATIENCE, DEEP_PATIENCE = 5.0, 150.0
 `client.referrer_search` takes."""
 
 LOOK = 0.02
-"""Seconds after which it is asked again whether drivers have answered."""
+"""Seconds after which it is asked again whether all have answered."""
 
 
 class HolderQuestion(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -68,6 +68,8 @@ class Holders(NamedTuple):
 
 
 encode = msgspec.msgpack.Encoder().encode
+encode_tasks = msgspec.msgpack.Encoder().encode
+tasks_of = msgspec.msgpack.Decoder(list[int]).decode
 question_of = msgspec.msgpack.Decoder(HolderQuestion).decode
 _answer_of = msgspec.msgpack.Decoder(HolderAnswer).decode
 
@@ -92,19 +94,15 @@ def found_here(process: ClusterStore, question: HolderQuestion) -> HolderAnswer 
     )  # fmt: skip
 
 
-def answer(process: ClusterStore, question: bytes) -> bytes:
-    """To a question that came; b"" if there is nothing to say. Takes a second or two."""
-    found = found_here(process, question_of(question))
-    return b"" if found is None else encode(found)
-
-
 def answer_apart(process: ClusterStore, question: bytes, reply: Callable[[bytes], object]) -> None:
-    """The same in a thread of its own."""
+    """Reply to a question, in a thread of its own; with b"" if there is nothing to say. Takes a
+    second or two."""
 
     def look() -> None:
         said = b""
         try:
-            said = answer(process, question)
+            found = found_here(process, question_of(question))
+            said = b"" if found is None else encode(found)
         finally:  # also if something hostile was in the way
             reply(said)
 
@@ -112,48 +110,40 @@ def answer_apart(process: ClusterStore, question: bytes, reply: Callable[[bytes]
 
 
 def heard(process: ClusterStore, message: Message) -> None:
-    """A driver was asked: see `Inquiries`. In a thread that mustn't wait."""
-    answer_apart(
-        process, message.data,
-        lambda said: process.backend.tell("answered", message.task, process.prefix, said),
-    )  # fmt: skip
+    """This process was asked: see `Inquiries`. In a thread that mustn't wait."""
+    reply = partial(process.backend.tell, "answered", message.task, process.prefix)
+    if message.data:
+        answer_apart(process, message.data, reply)
+    else:
+        hosting = process.hosting
+        reply(encode_tasks([] if hosting is None else hosting.work.active()))
 
 
-def ask_all(
-    process: ClusterStore,
-    clients: Sequence[ClientRecord],
-    id: int,
-    deep: bool,
-    patience: float | None = None,
-) -> Holders:
-    """What all processes of the session have of an object: waits for them, but not for ever."""
+def ask_processes(
+    backend: Backend, question: bytes, listeners: Collection[int], seconds: float
+) -> dict[int, bytes]:
+    """What these say, by their prefixes: waits for them, but not for ever."""
+    if not listeners:
+        return {}
+    until = time.monotonic() + seconds
+    number = backend.ask("inquire", question, list(listeners))
+    while len(backend.ask("answers", number)) < len(listeners) and time.monotonic() < until:
+        time.sleep(LOOK)
+    told: dict[int, bytes] = backend.ask("answers", number, True)
+    return told
+
+
+def ask_all(process: ClusterStore, id: int, deep: bool, patience: float | None = None) -> Holders:
+    """What all processes of the session have of an object."""
     data = encode(HolderQuestion(id, deep))
     seconds = patience if patience is not None else DEEP_PATIENCE if deep else PATIENCE
-    others = {c.prefix: c for c in clients if c.prefix != process.prefix}
-    until = time.monotonic() + seconds
-    number = process.backend.ask("inquire", data, list(others)) if others else 0
-    asked: list[tuple[list[bytes], list[str]]] = []
-    ask = threading.Thread(
-        target=lambda: asked.append(process.backend.explain(data, seconds)), daemon=True,
-        name="workbench-holders",
-    )  # fmt: skip
-    ask.start()
+    others = dict(process.backend.ask("listeners"))
+    others.pop(process.prefix, None)
     mine: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    if process.hosting is None:
-        answer_apart(process, data, mine.put)  # apart: what runs in this thread is looked at too
-    else:
-        mine.put(b"")  # it is asked as one of the cluster's
-    ask.join(max(until - time.monotonic(), LOOK))
-    told: dict[int, bytes] = {}
-    while others and time.monotonic() < until:
-        told = process.backend.ask("answers", number)
-        if others.keys() <= told.keys():
-            break
-        time.sleep(LOOK)
-    if others:
-        process.backend.ask("answers", number, True)
-    answers, silent = asked[0] if asked else ([], ["the cluster's processes"])
-    silent += [f"process {c.pid} on {c.host}" for p, c in others.items() if p not in told]
-    every = [_answer_of(each) for each in (mine.get(), *told.values(), *answers) if each]
+    answer_apart(process, data, mine.put)  # apart: what runs in this thread is looked at too
+    told = ask_processes(process.backend, data, others, seconds)
+    silent = [name for prefix, name in others.items() if prefix not in told]
+    silent += process.backend.unasked
+    every = [_answer_of(each) for each in (mine.get(), *told.values()) if each]
     by_process = {(each.host, each.pid, each.prefix): each for each in every}
     return Holders(tuple(by_process.values()), tuple(silent))

@@ -288,12 +288,11 @@ class Hosting:
     # -- stopping: any thread but the task's -----------------------------------------------------
 
     def stop(self, task: int) -> bool:
-        """Interrupt a task that runs here; False if it doesn't."""
-        if not self.work.runs(task):
-            return False
+        """Interrupt a task, now or when it begins here; whether it runs here now."""
+        runs = self.work.runs(task)
         self.stopped.add(task)
         self.interrupts.stop(task)
-        return True
+        return runs
 
 
 class _InheritedError(Exception):

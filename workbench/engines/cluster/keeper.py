@@ -15,6 +15,7 @@ import msgspec
 
 from workbench.core.snapshot import ClientRecord, WorkerRecord
 from workbench.engines.cluster.backend import Message
+from workbench.engines.cluster.freeing import told
 from workbench.engines.cluster.inquiries import Inquiries
 from workbench.engines.cluster.kept_jobs import KeptJobs
 from workbench.engines.cluster.kept_names import KeptNames
@@ -25,15 +26,26 @@ MOST_QUEUED = 100_000
 NOBODY = 60.0
 """Seconds that who has started a session has to come."""
 
+MOST_STOPS = 100
+"""Orders to stop tasks that are remembered for processes that come later."""
+
+SILENT = 15.0
+"""Seconds after which a worker that doesn't listen any more has ended, or has nothing to do."""
+
+STOPS = "stops"
+"""Kind of `Message` that tells a worker which tasks to stop, and whether by force."""
+
+stops_of = msgspec.msgpack.Decoder(tuple[list[int], bool]).decode
 batch_of = msgspec.msgpack.Decoder(list[Message]).decode
 encode = msgspec.msgpack.Encoder().encode
 
 
-class _Driver:
-    """One driver: what waits for it."""
+class _Listener:
+    """A driver, or a process of the cluster's that runs tasks: what waits for it."""
 
-    def __init__(self, record: ClientRecord, process: str) -> None:
+    def __init__(self, record: ClientRecord | WorkerRecord, now: float, process: str = "") -> None:
         self.record = record
+        self.seen = now
         self.process = process
         self.queue: list[Message] = []
 
@@ -47,13 +59,13 @@ class Keeper:
     def __init__(self, clock: Callable[[], float], wake: Callable[[int], object]) -> None:
         self._clock = clock
         self.wake = wake
-        self._drivers: dict[int, _Driver] = {}
+        self._drivers: dict[int, _Listener] = {}
+        self._workers: dict[int, _Listener] = {}
+        self._stops: list[Message] = []
         self.linger = 0.0
         self._came = False
         self._used_at = clock()
         self._clients = itertools.count(1)
-        self._workers: dict[str, WorkerRecord] = {}
-        self.nodes: dict[int, str] = {}  # by worker
         self._serializers: list[tuple[int, bytes]] = []
         names, jobs = KeptNames(), KeptJobs(clock, self._send)
         self._jobs = jobs
@@ -83,7 +95,7 @@ class Keeper:
         self._came = True
         others = len(self._drivers)
         record = ClientRecord(next(self._clients), pid, "driver", label, audience, host)
-        self._drivers[audience] = _Driver(record, process)
+        self._drivers[audience] = _Listener(record, self._clock(), process)
         return others
 
     def processes(self) -> dict[int, str]:
@@ -111,19 +123,44 @@ class Keeper:
 
     def drivers(self) -> tuple[ClientRecord, ...]:
         """Those that are there."""
-        return tuple(driver.record for driver in self._drivers.values())
+        found = (driver.record for driver in self._drivers.values())
+        return tuple(record for record in found if isinstance(record, ClientRecord))
 
-    def enroll(self, key: str, pid: int, node: str, host: str) -> int:
-        """A worker's number, small and the same as long as it lives; it is on that ``host``."""
-        if key not in self._workers:
-            number = len(self._workers) + 1
-            self._workers[key] = WorkerRecord(number, pid, "idle", (), host=host)
-            self.nodes[number] = node
-        return self._workers[key].number
+    def enroll(self, prefix: int, pid: int, host: str) -> int:
+        """A process of the cluster's comes, on that ``host``, to run tasks. Returns its number."""
+        number = len(self._workers) + 1
+        record = WorkerRecord(number, pid, "idle", (), host=host)
+        self._workers[prefix] = _Listener(record, self._clock())
+        self._workers[prefix].queue += self._stops  # of tasks that may be on their way to it
+        return number
 
-    def workers(self) -> tuple[WorkerRecord, ...]:
-        """All that have come."""
-        return tuple(self._workers.values())
+    def workers(self) -> dict[int, WorkerRecord]:
+        """Those that have listened lately, by their ids' prefix."""
+        since = self._clock() - SILENT
+        found = {id: each.record for id, each in self._workers.items() if each.seen >= since}
+        return {id: each for id, each in found.items() if isinstance(each, WorkerRecord)}
+
+    def listeners(self) -> dict[int, str]:
+        """All that can be asked something, as people call them."""
+        found = {id: f"worker {record.number}" for id, record in self.workers().items()}
+        drivers = {record.prefix: record for record in self.drivers()}
+        return found | {p: f"process {r.pid} on {r.host}" for p, r in drivers.items()}
+
+    def listens(self, audience: int) -> bool:
+        """Whether it has come, and hasn't left."""
+        return audience in self._drivers or audience in self._workers
+
+    def stop(self, tasks: Sequence[int], force: bool) -> None:
+        """Have these stopped, wherever they run or will."""
+        stop = Message(0, STOPS, encode((list(tasks), force)), 0, 0)
+        self._stops = [*self._stops, stop][-MOST_STOPS:]
+        for worker in self._workers:
+            self._send(worker, stop)
+
+    def free(self, ids: Sequence[int], freer: int) -> None:
+        """Have all processes let go of these but who says so."""
+        for message in told([p for p in (*self._drivers, *self._workers) if p != freer], ids):
+            self._send(message.audience, message)
 
     # -- the channel ---------------------------------------------------------------------------
 
@@ -136,18 +173,19 @@ class Keeper:
                 self._send(message.audience, message)
 
     def _send(self, audience: int, message: Message) -> None:
-        driver = self._drivers.get(audience)
-        if driver is not None and len(driver.queue) < MOST_QUEUED:
-            driver.queue.append(message)
+        listener = self._drivers.get(audience) or self._workers.get(audience)
+        if listener is not None and len(listener.queue) < MOST_QUEUED:
+            listener.queue.append(message)
             self.wake(audience)
 
     def take(self, audience: int) -> bytes:
-        """What waits for a driver; it is its from now on."""
-        driver = self._drivers.get(audience)
-        if driver is None or not driver.queue:
+        """What waits for who listens; it is its from now on."""
+        listener = self._drivers.get(audience) or self._workers.get(audience)
+        if listener is None:
             return b""
-        queue, driver.queue = driver.queue, []
-        return encode(queue)
+        listener.seen = self._clock()
+        queue, listener.queue = listener.queue, []
+        return encode(queue) if queue else b""
 
     # -- serializers -----------------------------------------------------------------------------
 

@@ -222,7 +222,7 @@ class Looking(ClusterJobs):
             record = next((r for r in now.objects if r.id == id), None)
         if record is None:
             return None
-        found = ask_all(self, now.clients, record.id, deep)
+        found = ask_all(self, record.id, deep)
         name, waits = self._results().get(record.id, ("", True))
         return accounts.account(
             now, record, found, self._reasons(record), self._me(now.clients),

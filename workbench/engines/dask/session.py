@@ -31,6 +31,7 @@ class DaskBackend:
     engine = "dask"
     process = ""  # Dask says itself who has gone
     can = CAN
+    unasked: Sequence[str] = ("a process of Dask's workers",)
 
     def __init__(
         self, connect: Callable[[], Any], session: str, joined: bool, address: str,
@@ -270,9 +271,6 @@ class DaskBackend:
     def kill_actor(self, actor: DaskActor, restart: bool) -> None:
         self.ask("gone", actor.actor)
         self._run("end_here", actor.actor, workers=[actor.address])
-
-    def explain(self, question: bytes, seconds: float) -> tuple[list[bytes], list[str]]:
-        return [], ["a process of Dask's workers"]
 
     def parts(self) -> seam.ClusterParts:
         found: seam.ClusterParts = self.ask("parts")

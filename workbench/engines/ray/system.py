@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any
 
 import ray
+from msgspec.structs import replace
 
 from workbench import errors
 from workbench.core.snapshot import INCARNATION, WorkerRecord
@@ -22,6 +23,7 @@ from workbench.engines.cluster.backend import (
     StoredValue,
     TaskEnd,
 )
+from workbench.engines.cluster.holders import ask_processes, tasks_of
 from workbench.engines.cluster.keeper import batch_of
 from workbench.engines.cluster.kept_jobs import end_of
 from workbench.engines.cluster.process import of_object
@@ -51,6 +53,19 @@ LEAVE = 10.0
 """Seconds that leaving may take."""
 
 
+SOON = 0.5
+"""Seconds within which a process says what it runs."""
+
+
+def cancel(native: Native, force: bool) -> None:
+    """Have Ray drop a task that is queued; with ``force`` end its process too, if it runs."""
+    with contextlib.suppress(Exception):
+        try:
+            ray.cancel(native, force=force)
+        except ValueError:  # an actor's call can't be ended by force
+            ray.cancel(native, force=False)
+
+
 def actors_of(session: str) -> list[str]:
     """The names that actors of that session have in it."""
     mine = f"{session}/"
@@ -67,6 +82,7 @@ class RayBackend:
 
     engine = "ray"
     can = CAN
+    unasked: Sequence[str] = ()
 
     def __init__(
         self, session: str, supervisor: Any, calls: Any, joined: bool, blocks: bool
@@ -80,6 +96,8 @@ class RayBackend:
         self._results = WorkThread("workbench-results")
         self._behind: list[Callable[[], object]] = []  # what the next news come before
         self._audience = 0  # 0: it doesn't listen
+        self.busy = threading.Event()  # else it needn't
+        self.busy.set()
         self._supervisors: bytes | None = None  # its address as an owner, once it is known
         self._ends: dict[int, Native] = {}  # of tasks of ours that aren't over
         self._over: str | None = None
@@ -143,7 +161,7 @@ class RayBackend:
         """In a thread of ours: Ray's own must not wait for anything."""
         error = future.exception()
         end = end_of(future.result()) if error is None else translated(error)
-        if isinstance(end, TaskEnd) and end.shown and self._audience and self.ended is None:
+        if isinstance(end, TaskEnd) and end.shown and self._audience and not self.blocks:
             self._behind.append(partial(callback, end))  # what it showed waits for us
             self.tell("wake", self._audience)
         else:
@@ -167,7 +185,7 @@ class RayBackend:
 
     def free(self, ids: Sequence[int], natives: Sequence[Native]) -> None:
         """Ray frees an object with its last ref, wherever that is: all are told to drop theirs."""
-        self._supervisor.free.remote(list(ids), self._audience)
+        self.ask("free", list(ids), self._audience)
 
     # -- tasks --------------------------------------------------------------------------------
 
@@ -191,21 +209,33 @@ class RayBackend:
         native = self._ends.get(task)
         if native is None or self.has_begun(task):
             return False
-        ray.cancel(native, force=False)
+        cancel(native, False)
         return True
 
     def has_begun(self, task: int) -> bool:
-        if task not in self._ends:
-            return True
-        return task in ray.get(self._supervisor.running.remote())
+        return task not in self._ends or not self._queued([task])
+
+    def _queued(self, tasks: Sequence[int]) -> list[int]:
+        """Those of these that surely no process runs."""
+        workers = self.ask("workers")
+        told = self._running(workers)
+        return [] if len(told) < len(workers) else [*set(tasks).difference(*told.values())]
 
     def stop(self, tasks: Sequence[int], force: bool) -> None:
-        left = ray.get(self._supervisor.stop.remote(list(tasks), force))
-        for task in left:
-            native = self._ends.get(task)
-            if native is not None:
-                with contextlib.suppress(Exception):
-                    ray.cancel(native, force=False)
+        """Have each process stop what it runs, or will: Ray's own word doesn't end a sleep, and
+        after it nothing is killed any more."""
+        tasks = self.ask("unfinished", list(tasks))
+        if force:
+            self._drop(tasks, True)
+            self.ask("stop", tasks, True)  # of actors' calls Ray itself ends none so
+        else:
+            self.ask("stop", tasks, False)
+            self._drop(self._queued(tasks), False)
+
+    def _drop(self, tasks: Sequence[int], force: bool) -> None:
+        self._answer(partial(self._supervisor.drop.remote, tasks, force))
+        for native in filter(None, map(self._ends.get, tasks)):
+            cancel(native, force)
 
     # -- actors -------------------------------------------------------------------------------
 
@@ -299,6 +329,7 @@ class RayBackend:
     def _listen(self, sink: Sink) -> None:
         number = 0
         while self.ended is None:
+            self.busy.wait()
             behind, self._behind = self._behind, []
             asked = partial(self._supervisor.poll.remote, self._audience, number, bool(behind))
             try:
@@ -317,28 +348,27 @@ class RayBackend:
             for tell in behind:
                 tell()
 
-    def explain(self, question: bytes, seconds: float) -> tuple[list[bytes], list[str]]:
-        try:
-            found: tuple[list[bytes], list[str]] = ray.get(
-                self._supervisor.explain.remote(question, seconds), timeout=seconds + 2.0
-            )
-        except ray.exceptions.RayError as error:
-            return [], [f"the cluster's processes ({first_line(error)})"]
-        return found
-
     def parts(self) -> ClusterParts:
         total, left = ray.cluster_resources(), ray.available_resources()
         store = total.get("object_store_memory")
         free = left.get("object_store_memory", 0)
-        try:
-            workers: tuple[WorkerRecord, ...] = self._answer(self._supervisor.workers.remote)
-        except ray.exceptions.RayTaskError as error:
-            raise translated(error) from None
+        known: dict[int, WorkerRecord] = self.ask("workers")
+        told = self._running(known)
+        workers = tuple(
+            replace(record, state="idle" if told.get(prefix) == [] else "busy")
+            for prefix, record in known.items()
+        )
         nodes = tuple(node["NodeManagerHostname"] for node in ray.nodes() if node["Alive"])
         return ClusterParts(
             workers, (), None if store is None else int(store), int(free),
             None, None, nodes,
         )  # fmt: skip
+
+    def _running(self, workers: Collection[int]) -> dict[int, list[int]]:
+        """The tasks that run in these, as far as they say so soon: code that holds the interpreter
+        keeps a process from that."""
+        told = ask_processes(self, b"", workers, SOON)
+        return {prefix: tasks_of(said) for prefix, said in told.items()}
 
     @property
     def ended(self) -> str | None:
