@@ -7,7 +7,14 @@ from typing import Any, cast
 from tests.patience import TIMEOUT
 from workbench.core.descriptions import PinRecord
 from workbench.core.events import Place
-from workbench.core.snapshot import ClientRecord, ObjectRecord, Snapshot
+from workbench.core.snapshot import (
+    ACTOR_PREFIX,
+    ActorRecord,
+    ClientRecord,
+    ObjectRecord,
+    Snapshot,
+    WorkerRecord,
+)
 from workbench.engines.cluster import accounts, holders
 from workbench.engines.cluster.holders import HolderAnswer, Holders
 from workbench.engines.cluster.inquiries import ASKED, MOST, Inquiries
@@ -77,9 +84,10 @@ def asked(system: System, me: Process, patience: float = TIMEOUT) -> Holders:
 def test_all_are_asked_and_say_where_they_have_it() -> None:
     system = System(Process(2, Thing()), Process(3, None))
     found = asked(system, Process(1, Thing()))
-    assert [answer.prefix for answer in found.answers] == [1, 2]
-    assert found.answers[0].kinds == ("ref",)
-    assert ("mine", "ref") in [(place.path, place.kind) for place in found.answers[0].places]
+    assert [answer.client.prefix for answer in found.answers] == [1, 2]
+    (pin,) = found.answers[0].pins
+    assert pin.reason == "ref"
+    assert ("mine", "ref") in [(place.path, place.kind) for place in pin.places]
     assert found.silent == ("another system's",)
 
 
@@ -108,18 +116,24 @@ def told_of(found: Holders, *reasons: PinRecord, fetched: str = "") -> str:
         "name~1", None, None, None, None, None, (RECORD,), (),
         (ClientRecord(1, 1, "driver", "one.ipynb", 11, "far"),), engine="dask",
     )  # fmt: skip
-    said = why(accounts.account(now, RECORD, found, reasons, 1, fetched), "df")
+    said = why(accounts.account(now, RECORD, found, reasons, fetched), "df")
     assert not said.complete
     return " ".join(str(said).split())
 
 
 def test_an_account_names_processes_and_actors_and_who_is_silent() -> None:
-    keeps = HolderAnswer(
-        5, "far", ("ref",), (Place("ref", "Keeps.r", cut="del Keeps.r"),), worker=4, actor=9,
-        cls="Keeps", name="hits",
+    def answer(kind: str, number: int, place: Place, pid: int, *what: Any) -> HolderAnswer:
+        client = ClientRecord(number, pid, "worker" if what else "driver", "one.ipynb", 0, "far")
+        return HolderAnswer((PinRecord(kind, number, places=(place,)),), client, *what)
+
+    keeps = answer(
+        "ref", 12, Place("ref", "Keeps.r", cut="del Keeps.r"), 5,
+        WorkerRecord(4, 5, "idle", (), 9, host="far"),
+        ActorRecord(9, "Keeps", (ACTOR_PREFIX + "hits",), "alive", 4, 0, 0),
     )  # fmt: skip
-    pool = HolderAnswer(6, "far", ("view",), (Place("view", "cache.a", cut="del a"),), worker=3)
-    mine = HolderAnswer(1, "far", ("ref",), (Place("ref", "x"),), prefix=11)
+    place = Place("view", "cache.a", cut="del a")
+    pool = answer("view", 13, place, 6, WorkerRecord(3, 6, "idle", (), host="far"))
+    mine = answer("ref", 11, Place("ref", "x"), 1)
     said = told_of(Holders((mine, keeps, pool), ()), PinRecord("task", detail="fit", object=3))
     assert "ref in one.ipynb: `x`" in said
     assert "ref in Keeps 'hits': `Keeps.r`" in said

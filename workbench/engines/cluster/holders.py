@@ -18,7 +18,9 @@ from typing import NamedTuple
 import msgspec
 
 from workbench.client.referrer_search import find_referrers
-from workbench.core.events import Place
+from workbench.core.descriptions import PinRecord
+from workbench.core.snapshot import ACTOR_PREFIX, ActorRecord, ClientRecord, WorkerRecord
+from workbench.engine.presentation import process_label
 from workbench.engines.cluster.backend import Backend, Message
 from workbench.engines.cluster.store import ClusterStore
 
@@ -38,26 +40,13 @@ class HolderQuestion(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class HolderAnswer(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What one process has of an object.
+    """What one process has of an object, and who that is: as a client, whose number is its ids'
+    prefix; as a worker of the cluster's, and the actor that lives there, if it is that."""
 
-    ``kinds`` are ``ref``, if it has a handle, and ``view``, if arrays show it. ``places``,
-    ``complete`` and ``seen`` are as in `core.descriptions.PinRecord`. In a process of the cluster's
-    ``worker`` is its number, ``actor`` that of the actor which lives there: a ``cls``, by that
-    ``name``; ``task`` is what runs there.
-    """
-
-    pid: int
-    host: str
-    kinds: tuple[str, ...] = ()
-    places: tuple[Place, ...] = ()
-    complete: bool = True
-    seen: int = 0
-    prefix: int = 0
-    worker: int = 0
-    actor: int = 0
-    cls: str = ""
-    name: str = ""
-    task: str = ""
+    pins: tuple[PinRecord, ...]
+    client: ClientRecord
+    worker: WorkerRecord | None = None
+    actor: ActorRecord | None = None
 
 
 class Holders(NamedTuple):
@@ -84,14 +73,24 @@ def found_here(process: ClusterStore, question: HolderQuestion) -> HolderAnswer 
     roots = process.roots() if hosting is None else hosting.variables
     # It empties ``kept``: what stood in a variable of ours would be found.
     places, complete, seen = find_referrers(kept, roots, question.deep)
-    pid, host = os.getpid(), platform.node()
-    if hosting is None:
-        return HolderAnswer(pid, host, kinds, places, complete, seen, process.prefix)
-    cls = hosting.cls.__name__ if hosting.actor else ""
-    return HolderAnswer(
-        pid, host, kinds, places, complete, seen, process.prefix, hosting.worker, hosting.actor,
-        cls, hosting.called, hosting.work.name,
+    me, pid, host = process.prefix, os.getpid(), platform.node()
+    pins = tuple(
+        PinRecord(
+            kind, me, places=tuple(each for each in places if each.kind == kind),
+            complete=complete, seen=seen,
+        )
+        for kind in kinds
     )  # fmt: skip
+    if hosting is None:
+        return HolderAnswer(pins, ClientRecord(me, pid, "driver", process_label(), me, host))
+    tasks = (hosting.work.name,) if hosting.work.name else ()
+    worker = WorkerRecord(
+        hosting.worker, pid, "busy" if tasks else "idle", tasks, hosting.actor, host=host
+    )
+    names = (ACTOR_PREFIX + hosting.called,) if hosting.called else ()
+    actor = ActorRecord(hosting.actor, hosting.cls.__name__, names, "alive", hosting.worker, 0, 0)
+    client = ClientRecord(me, pid, "worker", "", me, host)
+    return HolderAnswer(pins, client, worker, actor if hosting.actor else None)
 
 
 def answer_apart(process: ClusterStore, question: bytes, reply: Callable[[bytes], object]) -> None:
@@ -145,5 +144,4 @@ def ask_all(process: ClusterStore, id: int, deep: bool, patience: float | None =
     silent = [name for prefix, name in others.items() if prefix not in told]
     silent += process.backend.unasked
     every = [_answer_of(each) for each in (mine.get(), *told.values()) if each]
-    by_process = {(each.host, each.pid, each.prefix): each for each in every}
-    return Holders(tuple(by_process.values()), tuple(silent))
+    return Holders(tuple({each.client.client: each for each in every}.values()), tuple(silent))

@@ -225,8 +225,7 @@ class Looking(ClusterJobs):
         found = ask_all(self, record.id, deep)
         name, waits = self._results().get(record.id, ("", True))
         return accounts.account(
-            now, record, found, self._reasons(record), self._me(now.clients),
-            "" if waits else name,
+            now, record, found, self._reasons(record), "" if waits else name
         )  # fmt: skip
 
     def _identified(self, text: str) -> int | None:
