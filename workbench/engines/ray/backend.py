@@ -73,7 +73,6 @@ def connect(
         _hush()
     elif _lacks_us():
         raise SessionError(LACKS_US)
-    calls.USUAL.clear()
     calls.apart = {} if came else {"runtime_env": calls.OWN}
     name, unique, _ = config.session.partition(INCARNATION)
     name = name or f"{os.getpid()}-{secrets.token_hex(3)}"

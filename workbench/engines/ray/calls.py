@@ -18,7 +18,6 @@ from workbench.engines.cluster.backend import (
 )
 from workbench.engines.cluster.heads import decode
 from workbench.engines.cluster.parcels import again, inlined
-from workbench.engines.ray.slim import Slim, slim, whole
 
 encode_end = msgspec.msgpack.Encoder().encode
 
@@ -29,20 +28,20 @@ def _host(session: str) -> Any:
     return worker.hosting(session, sys.modules[__name__])
 
 
-def run(head: bytes, inside: Sequence[Native] | None, *deps: Slim) -> Any:
+def run(head: bytes, inside: Sequence[Native], *deps: StoredValue) -> Any:
     """A task: its end, and its results."""
     known = decode(head)
-    end, values = _host(known.session).run(known, [*map(whole, deps)], inside or ())
+    end, values = _host(known.session).run(known, deps, inside)
     return _returned(known.returns, end, values)
 
 
 def _returned(owed: int, end: TaskEnd, values: Sequence[StoredValue]) -> Any:
-    return (encode_end(end), *map(slim, values[:owed])) if owed else encode_end(end)
+    return (encode_end(end), *values[:owed]) if owed else encode_end(end)
 
 
-def copied(stored: Slim) -> Slim:
+def copied(stored: StoredValue) -> StoredValue:
     """The same object, which whoever asks for this owns."""
-    return slim(again(whole(stored)))
+    return again(stored)
 
 
 _run: Any = ray.remote(run)
@@ -56,22 +55,14 @@ apart: dict[str, Any] = {}
 """Options of all our tasks: `OWN` where a person's own may run in the same processes. Ray starts
 new ones for that, so where nobody else is connected it is empty."""
 
-USUAL: dict[int, Any] = {}
-"""The function with the usual options, by how many results are wanted."""
-
 
 def submit(
     head: bytes, deps: Sequence[Native], inside: Sequence[Native], launch: Launch
 ) -> list[Native]:
     """Submit a task: the natives of its end and its results."""
     wanted = 1 + launch.results
-    if launch.cpus == 1 and not launch.memory and launch.retries == 3:
-        remote = USUAL.get(wanted)
-        if remote is None:
-            remote = USUAL[wanted] = _run.options(num_returns=wanted, name="workbench", **apart)
-    else:
-        remote = _run.options(num_returns=wanted, name=launch.name, **_options(launch))
-    made = remote.remote(head, inside or None, *deps)  # None travels fastest
+    remote = _run.options(num_returns=wanted, name=launch.name, **_options(launch))
+    made = remote.remote(head, inside, *deps)
     return list(made) if wanted > 1 else [made]
 
 
@@ -88,14 +79,14 @@ class HostedActor:
     """An actor: its calls run one at a time."""
 
     def __init__(
-        self, head: bytes, described: StoredValue, inside: Sequence[Native], *deps: Slim
+        self, head: bytes, described: StoredValue, inside: Sequence[Native], *deps: StoredValue
     ) -> None:
         known = decode(head)
         self._task = known.task
         self._described = inlined(described)
         self._host = _host(known.session)
         self._host.is_restarted = ray.get_runtime_context().was_current_actor_reconstructed
-        self._end, self._failure = self._host.run(known, [*map(whole, deps)], inside)
+        self._end, self._failure = self._host.run(known, deps, inside)
 
     def created(self) -> bytes:
         """How its making ended."""
@@ -105,7 +96,7 @@ class HostedActor:
         """Its id, and the value that a handle of it stands for."""
         return self._task, self._described
 
-    def call(self, head: bytes, inside: Sequence[Native], *deps: Slim) -> Any:
+    def call(self, head: bytes, inside: Sequence[Native], *deps: StoredValue) -> Any:
         """One of its methods."""
         known = decode(head)
         if self._failure:  # it could not be made
@@ -114,7 +105,7 @@ class HostedActor:
                 self._host.worker,
             )  # fmt: skip
             return _returned(known.returns, end, self._failure * max(known.returns, 1))
-        end, values = self._host.run(known, [*map(whole, deps)], inside)
+        end, values = self._host.run(known, deps, inside)
         found = _returned(known.returns, end, values)
         if self._host.leaves:
             ray.actor.exit_actor()
@@ -138,7 +129,7 @@ def create(
         options |= {"name": name, "namespace": namespace}
     if launch.detached:
         options["lifetime"] = "detached"
-    actor = _actor.options(**options).remote(head, whole(ray.get(described)), list(inside), *deps)
+    actor = _actor.options(**options).remote(head, ray.get(described), list(inside), *deps)
     return actor, actor.created.remote()
 
 

@@ -22,8 +22,6 @@ from workbench.engines.cluster.keeper import Keeper
 from workbench.engines.cluster.kept_jobs import end_of as decode_end
 from workbench.engines.cluster.parcels import again
 from workbench.engines.ray import calls
-from workbench.engines.ray.owning import own_address, owned
-from workbench.engines.ray.slim import slim
 from workbench.engines.ray.system import NAMESPACE, actors_of, cancel, name_of
 from workbench.errors import SessionError
 
@@ -42,6 +40,7 @@ class Supervisor:
         self._keeper = Keeper(time.monotonic, self._woken)
         self._news: dict[int, asyncio.Event] = {}
         self._sent: dict[int, tuple[int, bytes]] = {}  # what each driver was sent last
+        self._mine: set[str] = set()  # objects that it owns, by Ray's names of them
         self._owned: dict[int, Native] = {}  # first natives of tasks that it submitted
         self._stopped: set[int] = set()  # of these
         self._watches: set[asyncio.Task[None]] = set()
@@ -126,18 +125,36 @@ class Supervisor:
 
     async def put(self, stored: StoredValue) -> list[Native]:
         """Store a value that outlives its maker."""
-        return [ray.put(slim(again(stored)))]
+        return self._noted([ray.put(again(stored))])
 
-    async def outlive(
-        self, natives: Sequence[Native], there: Sequence[bool]
-    ) -> tuple[bytes, list[Native]]:
-        """Its address as an owner, and the same objects as its own. Those that aren't ``there`` yet
-        are so when they have come."""
+    def _noted(self, made: list[Native]) -> list[Native]:
+        self._mine.update(each.hex() for each in made)
+        return made
+
+    async def outlive(self, natives: Sequence[Native], there: Sequence[bool]) -> list[Native]:
+        """The same objects as its own: they die with their owner, and can't be given to another.
+        Those that aren't ``there`` yet are copied when they have come."""
         copies: dict[Native, Native] = {}
-        return own_address(), [
-            await owned(native, copies) if is_there else calls.copy.remote(native)
-            for native, is_there in zip(natives, there, strict=True)
-        ]
+        for native, is_there in zip(natives, there, strict=True):
+            if not is_there and native.hex() not in self._mine:
+                (copies[native],) = self._noted([calls.copy.remote(native)])
+        return [await self._own(native, copies) for native in natives]
+
+    async def _own(self, native: Native, copies: dict[Native, Native]) -> Native:
+        """Itself, or a copy, in which what it refers to is its own too. ``copies`` are those made
+        by now. What is lost already stays as it is: reading it says so."""
+        if type(native) is tuple:  # an actor, which nobody owns a copy of, and its description
+            return native[0], await self._own(native[1], copies)
+        if native.hex() in self._mine:
+            return native
+        if native not in copies:
+            try:
+                stored = await native
+            except ray.exceptions.RayError:
+                return native
+            inside = [await self._own(each, copies) for each in stored.natives]
+            (copies[native],) = await self.put(stored._replace(natives=tuple(inside)))
+        return copies[native]
 
     async def submit(
         self, head: bytes, deps: Sequence[Native], inside: Sequence[Native], launch: Launch
@@ -153,6 +170,7 @@ class Supervisor:
         return self._submitted(launch, calls.call(actor, head, deps, inside, launch))
 
     def _submitted(self, launch: Launch, made: list[Native]) -> list[Native]:
+        self._noted(made)
         self._owned[launch.task] = made[0]
         self._keeper.ask("made", launch.task, tuple(made))  # or who asked may end first
         self._keep(self._watch(launch.task, made[0]))

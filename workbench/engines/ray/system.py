@@ -30,8 +30,6 @@ from workbench.engines.cluster.process import of_object
 from workbench.engines.cluster.work_thread import WorkThread
 from workbench.engines.ray.abilities import CAN
 from workbench.engines.ray.failures import first_line, translated
-from workbench.engines.ray.owning import owner_of
-from workbench.engines.ray.slim import slim, whole
 from workbench.errors import SessionError
 
 NAMESPACE = "workbench"
@@ -98,7 +96,6 @@ class RayBackend:
         self._audience = 0  # 0: it doesn't listen
         self.busy = threading.Event()  # else it needn't
         self.busy.set()
-        self._supervisors: bytes | None = None  # its address as an owner, once it is known
         self._ends: dict[int, Native] = {}  # of tasks of ours that aren't over
         self._over: str | None = None
         self._closed = False
@@ -129,13 +126,13 @@ class RayBackend:
             if keep:
                 stored = stored._replace(natives=tuple(self.outlive(stored.natives)))
                 return ray.get(self._supervisor.put.remote(stored))[0]
-            return ray.put(slim(stored))
+            return ray.put(stored)
         except ray.exceptions.RayError as error:
             raise translated(error) from None
 
     def get(self, natives: Sequence[Native], timeout: float | None) -> list[StoredValue]:
         try:
-            return [whole(found) for found in ray.get(list(natives), timeout=timeout)]
+            return list(ray.get(list(natives), timeout=timeout))
         except ray.exceptions.GetTimeoutError:
             raise TimeoutError from None
         except ray.exceptions.RayError as error:
@@ -169,18 +166,15 @@ class RayBackend:
 
     def outlive(self, natives: Sequence[Native]) -> list[Native]:
         """Objects die with their owner on Ray: these become the supervisor's."""
-        plain = dict.fromkeys(map(of_object, natives))
-        foreign = [each for each in plain if owner_of(each) != self._supervisors]
-        if not foreign:
-            return list(natives)
-        there = set(ray.wait(foreign, num_returns=len(foreign), timeout=0, fetch_local=False)[0])
-        flags = [each in there for each in foreign]
-        asked = partial(self._supervisor.outlive.remote, foreign, flags)
-        self._supervisors, made = self._answer(asked)
-        known = dict(zip(foreign, made, strict=True))
+        if not natives:
+            return []
+        plain = list(dict.fromkeys(map(of_object, natives)))
+        there = set(ray.wait(plain, num_returns=len(plain), timeout=0, fetch_local=False)[0])
+        flags = [each in there for each in plain]
+        made = self._answer(partial(self._supervisor.outlive.remote, plain, flags))
+        known = dict(zip(plain, made, strict=True))
         return [
-            (each[0], known.get(each[1], each[1])) if type(each) is tuple else known.get(each, each)
-            for each in natives
+            (each[0], known[each[1]]) if type(each) is tuple else known[each] for each in natives
         ]
 
     def free(self, ids: Sequence[int], natives: Sequence[Native]) -> None:
