@@ -6,7 +6,15 @@ import msgspec
 import pytest
 
 from workbench.engines.cluster.backend import BEGAN, ENDED, Message, TaskEnd
-from workbench.engines.cluster.keeper import NOBODY, SILENT, STOPS, Keeper, batch_of, stops_of
+from workbench.engines.cluster.keeper import (
+    BETWEEN,
+    NOBODY,
+    SILENT,
+    STOPS,
+    Keeper,
+    batch_of,
+    stops_of,
+)
 from workbench.engines.cluster.kept_jobs import JobTask, KeptJobs
 from workbench.engines.cluster.kept_names import KeptNames, escaped_name
 
@@ -196,7 +204,12 @@ def test_a_stop_reaches_workers_that_come_later_and_a_silent_one_is_left_out(wor
         assert (message.kind, stops_of(message.data)) == (STOPS, ([JOB], True))
     world.now = SILENT + 1
     world.take(22)
-    assert [record.number for record in world.keeper.workers().values()] == [2]
+    assert [(each.number, each.state) for each in world.keeper.workers()] == [(2, "busy")]
+    assert set(world.keeper.listeners()) == {22, ME}
+    world.now += BETWEEN + 1
+    assert (world.keeper.busy(), set(world.keeper.listeners())) == ([22], {ME})
+    world.keeper.rests(22)
+    assert (world.keeper.busy(), world.keeper.workers()[0].state) == ([], "idle")
     world.keeper.free([7], 22)
     assert ([m.kind for m in world.take(21)], world.take(22)) == (["frees"], [])
     assert [message.kind for message in world.take()] == ["frees"]

@@ -126,7 +126,10 @@ def ask_processes(
         return {}
     until = time.monotonic() + seconds
     number = backend.ask("inquire", question, list(listeners))
-    while len(backend.ask("answers", number)) < len(listeners) and time.monotonic() < until:
+    while time.monotonic() < until:
+        missing = set(listeners).difference(backend.ask("answers", number))
+        if not missing & backend.ask("listeners").keys():
+            break
         time.sleep(LOOK)
     told: dict[int, bytes] = backend.ask("answers", number, True)
     return told

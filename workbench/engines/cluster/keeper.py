@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from workbench.core.snapshot import ClientRecord, WorkerRecord
 from workbench.engines.cluster.backend import Message
@@ -29,8 +30,9 @@ NOBODY = 60.0
 MOST_STOPS = 100
 """Orders to stop tasks that are remembered for processes that come later."""
 
-SILENT = 15.0
-"""Seconds after which a worker that doesn't listen any more has ended, or has nothing to do."""
+BETWEEN, SILENT = 4.0, 60.0
+"""Seconds after which a worker that runs something and doesn't listen isn't asked, and after which
+it isn't told of: its code holds the interpreter, or it was killed."""
 
 STOPS = "stops"
 """Kind of `Message` that tells a worker which tasks to stop, and whether by force."""
@@ -43,9 +45,9 @@ encode = msgspec.msgpack.Encoder().encode
 class _Listener:
     """A driver, or a process of the cluster's that runs tasks: what waits for it."""
 
-    def __init__(self, record: ClientRecord | WorkerRecord, now: float, process: str = "") -> None:
-        self.record = record
+    def __init__(self, now: float, process: str = "") -> None:
         self.seen = now
+        self.works = True
         self.process = process
         self.queue: list[Message] = []
 
@@ -59,8 +61,9 @@ class Keeper:
     def __init__(self, clock: Callable[[], float], wake: Callable[[int], object]) -> None:
         self._clock = clock
         self.wake = wake
-        self._drivers: dict[int, _Listener] = {}
-        self._workers: dict[int, _Listener] = {}
+        self._drivers: dict[int, ClientRecord] = {}
+        self._workers: dict[int, WorkerRecord] = {}
+        self._listeners: dict[int, _Listener] = {}
         self._stops: list[Message] = []
         self.linger = 0.0
         self._came = False
@@ -94,18 +97,20 @@ class Keeper:
         self.linger = max(self.linger, linger)
         self._came = True
         others = len(self._drivers)
-        record = ClientRecord(next(self._clients), pid, "driver", label, audience, host)
-        self._drivers[audience] = _Listener(record, self._clock(), process)
+        number = next(self._clients)
+        self._drivers[audience] = ClientRecord(number, pid, "driver", label, audience, host)
+        self._listeners[audience] = _Listener(self._clock(), process)
         return others
 
     def processes(self) -> dict[int, str]:
         """By driver, what the system itself calls it; '' where that wasn't said."""
-        return {id: driver.process for id, driver in self._drivers.items()}
+        return {id: self._listeners[id].process for id in self._drivers}
 
     def leave(self, audience: int) -> int:
         """It goes; returns how many are left. What its jobs show is kept from now on."""
         if self._drivers.pop(audience, None) is not None:
             self._used_at = self._clock()
+            del self._listeners[audience]
         self._jobs.left(audience)
         return len(self._drivers)
 
@@ -123,32 +128,42 @@ class Keeper:
 
     def drivers(self) -> tuple[ClientRecord, ...]:
         """Those that are there."""
-        found = (driver.record for driver in self._drivers.values())
-        return tuple(record for record in found if isinstance(record, ClientRecord))
+        return tuple(self._drivers.values())
 
     def enroll(self, prefix: int, pid: int, host: str) -> int:
         """A process of the cluster's comes, on that ``host``, to run tasks. Returns its number."""
         number = len(self._workers) + 1
-        record = WorkerRecord(number, pid, "idle", (), host=host)
-        self._workers[prefix] = _Listener(record, self._clock())
-        self._workers[prefix].queue += self._stops  # of tasks that may be on their way to it
+        self._workers[prefix] = WorkerRecord(number, pid, "idle", (), host=host)
+        self._listeners[prefix] = _Listener(self._clock())
+        self._listeners[prefix].queue += self._stops  # of tasks that may be on their way to it
         return number
 
-    def workers(self) -> dict[int, WorkerRecord]:
-        """Those that have listened lately, by their ids' prefix."""
-        since = self._clock() - SILENT
-        found = {id: each.record for id, each in self._workers.items() if each.seen >= since}
-        return {id: each for id, each in found.items() if isinstance(each, WorkerRecord)}
+    def rests(self, prefix: int) -> None:
+        """It runs nothing now, and doesn't listen."""
+        self._listeners[prefix].works = False
+
+    def busy(self, within: float = SILENT) -> list[int]:
+        """The processes that run tasks, as far as they have listened lately, by their prefix."""
+        since, known = self._clock() - within, self._listeners
+        return [id for id in self._workers if known[id].works and known[id].seen >= since]
+
+    def workers(self) -> tuple[WorkerRecord, ...]:
+        """Those that have run something lately."""
+        busy, since = self.busy(), self._clock() - SILENT
+        return tuple(
+            replace(record, state="busy" if id in busy else "idle")
+            for id, record in self._workers.items()
+            if self._listeners[id].seen >= since
+        )
 
     def listeners(self) -> dict[int, str]:
         """All that can be asked something, as people call them."""
-        found = {id: f"worker {record.number}" for id, record in self.workers().items()}
-        drivers = {record.prefix: record for record in self.drivers()}
-        return found | {p: f"process {r.pid} on {r.host}" for p, r in drivers.items()}
+        found = {id: f"worker {self._workers[id].number}" for id in self.busy(BETWEEN)}
+        return found | {id: f"process {r.pid} on {r.host}" for id, r in self._drivers.items()}
 
     def listens(self, audience: int) -> bool:
         """Whether it has come, and hasn't left."""
-        return audience in self._drivers or audience in self._workers
+        return audience in self._listeners
 
     def stop(self, tasks: Sequence[int], force: bool) -> None:
         """Have these stopped, wherever they run or will."""
@@ -159,7 +174,7 @@ class Keeper:
 
     def free(self, ids: Sequence[int], freer: int) -> None:
         """Have all processes let go of these but who says so."""
-        for message in told([p for p in (*self._drivers, *self._workers) if p != freer], ids):
+        for message in told([each for each in self._listeners if each != freer], ids):
             self._send(message.audience, message)
 
     # -- the channel ---------------------------------------------------------------------------
@@ -173,17 +188,17 @@ class Keeper:
                 self._send(message.audience, message)
 
     def _send(self, audience: int, message: Message) -> None:
-        listener = self._drivers.get(audience) or self._workers.get(audience)
+        listener = self._listeners.get(audience)
         if listener is not None and len(listener.queue) < MOST_QUEUED:
             listener.queue.append(message)
             self.wake(audience)
 
     def take(self, audience: int) -> bytes:
         """What waits for who listens; it is its from now on."""
-        listener = self._drivers.get(audience) or self._workers.get(audience)
+        listener = self._listeners.get(audience)
         if listener is None:
             return b""
-        listener.seen = self._clock()
+        listener.seen, listener.works = self._clock(), True
         queue, listener.queue = listener.queue, []
         return encode(queue) if queue else b""
 

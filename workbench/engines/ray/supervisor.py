@@ -25,8 +25,9 @@ from workbench.engines.ray import calls
 from workbench.engines.ray.system import NAMESPACE, actors_of, cancel, name_of
 from workbench.errors import SessionError
 
-POLL = 10.0
-"""Seconds after which a driver that waits for news is told that there is none."""
+POLL = 2.0
+"""Seconds after which who waits for news is told that there is none. So often one that
+listens is heard of."""
 
 LOOK = 2.0
 """Seconds after which Ray is asked again whose kernel was killed."""

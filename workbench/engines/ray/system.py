@@ -5,15 +5,14 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import ray
-from msgspec.structs import replace
 
 from workbench import errors
-from workbench.core.snapshot import INCARNATION, WorkerRecord
+from workbench.core.snapshot import INCARNATION
 from workbench.engines.cluster.backend import (
     ActorLaunch,
     ClusterParts,
@@ -210,10 +209,12 @@ class RayBackend:
         return task not in self._ends or not self._queued([task])
 
     def _queued(self, tasks: Sequence[int]) -> list[int]:
-        """Those of these that surely no process runs."""
-        workers = self.ask("workers")
-        told = self._running(workers)
-        return [] if len(told) < len(workers) else [*set(tasks).difference(*told.values())]
+        """Those of these that surely no process runs. Code that holds the interpreter keeps one
+        from saying what it runs."""
+        busy = self.ask("busy")
+        told = ask_processes(self, b"", busy, SOON)
+        running = {task for said in told.values() for task in tasks_of(said)}
+        return [] if len(told) < len(busy) else [task for task in tasks if task not in running]
 
     def stop(self, tasks: Sequence[int], force: bool) -> None:
         """Have each process stop what it runs, or will: Ray's own word doesn't end a sleep, and
@@ -323,7 +324,9 @@ class RayBackend:
     def _listen(self, sink: Sink) -> None:
         number = 0
         while self.ended is None:
-            self.busy.wait()
+            if not self.busy.is_set():
+                self.tell("rests", self._audience)
+                self.busy.wait()
             behind, self._behind = self._behind, []
             asked = partial(self._supervisor.poll.remote, self._audience, number, bool(behind))
             try:
@@ -346,23 +349,11 @@ class RayBackend:
         total, left = ray.cluster_resources(), ray.available_resources()
         store = total.get("object_store_memory")
         free = left.get("object_store_memory", 0)
-        known: dict[int, WorkerRecord] = self.ask("workers")
-        told = self._running(known)
-        workers = tuple(
-            replace(record, state="idle" if told.get(prefix) == [] else "busy")
-            for prefix, record in known.items()
-        )
         nodes = tuple(node["NodeManagerHostname"] for node in ray.nodes() if node["Alive"])
         return ClusterParts(
-            workers, (), None if store is None else int(store), int(free),
+            self.ask("workers"), (), None if store is None else int(store), int(free),
             None, None, nodes,
         )  # fmt: skip
-
-    def _running(self, workers: Collection[int]) -> dict[int, list[int]]:
-        """The tasks that run in these, as far as they say so soon: code that holds the interpreter
-        keeps a process from that."""
-        told = ask_processes(self, b"", workers, SOON)
-        return {prefix: tasks_of(said) for prefix, said in told.items()}
 
     @property
     def ended(self) -> str | None:
