@@ -16,6 +16,7 @@ import msgspec
 from workbench.core.events import About
 from workbench.core.snapshot import ActorRecord, WorkerRecord
 from workbench.engine.records import Abilities
+from workbench.engines.cluster.heads import Head
 
 Native = Any
 
@@ -85,33 +86,21 @@ Sink = Callable[[Sequence[Message]], None]
 
 
 class Launch(NamedTuple):
-    """What the system itself has to know of a task.
+    """A call as the system is asked for it: `hosting` runs the ``head`` somewhere, with the values
+    of ``deps`` and the natives ``inside`` as they are.
 
-    ``results`` natives are wanted besides the `TaskEnd`; ``cpus`` in processors, ``memory`` bytes.
-    It is tried again ``retries`` times (-1: always) if its process dies; the host tries again after
-    exceptions. ``keep``: it and its results outlive this process.
+    ``cpus`` in processors, ``memory`` in bytes. ``keep``: it and its results, or the actor that it
+    makes, outlive this process; such an actor is made again ``restarts`` times. If its process
+    dies, the system tries a task again as often as the head says; the host does after exceptions.
     """
 
-    task: int
-    name: str
-    results: int = 1
+    head: Head
+    deps: Sequence[Native]
+    inside: Sequence[Native]
     cpus: float = 1.0
     memory: int = 0
-    retries: int = 0
     keep: bool = False
-
-
-class ActorLaunch(NamedTuple):
-    """The same of an actor. ``name`` is its full one, '' if it has none; A ``detached`` one
-    outlives its handles."""
-
-    actor: int
-    cls: str
-    name: str = ""
-    cpus: float = 0.0
-    memory: int = 0
     restarts: int = 0
-    detached: bool = False
 
 
 class ClusterParts(NamedTuple):
@@ -182,13 +171,8 @@ class Backend(Protocol):
 
     # -- tasks
 
-    def submit(
-        self, head: bytes, deps: Sequence[Native], inside: Sequence[Native], launch: Launch
-    ) -> list[Native]:
-        """Have `hosting` run a head somewhere: natives of its `TaskEnd`, then of each result.
-
-        It is given the values of ``deps``, and the natives ``inside`` as they are.
-        """
+    def submit(self, launch: Launch) -> list[Native]:
+        """Have it run: natives of its `TaskEnd`, then of each result."""
 
     def forget(self, task: int) -> None:
         """One of ours is over: nobody stops it any more."""
@@ -204,19 +188,13 @@ class Backend(Protocol):
 
     # -- actors
 
-    def create(
-        self, head: bytes, described: Native, deps: Sequence[Native], inside: Sequence[Native],
-        launch: ActorLaunch,
-    ) -> tuple[Native, Native]:  # fmt: skip
+    def create(self, launch: Launch, described: Native) -> tuple[Native, Native]:
         """(the actor, its creation's `TaskEnd`). ValueError if another has the name.
 
         ``described`` is what a handle of it stands for: see `find_actor`.
         """
 
-    def call(
-        self, actor: Native, head: bytes, deps: Sequence[Native], inside: Sequence[Native],
-        launch: Launch,
-    ) -> list[Native]:  # fmt: skip
+    def call(self, actor: Native, launch: Launch) -> list[Native]:
         """As `submit`, in an actor."""
 
     def find_actor(self, name: str) -> tuple[int, Native] | None:

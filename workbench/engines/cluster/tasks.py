@@ -16,7 +16,6 @@ from workbench.core.events import USUAL, TaskSpec
 from workbench.engine.base import Call, Exported, Submitted
 from workbench.engine.blueprint import Blueprint
 from workbench.engines.cluster.backend import (
-    ActorLaunch,
     Backend,
     Launch,
     Message,
@@ -25,7 +24,7 @@ from workbench.engines.cluster.backend import (
 )
 from workbench.engines.cluster.call_packing import CallPacker
 from workbench.engines.cluster.entries import FAILED, PENDING, READY
-from workbench.engines.cluster.heads import Head, encode
+from workbench.engines.cluster.heads import Head
 from workbench.engines.cluster.keeper import encode as encode_batch
 from workbench.engines.cluster.kept_jobs import LOST, JobTask
 from workbench.engines.cluster.sent import RunningTask, Sent
@@ -109,7 +108,7 @@ class ClusterTasks(ClusterStore):
             packed.args, packed.deps, inside, returns, actor.id if actor is not None else 0, method,
             self._spec(options), job, self.custom.count(), self._task, retries,
         )  # fmt: skip
-        launch = Launch(task, head.name, returns, options.num_cpus, options.memory, retries, keep)
+        launch = Launch(head, packed.dep_natives, more, options.num_cpus, options.memory, keep)
         if not returns:
             ids = []
         refs = self._expect(head, ids, task)
@@ -122,10 +121,10 @@ class ClusterTasks(ClusterStore):
             self._announce(own, options)  # before it can show anything
         try:
             if actor is None:
-                made = self.backend.submit(encode(head), packed.dep_natives, more, launch)
+                made = self.backend.submit(launch)
             else:
                 native = self.native(actor)
-                made = self.backend.call(native[0], encode(head), packed.dep_natives, more, launch)
+                made = self.backend.call(native[0], launch)
         except BaseException:
             if keep:
                 self.backend.tell("ended", TaskEnd(task, "failed", 0.0))
@@ -307,20 +306,18 @@ class ClusterTasks(ClusterStore):
         inside, more = (*code, *packed.inside), (*code_natives, *packed.natives)
         head = Head(
             id, blueprint.name, self.backend.session, audience, origin, sent.id, sent.code,
-            packed.args, packed.deps, inside, 1, id, "__init__", spec, 0, self.custom.count(),
+            packed.args, packed.deps, inside, 0, id, "__init__", spec, 0, self.custom.count(),
             self._task, called=options.name,
         )  # fmt: skip
-        launch = ActorLaunch(
-            id, blueprint.name, options.name, options.num_cpus, options.memory,
-            options.max_restarts, options.lifetime == DETACHED,
+        launch = Launch(
+            head, packed.dep_natives, more, options.num_cpus, options.memory,
+            options.lifetime == DETACHED, options.max_restarts,
         )  # fmt: skip
         what = f"actor {blueprint.name}"
         told = self.packer.pack(description, lambda: {options.name: description}, what)
         try:
             described = self.backend.put(told, options.lifetime == DETACHED)
-            actor, done = self.backend.create(
-                encode(head), described, packed.dep_natives, more, launch
-            )
+            actor, done = self.backend.create(launch, described)
         except ValueError:
             other = self.find_actor(options.name) if options.name else None
             if other is None:

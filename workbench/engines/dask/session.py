@@ -149,21 +149,21 @@ class DaskBackend:
         self.ask("drop", [ref.key for ref in flat(natives)], list(ids))
 
     def submit(
-        self, head: bytes, deps: Sequence[DaskRef], inside: Sequence[Native], launch: Launch,
-        actor: DaskActor | None = None, after: Sequence[DaskRef] = (),
-    ) -> list[DaskRef]:  # fmt: skip
+        self, launch: Launch, actor: DaskActor | None = None, after: Sequence[DaskRef] = ()
+    ) -> list[DaskRef]:
         from workbench.engines.dask.worker import run_head  # brings distributed
 
         if actor is None and (launch.cpus != 1 or launch.memory):
             warnings.warn(CAN.needs, stacklevel=5)
-        key, client = key_of(self.session, launch.name, launch.task), self.link.client
-        decoded = heads.decode(head)
-        has_function = bool(decoded.function and not decoded.code)
+        head, deps, inside = launch.head, launch.deps, launch.inside
+        key, client = key_of(self.session, head.name, head.task), self.link.client
+        retries = 0 if actor is not None else ALWAYS if head.retries < 0 else head.retries
+        has_function = bool(head.function and not head.code)
         args = [*deps, *(inside[:1] if has_function else ())]
         of = actor.actor if actor is not None else 0
-        run = RunHead(launch.task, head, self.session, tuple(inside), has_function, of)
+        run = RunHead(head.task, heads.encode(head), self.session, tuple(inside), has_function, of)
         picks = tuple(ref.index for ref in args)
-        call = pickle.dumps((run, key, launch.name, client.id, picks, launch.results))
+        call = pickle.dumps((run, key, head.name, client.id, picks, head.returns))
         where = {} if actor is None else {"workers": [actor.address], "allow_other_workers": False}
         try:
             if inside and (launch.keep or actor is not None):  # an actor may keep them for good
@@ -171,13 +171,13 @@ class DaskBackend:
             futures = [self.link.of(ref).future for ref in (*args, *after)]
             hold = self.link.hold(key, client.submit(
                 run_head, call, *futures, key=key, pure=False,
-                retries=ALWAYS if launch.retries < 0 else launch.retries, **where,
+                retries=retries, **where,
             ))  # fmt: skip
         except Exception as error:
             raise self._failed(error) from error
-        self._running[launch.task] = hold, actor, (*deps, *inside, actor)
-        hold.add_done_callback(lambda _: self.forget(launch.task))
-        return [DaskRef(key, index, hold) for index in range(launch.results + 1)]
+        self._running[head.task] = hold, actor, (*deps, *inside, actor)
+        hold.add_done_callback(lambda _: self.forget(head.task))
+        return [DaskRef(key, index, hold) for index in range(head.returns + 1)]
 
     def forget(self, task: int) -> None:
         self._running.pop(task, None)
@@ -222,10 +222,7 @@ class DaskBackend:
             found = run(getattr(worker, function), *args, on_error="ignore", **where)
         return found
 
-    def create(
-        self, head: bytes, described: DaskRef, deps: Sequence[DaskRef], inside: Sequence[Native],
-        launch: seam.ActorLaunch,
-    ) -> Pair:  # fmt: skip
+    def create(self, launch: Launch, described: DaskRef) -> Pair:
         if launch.cpus or launch.memory:
             warnings.warn(CAN.needs, stacklevel=5)
         if launch.restarts:
@@ -235,20 +232,17 @@ class DaskBackend:
             raise errors.WorkerCrashedError("The Dask cluster has no worker for an actor.")
         taken = [other.address for _, _, (other, _) in self.ask("living")]
         address = min(workers, key=lambda each: (taken.count(each), each))
-        actor = DaskActor(key_of(self.session, launch.cls, launch.actor), launch.actor, address)
-        if not self.ask("place", launch.name, (actor, described), launch.detached):
-            raise ValueError(f"Another actor is called {launch.name!r}.")
-        made = self.submit(head, deps, inside, Launch(launch.actor, launch.cls, 0), actor)
+        head = launch.head
+        actor = DaskActor(key_of(self.session, head.name, head.actor), head.actor, address)
+        if not self.ask("place", head.called, (actor, described), launch.keep):
+            raise ValueError(f"Another actor is called {head.called!r}.")
+        made = self.submit(launch, actor)
         actor.hold = made[0].hold
-        self._last[launch.actor] = made[0]
+        self._last[head.actor] = made[0]
         return actor, made[0]
 
-    def call(
-        self, actor: DaskActor, head: bytes, deps: Sequence[DaskRef], inside: Sequence[Native],
-        launch: Launch,
-    ) -> list[DaskRef]:  # fmt: skip
-        after = [self._last.get(actor.actor, actor)]
-        made = self.submit(head, deps, inside, launch._replace(retries=0), actor, after)
+    def call(self, actor: DaskActor, launch: Launch) -> list[DaskRef]:
+        made = self.submit(launch, actor, [self._last.get(actor.actor, actor)])
         self._last[actor.actor] = made[0]
         if actor.key in self._dead:
             self._actor_gone(actor.key)

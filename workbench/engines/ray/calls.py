@@ -9,14 +9,8 @@ from typing import Any
 import msgspec
 import ray
 
-from workbench.engines.cluster.backend import (
-    ActorLaunch,
-    Launch,
-    Native,
-    StoredValue,
-    TaskEnd,
-)
-from workbench.engines.cluster.heads import decode
+from workbench.engines.cluster.backend import Launch, Native, StoredValue, TaskEnd
+from workbench.engines.cluster.heads import decode, encode
 from workbench.engines.cluster.parcels import again, inlined
 
 encode_end = msgspec.msgpack.Encoder().encode
@@ -56,23 +50,18 @@ apart: dict[str, Any] = {}
 new ones for that, so where nobody else is connected it is empty."""
 
 
-def submit(
-    head: bytes, deps: Sequence[Native], inside: Sequence[Native], launch: Launch
-) -> list[Native]:
+def submit(launch: Launch) -> list[Native]:
     """Submit a task: the natives of its end and its results."""
-    wanted = 1 + launch.results
-    remote = _run.options(num_returns=wanted, name=launch.name, **_options(launch))
-    made = remote.remote(head, inside, *deps)
+    head, wanted = launch.head, 1 + launch.head.returns
+    made = _run.options(
+        num_returns=wanted, name=head.name, max_retries=head.retries, **_needs(launch), **apart
+    ).remote(encode(head), list(launch.inside), *launch.deps)  # fmt: skip
     return list(made) if wanted > 1 else [made]
 
 
-def _options(launch: Launch) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "num_cpus": launch.cpus, "max_retries": launch.retries, **apart
-    }  # fmt: skip
-    if launch.memory:
-        found["memory"] = launch.memory
-    return found
+def _needs(launch: Launch) -> dict[str, Any]:
+    needs = {"num_cpus": launch.cpus}
+    return needs | {"memory": launch.memory} if launch.memory else needs
 
 
 class HostedActor:
@@ -115,30 +104,25 @@ class HostedActor:
 _actor: Any = ray.remote(HostedActor)
 
 
-def create(
-    head: bytes, described: Native, deps: Sequence[Native], inside: Sequence[Native],
-    launch: ActorLaunch, name: str, namespace: str,
-) -> tuple[Any, Native]:  # fmt: skip
+def create(launch: Launch, described: Native, name: str, namespace: str) -> tuple[Any, Native]:
     """Make an actor: its handle, and the native of its making's end."""
-    options: dict[str, Any] = {"num_cpus": launch.cpus, "max_restarts": launch.restarts}
+    options = {"max_restarts": launch.restarts, **_needs(launch)}
     if launch.restarts:  # calls wait while it is made again; `call` says how often one is tried
         options["max_task_retries"] = launch.restarts
-    if launch.memory:
-        options["memory"] = launch.memory
     if name:
         options |= {"name": name, "namespace": namespace}
-    if launch.detached:
+    if launch.keep:
         options["lifetime"] = "detached"
-    actor = _actor.options(**options).remote(head, ray.get(described), list(inside), *deps)
+    actor = _actor.options(**options).remote(
+        encode(launch.head), ray.get(described), list(launch.inside), *launch.deps
+    )
     return actor, actor.created.remote()
 
 
-def call(
-    actor: Any, head: bytes, deps: Sequence[Native], inside: Sequence[Native], launch: Launch
-) -> Any:
+def call(actor: Any, launch: Launch) -> list[Native]:
     """Call an actor's method: natives as `submit`'s."""
-    wanted = 1 + launch.results
-    made = actor.call.options(num_returns=wanted, max_task_retries=launch.retries).remote(
-        head, list(inside), *deps
+    head, wanted = launch.head, 1 + launch.head.returns
+    made = actor.call.options(num_returns=wanted, max_task_retries=head.retries).remote(
+        encode(head), list(launch.inside), *launch.deps
     )
     return list(made) if wanted > 1 else [made]

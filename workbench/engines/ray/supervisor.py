@@ -157,24 +157,19 @@ class Supervisor:
             (copies[native],) = await self.put(stored._replace(natives=tuple(inside)))
         return copies[native]
 
-    async def submit(
-        self, head: bytes, deps: Sequence[Native], inside: Sequence[Native], launch: Launch
-    ) -> list[Native]:
+    async def submit(self, launch: Launch) -> list[Native]:
         """Submit a task that outlives who asks for it, and has announced it."""
-        return self._submitted(launch, calls.submit(head, deps, inside, launch))
+        return self._submitted(launch.head.task, calls.submit(launch))
 
-    async def call(
-        self, actor: Any, head: bytes, deps: Sequence[Native], inside: Sequence[Native],
-        launch: Launch,
-    ) -> list[Native]:  # fmt: skip
+    async def call(self, actor: Any, launch: Launch) -> list[Native]:
         """The same of an actor's method."""
-        return self._submitted(launch, calls.call(actor, head, deps, inside, launch))
+        return self._submitted(launch.head.task, calls.call(actor, launch))
 
-    def _submitted(self, launch: Launch, made: list[Native]) -> list[Native]:
+    def _submitted(self, task: int, made: list[Native]) -> list[Native]:
         self._noted(made)
-        self._owned[launch.task] = made[0]
-        self._keeper.ask("made", launch.task, tuple(made))  # or who asked may end first
-        self._keep(self._watch(launch.task, made[0]))
+        self._owned[task] = made[0]
+        self._keeper.ask("made", task, tuple(made))  # or who asked may end first
+        self._keep(self._watch(task, made[0]))
         return made
 
     def _keep(self, work: Coroutine[Any, Any, None]) -> None:

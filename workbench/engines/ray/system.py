@@ -14,7 +14,6 @@ import ray
 from workbench import errors
 from workbench.core.snapshot import INCARNATION
 from workbench.engines.cluster.backend import (
-    ActorLaunch,
     ClusterParts,
     Launch,
     Native,
@@ -182,17 +181,14 @@ class RayBackend:
 
     # -- tasks --------------------------------------------------------------------------------
 
-    def submit(
-        self, head: bytes, deps: Sequence[Native], inside: Sequence[Native], launch: Launch
-    ) -> list[Native]:
+    def submit(self, launch: Launch) -> list[Native]:
         if launch.keep:
-            wanted = head, list(deps), list(inside), launch
             self.settle()
-            return list(ray.get(self._supervisor.submit.remote(*wanted)))
-        return self._noted(launch, self._remote.submit(head, deps, list(inside), launch))
+            return list(ray.get(self._supervisor.submit.remote(launch)))
+        return self._noted(launch, self._remote.submit(launch))
 
     def _noted(self, launch: Launch, made: list[Native]) -> list[Native]:
-        self._ends[launch.task] = made[0]
+        self._ends[launch.head.task] = made[0]
         return made
 
     def forget(self, task: int) -> None:
@@ -234,28 +230,19 @@ class RayBackend:
 
     # -- actors -------------------------------------------------------------------------------
 
-    def create(
-        self, head: bytes, described: Native, deps: Sequence[Native], inside: Sequence[Native],
-        launch: ActorLaunch,
-    ) -> tuple[Native, Native]:  # fmt: skip
-        name = self._full(launch.name) if launch.name else ""
-        made: tuple[Native, Native] = self._remote.create(
-            head, described, deps, inside, launch, name, NAMESPACE
-        )
+    def create(self, launch: Launch, described: Native) -> tuple[Native, Native]:
+        name = self._full(launch.head.called) if launch.head.called else ""
+        made: tuple[Native, Native] = self._remote.create(launch, described, name, NAMESPACE)
         return made
 
     def _full(self, name: str) -> str:
         return f"{self.session}/{name}"
 
-    def call(
-        self, actor: Native, head: bytes, deps: Sequence[Native], inside: Sequence[Native],
-        launch: Launch,
-    ) -> list[Native]:  # fmt: skip
+    def call(self, actor: Native, launch: Launch) -> list[Native]:
         if launch.keep:
-            given = actor, head, list(deps), list(inside), launch
             self.settle()
-            return list(ray.get(self._supervisor.call.remote(*given)))
-        return self._noted(launch, self._remote.call(actor, head, deps, inside, launch))
+            return list(ray.get(self._supervisor.call.remote(actor, launch)))
+        return self._noted(launch, self._remote.call(actor, launch))
 
     def find_actor(self, name: str) -> tuple[int, Native] | None:
         try:
@@ -325,7 +312,7 @@ class RayBackend:
         number = 0
         while self.ended is None:
             if not self.busy.is_set():
-                self.tell("rests", self._audience)
+                self.ask("rests", self._audience)  # before it may listen again
                 self.busy.wait()
             behind, self._behind = self._behind, []
             asked = partial(self._supervisor.poll.remote, self._audience, number, bool(behind))
