@@ -5,19 +5,30 @@ moves them. What outlives the kernel takes nothing of the kernel's.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from workbench.client.arguments import SLOTTED, argument_names, pack_arguments
 from workbench.client.function_cache import Export
 from workbench.engine.base import Exported
 from workbench.engines.cluster.backend import Native
 from workbench.engines.cluster.heads import MOST_CODE
-from workbench.engines.cluster.outliving import outliving
-from workbench.engines.cluster.sent import Sent
 from workbench.engines.cluster.store import ClusterStore
 from workbench.ref import ObjectRef
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A function as it was sent: in each head, or (no ``code``) as an object of its own."""
+
+    id: int
+    code: bytes
+    ref: ObjectRef | None
+    export: Export
+
+    is_a_functions: ClassVar[bool] = True  # see `client.references.is_ours`
 
 
 class PackedArguments(NamedTuple):
@@ -50,8 +61,9 @@ class CallPacker:
             packed, lambda: argument_names(args, kwargs, parameters()), "arguments"
         )
         if keep:
-            inside = self._outliving(stored.inside, stored.natives)
-            natives, stored = self._outliving(deps, natives), stored._replace(natives=inside)
+            inside = self._process.outliving(stored.inside, stored.natives)
+            stored = stored._replace(natives=inside)
+            natives = self._process.outliving(deps, natives)
         if not stored.buffers:
             return PackedArguments(stored.header, deps, natives, stored.inside, stored.natives)
         native = self._process.backend.put(stored, keep)
@@ -59,9 +71,6 @@ class CallPacker:
             SLOTTED, (self._process.next_id(), *deps), (native, *natives), stored.inside,
             stored.natives,
         )  # fmt: skip
-
-    def _outliving(self, ids: Sequence[int], natives: Sequence[Native]) -> tuple[Native, ...]:
-        return outliving(self._process.backend, self._process.entries, ids, natives)
 
     def _dep(self, ref: ObjectRef) -> Native:
         native = self._process.native(ref)
@@ -72,7 +81,7 @@ class CallPacker:
         if sent is None or sent.ref is None:
             return (), ()
         natives: tuple[Native, ...] = (self._process.native(sent.ref),)
-        return (sent.id,), self._outliving((sent.id,), natives) if keep else natives
+        return (sent.id,), self._process.outliving((sent.id,), natives) if keep else natives
 
     def function(self, function: Exported) -> Sent:
         """The function as it was sent; sent again if what it refers to is no longer the same."""

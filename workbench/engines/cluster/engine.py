@@ -19,10 +19,9 @@ from workbench.engine.presentation import SessionPresentation, process_label
 from workbench.engine.tally import CallTally
 from workbench.engines.cluster import holders
 from workbench.engines.cluster.backend import BEGAN, ENDED, Backend, Message
-from workbench.engines.cluster.freeing import FREES, ids_of
 from workbench.engines.cluster.hosting import Hosting
 from workbench.engines.cluster.inquiries import ASKED
-from workbench.engines.cluster.keeper import STOPS, stops_of
+from workbench.engines.cluster.keeper import FREES, STOPS, ids_of, stops_of
 from workbench.engines.cluster.looking import Looking
 from workbench.errors import WorkbenchError
 from workbench.ref import ObjectRef

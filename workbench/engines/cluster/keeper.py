@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from workbench.core.snapshot import ClientRecord, WorkerRecord
 from workbench.engines.cluster.backend import Message
-from workbench.engines.cluster.freeing import told
 from workbench.engines.cluster.inquiries import Inquiries
 from workbench.engines.cluster.kept_jobs import KeptJobs
 from workbench.engines.cluster.kept_names import KeptNames
@@ -34,9 +33,13 @@ BETWEEN, SILENT = 4.0, 60.0
 """Seconds after which a worker that runs something and doesn't listen isn't asked, and after which
 it isn't told of: its code holds the interpreter, or it was killed."""
 
+FREES = "frees"
+"""Kind of `Message` that tells which objects were freed: their ids."""
+
 STOPS = "stops"
 """Kind of `Message` that tells a worker which tasks to stop, and whether by force."""
 
+ids_of = msgspec.msgpack.Decoder(list[int]).decode
 stops_of = msgspec.msgpack.Decoder(tuple[list[int], bool]).decode
 batch_of = msgspec.msgpack.Decoder(list[Message]).decode
 encode = msgspec.msgpack.Encoder().encode
@@ -130,11 +133,12 @@ class Keeper:
         """Those that are there."""
         return tuple(self._drivers.values())
 
-    def enroll(self, prefix: int, pid: int, host: str) -> int:
-        """A process of the cluster's comes, on that ``host``, to run tasks. Returns its number."""
+    def enroll(self, prefix: int, pid: int, host: str, node: str = "") -> int:
+        """A process of the cluster's comes, on that ``host``, to run tasks. Returns its number.
+        ``node`` is what the system calls its place."""
         number = len(self._workers) + 1
         self._workers[prefix] = WorkerRecord(number, pid, "idle", (), host=host)
-        self._listeners[prefix] = _Listener(self._clock())
+        self._listeners[prefix] = _Listener(self._clock(), node)
         self._listeners[prefix].queue += self._stops  # of tasks that may be on their way to it
         return number
 
@@ -142,10 +146,15 @@ class Keeper:
         """It runs nothing now, and doesn't listen."""
         self._listeners[prefix].works = False
 
-    def busy(self, within: float = SILENT) -> list[int]:
-        """The processes that run tasks, as far as they have listened lately, by their prefix."""
-        since, known = self._clock() - within, self._listeners
-        return [id for id in self._workers if known[id].works and known[id].seen >= since]
+    def busy(self, within: float = SILENT) -> dict[int, tuple[str, int]]:
+        """The processes that run tasks, as far as they have listened lately, by their prefix: what
+        the system calls their place, and their pid."""
+        since = self._clock() - within
+        return {
+            id: (listener.process, record.pid)
+            for id, record in self._workers.items()
+            if (listener := self._listeners[id]).works and listener.seen >= since
+        }
 
     def workers(self) -> tuple[WorkerRecord, ...]:
         """Those that have run something lately."""
@@ -174,8 +183,8 @@ class Keeper:
 
     def free(self, ids: Sequence[int], freer: int) -> None:
         """Have all processes let go of these but who says so."""
-        for message in told([each for each in self._listeners if each != freer], ids):
-            self._send(message.audience, message)
+        for each in self._listeners.keys() - {freer}:
+            self._send(each, Message(0, FREES, encode(list(ids)), 0, each))
 
     # -- the channel ---------------------------------------------------------------------------
 

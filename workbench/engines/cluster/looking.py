@@ -28,6 +28,7 @@ from workbench.engines.cluster.entries import (
     FAILED,
     FREED,
     PENDING,
+    READY,
     KnownObject,
 )
 from workbench.engines.cluster.holders import ask_all
@@ -96,9 +97,10 @@ class Looking(ClusterJobs):
             for entry in held.values()
             if entry.state != FREED or entry.id in shown
         ]
-        for id, each in kept.items():
-            if id not in held:
-                objects.append(_kept_record(id, each, results.get(id, "")))
+        objects += [
+            self._record(KnownObject(id, None, READY), kept, me, False, results.get(id, ""))
+            for id in kept.keys() - held.keys()
+        ]
         live = sum(r.size for r in objects if r.where == "memory")
         return Snapshot(
             session=self.session, capacity=told.capacity, live=live, granted=None,
@@ -126,11 +128,13 @@ class Looking(ClusterJobs):
             where = ""
         if is_shown and entry.state == FREED:
             state = "freed"
+        is_held = self.entries.get(entry.id) is not None
         kind = "" if entry.task and state in ("pending", "failed") else None
         return ObjectRecord(
             entry.id, state, known.names, size, where, about,
-            () if self.entries.get(entry.id) is None else (me,), (me,) if is_shown else None, 0, 0,
-            pinned=known.pinned, age=time.monotonic() - entry.created,
+            (me,) if is_held else (), (me,) if is_shown else None, 0, 0,
+            pinned=known.pinned,
+            age=time.monotonic() - entry.created if is_held or is_shown else None,
             escapes=known.escapes, job=job, type=kind if about is None else about.type,
         )  # fmt: skip
 
@@ -243,16 +247,6 @@ class Looking(ClusterJobs):
                 kind = entry.about.type if entry.about is not None else entry.name or A_RESULT
                 detail = ", ".join(map(repr, names)) or kind
                 yield PinRecord("contained", detail=detail, object=entry.id)
-
-
-def _kept_record(id: int, kept: KeptObject, job: str) -> ObjectRecord:
-    about = kept.about
-    size = 0 if about is None else about.inband + about.outband
-    where = "memory" if size > 16 << 10 else "inline"
-    return ObjectRecord(
-        id, "ready", kept.names, size, where, about, (), None, 0, 0, escapes=kept.escapes,
-        pinned=kept.pinned, age=None, job=job, type=None if about is None else about.type,
-    )  # fmt: skip
 
 
 def _matches(record: ObjectRecord, pattern: str) -> bool:

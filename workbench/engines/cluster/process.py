@@ -11,7 +11,7 @@ import secrets
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workbench import context
 from workbench.call_site import call_site
@@ -21,12 +21,25 @@ from workbench.engine.base import OutputSink
 from workbench.engines.cluster.backend import Backend, Message, Native
 from workbench.engines.cluster.entries import FAILED, READY, UNKNOWN, Entries, KnownObject
 from workbench.engines.cluster.parcels import Packer
-from workbench.engines.cluster.sent import RunningTask
 from workbench.errors import ObjectFreedError, SessionError, WorkbenchError
 from workbench.ref import ObjectRef
 
 if TYPE_CHECKING:
     from workbench.engines.cluster.hosting import Hosting
+
+
+class RunningTask(NamedTuple):
+    """A task of ours that isn't over. ``ids`` are its results', ``parent`` submitted it; it
+    ``needs`` those objects."""
+
+    task: int
+    name: str
+    origin: int
+    job: int
+    ids: tuple[int, ...]
+    actor: int
+    parent: int
+    needs: tuple[int, ...] = ()
 
 
 class ClusterProcess:

@@ -6,7 +6,7 @@ Any thread may call.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
@@ -18,19 +18,18 @@ from workbench.call_site import name_of
 from workbench.core.events import About
 from workbench.engine.base import Copying, Waitable, first_ready
 from workbench.engine.lending_future import Lending, LendingFuture
-from workbench.engines.cluster.backend import Backend, StoredValue
+from workbench.engines.cluster.backend import Backend, Native, StoredValue
 from workbench.engines.cluster.entries import (
     FAILED,
     FREED,
+    PENDING,
     READY,
     UNKNOWN,
     ArrivalQueue,
     KnownObject,
 )
-from workbench.engines.cluster.freeing import FREED_ELSEWHERE, FREED_HERE, let_go
 from workbench.engines.cluster.kept_names import ESCAPED, escaped_name
 from workbench.engines.cluster.lending import NativeLending
-from workbench.engines.cluster.outliving import outliving
 from workbench.engines.cluster.parcels import contents, inlined
 from workbench.engines.cluster.process import ClusterProcess, of_object, why_gone
 from workbench.engines.cluster.shown_arrays import ShownArrays
@@ -38,6 +37,7 @@ from workbench.engines.cluster.work_thread import WorkThread
 from workbench.errors import (
     ActorDiedError,
     GetTimeoutError,
+    ObjectFreedError,
     SerializationError,
     TaskTimeoutError,
     WorkbenchError,
@@ -49,6 +49,11 @@ from workbench.serialization.comparison import ChangeCheck, Comparison
 
 SLICE = 0.05
 """Seconds for which a task that waits for several things looks at one kind of them."""
+
+
+FREED_HERE = "You freed it. Put it again if you need it."
+
+FREED_ELSEWHERE = "It was freed by another process. Put it again if you need it."
 
 
 class ClusterStore(ClusterProcess):
@@ -312,11 +317,26 @@ class ClusterStore(ClusterProcess):
 
     # -- what keeps objects ----------------------------------------------------------------------
 
+    def outliving(self, ids: Sequence[int], natives: Sequence[Native]) -> tuple[Native, ...]:
+        """Natives of these objects that don't end with this process.
+
+        What is known here lies there from now on, so that no second copy stays; what is pending
+        stays what its task makes, whose errors are its own.
+        """
+        made = tuple(self.backend.outlive(natives)) if natives else ()
+        for id, native in zip(ids, made, strict=True):
+            entry = self.entries.get(id)
+            if entry is not None and entry.native is not None and entry.state != PENDING:
+                actor = entry.native[0] if type(entry.native) is tuple else None
+                of_actor = actor is not None and type(native) is not tuple
+                entry.native = (actor, native) if of_actor else native
+        return made
+
     def free(self, refs: Sequence[ObjectRef]) -> None:
         entries = [self.entries.of(ref) for ref in refs]
         natives = [entry.native for entry in entries if entry.native is not None]
         ids = [entry.id for entry in entries]
-        let_go(self.entries, self.views().values(), ids, FREED_HERE)
+        self.let_go(ids, FREED_HERE)
         self.backend.ask("dropped", ids)
         self.backend.free(ids, natives)
 
@@ -326,12 +346,19 @@ class ClusterStore(ClusterProcess):
         if not on:
             self.backend.ask("unpin", ref.id)
             return
-        (native,) = outliving(self.backend, self.entries, [ref.id], [self.native(ref)])
+        (native,) = self.outliving([ref.id], [self.native(ref)])
         self.backend.ask("pin", ref.id, native, entry.about, site or self.site())
 
-    def let_go(self, ids: Sequence[int]) -> None:
-        """Others freed these."""
-        let_go(self.entries, self.views().values(), ids, FREED_ELSEWHERE)
+    def let_go(self, ids: Collection[int], why: str = FREED_ELSEWHERE) -> None:
+        """These were freed: here nobody gets them any more; what arrays show stays until these have
+        gone."""
+        for entry in [self.entries.get(id) for id in ids]:
+            if entry is not None and entry.state != FREED:
+                self.entries.settle(entry.id, FREED, error=ObjectFreedError(why))
+                entry.native = None
+        for seen in self.views().values():
+            if seen.id in ids:
+                seen.state, seen.native = FREED, None
 
     def find(self, name: str) -> ObjectRef | None:
         self.check_open()
@@ -349,9 +376,8 @@ class ClusterStore(ClusterProcess):
 
     def name(self, ref: ObjectRef, name: str) -> None:
         self.check_open()
-        native, entry = self.native(ref), self.entries.of(ref)
-        (native,) = outliving(self.backend, self.entries, [ref.id], [native])
-        self.backend.ask("bind", name, ref.id, native, entry.about)
+        (native,) = self.outliving([ref.id], [self.native(ref)])
+        self.backend.ask("bind", name, ref.id, native, self.entries.of(ref).about)
 
     def unname(self, name: str) -> None:
         self.check_open()

@@ -22,12 +22,12 @@ from workbench.engines.cluster.backend import (
     Native,
     TaskEnd,
 )
-from workbench.engines.cluster.call_packing import CallPacker
+from workbench.engines.cluster.call_packing import CallPacker, Sent
 from workbench.engines.cluster.entries import FAILED, PENDING, READY
 from workbench.engines.cluster.heads import Head
 from workbench.engines.cluster.keeper import encode as encode_batch
 from workbench.engines.cluster.kept_jobs import LOST, JobTask
-from workbench.engines.cluster.sent import RunningTask, Sent
+from workbench.engines.cluster.process import RunningTask
 from workbench.engines.cluster.serializers import SharedSerializers
 from workbench.engines.cluster.store import ClusterStore
 from workbench.errors import (

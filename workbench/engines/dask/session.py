@@ -14,8 +14,7 @@ from workbench import errors
 from workbench.engines.cluster import backend as seam
 from workbench.engines.cluster import heads
 from workbench.engines.cluster.backend import Launch, Native, StoredValue, TaskEnd
-from workbench.engines.cluster.freeing import told
-from workbench.engines.cluster.keeper import batch_of
+from workbench.engines.cluster.keeper import FREES, batch_of, encode
 from workbench.engines.dask.abilities import CAN
 from workbench.engines.dask.holds import KeyHold, SchedulerLink, lost, wait
 from workbench.engines.dask.keys import DaskActor, DaskRef, Pair, TaskValues, flat, id_of, key_of
@@ -61,7 +60,7 @@ class DaskBackend:
         if kind == "messages":
             self.sink(batch_of(said[0]))
         elif kind == "freed":
-            self.sink(told([0], said[0]))
+            self.sink([seam.Message(0, FREES, encode(said[0]), 0, 0)])
         elif kind in ("found", "end") and (running := self._running.get(id_of(said[0]) or 0)):
             running[0].found = running[0].found or pickle.loads(said[1])
             running[0].settle() if kind == "end" else None

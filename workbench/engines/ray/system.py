@@ -207,10 +207,15 @@ class RayBackend:
     def _queued(self, tasks: Sequence[int]) -> list[int]:
         """Those of these that surely no process runs. Code that holds the interpreter keeps one
         from saying what it runs."""
-        busy = self.ask("busy")
+        busy: dict[int, tuple[str, int]] = self.ask("busy")
         told = ask_processes(self, b"", busy, SOON)
+        silent = [prefix for prefix in busy if prefix not in told]
+        lives = self._remote.living([busy[prefix] for prefix in silent])
+        for prefix, is_there in zip(silent, lives, strict=True):
+            if not is_there:
+                self.ask("rests", prefix)
         running = {task for said in told.values() for task in tasks_of(said)}
-        return [] if len(told) < len(busy) else [task for task in tasks if task not in running]
+        return [] if any(lives) else [task for task in tasks if task not in running]
 
     def stop(self, tasks: Sequence[int], force: bool) -> None:
         """Have each process stop what it runs, or will: Ray's own word doesn't end a sleep, and
