@@ -5,7 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from workbench.core.events import TaskSpec
 from workbench.engines.cluster.backend import BEGAN, ENDED, Message, TaskEnd
+from workbench.engines.cluster.heads import Head
 from workbench.engines.cluster.keeper import (
     BETWEEN,
     NOBODY,
@@ -15,7 +17,7 @@ from workbench.engines.cluster.keeper import (
     batch_of,
     stops_of,
 )
-from workbench.engines.cluster.kept_jobs import JobTask, KeptJobs
+from workbench.engines.cluster.kept_jobs import KeptJobs
 from workbench.engines.cluster.kept_names import KeptNames, escaped_name
 
 ME, OTHER, JOB = 11, 12, 100
@@ -39,7 +41,8 @@ class World:
     def job(self, size: int = 1) -> None:
         for task in range(JOB, JOB + size):
             group = 0 if task == JOB else JOB
-            self.jobs.job(JobTask(task, group, "cell 1", ("x",), size, ME, 3))
+            spec = TaskSpec(job="cell 1", binds=("x",), size=size, group=group)
+            self.jobs.job(Head(task, "cell 1", "session~1", ME, 3, spec=spec, job=JOB))
             self.jobs.made(task, ("end", "ran", "x"))
 
     def shows(self, text: str, task: int = JOB) -> None:
@@ -108,7 +111,7 @@ def test_a_job_is_collected_by_a_new_kernel_while_it_runs(world: World) -> None:
     found = world.jobs.collect(JOB, OTHER, 9, "")
     assert found is not None
     assert b"".join(output.data for output in found.outputs) == b"one\ntwo\n"
-    assert found.tasks[0].natives == ("end", "ran", "x")
+    assert found.natives == {JOB: ("end", "ran", "x")}
     world.shows("three\n")
     world.ends()
     came = world.take(OTHER)

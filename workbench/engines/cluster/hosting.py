@@ -159,7 +159,7 @@ class Hosting:
         keep: list[ObjectRef] = []
         self._opener.know_serializers(head.serializers)
         self._link.begin(head)
-        if is_own(head):
+        if head.is_own:
             self._link.say(head, BEGAN, b"")
             self._link.flush()
         self._begins(head.task)
@@ -278,10 +278,10 @@ class Hosting:
             tuple(value.failed for value in values), tuple(value.about for value in values),
             self.worker, self.work.leaves_threads(head),
         )  # fmt: skip
-        if is_own(head):
+        if head.is_own:
             self._link.say(head, ENDED, _encode(end))
         self._link.flush()
-        if end.shown or is_own(head):
+        if end.shown or head.is_own:
             self._link.settle()
         return end, values
 
@@ -304,11 +304,6 @@ class _InheritedError(Exception):
 
 
 _OPTIONS = codec.Where("retry_exceptions", "on the worker")
-
-
-def is_own(head: Head) -> bool:
-    """Whether it is one of a background cell's own tasks, and none that these submit."""
-    return head.spec is not None and bool(head.spec.job)
 
 
 def _retry_on(head: Head) -> Types:

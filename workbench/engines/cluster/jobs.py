@@ -29,8 +29,9 @@ class ClusterJobs(ClusterTasks):
         if found is None:
             return None
         results: list[ObjectRef | None] = []
-        for task, end in zip(found.tasks, found.ends, strict=True):
-            results += self._collected(task.task, task.natives[1:], task.binds, end, name)
+        for task, natives in found.natives.items():
+            end, binds = found.ends.get(task), found.record.binds
+            results += self._collected(task, natives[1:], binds, end, name)
         if not name:
             for output in found.outputs:
                 self.show(

@@ -164,7 +164,8 @@ class Looking(ClusterJobs):
             if type(entry.native) is tuple and entry.about is not None:
                 cls = entry.about.type.removeprefix("actor ")
                 names = () if entry.actor in ("", cls) else (ACTOR_PREFIX + entry.actor,)
-                calls = sum(task.actor == entry.id for task in list(self.unfinished.values()))
+                running = [n for n, head in list(self.unfinished.items()) if head.actor == entry.id]
+                calls = sum(task != entry.id for task in running)  # but for its creation
                 found.append(ActorRecord(entry.id, cls, names, "", 0, calls, None))
         return tuple(found)
 

@@ -11,7 +11,7 @@ import secrets
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from workbench import context
 from workbench.call_site import call_site
@@ -20,26 +20,13 @@ from workbench.core.events import ID_BITS, Output
 from workbench.engine.base import OutputSink
 from workbench.engines.cluster.backend import Backend, Message, Native
 from workbench.engines.cluster.entries import FAILED, READY, UNKNOWN, Entries, KnownObject
+from workbench.engines.cluster.heads import Head
 from workbench.engines.cluster.parcels import Packer
 from workbench.errors import ObjectFreedError, SessionError, WorkbenchError
 from workbench.ref import ObjectRef
 
 if TYPE_CHECKING:
     from workbench.engines.cluster.hosting import Hosting
-
-
-class RunningTask(NamedTuple):
-    """A task of ours that isn't over. ``ids`` are its results', ``parent`` submitted it; it
-    ``needs`` those objects."""
-
-    task: int
-    name: str
-    origin: int
-    job: int
-    ids: tuple[int, ...]
-    actor: int
-    parent: int
-    needs: tuple[int, ...] = ()
 
 
 class ClusterProcess:
@@ -61,7 +48,7 @@ class ClusterProcess:
         side = "on the worker" if backend.blocks else "in this process"
         self.packer = Packer(self.session, prefix, self.native, side)
         self.entries = Entries(self, self._watched)
-        self.unfinished: dict[int, RunningTask] = {}
+        self.unfinished: dict[int, Head] = {}
         self.logs = logs
         self.prints = TaskPrints(lambda task: task not in self.unfinished)
         self.output: OutputSink | None = self.prints.show if logs else None

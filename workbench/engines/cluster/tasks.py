@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, cast
 
+import msgspec
+
 from workbench.client.arguments import parameters_of
 from workbench.client.task_specs import spec_of
 from workbench.core.events import USUAL, TaskSpec
@@ -26,8 +28,7 @@ from workbench.engines.cluster.call_packing import CallPacker, Sent
 from workbench.engines.cluster.entries import FAILED, PENDING, READY
 from workbench.engines.cluster.heads import Head
 from workbench.engines.cluster.keeper import encode as encode_batch
-from workbench.engines.cluster.kept_jobs import LOST, JobTask
-from workbench.engines.cluster.process import RunningTask
+from workbench.engines.cluster.kept_jobs import LOST
 from workbench.engines.cluster.serializers import SharedSerializers
 from workbench.engines.cluster.store import ClusterStore
 from workbench.errors import (
@@ -112,13 +113,10 @@ class ClusterTasks(ClusterStore):
         if not returns:
             ids = []
         refs = self._expect(head, ids, task)
-        own = RunningTask(
-            task, head.name, origin, job if keep else 0, tuple(ids), head.actor, self._task,
-            (*head.deps, *head.inside),
-        )  # fmt: skip
-        self.unfinished[task] = own
-        if keep and isinstance(options, CellOptions):
-            self._announce(own, options)  # before it can show anything
+        self.unfinished[task] = head
+        if keep:  # before it can show anything
+            known = msgspec.structs.replace(head, code=b"", args=b"", deps=(), inside=())
+            self.backend.tell("job", known)
         try:
             if actor is None:
                 made = self.backend.submit(launch)
@@ -128,20 +126,13 @@ class ClusterTasks(ClusterStore):
         except BaseException:
             if keep:
                 self.backend.tell("ended", TaskEnd(task, "failed", 0.0))
-            self._over(own, None)
+            self._over(head, None)
             raise
         self._note(refs, made[1:])
         if keep:
             self.backend.tell("made", task, tuple(made))
-        self.backend.on_done(made[0], partial(self._done, own))
+        self.backend.on_done(made[0], partial(self._done, head))
         return (refs[0] if given in (1, DYNAMIC) else refs) if refs else None
-
-    def _announce(self, own: RunningTask, options: CellOptions) -> None:
-        audience, origin = self.place()
-        job = JobTask(
-            own.task, options.group, options.job, options.binds, options.size, audience, origin
-        )
-        self.backend.tell("job", job)
 
     def _expect(self, head: Head, ids: list[int], task: int) -> list[ObjectRef]:
         refs = []
@@ -189,7 +180,7 @@ class ClusterTasks(ClusterStore):
 
     # -- what comes of it: in threads of the system's --------------------------------------------
 
-    def _done(self, own: RunningTask, end: TaskEnd | BaseException) -> None:
+    def _done(self, own: Head, end: TaskEnd | BaseException) -> None:
         if isinstance(end, TaskEnd):
             self._completed(own, end)
             return
@@ -204,34 +195,34 @@ class ClusterTasks(ClusterStore):
         elif isinstance(error, _SAYS_NO_TASK) and f"`{own.name}`" not in str(error):
             what = "call" if own.actor else "task"
             error = type(error)(f"{error} The {what} was `{own.name}`.")
-        if own.job and not isinstance(error, SessionError):  # we left: it goes on
+        if own.is_own and not isinstance(error, SessionError):  # we left: it goes on
             how = "stopped" if isinstance(error, TaskCancelledError) else "failed"
             self.backend.tell("ended", TaskEnd(own.task, how, 0.0))
         self._over(own, error)
 
-    def _loses_output(self, own: RunningTask, error: WorkbenchError) -> bool:
+    def _loses_output(self, own: Head, error: WorkbenchError) -> bool:
         """Whether its process died, and nobody has said so yet: of a job the keeper does, of an
         actor's calls the first that fails."""
-        if own.job or own.actor in self._dead:
+        if own.is_own or own.actor in self._dead:
             return False
         if isinstance(error, ActorDiedError) and own.actor:
             self._dead.add(own.actor)
             return True
         return isinstance(error, WorkerCrashedError)
 
-    def _completed(self, own: RunningTask, end: TaskEnd) -> None:
+    def _completed(self, own: Head, end: TaskEnd) -> None:
         for id, failed, about in zip(own.ids, end.failed, end.abouts, strict=False):
             self.entries.settle(id, FAILED if failed else READY, about)
         for id in own.ids[len(end.failed) :]:
             self.entries.settle(id, READY)
         self._forget(own)
 
-    def _over(self, own: RunningTask, error: WorkbenchError | None) -> None:
+    def _over(self, own: Head, error: WorkbenchError | None) -> None:
         for id in own.ids if error is not None else ():
             self.entries.settle(id, FAILED, error=error)
         self._forget(own)
 
-    def _forget(self, own: RunningTask) -> None:
+    def _forget(self, own: Head) -> None:
         """It doesn't run any more: last, for who waits for that looks at its results then."""
         self.unfinished.pop(own.task, None)
         self._stopped.discard(own.task)
@@ -256,7 +247,7 @@ class ClusterTasks(ClusterStore):
 
     def end_jobs(self) -> None:
         """The session ends, and with it what of background cells still runs."""
-        for own in [each for each in list(self.unfinished.values()) if each.job]:
+        for own in [each for each in list(self.unfinished.values()) if each.is_own]:
             self._over(own, TaskCancelledError(f"`{own.name}` was stopped with the session."))
 
     def withdraw(self, ref: ObjectRef) -> bool:
@@ -277,7 +268,7 @@ class ClusterTasks(ClusterStore):
         chosen = [
             each.task
             for each in list(self.unfinished.values())
-            if (each.job in jobs if each.job else each.origin == origin)
+            if (each.job in jobs if each.is_own else each.origin == origin)
         ]
         others = [job for job in jobs if job not in {r.job for r in self.unfinished.values()}]
         if not chosen and not others:
@@ -325,9 +316,8 @@ class ClusterTasks(ClusterStore):
             return other, other
         ref, entry = self.entries.new(id, (actor, described), READY)
         entry.about, entry.actor = told.about, options.name or blueprint.name
-        own = RunningTask(id, blueprint.name, origin, 0, (), 0, self._task)
-        self.unfinished[id] = own
-        self.backend.on_done(done, partial(self._done, own))
+        self.unfinished[id] = head
+        self.backend.on_done(done, partial(self._done, head))
         return ref, None
 
     def find_actor(self, name: str) -> ObjectRef | None:
