@@ -52,7 +52,7 @@ class World:
         self.push(Message(task, BEGAN, b"", 3, ME, JOB, 1))
 
     def ends(self, how: str = "done", task: int = JOB) -> None:
-        end = TaskEnd(task, how, 1.0, 0, (how != "done",) * 2, (None, None), 1)
+        end = TaskEnd(task, how, 0, (how != "done",) * 2, (None, None), 1)
         self.push(Message(task, ENDED, msgspec.msgpack.encode(end), 3, ME, JOB, 1))
 
     @property
@@ -122,11 +122,11 @@ def test_a_job_is_collected_by_a_new_kernel_while_it_runs(world: World) -> None:
 def test_a_task_whose_process_died_ends_too(world: World) -> None:
     world.job()
     world.begins()
-    world.keeper.ended(TaskEnd(JOB, "failed", 0.0))
+    world.keeper.ended(TaskEnd(JOB, "failed"))
     assert world.state == "failed"
     assert "may not have arrived" in str(world.jobs.shown_by(JOB))
     world.ends("done")  # it had said so itself, and that came late
-    world.keeper.ended(TaskEnd(JOB, "failed", 0.0))
+    world.keeper.ended(TaskEnd(JOB, "failed"))
     assert len(world.jobs.jobs()) == 1
 
 

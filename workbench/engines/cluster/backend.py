@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from workbench.core.events import About
-from workbench.core.snapshot import ActorRecord, WorkerRecord
+from workbench.core.snapshot import WorkerRecord
 from workbench.engine.records import Abilities
 from workbench.engines.cluster.heads import Head
 
@@ -52,18 +52,15 @@ class TaskEnd(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     ``how`` is ``done``, ``failed`` or ``stopped``; of each result ``failed`` says whether reading
     it raises, ``abouts`` what it is. So many messages with what it has ``shown`` were sent on the
-    channel: the backend tells of the end behind these. ``threads``: some that it
-    started go on.
+    channel: the backend tells of the end behind these.
     """
 
     task: int
     how: str
-    seconds: float
     shown: int = 0
     failed: tuple[bool, ...] = ()
     abouts: tuple[About | None, ...] = ()
     worker: int = 0
-    threads: bool = False
 
 
 class Message(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -107,12 +104,10 @@ class ClusterParts(NamedTuple):
     """What a system tells of itself for a snapshot. None: not known here."""
 
     workers: tuple[WorkerRecord, ...] = ()
-    actors: tuple[ActorRecord, ...] = ()
     capacity: int | None = None
     available: int | None = None
     queued: int | None = None
     running: int | None = None
-    nodes: tuple[str, ...] = ()
 
 
 class Backend(Protocol):

@@ -10,7 +10,6 @@ import functools
 import inspect
 import itertools
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -127,7 +126,6 @@ class Hosting:
     def _run(self, head: Head, deps: Sequence[StoredValue], inside: Sequence[Native]) -> Any:
         interrupts, task = self.interrupts, head.task
         with self._running(head) as keep:
-            started = time.perf_counter()
             tries = itertools.count()
             while True:
                 retry_on: Types = ()
@@ -135,7 +133,6 @@ class Hosting:
                 try:
                     retry_on = _retry_on(head)
                     function, args, kwargs = self._prepared(head, deps, inside, keep)
-                    started = time.perf_counter()
                     interrupts.enter(task)
                     with self._limited(head):
                         result = function(*args, **kwargs)
@@ -151,7 +148,7 @@ class Hosting:
                         continue
                     outcome = self._failure(head, error)
                 break
-            return self._ended(head, outcome, started)
+            return self._ended(head, outcome)
 
     @contextmanager
     def _running(self, head: Head) -> Iterator[list[ObjectRef]]:
@@ -264,9 +261,7 @@ class Hosting:
         packer = self._opener.packer
         return packer.failure(task_failure(error, head.name, packer.reducers([])))
 
-    def _ended(
-        self, head: Head, outcome: Outcome, started: float
-    ) -> tuple[TaskEnd, tuple[StoredValue, ...]]:
+    def _ended(self, head: Head, outcome: Outcome) -> tuple[TaskEnd, tuple[StoredValue, ...]]:
         task = head.task
         self.interrupts.forget(task)
         self.stopped.discard(task)
@@ -274,9 +269,9 @@ class Hosting:
         self._finish(task)
         how, values = outcome
         end = TaskEnd(
-            task, how, time.perf_counter() - started, self._link.shown(task),
+            task, how, self._link.shown(task),
             tuple(value.failed for value in values), tuple(value.about for value in values),
-            self.worker, self.work.leaves_threads(head),
+            self.worker,
         )  # fmt: skip
         if head.is_own:
             self._link.say(head, ENDED, _encode(end))

@@ -105,7 +105,7 @@ class Looking(ClusterJobs):
         return Snapshot(
             session=self.session, capacity=told.capacity, live=live, granted=None,
             queued=told.queued, running=told.running, objects=tuple(objects), workers=told.workers,
-            clients=clients, actors=told.actors or self._actors(), spilled=None, jobs=self.jobs(),
+            clients=clients, actors=self._actors(), spilled=None, jobs=self.jobs(),
             count=len(objects), segments=None, history=None, taken=time.time(),
             engine=self.backend.engine, available=told.available, scope=SCOPE,
             names=sum(len(each.names) for each in kept.values()),

@@ -125,7 +125,7 @@ class ClusterTasks(ClusterStore):
                 made = self.backend.call(native[0], launch)
         except BaseException:
             if keep:
-                self.backend.tell("ended", TaskEnd(task, "failed", 0.0))
+                self.backend.tell("ended", TaskEnd(task, "failed"))
             self._over(head, None)
             raise
         self._note(refs, made[1:])
@@ -197,7 +197,7 @@ class ClusterTasks(ClusterStore):
             error = type(error)(f"{error} The {what} was `{own.name}`.")
         if own.is_own and not isinstance(error, SessionError):  # we left: it goes on
             how = "stopped" if isinstance(error, TaskCancelledError) else "failed"
-            self.backend.tell("ended", TaskEnd(own.task, how, 0.0))
+            self.backend.tell("ended", TaskEnd(own.task, how))
         self._over(own, error)
 
     def _loses_output(self, own: Head, error: WorkbenchError) -> bool:

@@ -207,7 +207,7 @@ class DaskBackend:
         ran = self._run("stop_here", list(tasks), force)
         left = set(tasks).difference(*filter(None, ran.values()))
         for task in left:
-            self.tell("ended", TaskEnd(task, "stopped", 0.0))
+            self.tell("ended", TaskEnd(task, "stopped"))
         holds = [self.link.of(DaskRef(key, 0)) for key in self.ask("keys_of", left)] if left else []
         self._drop(holds, "The task was stopped before it began.")
 

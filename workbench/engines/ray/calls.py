@@ -120,7 +120,7 @@ class HostedActor:
         known = decode(head)
         if self._failure:  # it could not be made
             end = TaskEnd(
-                known.task, "failed", 0.0, 0, (True,) * known.returns, (None,) * known.returns,
+                known.task, "failed", 0, (True,) * known.returns, (None,) * known.returns,
                 self._host.worker,
             )  # fmt: skip
             return _returned(known.returns, end, self._failure * max(known.returns, 1))

@@ -187,7 +187,7 @@ class Supervisor:
         except BaseException as error:
             cancelled = isinstance(error, ray.exceptions.TaskCancelledError)
             how = "stopped" if cancelled or task in self._stopped else "failed"
-            end = TaskEnd(task, how, 0.0)
+            end = TaskEnd(task, how)
         self._owned.pop(task, None)
         self._stopped.discard(task)
         self._keeper.ended(end)

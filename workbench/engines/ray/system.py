@@ -341,11 +341,7 @@ class RayBackend:
         total, left = ray.cluster_resources(), ray.available_resources()
         store = total.get("object_store_memory")
         free = left.get("object_store_memory", 0)
-        nodes = tuple(node["NodeManagerHostname"] for node in ray.nodes() if node["Alive"])
-        return ClusterParts(
-            self.ask("workers"), (), None if store is None else int(store), int(free),
-            None, None, nodes,
-        )  # fmt: skip
+        return ClusterParts(self.ask("workers"), None if store is None else int(store), int(free))
 
     @property
     def ended(self) -> str | None:
