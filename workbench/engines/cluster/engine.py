@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 import platform
 import signal
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING
 
 from workbench.engine.base import Engine
@@ -93,7 +95,9 @@ class ClusterEngine(SessionPresentation, Looking):
             self.hosting.stop(task)
         nested = [each.task for each in list(self.unfinished.values()) if each.parent in tasks]
         if nested:
-            self.backend.stop(nested, force)
+            # It asks all what they run, this process too: apart from who hears that.
+            stop = partial(self.backend.stop, nested, force)
+            threading.Thread(target=stop, name="workbench-stop", daemon=True).start()
 
     # -- waiting in tasks ------------------------------------------------------------------------
 

@@ -91,7 +91,8 @@ class RayBackend:
         self._says = WorkThread("workbench-says")
         self._results = WorkThread("workbench-results")
         self._behind: list[Callable[[], object]] = []  # what the next news come before
-        self._audience = 0  # 0: it doesn't listen
+        self._audience = 0
+        self._listens = False  # to what tasks show
         self.busy = threading.Event()  # else it needn't
         self.busy.set()
         self._ends: dict[int, Native] = {}  # of tasks of ours that aren't over
@@ -156,7 +157,7 @@ class RayBackend:
         """In a thread of ours: Ray's own must not wait for anything."""
         error = future.exception()
         end = end_of(future.result()) if error is None else translated(error)
-        if isinstance(end, TaskEnd) and end.shown and self._audience and not self.blocks:
+        if isinstance(end, TaskEnd) and end.shown and self._listens:
             self._behind.append(partial(callback, end))  # what it showed waits for us
             self.tell("wake", self._audience)
         else:
@@ -309,19 +310,27 @@ class RayBackend:
         self._says.finish()
 
     def listen(self, audience: int, sink: Sink) -> None:
-        self._audience = audience
+        self._audience, self._listens = audience, not self.blocks
         name = "workbench-channel"
         threading.Thread(target=self._listen, args=(sink,), name=name, daemon=True).start()
 
     def _listen(self, sink: Sink) -> None:
+        try:
+            self._hear(sink)
+        finally:  # nothing more comes
+            self._listens = False
+            for tell in self._behind:
+                tell()
+
+    def _hear(self, sink: Sink) -> None:
         number = 0
         while self.ended is None:
-            if not self.busy.is_set():
-                self.ask("rests", self._audience)  # before it may listen again
-                self.busy.wait()
-            behind, self._behind = self._behind, []
-            asked = partial(self._supervisor.poll.remote, self._audience, number, bool(behind))
+            behind = len(self._behind)
+            asked = partial(self._supervisor.poll.remote, self._audience, number, behind > 0)
             try:
+                if not self.busy.is_set():
+                    self.ask("rests", self._audience)  # before it may listen again
+                    self.busy.wait()
                 batch = self._answer(asked)
             except errors.ActorUnavailableError:
                 continue
@@ -334,8 +343,9 @@ class RayBackend:
             number += 1
             if batch and self.ended is None:
                 sink(batch_of(batch))
-            for tell in behind:
+            for tell in self._behind[:behind]:
                 tell()
+            del self._behind[:behind]
 
     def parts(self) -> ClusterParts:
         total, left = ray.cluster_resources(), ray.available_resources()
