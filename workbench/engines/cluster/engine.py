@@ -1,4 +1,4 @@
-"""ClusterEngine: an `engine.base.Engine` over a cluster's `Backend`, put together from its parts.
+"""ClusterEngine: an `engine.base.Engine` over a cluster's `Backend`: the last layer of `process`.
 
 The same in a driver and in a cluster's worker: there it has a `Hosting`, whose tasks it serves.
 """

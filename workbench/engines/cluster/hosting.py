@@ -60,7 +60,7 @@ class Hosting:
     """See the module. Made in the main thread, once for each session that the process serves.
 
     ``finish`` is `OutputQueue.finish`. ``begins`` and ``ends`` are told of each task, so that
-    others can find who runs it. ``state`` has what tasks change in the process put back.
+    this process listens meanwhile. ``state`` has what tasks change in the process put back.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Inquiries: what one process of a session on a cluster asks all its drivers, and their answers.
+"""Inquiries: what one process of a session on a cluster asks the others, and their answers.
 
 Part of the `keeper`. Pure: questions and answers are opaque.
 """

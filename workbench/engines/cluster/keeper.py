@@ -2,7 +2,7 @@
 there. A pure record keeper: it runs in an actor, or in a scheduler, which tells it the time.
 
 Natives are opaque to it; whoever runs it sees to it that what it keeps lives on. Names and pins are
-in `kept_names`, background cells in `kept_jobs`, what drivers ask each other in `inquiries`.
+in `kept_names`, background cells in `kept_jobs`, what processes ask each other in `inquiries`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class _Listener:
 class Keeper:
     """See the module. One thread at a time. ``clock`` is a monotonic one, in seconds.
 
-    ``wake`` is told of the drivers for whom something waits now: whoever runs this hands it on.
+    ``wake`` is told of the listeners for whom something waits now: whoever runs this hands it on.
     """
 
     def __init__(self, clock: Callable[[], float], wake: Callable[[int], object]) -> None:

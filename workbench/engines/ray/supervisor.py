@@ -1,8 +1,8 @@
 """The supervisor of a session on Ray: a detached actor, found by the session's name.
 
 It keeps what outlives the kernel (objects die with their owner on Ray, so it submits and owns what
-has a name and what runs in the background), passes what tasks show to drivers that ask for it, and
-has an agent on each node.
+has a name and what runs in the background), and passes on what tasks show, and what is to be
+stopped, to drivers and workers that ask for it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Supervisor:
         self._session = session
         self._keeper = Keeper(time.monotonic, self._woken)
         self._news: dict[int, asyncio.Event] = {}
-        self._sent: dict[int, tuple[int, bytes]] = {}  # what each driver was sent last
+        self._sent: dict[int, tuple[int, bytes]] = {}  # what each listener was sent last
         self._mine: set[str] = set()  # objects that it owns, by Ray's names of them
         self._owned: dict[int, Native] = {}  # first natives of tasks that it submitted
         self._stopped: set[int] = set()  # of these
@@ -60,7 +60,7 @@ class Supervisor:
     # -- the channel ----------------------------------------------------------------------------
 
     async def poll(self, audience: int, number: int, at_once: bool) -> bytes:
-        """What is there for a driver: ``at_once``, or as soon as there is something. ``number``
+        """What is there for who listens: ``at_once``, or as soon as there is something. ``number``
         counts what it got: what was lost on the way is sent again."""
         sent = self._sent.get(audience)
         if sent is not None and sent[0] == number:
