@@ -27,7 +27,6 @@ from tests.process import limits
 from tests.process.processes import Processes, segments
 from tests.process.scripts import Script
 from workbench.core.snapshot import ObjectRecord, Snapshot
-from workbench.engines.ray.node import PREFIX
 from workbench.errors import ObjectFreedError, SessionError
 from workbench.system.sizes import round_up
 
@@ -481,9 +480,8 @@ def _those(snapshot: Snapshot, where: str) -> Iterator[ObjectRecord]:
 
 
 def _in_shared_memory() -> set[str]:
-    """What sessions of this machine have left there, by name; Ray's are somebody else's."""
-    names = {name for name in os.listdir("/dev/shm") if "workbench" in name}
-    return {name for name in names if not name.startswith(PREFIX)}
+    """What sessions of this machine have left there, by name."""
+    return {name for name in os.listdir("/dev/shm") if "workbench" in name}
 
 
 def _run(seed: int, rounds: int, start: Start, processes: Processes, disk: Path) -> None:

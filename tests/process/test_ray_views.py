@@ -1,5 +1,5 @@
-"""Views of a real Ray cluster, with its dashboard and without: what it tells, and that what it
-doesn't tell is never a zero. Slow: Ray takes ten seconds to begin; `make slow` installs it."""
+"""Views of a real Ray cluster with its dashboard: what it tells, and that what it doesn't tell is
+never a zero. Slow: Ray takes ten seconds to begin; `make slow` installs it."""
 
 from __future__ import annotations
 
@@ -27,9 +27,8 @@ SIZE = 1 << 20
 STORE = 100 << 20
 
 
-@pytest.fixture(scope="module", params=["dashboard", "alone"])
-def ray(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """Ray, and whether its dashboard runs as ``with_dashboard``."""
+@pytest.fixture(scope="module")
+def ray() -> Iterator[Any]:
     patch = pytest.MonkeyPatch()
     patch.setenv("RAY_record_ref_creation_sites", "1")
     import ray
@@ -37,12 +36,11 @@ def ray(request: pytest.FixtureRequest) -> Iterator[Any]:
     before = set(psutil.Process().children(recursive=True))
     ray.init(
         num_cpus=1,
-        include_dashboard=request.param == "dashboard",
+        include_dashboard=True,
         object_store_memory=STORE,
         logging_level="error",
         log_to_driver=False,
     )
-    ray.with_dashboard = request.param == "dashboard"
     ray.get(ray.remote(lambda: 1).remote())
     yield ray
     ray.shutdown()
@@ -78,11 +76,11 @@ def test_what_ray_tells_and_what_it_does_not(ray: Any, page: Page) -> None:
     world, found = page.world, row(page, ref)
     assert world["engine"] == "ray"
     assert world["session"].startswith("Ray at ")
-    assert world["scope"] == ("" if ray.with_dashboard else ours.OWN)
+    assert world["scope"] == ""
     assert found["size"] > SIZE * 8
     assert reasons(found) == {"ref"}
-    assert found["movable"] == ("yes" if ray.with_dashboard else None)
-    assert found["site"].startswith("test_ray_views.py, line") == ray.with_dashboard
+    assert found["movable"] == "yes"
+    assert found["site"].startswith("test_ray_views.py, line")
     unknown = (
         "kind", "born", "owner", "pickle", "copy", "load", "inband", "outband", "buffers",
         "repeats",
@@ -94,7 +92,7 @@ def test_what_ray_tells_and_what_it_does_not(ray: Any, page: Page) -> None:
     assert store["reusable"] is store["spilled"] is None
     assert machine == {}
     assert world["segments"] is world["jobs"] is world["speed"] is None
-    assert bool(world["workers"]) == ray.with_dashboard
+    assert world["workers"]
 
 
 def test_to_look_takes_no_object_from_anybody(ray: Any) -> None:
@@ -134,14 +132,10 @@ def test_tasks_and_actors(ray: Any, page: Page, feed: Feed) -> None:
     result = reads.remote(ref, gate)
     page.until(lambda: row(page, result))
     assert (row(page, result)["state"], row(page, result)["size"]) == ("pending", None)
-    if ray.with_dashboard:
-        page.until(lambda: "arrays in worker" in str(row(page, ref)["pins"]))
-        page.until(lambda: any("reads" in w["does"] for w in page.world["workers"]))
-        page.until(lambda: any("Gate" in w["does"] for w in page.world["workers"]))
-        assert (feed.snapshot().running or 0) >= 1
-    else:
-        page.until(lambda: "task" in reasons(row(page, ref)))
-        assert feed.snapshot().running is None
+    page.until(lambda: "arrays in worker" in str(row(page, ref)["pins"]))
+    page.until(lambda: any("reads" in w["does"] for w in page.world["workers"]))
+    page.until(lambda: any("Gate" in w["does"] for w in page.world["workers"]))
+    assert (feed.snapshot().running or 0) >= 1
     ray.get(gate.let_on.remote())
     page.until(lambda: row(page, result)["state"] == "ready")
     page.until(lambda: reasons(row(page, ref)) == {"ref"})

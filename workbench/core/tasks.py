@@ -412,16 +412,20 @@ class TaskGroup:
         """How many of its tasks ended otherwise than done."""
         return self.outcomes.total() - self.outcomes["done"]
 
+    @property
+    def runs(self) -> bool:
+        """Whether one of its tasks was sent, while it isn't over."""
+        return any(task.worker is not None for task in self.tasks)
+
     def record(self, now: float, there: tuple[str, ...] = ()) -> JobRecord:
         """``there``: the names whose results are kept for it."""
-        runs = any(task.worker is not None for task in self.tasks)
         ended = next((o for o in ("failed", "stopped") if self.outcomes[o]), "done")  # the worst
         began = None if self.is_over else self.began
         return JobRecord(
             id=self.id,
             number=self.number,
             name=self.name,
-            state=ended if self.is_over else "running" if runs else "queued",
+            state=ended if self.is_over else "running" if self.runs else "queued",
             seconds=self.seconds if began is None else now - began,
             lines=self.log.lines,
             displays=self.log.displays,

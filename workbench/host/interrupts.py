@@ -78,6 +78,11 @@ class Interrupts:
             self._signals += 1
             signal.pthread_kill(thread, signal.SIGINT)
 
+    def handle_own(self, signum: int, frame: object) -> None:
+        """Handler of SIGINT where others send it too, for what they know: only `stop` counts."""
+        if self._signals:
+            self.handle(signum, frame)
+
     def handle(self, signum: int, frame: object) -> None:
         """Handler of SIGINT. Ours may come late, when another task runs: not for that one."""
         ours, self._signals = self._signals > 0, 0

@@ -67,6 +67,10 @@ class TaskContext(Generic[T]):
         active = list(self._active.values())
         return active[-1] if active else None
 
+    def active(self) -> list[int]:
+        """Those that run."""
+        return list(self._active)
+
     def runs(self, task: int) -> bool:
         """Whether it isn't over."""
         return task in self._active

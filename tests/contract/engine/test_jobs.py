@@ -52,13 +52,13 @@ def test_a_cell_that_could_not_be_submitted_has_failed(book: Book, cluster: Clus
         from workbench import context
         engine = context.get()
         def refuse(*args): raise RuntimeError("no room")
-        submit, expected = engine.backend.submit, set(engine.outputs._came)
+        submit, expected = engine.backend.submit, set(engine.unfinished)
         engine.backend.submit = refuse
     """)
     book.fails("%%remote --name refused\nx = 1", "no room")
     book.ok("engine.backend.submit = submit")
     assert eventually(lambda: re.search("refused +failed", book.ok("%workbench jobs").results()[0]))
-    assert book.value("set(engine.outputs._came) <= expected") == "True"
+    assert book.value("set(engine.unfinished) <= expected") == "True"
 
 
 def test_queued_cells_outlive_the_kernel(another: Opens, gates: Gates) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import queue
 import threading
 from collections.abc import Iterator, Sequence
@@ -12,8 +11,7 @@ import pytest
 
 from tests.patience import TIMEOUT
 from workbench.engines.cluster.backend import Backend, StoredValue
-from workbench.engines.cluster.entries import FAILED, PENDING, READY, Entries
-from workbench.engines.cluster.parcels import Packer
+from workbench.engines.cluster.entries import FAILED, PENDING, READY
 from workbench.engines.cluster.store import ClusterStore
 from workbench.errors import SessionError
 from workbench.ref import ObjectRef
@@ -22,6 +20,8 @@ from workbench.ref import ObjectRef
 class System:
     """A `Backend` in which natives are values. What is asked for comes once ``may_read``."""
 
+    can = None
+    session = "session~1"
     blocks = False
     ended = None
 
@@ -36,19 +36,13 @@ class System:
 class World:
     """An engine of one process, as far as its objects go."""
 
-    session = "session~1"
-
     def __init__(self) -> None:
         self.system = System()
-        self.packer = Packer(self.session, 3, lambda ref: None, "here")
-        self.entries = Entries(self, lambda entry: None)
-        ids = itertools.count(1)
-        self.store = ClusterStore(
-            cast(Backend, self.system), self.entries, self.packer, ids.__next__, str, bool
-        )
+        self.store = ClusterStore(cast(Backend, self.system))
+        self.entries = self.store.entries
 
     def object(self, id: int, value: Any, state: str = PENDING) -> ObjectRef:
-        return self.entries.new(id, self.packer.pack(value, None), state)[0]
+        return self.entries.new(id, self.store.packer.pack(value, None), state)[0]
 
 
 @pytest.fixture

@@ -7,11 +7,19 @@ from typing import Any, cast
 from tests.patience import TIMEOUT
 from workbench.core.descriptions import PinRecord
 from workbench.core.events import Place
-from workbench.core.snapshot import ClientRecord, ObjectRecord, Snapshot
+from workbench.core.snapshot import (
+    ACTOR_PREFIX,
+    ActorRecord,
+    ClientRecord,
+    ObjectRecord,
+    Snapshot,
+    WorkerRecord,
+)
 from workbench.engines.cluster import accounts, holders
-from workbench.engines.cluster.backend import Backend, Message
-from workbench.engines.cluster.holders import HolderAnswer, HolderQuestion, Holders
+from workbench.engines.cluster.holders import HolderAnswer, Holders
 from workbench.engines.cluster.inquiries import ASKED, MOST, Inquiries
+from workbench.engines.cluster.keeper import Keeper, batch_of
+from workbench.engines.cluster.store import ClusterStore
 from workbench.report.why import why
 
 OBJECT = 7
@@ -30,8 +38,12 @@ class Process:
 
     def __init__(self, prefix: int, thing: Thing | None) -> None:
         self.prefix = prefix
-        self.store = self
         self.thing = thing
+        self.backend: Any = None
+
+    def asked_by(self, system: System) -> ClusterStore:
+        self.backend = system
+        return cast(ClusterStore, self)
 
     def kept(self, id: int) -> dict[str, Any]:
         assert id == OBJECT
@@ -42,50 +54,48 @@ class Process:
 
 
 class System:
-    """A `Backend` with a keeper and another driver, which is perhaps silent."""
+    """A `Backend` with a keeper and other processes of the session, which are perhaps silent."""
+
+    unasked = ("another system's",)
 
     def __init__(self, *others: Process, silent: bool = False) -> None:
-        self.others = {other.prefix: other for other in others}
-        self.silent = silent
-        self.keeper = Inquiries(self._sent)
-        self.workers: tuple[list[bytes], list[str]] = [], []
+        self.others = {} if silent else {other.prefix: other for other in others}
+        self.keeper = Keeper(lambda: 0.0, self._came)
+        for other in others:
+            self.keeper.join(other.prefix, other.prefix, "", "far")
 
-    def _sent(self, driver: int, message: Message) -> None:
-        assert message.kind == ASKED
-        if not self.silent:
-            holders.heard(self.others[driver], cast(Backend, self), message)
+    def _came(self, listener: int) -> None:
+        if listener in self.others:
+            for message in batch_of(self.keeper.take(listener)):
+                assert message.kind == ASKED
+                holders.heard(self.others[listener].asked_by(self), message)
 
     def ask(self, question: str, *args: Any) -> Any:
-        return getattr(self.keeper, question)(*args)
+        return self.keeper.ask(question, *args)
 
     tell = ask
 
-    def explain(self, question: bytes, seconds: float) -> tuple[list[bytes], list[str]]:
-        assert holders.question_of(question) == HolderQuestion(OBJECT)
-        return self.workers
-
 
 def asked(system: System, me: Process, patience: float = TIMEOUT) -> Holders:
-    prefixes = [me.prefix, *system.others]
-    clients = [ClientRecord(n, n, "driver", "", p, "far") for n, p in enumerate(prefixes, 1)]
-    return holders.ask_all(me, cast(Backend, system), clients, OBJECT, False, patience)
+    system.keeper.join(me.prefix, me.prefix, "", "far")
+    return holders.ask_all(me.asked_by(system), OBJECT, False, patience)
 
 
 def test_all_are_asked_and_say_where_they_have_it() -> None:
     system = System(Process(2, Thing()), Process(3, None))
-    told = HolderAnswer(5, "far", ("view",), (Place("view", "Keeps.array"),), worker=4, actor=9)
-    system.workers = [b"", *[holders.encode(told)] * 2], ["worker 6"]  # asked twice: counts once
     found = asked(system, Process(1, Thing()))
-    assert [answer.prefix for answer in found.answers] == [1, 2, 0]
-    assert found.answers[0].kinds == ("ref",)
-    assert ("mine", "ref") in [(place.path, place.kind) for place in found.answers[0].places]
-    assert found.answers[2] == told
-    assert found.silent == ("worker 6",)
+    assert [answer.client.prefix for answer in found.answers] == [1, 2]
+    (pin,) = found.answers[0].pins
+    assert pin.reason == "ref"
+    assert ("mine", "ref") in [(place.path, place.kind) for place in pin.places]
+    assert found.silent == ("another system's",)
 
 
 def test_who_says_nothing_in_time_is_named() -> None:
-    found = asked(System(Process(2, Thing()), silent=True), Process(1, None), 0.1)
-    assert found == Holders((), ("process 2 on far",))
+    system = System(Process(2, Thing()), silent=True)
+    system.keeper.enroll(7, 5, "far")
+    found = asked(system, Process(1, None), 0.1)
+    assert found == Holders((), ("worker 1", "process 2 on far", "another system's"))
 
 
 def test_old_questions_are_forgotten() -> None:
@@ -106,18 +116,24 @@ def told_of(found: Holders, *reasons: PinRecord, fetched: str = "") -> str:
         "name~1", None, None, None, None, None, (RECORD,), (),
         (ClientRecord(1, 1, "driver", "one.ipynb", 11, "far"),), engine="dask",
     )  # fmt: skip
-    said = why(accounts.account(now, RECORD, found, reasons, 1, fetched), "df")
+    said = why(accounts.account(now, RECORD, found, reasons, fetched), "df")
     assert not said.complete
     return " ".join(str(said).split())
 
 
 def test_an_account_names_processes_and_actors_and_who_is_silent() -> None:
-    keeps = HolderAnswer(
-        5, "far", ("ref",), (Place("ref", "Keeps.r", cut="del Keeps.r"),), worker=4, actor=9,
-        cls="Keeps", name="hits",
+    def answer(kind: str, number: int, place: Place, pid: int, *what: Any) -> HolderAnswer:
+        client = ClientRecord(number, pid, "worker" if what else "driver", "one.ipynb", 0, "far")
+        return HolderAnswer((PinRecord(kind, number, places=(place,)),), client, *what)
+
+    keeps = answer(
+        "ref", 12, Place("ref", "Keeps.r", cut="del Keeps.r"), 5,
+        WorkerRecord(4, 5, "idle", (), 9, host="far"),
+        ActorRecord(9, "Keeps", (ACTOR_PREFIX + "hits",), "alive", 4, 0, 0),
     )  # fmt: skip
-    pool = HolderAnswer(6, "far", ("view",), (Place("view", "cache.a", cut="del a"),), worker=3)
-    mine = HolderAnswer(1, "far", ("ref",), (Place("ref", "x"),), prefix=11)
+    place = Place("view", "cache.a", cut="del a")
+    pool = answer("view", 13, place, 6, WorkerRecord(3, 6, "idle", (), host="far"))
+    mine = answer("ref", 11, Place("ref", "x"), 1)
     said = told_of(Holders((mine, keeps, pool), ()), PinRecord("task", detail="fit", object=3))
     assert "ref in one.ipynb: `x`" in said
     assert "ref in Keeps 'hits': `Keeps.r`" in said

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -155,17 +155,3 @@ def test_a_person_stops_it_or_its_time_is_up(world: World) -> None:
     end, (error,) = in_thread(world, world.head(spins, spec=TaskSpec(timeout=0.05)), bool)
     assert end.how == "failed"
     assert isinstance(error, TaskTimeoutError)
-
-
-def test_a_stream_ends_with_its_error_and_its_end(world: World) -> None:
-    def yields() -> Iterator[int]:
-        yield 1
-        yield 2
-        raise KeyError("three")
-
-    *items, end = world.host.stream(world.head(yields), (), ())
-    assert isinstance(end, TaskEnd)
-    assert (end.how, end.items) == ("failed", 2)
-    values = [item for item in items if isinstance(item, StoredValue)]
-    assert [world.opener.packer.open(1, item) for item in values[:2]] == [1, 2]
-    assert isinstance(failure_of(values[2]), KeyError)

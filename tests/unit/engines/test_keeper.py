@@ -5,9 +5,19 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from workbench.core.events import TaskSpec
 from workbench.engines.cluster.backend import BEGAN, ENDED, Message, TaskEnd
-from workbench.engines.cluster.keeper import NOBODY, Keeper, batch_of
-from workbench.engines.cluster.kept_jobs import JobTask, KeptJobs
+from workbench.engines.cluster.heads import Head
+from workbench.engines.cluster.keeper import (
+    BETWEEN,
+    NOBODY,
+    SILENT,
+    STOPS,
+    Keeper,
+    batch_of,
+    stops_of,
+)
+from workbench.engines.cluster.kept_jobs import KeptJobs
 from workbench.engines.cluster.kept_names import KeptNames, escaped_name
 
 ME, OTHER, JOB = 11, 12, 100
@@ -31,7 +41,8 @@ class World:
     def job(self, size: int = 1) -> None:
         for task in range(JOB, JOB + size):
             group = 0 if task == JOB else JOB
-            self.jobs.job(JobTask(task, group, "cell 1", ("x",), size, ME, 3))
+            spec = TaskSpec(job="cell 1", binds=("x",), size=size, group=group)
+            self.jobs.job(Head(task, "cell 1", "session~1", ME, 3, spec=spec, job=JOB))
             self.jobs.made(task, ("end", "ran", "x"))
 
     def shows(self, text: str, task: int = JOB) -> None:
@@ -41,7 +52,7 @@ class World:
         self.push(Message(task, BEGAN, b"", 3, ME, JOB, 1))
 
     def ends(self, how: str = "done", task: int = JOB) -> None:
-        end = TaskEnd(task, how, 1.0, 0, (how != "done",) * 2, (None, None), 1)
+        end = TaskEnd(task, how, 0, (how != "done",) * 2, (None, None), 1)
         self.push(Message(task, ENDED, msgspec.msgpack.encode(end), 3, ME, JOB, 1))
 
     @property
@@ -100,7 +111,7 @@ def test_a_job_is_collected_by_a_new_kernel_while_it_runs(world: World) -> None:
     found = world.jobs.collect(JOB, OTHER, 9, "")
     assert found is not None
     assert b"".join(output.data for output in found.outputs) == b"one\ntwo\n"
-    assert found.tasks[0].natives == ("end", "ran", "x")
+    assert found.natives == {JOB: ("end", "ran", "x")}
     world.shows("three\n")
     world.ends()
     came = world.take(OTHER)
@@ -111,11 +122,11 @@ def test_a_job_is_collected_by_a_new_kernel_while_it_runs(world: World) -> None:
 def test_a_task_whose_process_died_ends_too(world: World) -> None:
     world.job()
     world.begins()
-    world.keeper.ended(TaskEnd(JOB, "failed", 0.0))
+    world.keeper.ended(TaskEnd(JOB, "failed"))
     assert world.state == "failed"
     assert "may not have arrived" in str(world.jobs.shown_by(JOB))
     world.ends("done")  # it had said so itself, and that came late
-    world.keeper.ended(TaskEnd(JOB, "failed", 0.0))
+    world.keeper.ended(TaskEnd(JOB, "failed"))
     assert len(world.jobs.jobs()) == 1
 
 
@@ -185,3 +196,23 @@ def test_a_session_outlives_its_jobs_and_the_time_begins_with_their_end(world: W
     assert world.keeper.seconds_left() is None
     world.ends()
     assert world.keeper.seconds_left() == 5.0
+
+
+def test_a_stop_reaches_workers_that_come_later_and_a_silent_one_is_left_out(world: World) -> None:
+    assert world.keeper.enroll(21, 5, "far") == 1
+    world.keeper.stop([JOB], True)
+    assert world.keeper.enroll(22, 6, "far", "n1") == 2
+    for worker in (21, 22):
+        (message,) = world.take(worker)
+        assert (message.kind, stops_of(message.data)) == (STOPS, ([JOB], True))
+    world.now = SILENT + 1
+    world.take(22)
+    assert [(each.number, each.state) for each in world.keeper.workers()] == [(2, "busy")]
+    assert set(world.keeper.listeners()) == {22, ME}
+    world.now += BETWEEN + 1
+    assert (world.keeper.busy(), set(world.keeper.listeners())) == ({22: ("n1", 6)}, {ME})
+    world.keeper.rests(22)
+    assert (world.keeper.busy(), world.keeper.workers()[0].state) == ({}, "idle")
+    world.keeper.free([7], 22)
+    assert ([m.kind for m in world.take(21)], world.take(22)) == (["frees"], [])
+    assert [message.kind for message in world.take()] == ["frees"]

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from workbench.core.events import About
-from workbench.core.snapshot import ActorRecord, WorkerRecord
+from workbench.core.snapshot import WorkerRecord
 from workbench.engine.records import Abilities
+from workbench.engines.cluster.heads import Head
 
 Native = Any
 
@@ -50,20 +51,16 @@ class TaskEnd(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """How a task ended: the first thing that a submitted task returns, small and soon there.
 
     ``how`` is ``done``, ``failed`` or ``stopped``; of each result ``failed`` says whether reading
-    it raises, ``abouts`` what it is. So many messages with what it ``shown`` were sent on the
-    channel: the task is over for its submitter when these have come too. ``threads``: some that it
-    started go on. ``items``: so many a stream made.
+    it raises, ``abouts`` what it is. So many messages with what it has ``shown`` were sent on the
+    channel: the backend tells of the end behind these.
     """
 
     task: int
     how: str
-    seconds: float
     shown: int = 0
     failed: tuple[bool, ...] = ()
     abouts: tuple[About | None, ...] = ()
     worker: int = 0
-    threads: bool = False
-    items: int = 0
 
 
 class Message(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -86,74 +83,31 @@ Sink = Callable[[Sequence[Message]], None]
 
 
 class Launch(NamedTuple):
-    """What the system itself has to know of a task.
+    """A call as the system is asked for it: `hosting` runs the ``head`` somewhere, with the values
+    of ``deps`` and the natives ``inside`` as they are.
 
-    ``results`` natives are wanted besides the `TaskEnd`; ``cpus`` in processors, ``memory`` bytes.
-    It is tried again ``retries`` times (-1: always) if its process dies; the host tries again after
-    exceptions. ``keep``: it and its results outlive this process. ``ahead``: it is a stream, which
-    may be so many items ahead of its reader; 0: it isn't.
+    ``cpus`` in processors, ``memory`` in bytes. ``keep``: it and its results, or the actor that it
+    makes, outlive this process; such an actor is made again ``restarts`` times. If its process
+    dies, the system tries a task again as often as the head says; the host does after exceptions.
     """
 
-    task: int
-    name: str
-    results: int = 1
+    head: Head
+    deps: Sequence[Native]
+    inside: Sequence[Native]
     cpus: float = 1.0
     memory: int = 0
-    retries: int = 0
     keep: bool = False
-    ahead: int = 0
-    group: str = ""
-
-
-class ActorLaunch(NamedTuple):
-    """The same of an actor. ``name`` is its full one, '' if it has none; ``concurrency`` calls run
-    at a time, in ``groups`` by name others; on a loop if ``is_async``. A ``detached`` one outlives
-    its handles."""
-
-    actor: int
-    cls: str
-    name: str = ""
-    cpus: float = 0.0
-    memory: int = 0
     restarts: int = 0
-    concurrency: int = 1
-    groups: tuple[tuple[str, int], ...] = ()
-    is_async: bool = False
-    in_order: bool = True
-    detached: bool = False
 
 
 class ClusterParts(NamedTuple):
     """What a system tells of itself for a snapshot. None: not known here."""
 
     workers: tuple[WorkerRecord, ...] = ()
-    actors: tuple[ActorRecord, ...] = ()
     capacity: int | None = None
     available: int | None = None
     queued: int | None = None
     running: int | None = None
-    nodes: tuple[str, ...] = ()
-
-
-class StreamItem(NamedTuple):
-    """One of a stream."""
-
-    native: Native
-    about: About | None = None
-    failed: bool = False
-
-
-class Stream(Protocol):
-    """The items of one stream as its task makes them; read by one thread."""
-
-    def next(self) -> StreamItem | TaskEnd:
-        """Wait for the next; after the last one its task's end. Our error if that is lost."""
-
-    def took(self, taken: int) -> None:
-        """So many were taken by who reads them: the task may be ``ahead`` of that. Any thread."""
-
-    def close(self) -> None:
-        """No more are wanted."""
 
 
 class Backend(Protocol):
@@ -166,6 +120,8 @@ class Backend(Protocol):
     """The session's unique name, the same in all its processes."""
     joined: bool
     """Whether the session was there before this process came."""
+    unasked: Sequence[str]
+    """Processes of the session that can't be asked what they hold, in a few words each."""
     blocks: bool
     """Whether who waits must do so with `wait`: this is a task, whose slot that lends."""
 
@@ -197,7 +153,8 @@ class Backend(Protocol):
         """Have it called once the object is there, or never will be; in any thread, soon over."""
 
     def on_done(self, native: Native, callback: Callable[[TaskEnd | BaseException], None]) -> None:
-        """The same for a task's first native: what it was, or the `WorkbenchError` instead."""
+        """The same for a task's first native, behind what the task has shown: how it ended, or
+        the `WorkbenchError` instead."""
 
     def outlive(self, natives: Sequence[Native]) -> list[Native]:
         """Natives of the same objects, which don't end with this process."""
@@ -209,13 +166,8 @@ class Backend(Protocol):
 
     # -- tasks
 
-    def submit(
-        self, head: bytes, deps: Sequence[Native], inside: Sequence[Native], launch: Launch
-    ) -> list[Native] | Stream:
-        """Have `hosting` run a head somewhere: natives of its `TaskEnd`, then of each result.
-
-        It is given the values of ``deps``, and the natives ``inside`` as they are.
-        """
+    def submit(self, launch: Launch) -> list[Native]:
+        """Have it run: natives of its `TaskEnd`, then of each result."""
 
     def forget(self, task: int) -> None:
         """One of ours is over: nobody stops it any more."""
@@ -231,19 +183,13 @@ class Backend(Protocol):
 
     # -- actors
 
-    def create(
-        self, head: bytes, described: Native, deps: Sequence[Native], inside: Sequence[Native],
-        launch: ActorLaunch,
-    ) -> tuple[Native, Native]:  # fmt: skip
+    def create(self, launch: Launch, described: Native) -> tuple[Native, Native]:
         """(the actor, its creation's `TaskEnd`). ValueError if another has the name.
 
         ``described`` is what a handle of it stands for: see `find_actor`.
         """
 
-    def call(
-        self, actor: Native, head: bytes, deps: Sequence[Native], inside: Sequence[Native],
-        launch: Launch,
-    ) -> list[Native] | Stream:  # fmt: skip
+    def call(self, actor: Native, launch: Launch) -> list[Native]:
         """As `submit`, in an actor."""
 
     def find_actor(self, name: str) -> tuple[int, Native] | None:
@@ -266,11 +212,6 @@ class Backend(Protocol):
 
     def listen(self, audience: int, sink: Sink) -> None:
         """From now on hand over what comes on the channel for that driver, in a thread of ours."""
-
-    def explain(self, question: bytes, seconds: float) -> tuple[list[bytes], list[str]]:
-        """Ask each process that runs the session's tasks and actors: have `holders.answer` answer
-        there, also while a task runs. What they say (b"": nothing); and who didn't in time, each
-        in a few words. Never raises."""
 
     def parts(self) -> ClusterParts:
         """What the system tells of itself, soon."""

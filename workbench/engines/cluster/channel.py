@@ -20,9 +20,13 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class ChannelLink:
-    """A `host.link.Link` over a cluster's channel: ``send`` takes a batch, and never waits."""
+    """A `host.link.Link` over a cluster's channel: ``send`` takes a batch, and never waits;
+    ``settle`` returns when all that was sent is before whatever this process says next."""
 
-    def __init__(self, worker: int, send: Callable[[bytes], object]) -> None:
+    def __init__(
+        self, worker: int, send: Callable[[bytes], object], settle: Callable[[], object] = bool
+    ) -> None:
+        self.settle = settle
         self.work = TaskContext[Head]()
         self._worker = worker
         self._send = send

@@ -16,7 +16,7 @@ from typing import Any
 
 from workbench.core.events import About
 from workbench.engine.base import engine_of
-from workbench.engines.cluster.backend import Native, StoredValue
+from workbench.engines.cluster.backend import Native
 from workbench.errors import ForeignRefError, SessionError, WorkbenchError
 from workbench.ref import ObjectRef
 
@@ -27,12 +27,12 @@ PENDING, READY, FAILED, FREED, UNKNOWN = "pending", "ready", "failed", "freed", 
 
 class KnownObject:
     """One object. ``native`` is the system's; None while it isn't known. ``error``: why there is
-    none; ``task`` made it, or will, named ``name``; ``stored`` is its value, if only we have it;
-    ``inside`` are the objects that it refers to, as far as that is known."""
+    none; ``task`` made it, or will, named ``name``; ``inside`` are the objects that it refers to,
+    as far as that is known."""
 
     __slots__ = (
         "about", "actor", "created", "error", "id", "inside", "is_watched", "job", "listeners",
-        "name", "native", "state", "stored", "task",
+        "name", "native", "state", "task",
     )  # fmt: skip
 
     def __init__(self, id: int, native: Native, state: str) -> None:
@@ -41,7 +41,6 @@ class KnownObject:
         self.state = state
         self.error: WorkbenchError | None = None
         self.about: About | None = None
-        self.stored: StoredValue | None = None
         self.inside: tuple[int, ...] = ()
         self.task = 0
         self.name = ""

@@ -47,6 +47,21 @@ class Head(msgspec.Struct, array_like=True, frozen=True, gc=False):
     retries: int = 0
     called: str = ""
 
+    @property
+    def is_own(self) -> bool:
+        """True if it is one of a background cell's own tasks, and none that these submit."""
+        return self.spec is not None and bool(self.spec.job)
+
+    @property
+    def ids(self) -> range:
+        """Those of its results."""
+        return range(self.task, self.task + self.returns)
+
+    @property
+    def needs(self) -> tuple[int, ...]:
+        """The objects that came along."""
+        return (*self.deps, *self.inside)
+
 
 encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder(Head).decode

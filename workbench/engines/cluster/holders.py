@@ -1,7 +1,7 @@
 """Holders: which processes of a session on a cluster have an object, and under which names.
 
-Nobody there counts who holds what, so all are asked: drivers by the keeper (`inquiries`), the
-cluster's own processes by the system (`Backend.explain`). Each looks at itself (`found_here`).
+Nobody there counts who holds what, so all are asked that listen to the keeper (`inquiries`). Each
+looks at itself (`found_here`).
 """
 
 from __future__ import annotations
@@ -11,22 +11,25 @@ import platform
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import NamedTuple
 
 import msgspec
 
 from workbench.client.referrer_search import find_referrers
-from workbench.core.events import Place
-from workbench.core.snapshot import ClientRecord
+from workbench.core.descriptions import PinRecord
+from workbench.core.snapshot import ACTOR_PREFIX, ActorRecord, ClientRecord, WorkerRecord
+from workbench.engine.presentation import process_label
 from workbench.engines.cluster.backend import Backend, Message
+from workbench.engines.cluster.store import ClusterStore
 
 PATIENCE, DEEP_PATIENCE = 5.0, 150.0
 """Seconds within which a process must have looked; the latter if all is to be looked at: more than
 `client.referrer_search` takes."""
 
 LOOK = 0.02
-"""Seconds after which it is asked again whether drivers have answered."""
+"""Seconds after which it is asked again whether all have answered."""
 
 
 class HolderQuestion(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -37,26 +40,13 @@ class HolderQuestion(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class HolderAnswer(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What one process has of an object.
+    """What one process has of an object, and who that is: as a client, whose number is its ids'
+    prefix; as a worker of the cluster's, and the actor that lives there, if it is that."""
 
-    ``kinds`` are ``ref``, if it has a handle, and ``view``, if arrays show it. ``places``,
-    ``complete`` and ``seen`` are as in `core.descriptions.PinRecord`. In a process of the cluster's
-    ``worker`` is its number, ``actor`` that of the actor which lives there: a ``cls``, by that
-    ``name``; ``task`` is what runs there.
-    """
-
-    pid: int
-    host: str
-    kinds: tuple[str, ...] = ()
-    places: tuple[Place, ...] = ()
-    complete: bool = True
-    seen: int = 0
-    prefix: int = 0
-    worker: int = 0
-    actor: int = 0
-    cls: str = ""
-    name: str = ""
-    task: str = ""
+    pins: tuple[PinRecord, ...]
+    client: ClientRecord
+    worker: WorkerRecord | None = None
+    actor: ActorRecord | None = None
 
 
 class Holders(NamedTuple):
@@ -67,102 +57,94 @@ class Holders(NamedTuple):
 
 
 encode = msgspec.msgpack.Encoder().encode
+encode_tasks = msgspec.msgpack.Encoder().encode
+tasks_of = msgspec.msgpack.Decoder(list[int]).decode
 question_of = msgspec.msgpack.Decoder(HolderQuestion).decode
 _answer_of = msgspec.msgpack.Decoder(HolderAnswer).decode
 
 
-class Process(Protocol):
-    """What is asked of a process's engine here."""
-
-    prefix: int
-    hosting: Any
-    roots: Callable[[], Mapping[str, Any]]
-    store: Any
-
-
-def found_here(engine: Process, question: HolderQuestion) -> HolderAnswer | None:
+def found_here(process: ClusterStore, question: HolderQuestion) -> HolderAnswer | None:
     """What this process has of an object; None if it has nothing."""
-    hosting = engine.hosting
-    kept = engine.store.kept(question.object)
+    hosting = process.hosting
+    kept = process.kept(question.object)
     if not kept:
         return None
     kinds = tuple(kept)
-    roots = engine.roots() if hosting is None else hosting.variables
+    roots = process.roots() if hosting is None else hosting.variables
     # It empties ``kept``: what stood in a variable of ours would be found.
     places, complete, seen = find_referrers(kept, roots, question.deep)
-    pid, host = os.getpid(), platform.node()
-    if hosting is None:
-        return HolderAnswer(pid, host, kinds, places, complete, seen, engine.prefix)
-    cls = hosting.cls.__name__ if hosting.actor else ""
-    return HolderAnswer(
-        pid, host, kinds, places, complete, seen, engine.prefix, hosting.worker, hosting.actor,
-        cls, hosting.called, hosting.work.name,
+    me, pid, host = process.prefix, os.getpid(), platform.node()
+    pins = tuple(
+        PinRecord(
+            kind, me, places=tuple(each for each in places if each.kind == kind),
+            complete=complete, seen=seen,
+        )
+        for kind in kinds
     )  # fmt: skip
+    if hosting is None:
+        return HolderAnswer(pins, ClientRecord(me, pid, "driver", process_label(), me, host))
+    tasks = (hosting.work.name,) if hosting.work.name else ()
+    worker = WorkerRecord(
+        hosting.worker, pid, "busy" if tasks else "idle", tasks, hosting.actor, host=host
+    )
+    names = (ACTOR_PREFIX + hosting.called,) if hosting.called else ()
+    actor = ActorRecord(hosting.actor, hosting.cls.__name__, names, "alive", hosting.worker, 0, 0)
+    client = ClientRecord(me, pid, "worker", "", me, host)
+    return HolderAnswer(pins, client, worker, actor if hosting.actor else None)
 
 
-def answer(engine: Process, question: bytes) -> bytes:
-    """To a question that came; b"" if there is nothing to say. Takes a second or two."""
-    found = found_here(engine, question_of(question))
-    return b"" if found is None else encode(found)
-
-
-def answer_apart(engine: Process, question: bytes, reply: Callable[[bytes], object]) -> None:
-    """The same in a thread of its own."""
+def answer_apart(process: ClusterStore, question: bytes, reply: Callable[[bytes], object]) -> None:
+    """Reply to a question, in a thread of its own; with b"" if there is nothing to say. Takes a
+    second or two."""
 
     def look() -> None:
         said = b""
         try:
-            said = answer(engine, question)
+            found = found_here(process, question_of(question))
+            said = b"" if found is None else encode(found)
         finally:  # also if something hostile was in the way
             reply(said)
 
     threading.Thread(target=look, name="workbench-referrers", daemon=True).start()
 
 
-def heard(engine: Process, backend: Backend, message: Message) -> None:
-    """A driver was asked: see `Inquiries`. In a thread that mustn't wait."""
-    answer_apart(
-        engine, message.data,
-        lambda said: backend.tell("answered", message.task, engine.prefix, said),
-    )  # fmt: skip
-
-
-def ask_all(
-    engine: Process,
-    backend: Backend,
-    clients: Sequence[ClientRecord],
-    id: int,
-    deep: bool,
-    patience: float | None = None,
-) -> Holders:
-    """What all processes of the session have of an object: waits for them, but not for ever."""
-    data = encode(HolderQuestion(id, deep))
-    seconds = patience if patience is not None else DEEP_PATIENCE if deep else PATIENCE
-    others = {c.prefix: c for c in clients if c.prefix != engine.prefix}
-    until = time.monotonic() + seconds
-    number = backend.ask("inquire", data, list(others)) if others else 0
-    asked: list[tuple[list[bytes], list[str]]] = []
-    ask = threading.Thread(
-        target=lambda: asked.append(backend.explain(data, seconds)), daemon=True,
-        name="workbench-holders",
-    )  # fmt: skip
-    ask.start()
-    mine: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    if engine.hosting is None:
-        answer_apart(engine, data, mine.put)  # apart: what runs in this thread is looked at too
+def heard(process: ClusterStore, message: Message) -> None:
+    """This process was asked: see `Inquiries`. In a thread that mustn't wait."""
+    reply = partial(process.backend.tell, "answered", message.task, process.prefix)
+    if message.data:
+        answer_apart(process, message.data, reply)
     else:
-        mine.put(b"")  # it is asked as one of the cluster's
-    ask.join(max(until - time.monotonic(), LOOK))
-    told: dict[int, bytes] = {}
-    while others and time.monotonic() < until:
-        told = backend.ask("answers", number)
-        if others.keys() <= told.keys():
+        hosting = process.hosting
+        reply(encode_tasks([] if hosting is None else hosting.work.active()))
+
+
+def ask_processes(
+    backend: Backend, question: bytes, listeners: Collection[int], seconds: float
+) -> dict[int, bytes]:
+    """What these say, by their prefixes: waits for them, but not for ever."""
+    if not listeners:
+        return {}
+    until = time.monotonic() + seconds
+    number = backend.ask("inquire", question, list(listeners))
+    while time.monotonic() < until:
+        missing = set(listeners).difference(backend.ask("answers", number))
+        if not missing & backend.ask("listeners").keys():
             break
         time.sleep(LOOK)
-    if others:
-        backend.ask("answers", number, True)
-    answers, silent = asked[0] if asked else ([], ["the cluster's processes"])
-    silent += [f"process {c.pid} on {c.host}" for p, c in others.items() if p not in told]
-    every = [_answer_of(each) for each in (mine.get(), *told.values(), *answers) if each]
-    by_process = {(each.host, each.pid, each.prefix): each for each in every}
-    return Holders(tuple(by_process.values()), tuple(silent))
+    told: dict[int, bytes] = backend.ask("answers", number, True)
+    return told
+
+
+def ask_all(process: ClusterStore, id: int, deep: bool, patience: float | None = None) -> Holders:
+    """What all processes of the session have of an object."""
+    data = encode(HolderQuestion(id, deep))
+    seconds = patience if patience is not None else DEEP_PATIENCE if deep else PATIENCE
+    others = dict(process.backend.ask("listeners"))
+    others.pop(process.prefix, None)
+    mine: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    answer_apart(process, data, mine.put)  # apart: what runs in this thread is looked at too
+    told = ask_processes(process.backend, data, others, seconds)
+    silent = [name for prefix, name in others.items() if prefix not in told]
+    silent += process.backend.unasked
+    every = [_answer_of(each) for each in (mine.get(), *told.values()) if each]
+    return Holders(tuple({each.client.client: each for each in every}.values()), tuple(silent))

@@ -10,8 +10,7 @@ import functools
 import inspect
 import itertools
 import threading
-import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,7 +25,7 @@ from workbench.engines.cluster.channel import ChannelLink
 from workbench.engines.cluster.heads import Head
 from workbench.engines.cluster.parcels import refused
 from workbench.errors import ActorExit
-from workbench.host.actor_instance import made_on_loop, method_of, variables_of
+from workbench.host.actor_instance import method_of, variables_of
 from workbench.host.environment import set_variables
 from workbench.host.interrupts import Interrupts
 from workbench.host.link import Failed
@@ -34,12 +33,9 @@ from workbench.host.process_state import ProcessState
 from workbench.host.results import (
     STOPPED,
     Types,
-    async_iterator,
     counted,
-    iterable,
     no_actor,
     take,
-    take_async,
     yields_results,
 )
 from workbench.host.tracebacks import let_go, task_failure
@@ -64,7 +60,7 @@ class Hosting:
     """See the module. Made in the main thread, once for each session that the process serves.
 
     ``finish`` is `OutputQueue.finish`. ``begins`` and ``ends`` are told of each task, so that
-    others can find who runs it. ``state`` has what tasks change in the process put back.
+    this process listens meanwhile. ``state`` has what tasks change in the process put back.
     """
 
     def __init__(
@@ -130,7 +126,6 @@ class Hosting:
     def _run(self, head: Head, deps: Sequence[StoredValue], inside: Sequence[Native]) -> Any:
         interrupts, task = self.interrupts, head.task
         with self._running(head) as keep:
-            started = time.perf_counter()
             tries = itertools.count()
             while True:
                 retry_on: Types = ()
@@ -138,7 +133,6 @@ class Hosting:
                 try:
                     retry_on = _retry_on(head)
                     function, args, kwargs = self._prepared(head, deps, inside, keep)
-                    started = time.perf_counter()
                     interrupts.enter(task)
                     with self._limited(head):
                         result = function(*args, **kwargs)
@@ -154,87 +148,7 @@ class Hosting:
                         continue
                     outcome = self._failure(head, error)
                 break
-            return self._ended(head, outcome, started)
-
-    async def run_async(
-        self, head: Head, deps: Sequence[StoredValue], inside: Sequence[Native]
-    ) -> tuple[TaskEnd, tuple[StoredValue, ...]]:
-        """The same on an actor's loop: what its method awaits lets others run."""
-        with self._running(head) as keep:
-            started = time.perf_counter()
-            tries = itertools.count()
-            while True:
-                retry_on: Types = ()
-                try:
-                    retry_on = _retry_on(head)
-                    function, args, kwargs = self._prepared(head, deps, inside, keep)
-                    if head.method == CREATION:
-                        result = self._instance = await made_on_loop(self._cls, args, kwargs)
-                    else:
-                        result = function(*args, **kwargs)
-                        if inspect.isawaitable(result):
-                            result = await result
-                        if inspect.isasyncgen(result) and yields_results(head, function):
-                            result = await take_async(head, result, retry_on)
-                        elif inspect.isgenerator(result) and yields_results(head, function):
-                            result = take(head, result, retry_on)
-                    outcome = self._results(head, result)
-                except BaseException as error:
-                    if self._again(head, error, retry_on, next(tries)):
-                        continue
-                    outcome = self._failure(head, error)
-                break
-            return self._ended(head, outcome, started)
-
-    def stream(
-        self, head: Head, deps: Sequence[StoredValue], inside: Sequence[Native]
-    ) -> Iterator[StoredValue | TaskEnd]:
-        """Its items as they are made; its end comes last. What it raises is the last item."""
-        interrupts, task, made = self.interrupts, head.task, 0
-        with self._running(head) as keep:
-            started = time.perf_counter()
-            outcome: Outcome = "done", ()
-            interrupts.begin(task)
-            try:
-                function, args, kwargs = self._prepared(head, deps, inside, keep)
-                interrupts.enter(task)
-                items = iter(iterable(head, function(*args, **kwargs)))
-                for item in items:
-                    interrupts.inside = 0
-                    stored = self._stored(item, f"an item of {head.name}", f"item of {head.name}")
-                    made += 1
-                    self._link.flush()
-                    yield stored
-                    interrupts.enter(task)
-            except BaseException as error:
-                interrupts.inside = 0
-                outcome = self._failure(head, error)
-            interrupts.inside = 0
-            interrupts.end(task)
-            end, _ = self._ended(head, outcome, started, made)
-            if outcome[1]:
-                yield outcome[1][0]
-            yield end
-
-    async def stream_async(
-        self, head: Head, deps: Sequence[StoredValue], inside: Sequence[Native]
-    ) -> AsyncIterator[StoredValue | TaskEnd]:
-        """The same on a loop."""
-        made = 0
-        with self._running(head) as keep:
-            started = time.perf_counter()
-            outcome: Outcome = "done", ()
-            try:
-                function, args, kwargs = self._prepared(head, deps, inside, keep)
-                async for item in async_iterator(head, function(*args, **kwargs)):
-                    made += 1
-                    yield self._stored(item, f"an item of {head.name}", f"item of {head.name}")
-            except Exception as error:
-                outcome = self._failure(head, error)
-            end, _ = self._ended(head, outcome, started, made)
-            if outcome[1]:
-                yield outcome[1][0]
-            yield end
+            return self._ended(head, outcome)
 
     @contextmanager
     def _running(self, head: Head) -> Iterator[list[ObjectRef]]:
@@ -242,7 +156,7 @@ class Hosting:
         keep: list[ObjectRef] = []
         self._opener.know_serializers(head.serializers)
         self._link.begin(head)
-        if is_own(head):
+        if head.is_own:
             self._link.say(head, BEGAN, b"")
             self._link.flush()
         self._begins(head.task)
@@ -347,9 +261,7 @@ class Hosting:
         packer = self._opener.packer
         return packer.failure(task_failure(error, head.name, packer.reducers([])))
 
-    def _ended(
-        self, head: Head, outcome: Outcome, started: float, items: int = 0
-    ) -> tuple[TaskEnd, tuple[StoredValue, ...]]:
+    def _ended(self, head: Head, outcome: Outcome) -> tuple[TaskEnd, tuple[StoredValue, ...]]:
         task = head.task
         self.interrupts.forget(task)
         self.stopped.discard(task)
@@ -357,24 +269,25 @@ class Hosting:
         self._finish(task)
         how, values = outcome
         end = TaskEnd(
-            task, how, time.perf_counter() - started, self._link.shown(task),
+            task, how, self._link.shown(task),
             tuple(value.failed for value in values), tuple(value.about for value in values),
-            self.worker, self.work.leaves_threads(head), items,
+            self.worker,
         )  # fmt: skip
-        if is_own(head):
+        if head.is_own:
             self._link.say(head, ENDED, _encode(end))
         self._link.flush()
+        if end.shown or head.is_own:
+            self._link.settle()
         return end, values
 
     # -- stopping: any thread but the task's -----------------------------------------------------
 
     def stop(self, task: int) -> bool:
-        """Interrupt a task that runs here; False if it doesn't."""
-        if not self.work.runs(task):
-            return False
+        """Interrupt a task, now or when it begins here; whether it runs here now."""
+        runs = self.work.runs(task)
         self.stopped.add(task)
         self.interrupts.stop(task)
-        return True
+        return runs
 
 
 class _InheritedError(Exception):
@@ -386,11 +299,6 @@ class _InheritedError(Exception):
 
 
 _OPTIONS = codec.Where("retry_exceptions", "on the worker")
-
-
-def is_own(head: Head) -> bool:
-    """Whether it is one of a background cell's own tasks, and none that these submit."""
-    return head.spec is not None and bool(head.spec.job)
 
 
 def _retry_on(head: Head) -> Types:

@@ -1,4 +1,4 @@
-"""Inquiries: what one process of a session on a cluster asks all its drivers, and their answers.
+"""Inquiries: what one process of a session on a cluster asks the others, and their answers.
 
 Part of the `keeper`. Pure: questions and answers are opaque.
 """
@@ -11,7 +11,8 @@ from collections.abc import Callable
 from workbench.engines.cluster.backend import Message
 
 ASKED = "asked"
-"""Kind of `Message` of a question: its data; ``task`` is the question's number."""
+"""Kind of `Message` of a question: its data, nothing to ask which tasks run; ``task`` is the
+question's number."""
 
 MOST = 100
 """Questions that are remembered: who asks takes the answers soon, or has gone."""

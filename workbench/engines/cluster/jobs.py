@@ -2,49 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from workbench.core.events import About, Output
 from workbench.core.snapshot import JobRecord
 from workbench.engine.records import CollectedJob
-from workbench.engines.cluster.backend import Backend, Message, Native, TaskEnd
-from workbench.engines.cluster.entries import FAILED, PENDING, READY, UNKNOWN, Entries
+from workbench.engines.cluster.backend import Message, Native, TaskEnd
+from workbench.engines.cluster.entries import FAILED, PENDING, READY, UNKNOWN
+from workbench.engines.cluster.tasks import ClusterTasks
 from workbench.ref import ObjectRef
 
 
-class ClusterJobs:
-    """See the module. ``show`` shows a message here."""
-
-    def __init__(
-        self, engine: Any, backend: Backend, entries: Entries, show: Callable[[Message], None]
-    ) -> None:
-        self._engine = engine
-        self._backend = backend
-        self._entries = entries
-        self._show = show
+class ClusterJobs(ClusterTasks):
+    """See the module."""
 
     def jobs(self) -> tuple[JobRecord, ...]:
-        found: tuple[JobRecord, ...] = self._backend.ask("jobs")
+        found: tuple[JobRecord, ...] = self.backend.ask("jobs")
         return found
 
     def shown_by(self, job: int) -> tuple[Output, ...] | None:
-        found: tuple[Output, ...] | None = self._backend.ask("shown_by", job)
+        found: tuple[Output, ...] | None = self.backend.ask("shown_by", job)
         return found
 
     def collect(self, job: int, name: str = "") -> CollectedJob | None:
-        found = self._backend.ask("collect", job, self._engine.prefix, self._engine.origin(), name)
+        found = self.backend.ask("collect", job, self.prefix, self.origin(), name)
         if found is None:
             return None
         results: list[ObjectRef | None] = []
-        for task, end in zip(found.tasks, found.ends, strict=True):
-            results += self._collected(task.task, task.natives[1:], task.binds, end, name)
+        for task, natives in found.natives.items():
+            end, binds = found.ends.get(task), found.record.binds
+            results += self._collected(task, natives[1:], binds, end, name)
         if not name:
             for output in found.outputs:
-                self._show(
+                self.show(
                     Message(
-                        output.task, output.kind, output.data, self._engine.origin(),
-                        self._engine.prefix, job, output.worker,
+                        output.task, output.kind, output.data, self.origin(),
+                        self.prefix, job, output.worker,
                     )
                 )  # fmt: skip
         return CollectedJob(found.record, results)
@@ -60,15 +53,15 @@ class ClusterJobs:
             if native is None:  # somebody freed it
                 refs.append(None)
                 continue
-            ref, entry = self._entries.new(task + number, native, UNKNOWN)
+            ref, entry = self.entries.new(task + number, native, UNKNOWN)
             entry.task, entry.job = task, task
             if end is not None and number < len(end.failed):
                 about: About | None = end.abouts[number]
                 state = FAILED if end.failed[number] else READY
-                self._entries.settle(ref.id, state, about)
+                self.entries.settle(ref.id, state, about)
             elif end is None:  # it runs, or waits for that
-                self._entries.watch(entry)
-                with self._entries.lock:
+                self.entries.watch(entry)
+                with self.entries.lock:
                     if entry.state == UNKNOWN:
                         entry.state = PENDING
             refs.append(ref)

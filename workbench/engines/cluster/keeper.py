@@ -2,7 +2,7 @@
 there. A pure record keeper: it runs in an actor, or in a scheduler, which tells it the time.
 
 Natives are opaque to it; whoever runs it sees to it that what it keeps lives on. Names and pins are
-in `kept_names`, background cells in `kept_jobs`, what drivers ask each other in `inquiries`.
+in `kept_names`, background cells in `kept_jobs`, what processes ask each other in `inquiries`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from workbench.core.snapshot import ClientRecord, WorkerRecord
 from workbench.engines.cluster.backend import Message
@@ -25,15 +26,31 @@ MOST_QUEUED = 100_000
 NOBODY = 60.0
 """Seconds that who has started a session has to come."""
 
+MOST_STOPS = 100
+"""Orders to stop tasks that are remembered for processes that come later."""
+
+BETWEEN, SILENT = 4.0, 60.0
+"""Seconds after which a worker that runs something and doesn't listen isn't asked, and after which
+it isn't told of: its code holds the interpreter, or it was killed."""
+
+FREES = "frees"
+"""Kind of `Message` that tells which objects were freed: their ids."""
+
+STOPS = "stops"
+"""Kind of `Message` that tells a worker which tasks to stop, and whether by force."""
+
+ids_of = msgspec.msgpack.Decoder(list[int]).decode
+stops_of = msgspec.msgpack.Decoder(tuple[list[int], bool]).decode
 batch_of = msgspec.msgpack.Decoder(list[Message]).decode
 encode = msgspec.msgpack.Encoder().encode
 
 
-class _Driver:
-    """One driver: what waits for it."""
+class _Listener:
+    """A driver, or a process of the cluster's that runs tasks: what waits for it."""
 
-    def __init__(self, record: ClientRecord, process: str) -> None:
-        self.record = record
+    def __init__(self, now: float, process: str = "") -> None:
+        self.seen = now
+        self.works = True
         self.process = process
         self.queue: list[Message] = []
 
@@ -41,19 +58,20 @@ class _Driver:
 class Keeper:
     """See the module. One thread at a time. ``clock`` is a monotonic one, in seconds.
 
-    ``wake`` is told of the drivers for whom something waits now: whoever runs this hands it on.
+    ``wake`` is told of the listeners for whom something waits now: whoever runs this hands it on.
     """
 
     def __init__(self, clock: Callable[[], float], wake: Callable[[int], object]) -> None:
         self._clock = clock
-        self._wake = wake
-        self._drivers: dict[int, _Driver] = {}
+        self.wake = wake
+        self._drivers: dict[int, ClientRecord] = {}
+        self._workers: dict[int, WorkerRecord] = {}
+        self._listeners: dict[int, _Listener] = {}
+        self._stops: list[Message] = []
         self.linger = 0.0
         self._came = False
         self._used_at = clock()
         self._clients = itertools.count(1)
-        self._workers: dict[str, WorkerRecord] = {}
-        self.nodes: dict[int, str] = {}  # by worker
         self._serializers: list[tuple[int, bytes]] = []
         names, jobs = KeptNames(), KeptJobs(clock, self._send)
         self._jobs = jobs
@@ -82,18 +100,20 @@ class Keeper:
         self.linger = max(self.linger, linger)
         self._came = True
         others = len(self._drivers)
-        record = ClientRecord(next(self._clients), pid, "driver", label, audience, host)
-        self._drivers[audience] = _Driver(record, process)
+        number = next(self._clients)
+        self._drivers[audience] = ClientRecord(number, pid, "driver", label, audience, host)
+        self._listeners[audience] = _Listener(self._clock(), process)
         return others
 
     def processes(self) -> dict[int, str]:
         """By driver, what the system itself calls it; '' where that wasn't said."""
-        return {id: driver.process for id, driver in self._drivers.items()}
+        return {id: self._listeners[id].process for id in self._drivers}
 
     def leave(self, audience: int) -> int:
         """It goes; returns how many are left. What its jobs show is kept from now on."""
         if self._drivers.pop(audience, None) is not None:
             self._used_at = self._clock()
+            del self._listeners[audience]
         self._jobs.left(audience)
         return len(self._drivers)
 
@@ -111,19 +131,60 @@ class Keeper:
 
     def drivers(self) -> tuple[ClientRecord, ...]:
         """Those that are there."""
-        return tuple(driver.record for driver in self._drivers.values())
+        return tuple(self._drivers.values())
 
-    def enroll(self, key: str, pid: int, node: str, host: str) -> int:
-        """A worker's number, small and the same as long as it lives; it is on that ``host``."""
-        if key not in self._workers:
-            number = len(self._workers) + 1
-            self._workers[key] = WorkerRecord(number, pid, "idle", (), host=host)
-            self.nodes[number] = node
-        return self._workers[key].number
+    def enroll(self, prefix: int, pid: int, host: str, node: str = "") -> int:
+        """A process of the cluster's comes, on that ``host``, to run tasks. Returns its number.
+        ``node`` is what the system calls its place."""
+        number = len(self._workers) + 1
+        self._workers[prefix] = WorkerRecord(number, pid, "idle", (), host=host)
+        self._listeners[prefix] = _Listener(self._clock(), node)
+        self._listeners[prefix].queue += self._stops  # of tasks that may be on their way to it
+        return number
+
+    def rests(self, prefix: int) -> None:
+        """It runs nothing now, and doesn't listen."""
+        self._listeners[prefix].works = False
+
+    def busy(self, within: float = SILENT) -> dict[int, tuple[str, int]]:
+        """The processes that run tasks, as far as they have listened lately, by their prefix: what
+        the system calls their place, and their pid."""
+        since = self._clock() - within
+        return {
+            id: (listener.process, record.pid)
+            for id, record in self._workers.items()
+            if (listener := self._listeners[id]).works and listener.seen >= since
+        }
 
     def workers(self) -> tuple[WorkerRecord, ...]:
-        """All that have come."""
-        return tuple(self._workers.values())
+        """Those that have run something lately."""
+        busy, since = self.busy(), self._clock() - SILENT
+        return tuple(
+            replace(record, state="busy" if id in busy else "idle")
+            for id, record in self._workers.items()
+            if self._listeners[id].seen >= since
+        )
+
+    def listeners(self) -> dict[int, str]:
+        """All that can be asked something, as people call them."""
+        found = {id: f"worker {self._workers[id].number}" for id in self.busy(BETWEEN)}
+        return found | {id: f"process {r.pid} on {r.host}" for id, r in self._drivers.items()}
+
+    def listens(self, audience: int) -> bool:
+        """Whether it has come, and hasn't left."""
+        return audience in self._listeners
+
+    def stop(self, tasks: Sequence[int], force: bool) -> None:
+        """Have these stopped, wherever they run or will."""
+        stop = Message(0, STOPS, encode((list(tasks), force)), 0, 0)
+        self._stops = [*self._stops, stop][-MOST_STOPS:]
+        for worker in self._workers:
+            self._send(worker, stop)
+
+    def free(self, ids: Sequence[int], freer: int) -> None:
+        """Have all processes let go of these but who says so."""
+        for each in self._listeners.keys() - {freer}:
+            self._send(each, Message(0, FREES, encode(list(ids)), 0, each))
 
     # -- the channel ---------------------------------------------------------------------------
 
@@ -136,18 +197,19 @@ class Keeper:
                 self._send(message.audience, message)
 
     def _send(self, audience: int, message: Message) -> None:
-        driver = self._drivers.get(audience)
-        if driver is not None and len(driver.queue) < MOST_QUEUED:
-            driver.queue.append(message)
-            self._wake(audience)
+        listener = self._listeners.get(audience)
+        if listener is not None and len(listener.queue) < MOST_QUEUED:
+            listener.queue.append(message)
+            self.wake(audience)
 
     def take(self, audience: int) -> bytes:
-        """What waits for a driver; it is its from now on."""
-        driver = self._drivers.get(audience)
-        if driver is None or not driver.queue:
+        """What waits for who listens; it is its from now on."""
+        listener = self._listeners.get(audience)
+        if listener is None:
             return b""
-        queue, driver.queue = driver.queue, []
-        return encode(queue)
+        listener.seen, listener.works = self._clock(), True
+        queue, listener.queue = listener.queue, []
+        return encode(queue) if queue else b""
 
     # -- serializers -----------------------------------------------------------------------------
 

@@ -7,41 +7,24 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import msgspec
 
-from workbench.core.events import PROGRESS, Output
-from workbench.core.logs import Log
+from workbench.core.events import PROGRESS, USUAL, Output
 from workbench.core.snapshot import JobRecord
+from workbench.core.tasks import TaskGroup
 from workbench.engines.cluster.backend import BEGAN, ENDED, Message, Native, TaskEnd
-from workbench.engines.cluster.outputs import LOST
+from workbench.engines.cluster.heads import Head
 
 MOST_JOBS = 1000
 """Jobs that are remembered after their end."""
 
+LOST = "Its process has ended: some of what this task showed may not have arrived.\n"
+
 end_of = msgspec.msgpack.Decoder(TaskEnd).decode
 _encode = msgspec.msgpack.Encoder().encode
-
-
-class JobTask(NamedTuple):
-    """One task of a job, as it is announced; ``natives`` are those of its end and its results, once
-    it was submitted."""
-
-    task: int
-    group: int
-    name: str
-    binds: tuple[str, ...]
-    size: int
-    audience: int
-    origin: int
-    natives: tuple[Native, ...] = ()
-
-    def without(self, ids: Sequence[int]) -> JobTask:
-        """The same without those of its results."""
-        gone = {id - self.task + 1 for id in ids}
-        natives = (None if n and n in gone else each for n, each in enumerate(self.natives))
-        return self._replace(natives=tuple(natives))
 
 
 class KeptJob(NamedTuple):
@@ -49,43 +32,25 @@ class KeptJob(NamedTuple):
 
     record: JobRecord
     outputs: tuple[Output, ...]
-    tasks: tuple[JobTask, ...]
-    ends: tuple[TaskEnd | None, ...]
+    natives: dict[int, tuple[Native, ...]]
+    ends: dict[int, TaskEnd]
 
 
-class _Job:
-    """One background cell."""
+@dataclass(slots=True, eq=False)
+class ClusterJob(TaskGroup):
+    """One background cell. By task, its natives (of its end and its results, none until it is
+    submitted; None for one that was freed), and how it ended."""
 
-    def __init__(self, number: int, first: JobTask, now: float) -> None:
-        self.number = number
-        self.first = first
-        self.tasks: dict[int, JobTask] = {}
-        self.ends: dict[int, TaskEnd] = {}
-        self.audience: dict[int, int] = {}  # driver → its number for it
-        self.log = Log()
-        self.submitted = now
-        self.began: float | None = None
-        self.seconds = 0.0
-        self.worker = 0
-        self.kept = False
+    natives: dict[int, tuple[Native, ...]] = field(default_factory=dict)
+    task_ends: dict[int, TaskEnd] = field(default_factory=dict)
 
     @property
-    def is_over(self) -> bool:
-        return len(self.ends) >= self.first.size
+    def runs(self) -> bool:
+        return self.began is not None
 
-    def record(self, now: float) -> JobRecord:
-        bad = [end.how for end in self.ends.values() if end.how != "done"]
-        state = "queued" if self.began is None else "running"
-        if self.is_over:
-            state = "stopped" if "stopped" in bad else "failed" if bad else "done"
-        seconds = self.seconds if self.is_over else now - (self.began or now)
-        first = self.first
-        return JobRecord(
-            first.task, self.number, first.name, state, max(seconds, 0.0), self.log.lines,
-            self.log.displays, first.binds, self.kept, len(self.ends), first.size, self.worker,
-            len(bad), first.binds if self.kept and self.is_over else (),
-            shown_in_part=self.log.is_part,
-        )  # fmt: skip
+    def told(self, now: float) -> JobRecord:
+        """What is told of it."""
+        return self.record(now, self.binds if self.unseen and self.is_over else ())
 
 
 class KeptJobs:
@@ -98,7 +63,7 @@ class KeptJobs:
         self._clock = clock
         self._send = send
         self._numbers = itertools.count(1)
-        self._jobs: dict[int, _Job] = {}  # by id
+        self._jobs: dict[int, ClusterJob] = {}  # by id
         self._job_of: dict[int, int] = {}  # by task
         self.ended_at: float | None = None
 
@@ -107,29 +72,32 @@ class KeptJobs:
         """Whether none runs or waits."""
         return all(job.is_over for job in self._jobs.values())
 
-    def job(self, task: JobTask) -> None:
+    def job(self, head: Head) -> None:
         """One more task of a job: submitted now."""
-        job = self._jobs.get(task.group or task.task)
-        if job is None:
-            job = _Job(next(self._numbers), task, self._clock())
-            job.audience[task.audience] = task.origin
-            self._jobs[task.group or task.task] = job
+        spec, id = head.spec or USUAL, head.job
+        if id not in self._jobs:
+            self._jobs[id] = ClusterJob(
+                next(self._numbers), id, spec.job, spec.binds, head.audience, spec.size,
+                {head.audience: head.origin},
+            )  # fmt: skip
             self._forget_old()
-        job.tasks[task.task] = task
-        self._job_of[task.task] = job.first.task
+        self._jobs[id].natives[head.task] = ()
+        self._job_of[head.task] = id
 
     def made(self, task: int, natives: tuple[Native, ...]) -> None:
         """What the system knows its results by: they live as long as the job is remembered."""
         job = self._jobs.get(self._job_of.get(task, 0))
-        if job is not None and task in job.tasks:
-            job.tasks[task] = job.tasks[task]._replace(natives=natives)
+        if job is not None:
+            job.natives[task] = natives
 
     def dropped(self, ids: Sequence[int]) -> None:
         """These were freed: results among them are gone."""
         for job in self._jobs.values():
-            for task in list(job.tasks.values()):
-                if any(0 <= id - task.task < len(task.natives) - 1 for id in ids):
-                    job.tasks[task.task] = task.without(ids)
+            for task, natives in job.natives.items():
+                gone = {id - task + 1 for id in ids}
+                job.natives[task] = tuple(
+                    None if n and n in gone else each for n, each in enumerate(natives)
+                )
 
     def came(self, message: Message) -> None:
         """What a worker says of a job's task. Of a job that is forgotten nobody wants it."""
@@ -151,7 +119,8 @@ class KeptJobs:
         found: list[int] = []
         for task in tasks:
             job = self._jobs.get(task)
-            found += [task] if job is None else [each for each in job.tasks if each not in job.ends]
+            left = [] if job is None else [n for n in job.natives if n not in job.task_ends]
+            found += [task] if job is None else left
         return list(dict.fromkeys(found))
 
     def ended(self, end: TaskEnd, is_whole: bool = False) -> None:
@@ -160,14 +129,16 @@ class KeptJobs:
         ``is_whole``: all that it showed has come.
         """
         job = self._jobs.get(self._job_of.get(end.task, 0))
-        if job is not None and end.task not in job.ends:
-            first = job.first.task
+        if job is not None and end.task not in job.task_ends:
             if end.how == "failed" and job.began is not None and not is_whole:
-                self.came(Message(end.task, "stderr", LOST.encode(), 0, 0, first, end.worker))
-            self.came(Message(end.task, ENDED, _encode(end), 0, 0, first, end.worker))
+                self.came(Message(end.task, "stderr", LOST.encode(), 0, 0, job.id, end.worker))
+            self.came(Message(end.task, ENDED, _encode(end), 0, 0, job.id, end.worker))
 
-    def _ended(self, job: _Job, end: TaskEnd) -> None:
-        job.ends[end.task] = end
+    def _ended(self, job: ClusterJob, end: TaskEnd) -> None:
+        if before := job.task_ends.get(end.task):  # it was tried again
+            job.outcomes[before.how] -= 1
+        job.task_ends[end.task] = end
+        job.outcomes[end.how] += 1
         self.ended_at = self._clock()
         if job.is_over and job.began is not None:
             job.seconds = self._clock() - job.began
@@ -175,27 +146,27 @@ class KeptJobs:
     def _forget_old(self) -> None:
         over = [id for id, job in self._jobs.items() if job.is_over and not job.audience]
         for id in over[: max(len(self._jobs) - MOST_JOBS, 0)]:
-            for task in self._jobs.pop(id).tasks:
+            for task in self._jobs.pop(id).natives:
                 self._job_of.pop(task, None)
 
     def left(self, audience: int) -> None:
         """That driver has gone. What its jobs show is kept from now on."""
         for job in self._jobs.values():
             if job.audience.pop(audience, None) is not None and not job.audience:
-                job.kept = True
+                job.unseen = True
 
     def jobs(self) -> tuple[JobRecord, ...]:
         """All that are remembered."""
         now = self._clock()
-        return tuple(job.record(now) for job in self._jobs.values())
+        return tuple(job.told(now) for job in self._jobs.values())
 
     def results(self) -> dict[int, tuple[str, bool]]:
         """By object that is kept as the result of a job: its name, and whether nobody has it."""
         return {
-            task.task + number: (job.first.name, job.kept)
+            task + number: (job.name, job.unseen)
             for job in self._jobs.values()
-            for task in job.tasks.values()
-            for number, native in enumerate(task.natives[1:])
+            for task, natives in job.natives.items()
+            for number, native in enumerate(natives[1:])
             if native is not None
         }
 
@@ -212,12 +183,10 @@ class KeptJobs:
         job = self._jobs.get(id)
         if job is None:
             return None
-        record = job.record(self._clock())
+        record = job.told(self._clock())
         outputs: Iterable[Output] = ()
         if not name:
             job.audience[audience] = origin
-            job.kept = False
+            job.unseen = False
             outputs = job.log
-        tasks = tuple(job.tasks.values())
-        ends = tuple(job.ends.get(each.task) for each in tasks)
-        return KeptJob(record, tuple(outputs), tasks, ends)
+        return KeptJob(record, tuple(outputs), dict(job.natives), dict(job.task_ends))

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from workbench.engine.lending_future import Missing
 from workbench.engines.cluster.backend import Backend
 from workbench.engines.cluster.entries import Entries
-from workbench.engines.cluster.store import of_object
+from workbench.engines.cluster.process import of_object
 
 
 class NativeLending:

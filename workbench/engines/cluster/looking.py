@@ -17,24 +17,23 @@ from workbench.core.snapshot import (
     ActorRecord,
     Change,
     ClientRecord,
-    JobRecord,
     ObjectRecord,
     Snapshot,
 )
 from workbench.engine.presentation import process_label
 from workbench.engine.records import Shown
 from workbench.engines.cluster import accounts
-from workbench.engines.cluster.backend import Backend, ClusterParts
+from workbench.engines.cluster.backend import ClusterParts
 from workbench.engines.cluster.entries import (
     FAILED,
     FREED,
     PENDING,
-    Entries,
+    READY,
     KnownObject,
 )
 from workbench.engines.cluster.holders import ask_all
+from workbench.engines.cluster.jobs import ClusterJobs
 from workbench.engines.cluster.kept_names import KeptObject
-from workbench.engines.cluster.tasks import ClusterTasks
 from workbench.engines.observed import PolledChanges
 from workbench.errors import SessionError, WorkbenchError
 from workbench.ref import ObjectRef
@@ -50,35 +49,29 @@ FRESH = 1.0
 """Seconds for which what the system told of itself is used again."""
 
 
-class Looking:
-    """See the module. Any thread may ask."""
+class Looking(ClusterJobs):
+    """See the module."""
 
-    def __init__(
-        self, engine: Any, backend: Backend, entries: Entries, tasks: ClusterTasks
-    ) -> None:
-        self._engine = engine
-        self._backend = backend
-        self._entries = entries
-        self._tasks = tasks
-        self._parts: tuple[float, ClusterParts] | None = None
+    _parts: tuple[float, ClusterParts] | None = None
 
     def _told(self) -> ClusterParts:
         now = time.monotonic()
         if self._parts is None or now - self._parts[0] > FRESH:
-            self._parts = now, self._backend.parts()
+            self._parts = now, self.backend.parts()
         return self._parts[1]
 
+    @property
     def capacity(self) -> int:
         """Bytes that all nodes' stores may hold; 0: not known here."""
         return self._told().capacity or 0
 
-    def _kept(self) -> dict[int, KeptObject]:
-        found: dict[int, KeptObject] = self._backend.ask("kept")
+    def _kept_objects(self) -> dict[int, KeptObject]:
+        found: dict[int, KeptObject] = self.backend.ask("kept")
         return found
 
     def _results(self) -> dict[int, tuple[str, bool]]:
         """Of background cells, which the session keeps: whose, and whether nobody has it."""
-        found: dict[int, tuple[str, bool]] = self._backend.ask("results")
+        found: dict[int, tuple[str, bool]] = self.backend.ask("results")
         return found
 
     def _waiting_results(self) -> dict[int, str]:
@@ -86,41 +79,42 @@ class Looking:
 
     def names_of(self, id: int) -> tuple[str, ...]:
         """The names of one object."""
-        return self._kept().get(id, NOT_KEPT).names
+        return self._kept_objects().get(id, NOT_KEPT).names
 
     def summary(self) -> Snapshot:
         return self.snapshot()
 
     def snapshot(self) -> Snapshot:
-        if self._engine.ended is not None:
-            raise SessionError(self._engine.ended)
-        told, kept, results = self._told(), self._kept(), self._waiting_results()
-        clients: tuple[ClientRecord, ...] = self._backend.ask("drivers")
+        if self.ended is not None:
+            raise SessionError(self.ended)
+        told, kept, results = self._told(), self._kept_objects(), self._waiting_results()
+        clients: tuple[ClientRecord, ...] = self.backend.ask("drivers")
         me = self._me(clients)
-        shown = self._engine.store.shown()
-        held = {**shown, **{entry.id: entry for entry in self._entries.all()}}
+        shown = self.views()
+        held = {**shown, **{entry.id: entry for entry in self.entries.all()}}
         objects = [
             self._record(entry, kept, me, entry.id in shown, results.get(entry.id, ""))
             for entry in held.values()
             if entry.state != FREED or entry.id in shown
         ]
-        for id, each in kept.items():
-            if id not in held:
-                objects.append(_kept_record(id, each, results.get(id, "")))
+        objects += [
+            self._record(KnownObject(id, None, READY), kept, me, False, results.get(id, ""))
+            for id in kept.keys() - held.keys()
+        ]
         live = sum(r.size for r in objects if r.where == "memory")
         return Snapshot(
-            session=self._engine.session, capacity=told.capacity, live=live, granted=None,
+            session=self.session, capacity=told.capacity, live=live, granted=None,
             queued=told.queued, running=told.running, objects=tuple(objects), workers=told.workers,
-            clients=clients, actors=told.actors or self._actors(), spilled=None, jobs=self._jobs(),
+            clients=clients, actors=self._actors(), spilled=None, jobs=self.jobs(),
             count=len(objects), segments=None, history=None, taken=time.time(),
-            engine=self._backend.engine, available=told.available, scope=SCOPE,
+            engine=self.backend.engine, available=told.available, scope=SCOPE,
             names=sum(len(each.names) for each in kept.values()),
-            linger=self._backend.ask("keep"), slots=self._backend.workers,
+            linger=self.backend.ask("keep"), slots=self.backend.workers,
         )  # fmt: skip
 
     def _me(self, clients: Iterable[ClientRecord]) -> int:
         """This process among the drivers; 0 in a task. Pids are alike on other machines."""
-        return next((c.client for c in clients if c.prefix == self._engine.prefix), 0)
+        return next((c.client for c in clients if c.prefix == self.prefix), 0)
 
     def _record(
         self, entry: KnownObject, kept: dict[int, KeptObject], me: int, is_shown: bool, job: str
@@ -134,26 +128,28 @@ class Looking:
             where = ""
         if is_shown and entry.state == FREED:
             state = "freed"
+        is_held = self.entries.get(entry.id) is not None
         kind = "" if entry.task and state in ("pending", "failed") else None
         return ObjectRecord(
             entry.id, state, known.names, size, where, about,
-            () if self._entries.get(entry.id) is None else (me,), (me,) if is_shown else None, 0, 0,
-            pinned=known.pinned, age=time.monotonic() - entry.created,
+            (me,) if is_held else (), (me,) if is_shown else None, 0, 0,
+            pinned=known.pinned,
+            age=time.monotonic() - entry.created if is_held or is_shown else None,
             escapes=known.escapes, job=job, type=kind if about is None else about.type,
         )  # fmt: skip
 
     def describe(self, ref: ObjectRef, patient: bool = False) -> ObjectDescription | None:
         """One object at a glance; never raises."""
-        entry = self._entries.get(ref.id)
-        is_shown = ref.id in self._engine.store.shown()
-        if entry is None or self._engine.ended is not None:
+        entry = self.entries.get(ref.id)
+        is_shown = ref.id in self.views()
+        if entry is None or self.ended is not None:
             return None
         try:
-            kept = self._kept()
+            kept = self._kept_objects()
         except (SessionError, TimeoutError):
             return None
         record = self._record(entry, kept, 1, is_shown, "")
-        prefix, host = self._engine.prefix, platform.node()
+        prefix, host = self.prefix, platform.node()
         clients = (ClientRecord(1, os.getpid(), "driver", process_label(), prefix, host),)
         task = None
         if entry.state == PENDING:
@@ -164,23 +160,20 @@ class Looking:
     def _actors(self) -> tuple[ActorRecord, ...]:
         """Those of which this process has handles: no system tells of all."""
         found = []
-        for entry in self._entries.all():
+        for entry in self.entries.all():
             if type(entry.native) is tuple and entry.about is not None:
                 cls = entry.about.type.removeprefix("actor ")
                 names = () if entry.actor in ("", cls) else (ACTOR_PREFIX + entry.actor,)
-                calls = sum(task.actor == entry.id for task in list(self._tasks.running.values()))
+                running = [n for n, head in list(self.unfinished.items()) if head.actor == entry.id]
+                calls = sum(task != entry.id for task in running)  # but for its creation
                 found.append(ActorRecord(entry.id, cls, names, "", 0, calls, None))
         return tuple(found)
 
     def _task_state(self, entry: KnownObject) -> str:
         """Of the task that is to make it."""
-        if entry.task in self._tasks.running:
-            return "running" if self._backend.has_begun(entry.task) else "queued"
-        return next((job.state for job in self._jobs() if job.id == entry.job), "")
-
-    def _jobs(self) -> tuple[JobRecord, ...]:
-        found: tuple[JobRecord, ...] = self._backend.ask("jobs")
-        return found
+        if entry.task in self.unfinished:
+            return "running" if self.backend.has_begun(entry.task) else "queued"
+        return next((job.state for job in self.jobs() if job.id == entry.job), "")
 
     def overview(self) -> Snapshot | None:
         """The session, for a card; None if nobody answers."""
@@ -191,26 +184,26 @@ class Looking:
 
     def changes(self) -> PolledChanges:
         """The session, followed."""
-        return PolledChanges(self.snapshot, lambda: self._engine.ended is not None)
+        return PolledChanges(self.snapshot, lambda: self.ended is not None)
 
     def held(self) -> dict[int, tuple[tuple[str, str], ...]]:
         """Where this process holds what, as far as that is found soon."""
-        return survey(self._held_by, {**main_variables(), **self._engine.roots()})
+        return survey(self._held_by, {**main_variables(), **self.roots()})
 
     def held_in(self, value: Any, name: str) -> dict[int, tuple[tuple[str, str], ...]]:
         """The same in one value."""
         return survey(self._held_by, {name: value})
 
     def _held_by(self, thing: Any) -> tuple[int | None, str]:
-        found: tuple[int | None, str] = self._engine.store.held_by(thing)
+        found: tuple[int | None, str] = self.held_by(thing)
         return found
 
     def shown(self, array: Any) -> Shown | None:
         """The object whose bytes an array shows."""
-        id = self._engine.store.shown_by(array)
+        id = self.object_shown(array)
         if id is None:
             return None
-        entry = self._entries.get(id)
+        entry = self.entries.get(id)
         about = entry.about.type if entry is not None and entry.about is not None else ""
         return Shown(id, self.names_of(id), about)
 
@@ -234,38 +227,27 @@ class Looking:
             record = next((r for r in now.objects if r.id == id), None)
         if record is None:
             return None
-        found = ask_all(self._engine, self._backend, now.clients, record.id, deep)
+        found = ask_all(self, record.id, deep)
         name, waits = self._results().get(record.id, ("", True))
         return accounts.account(
-            now, record, found, self._reasons(record), self._me(now.clients),
-            "" if waits else name,
+            now, record, found, self._reasons(record), "" if waits else name
         )  # fmt: skip
 
     def _identified(self, text: str) -> int | None:
-        ref = self._engine.identify(text)  # no variable of who asks for places may have it
+        ref = self.identify(text)  # no variable of who asks for places may have it
         return None if ref is None else ref.id
 
     def _reasons(self, record: ObjectRecord) -> Iterator[PinRecord]:
         """What keeps it besides variables, as far as this process knows."""
-        for task in list(self._tasks.running.values()):
+        for task in list(self.unfinished.values()):
             if record.id in task.needs:
                 yield PinRecord("task", detail=task.name, object=task.task)
-        for entry in self._entries.all():
+        for entry in self.entries.all():
             if record.id in entry.inside:
                 names = self.names_of(entry.id)
                 kind = entry.about.type if entry.about is not None else entry.name or A_RESULT
                 detail = ", ".join(map(repr, names)) or kind
                 yield PinRecord("contained", detail=detail, object=entry.id)
-
-
-def _kept_record(id: int, kept: KeptObject, job: str) -> ObjectRecord:
-    about = kept.about
-    size = 0 if about is None else about.inband + about.outband
-    where = "memory" if size > 16 << 10 else "inline"
-    return ObjectRecord(
-        id, "ready", kept.names, size, where, about, (), None, 0, 0, escapes=kept.escapes,
-        pinned=kept.pinned, age=None, job=job, type=None if about is None else about.type,
-    )  # fmt: skip
 
 
 def _matches(record: ObjectRecord, pattern: str) -> bool:

@@ -14,37 +14,36 @@ from typing import Any
 import numpy as np
 
 from workbench import context, errors
-from workbench.call_site import call_site, name_of
+from workbench.call_site import name_of
 from workbench.core.events import About
 from workbench.engine.base import Copying, Waitable, first_ready
+from workbench.engine.lending_future import Lending, LendingFuture
 from workbench.engines.cluster.backend import Backend, Native, StoredValue
 from workbench.engines.cluster.entries import (
     FAILED,
     FREED,
+    PENDING,
     READY,
     UNKNOWN,
     ArrivalQueue,
-    Entries,
     KnownObject,
 )
-from workbench.engines.cluster.freeing import FREED_ELSEWHERE, FREED_HERE, let_go
 from workbench.engines.cluster.kept_names import ESCAPED, escaped_name
-from workbench.engines.cluster.opening import OpeningThread
-from workbench.engines.cluster.outliving import outliving
-from workbench.engines.cluster.parcels import Packer, contents, inlined
+from workbench.engines.cluster.lending import NativeLending
+from workbench.engines.cluster.parcels import contents, inlined
+from workbench.engines.cluster.process import ClusterProcess, of_object, why_gone
 from workbench.engines.cluster.shown_arrays import ShownArrays
+from workbench.engines.cluster.work_thread import WorkThread
 from workbench.errors import (
     ActorDiedError,
     GetTimeoutError,
     ObjectFreedError,
     SerializationError,
-    SessionError,
     TaskTimeoutError,
     WorkbenchError,
     WorkerCrashedError,
 )
 from workbench.ref import ObjectRef
-from workbench.ref_generator import ObjectRefGenerator
 from workbench.serialization import codec
 from workbench.serialization.comparison import ChangeCheck, Comparison
 
@@ -52,27 +51,19 @@ SLICE = 0.05
 """Seconds for which a task that waits for several things looks at one kind of them."""
 
 
-class ClusterStore:
-    """See the module. ``next_id`` makes ids; ``task_name`` is that of the task that calls."""
+FREED_HERE = "You freed it. Put it again if you need it."
 
-    def __init__(
-        self,
-        backend: Backend,
-        entries: Entries,
-        packer: Packer,
-        next_id: Callable[[], int],
-        task_name: Callable[[], str],
-        show_prints: Callable[[], object],
-    ) -> None:
-        self._backend = backend
-        self._entries = entries
-        self._packer = packer
-        self._next_id = next_id
-        self._task_name = task_name
-        self._show_prints = show_prints
+FREED_ELSEWHERE = "It was freed by another process. Put it again if you need it."
+
+
+class ClusterStore(ClusterProcess):
+    """See the module."""
+
+    def __init__(self, backend: Backend, logs: bool = True) -> None:
+        super().__init__(backend, logs)
+        self.opening = WorkThread("workbench-futures")
         self._arrays = ShownArrays()
-        self.opening = OpeningThread()
-        self.new_future: Callable[[ObjectRef], Future[Any]] = lambda ref: Future()
+        self._lending = NativeLending(backend, self.entries)
 
     # -- putting ---------------------------------------------------------------------------------
 
@@ -83,58 +74,34 @@ class ClusterStore:
                 "This is an ObjectRef already: what it refers to is in the store. Pass the ref "
                 "on as it is, or put a list of refs."
             )
-        stored = self._packer.pack(value, lambda: {name or name_of(value): value}, site=self.site())
-        return self.keep(stored, name)
+        stored = self.packer.pack(value, lambda: {name or name_of(value): value}, site=self.site())
+        return self.keep_packed(stored, name)
 
-    def keep(self, stored: StoredValue, name: str = "") -> tuple[ObjectRef, About]:
+    def keep_packed(self, stored: StoredValue, name: str = "") -> tuple[ObjectRef, About]:
         """Store what is packed."""
         started = time.perf_counter()
-        native = self._backend.put(stored, bool(name))
+        native = self.backend.put(stored, bool(name))
         assert stored.about is not None
         about = _copied(stored.about, time.perf_counter() - started)
-        ref, entry = self._entries.new(self._next_id(), native, READY)
+        ref, entry = self.entries.new(self.next_id(), native, READY)
         entry.about, entry.inside = about, stored.inside
         if name:
-            self._backend.ask("bind", name, ref.id, native, about)
+            self.backend.ask("bind", name, ref.id, native, about)
         return ref, about
-
-    def site(self) -> str:
-        """Where in a person's code the call stands."""
-        return call_site(self._task_name())
-
-    def check_open(self) -> None:
-        """SessionError if the session is over."""
-        ended = self._entries.ended or self._backend.ended
-        if ended is not None:
-            raise SessionError(ended)
 
     # -- what came along -------------------------------------------------------------------------
 
-    def learn(self, ids: Sequence[int], natives: Sequence[Native]) -> list[ObjectRef]:
-        """Handles of objects that came along with something."""
-        new = self._entries.new
-        return [new(id, native, UNKNOWN)[0] for id, native in zip(ids, natives, strict=True)]
-
-    def native(self, ref: ObjectRef) -> Native:
-        """What the system knows an object by; raises if it is none of the session's, or freed."""
-        entry = self._entries.of(ref)
-        if entry.native is None and entry.stored is not None:
-            entry.native = self._backend.put(inlined(entry.stored), False)
-        if entry.native is None:
-            raise _freed(entry)
-        return entry.native
-
     def stored(self, ref: ObjectRef) -> StoredValue:
         """What the system has of an object; waits for it."""
-        return self._fetched([self._entries.of(ref)], None)[0]
+        return self._fetched([self.entries.of(ref)], None)[0]
 
     def borrow(self, id: int) -> ObjectRef:
-        ref, shown = self._entries.find(id), self.shown().get(id)
+        ref, shown = self.entries.find(id), self.views().get(id)
         if ref is None and shown is not None:
             ref = self._handle(shown)
         if ref is not None:
             return ref
-        for each in self._backend.ask("identify", f"{id:016x}"):
+        for each in self.backend.ask("identify", f"{id:016x}"):
             return self.learn([each.id], [each.native])[0]
         raise errors.ObjectLostError(
             f"Object {id:016x} isn't known here: a ref travels to another process inside what is "
@@ -142,26 +109,26 @@ class ClusterStore:
         )
 
     def _handle(self, entry: KnownObject) -> ObjectRef | None:
-        ref = self._entries.find(entry.id)
+        ref = self.entries.find(entry.id)
         if ref is None and entry.native is not None:  # only arrays show it
-            ref, new = self._entries.new(entry.id, entry.native, entry.state)
+            ref, new = self.entries.new(entry.id, entry.native, entry.state)
             new.about = entry.about
         return ref
 
     def escaped(self, ref: ObjectRef) -> tuple[Any, ...]:
         with suppress(WorkbenchError):  # who makes it again finds it by its id
             name = escaped_name(ref.id, self.site())
-            self._backend.tell("bind", name, ref.id, self.native(ref), None)
-        return context.restore, (ref.id, self._backend.session)
+            self.backend.tell("bind", name, ref.id, self.native(ref), None)
+        return context.restore, (ref.id, self.backend.session)
 
     # -- reading and waiting ---------------------------------------------------------------------
 
     def get(self, refs: Sequence[ObjectRef], timeout: float | None, copy: Copying) -> list[Any]:
-        entries = [self._entries.of(ref) for ref in refs]
+        entries = [self.entries.of(ref) for ref in refs]
         if not all(entry.is_over for entry in entries):
             self.check_open()
         deadline = None if timeout is None else time.monotonic() + timeout
-        done = self._entries.until_known(entries)
+        done = self.entries.until_known(entries)
         if not done() and not self.wait_until(done, timeout, lambda: refs, len(refs)):
             raise self._late(entries, timeout)
         for entry in entries:
@@ -189,28 +156,20 @@ class ClusterStore:
         )
 
     def _fetched(self, entries: Sequence[KnownObject], timeout: float | None) -> list[StoredValue]:
-        wanted: dict[int, Native] = {}
         for entry in entries:
-            if entry.error is not None:
-                raise entry.error
-            if entry.stored is None:
-                if entry.native is None:
-                    raise _freed(entry)
-                wanted[entry.id] = of_object(entry.native)
-        if wanted:
-            try:
-                values = self._backend.get(list(wanted.values()), timeout)
-            except (ActorDiedError, WorkerCrashedError) as error:
-                raise _of_whom(error, entries, wanted) from None
-            found = dict(zip(wanted, values, strict=True))
-        return [entry.stored or found[entry.id] for entry in entries]
+            if entry.error is not None or entry.native is None:
+                raise why_gone(entry)
+        try:
+            return self.backend.get([of_object(entry.native) for entry in entries], timeout)
+        except (ActorDiedError, WorkerCrashedError) as error:
+            raise _of_whom(error, entries) from None
 
     def _opened(self, entry: KnownObject, stored: StoredValue, copy: Copying) -> Any:
         keep = self.learn(stored.inside, stored.natives)
         entry.inside = stored.inside
         if not entry.is_over:
-            self._entries.settle(entry.id, FAILED if stored.failed else READY, stored.about)
-        value = self._packer.open(entry.id, stored, copy)
+            self.entries.settle(entry.id, FAILED if stored.failed else READY, stored.about)
+        value = self.packer.open(entry.id, stored, copy)
         if not copy and stored.buffers and stored.header[:1] == b"F":
             self._arrays.add(value.base, entry)
         del keep
@@ -224,8 +183,8 @@ class ClusterStore:
         enough: int,
     ) -> bool:
         """Until that is so; in a task so that others run meanwhile. ``refs``: waited for."""
-        if not self._backend.blocks:
-            return self._entries.wait(done, timeout)
+        if not self.backend.blocks:
+            return self.entries.wait(done, timeout)
         deadline = None if timeout is None else time.monotonic() + timeout
         while not done():
             left = None if deadline is None else deadline - time.monotonic()
@@ -233,50 +192,43 @@ class ClusterStore:
                 return False
             natives = []
             for ref in refs():
-                entry = self._entries.get(ref.id)
+                entry = self.entries.get(ref.id)
                 if entry is not None and not entry.is_over and entry.native is not None:
                     natives.append(of_object(entry.native))
             if natives:
-                self._backend.wait(natives, min(enough, len(natives)), left)
-            self._entries.wait(done, SLICE if natives else left)
+                self.backend.wait(natives, min(enough, len(natives)), left)
+            self.entries.wait(done, SLICE if natives else left)
         return True
 
     def wait(
         self, refs: Sequence[Waitable], num_returns: int, timeout: float | None
     ) -> tuple[list[Waitable], list[Waitable]]:
-        entries = [self._entries.of(r if isinstance(r, ObjectRef) else r.completed()) for r in refs]
-        known = {id(ref): entry for ref, entry in zip(refs, entries, strict=True)}
+        entries = [self.entries.of(r if isinstance(r, ObjectRef) else r.completed()) for r in refs]
         for entry in entries:
-            self._entries.watch(entry)
-
-        def is_ready(ref: Waitable) -> bool:
-            return known[id(ref)].is_over or (
-                isinstance(ref, ObjectRefGenerator) and bool(ref.items)
-            )
-
-        for ref in refs:
-            if isinstance(ref, ObjectRefGenerator):
-                ref.tell()
+            self.entries.watch(entry)
 
         def done() -> bool:
-            return sum(map(is_ready, refs)) >= num_returns
+            return sum(entry.is_over for entry in entries) >= num_returns
 
         if not done():
             self.check_open()
             self.wait_until(done, timeout, lambda: refs, num_returns)
         self._show_prints()
-        return first_ready(refs, map(is_ready, refs), num_returns)
+        return first_ready(refs, [entry.is_over for entry in entries], num_returns)
 
     def arrivals(self, refs: Iterable[ObjectRef]) -> ArrivalQueue:
         def wait(done: Callable[[], bool], timeout: float | None, left: Any) -> bool:
             return self.wait_until(done, timeout, left, 1)
 
-        found = ArrivalQueue(self._entries, wait)
+        found = ArrivalQueue(self.entries, wait)
         found.add(refs)
         return found
 
     def future(self, ref: ObjectRef) -> Future[Any]:
-        future: Future[Any] = self.new_future(ref)
+        lending = self.lending
+        future: Future[Any] = (
+            Future() if lending is None else LendingFuture(lending, lambda: (ref.id,))
+        )
         future.set_running_or_notify_cancel()
 
         def open_it() -> None:
@@ -288,17 +240,17 @@ class ClusterStore:
                 future.set_result(value)
 
         # Who tells that it is there may be the thread that would bring it.
-        self._entries.announce([ref], lambda _: self.opening.do(open_it))
+        self.entries.announce([ref], lambda _: self.opening.do(open_it))
         return future
 
     def state(self, ref: ObjectRef) -> str:
-        entry = self._entries.get(ref.id)
-        if entry is None or (self._entries.ended is not None and not entry.is_over):
+        entry = self.entries.get(ref.id)
+        if entry is None or (self.entries.ended is not None and not entry.is_over):
             return "session over"
         return {FREED: FAILED}.get(entry.state, entry.state)
 
     def peek(self, ref: ObjectRef) -> Any:
-        entry = self._entries.of(ref)
+        entry = self.entries.of(ref)
         if entry.state != READY:
             raise LookupError("it isn't here")
         stored = self._glanced(entry)
@@ -319,25 +271,33 @@ class ClusterStore:
             raise LookupError("it isn't here") from error
 
     def compare(self, ref: ObjectRef, value: Any, check: ChangeCheck, spent: float) -> Comparison:
-        entry = self._entries.of(ref)
+        entry = self.entries.of(ref)
         if entry.state not in (READY, UNKNOWN):
             raise LookupError("it isn't here")
         found = contents(self._glanced(entry))
-        return check.run(value, found, self._packer.reducers([]), spent)
+        return check.run(value, found, self.packer.reducers([]), spent)
+
+    def _show_prints(self) -> None:
+        if self.hosting is None:
+            self.prints.flush()
+
+    @property
+    def lending(self) -> Lending | None:
+        return None if self.hosting is None or self.hosting.actor else self._lending
 
     # -- views -----------------------------------------------------------------------------------
 
-    def shown_by(self, array: Any) -> int | None:
+    def object_shown(self, array: Any) -> int | None:
         """The object whose bytes an array shows."""
         return self._arrays.object_of(array)
 
-    def shown(self) -> dict[int, KnownObject]:
+    def views(self) -> dict[int, KnownObject]:
         """What arrays of this process show: they keep it, also without a handle."""
         return self._arrays.objects()
 
     def kept(self, id: int) -> dict[str, Any]:
         """What keeps the object in this process: its handle, and what its arrays show."""
-        found = {"ref": self._entries.find(id), "view": self._arrays.array_of(id)}
+        found = {"ref": self.entries.find(id), "view": self._arrays.array_of(id)}
         return {kind: thing for kind, thing in found.items() if thing is not None}
 
     def put_from(self, value: Any) -> ObjectRef | None:
@@ -345,61 +305,91 @@ class ClusterStore:
 
     def stored_as(self, value: Any) -> ObjectRef | None:
         entry = self._arrays.whole(value)
-        return None if entry is None else self._entries.find(entry.id)
+        return None if entry is None else self.entries.find(entry.id)
 
     def held_by(self, thing: Any) -> tuple[int | None, str]:
         """The object that a thing is a handle of (``ref``), or shows (``view``)."""
         if isinstance(thing, ObjectRef):
             return thing.id, "ref"
         if isinstance(thing, np.ndarray | memoryview):
-            return self.shown_by(thing), "view"
+            return self.object_shown(thing), "view"
         return None, ""
 
     # -- what keeps objects ----------------------------------------------------------------------
 
+    def outliving(self, ids: Sequence[int], natives: Sequence[Native]) -> tuple[Native, ...]:
+        """Natives of these objects that don't end with this process.
+
+        What is known here lies there from now on, so that no second copy stays; what is pending
+        stays what its task makes, whose errors are its own.
+        """
+        made = tuple(self.backend.outlive(natives)) if natives else ()
+        for id, native in zip(ids, made, strict=True):
+            entry = self.entries.get(id)
+            if entry is not None and entry.native is not None and entry.state != PENDING:
+                actor = entry.native[0] if type(entry.native) is tuple else None
+                of_actor = actor is not None and type(native) is not tuple
+                entry.native = (actor, native) if of_actor else native
+        return made
+
     def free(self, refs: Sequence[ObjectRef]) -> None:
-        entries = [self._entries.of(ref) for ref in refs]
+        entries = [self.entries.of(ref) for ref in refs]
         natives = [entry.native for entry in entries if entry.native is not None]
         ids = [entry.id for entry in entries]
-        let_go(self._entries, self.shown().values(), ids, FREED_HERE)
-        self._backend.ask("dropped", ids)
-        self._backend.free(ids, natives)
+        self.let_go(ids, FREED_HERE)
+        self.backend.ask("dropped", ids)
+        self.backend.free(ids, natives)
 
-    def let_go(self, ids: Sequence[int]) -> None:
-        """Others freed these."""
-        let_go(self._entries, self.shown().values(), ids, FREED_ELSEWHERE)
+    def pin(self, ref: ObjectRef, on: bool, site: str = "") -> None:
+        self.check_open()
+        entry = self.entries.of(ref)
+        if not on:
+            self.backend.ask("unpin", ref.id)
+            return
+        (native,) = self.outliving([ref.id], [self.native(ref)])
+        self.backend.ask("pin", ref.id, native, entry.about, site or self.site())
+
+    def let_go(self, ids: Collection[int], why: str = FREED_ELSEWHERE) -> None:
+        """These were freed: here nobody gets them any more; what arrays show stays until these have
+        gone."""
+        for entry in [self.entries.get(id) for id in ids]:
+            if entry is not None and entry.state != FREED:
+                self.entries.settle(entry.id, FREED, error=ObjectFreedError(why))
+                entry.native = None
+        for seen in self.views().values():
+            if seen.id in ids:
+                seen.state, seen.native = FREED, None
 
     def find(self, name: str) -> ObjectRef | None:
         self.check_open()
-        found = self._backend.ask("find", name)
+        found = self.backend.ask("find", name)
         if found is None:
             return None
-        ref, entry = self._entries.new(found.id, found.native, UNKNOWN)
+        ref, entry = self.entries.new(found.id, found.native, UNKNOWN)
         entry.about = entry.about or found.about
         return ref
 
     def names(self, beginning: str = "") -> list[str]:
         self.check_open()
-        named = self._backend.ask("named", beginning)
+        named = self.backend.ask("named", beginning)
         return sorted(name for name in named if not name.startswith(ESCAPED))
 
     def name(self, ref: ObjectRef, name: str) -> None:
         self.check_open()
-        native, entry = self.native(ref), self._entries.of(ref)
-        (native,) = outliving(self._backend, self._entries, [ref.id], [native])
-        self._backend.ask("bind", name, ref.id, native, entry.about)
+        (native,) = self.outliving([ref.id], [self.native(ref)])
+        self.backend.ask("bind", name, ref.id, native, self.entries.of(ref).about)
 
     def unname(self, name: str) -> None:
         self.check_open()
-        self._backend.ask("unbind", name)
+        self.backend.ask("unbind", name)
 
     def identify(self, text: str) -> ObjectRef | None:
         digits = text.strip().removeprefix("ObjectRef(").partition(",")[0].rstrip(")")
         if not 4 <= len(digits) <= 16 or not all(c in "0123456789abcdef" for c in digits):
             return None
         refs = {each.id: self.learn([each.id], [each.native])[0]
-                for each in self._backend.ask("identify", digits)}  # fmt: skip
-        for entry in (*self._entries.all(), *self.shown().values()):
+                for each in self.backend.ask("identify", digits)}  # fmt: skip
+        for entry in (*self.entries.all(), *self.views().values()):
             known = f"{entry.id:016x}"
             held = self._handle(entry)
             if held is not None and (known.startswith(digits) or known.endswith(digits)):
@@ -413,20 +403,13 @@ class ClusterStore:
         return next(iter(refs.values()), None)
 
 
-def _of_whom(
-    error: WorkbenchError, entries: Sequence[KnownObject], lost: Collection[int]
-) -> WorkbenchError:
+def _of_whom(error: WorkbenchError, entries: Sequence[KnownObject]) -> WorkbenchError:
     """Why a value is lost, with the one task that made it, if that is known."""
-    names = {entry.name for entry in entries if entry.id in lost}
+    names = {entry.name for entry in entries}
     name = names.pop() if len(names) == 1 else ""
     if not name or f"`{name}`" in str(error):
         return error
     return type(error)(f"{error} It ran `{name}`.")
-
-
-def of_object(native: Native) -> Native:
-    """Of an actor's native, which is a pair, that of its description."""
-    return native[1] if type(native) is tuple else native
 
 
 def _copied(about: About, seconds: float) -> About:
@@ -434,7 +417,3 @@ def _copied(about: About, seconds: float) -> About:
         about.type, about.inband, about.outband, about.buffers, about.pickle_seconds,
         about.copy_seconds + seconds, about.site, about.repeats, about.cold,
     )  # fmt: skip
-
-
-def _freed(entry: KnownObject) -> WorkbenchError:
-    return entry.error or ObjectFreedError(f"Object {entry.id:016x} was freed.")

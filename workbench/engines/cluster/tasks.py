@@ -8,32 +8,29 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
+
+import msgspec
 
 from workbench.client.arguments import parameters_of
 from workbench.client.task_specs import spec_of
 from workbench.core.events import USUAL, TaskSpec
-from workbench.engine.base import Call, Exported, Submitted, engine_of
+from workbench.engine.base import Call, Exported, Submitted
+from workbench.engine.blueprint import Blueprint
 from workbench.engines.cluster.backend import (
-    ActorLaunch,
     Backend,
     Launch,
     Message,
     Native,
-    Stream,
     TaskEnd,
 )
-from workbench.engines.cluster.call_packing import CallPacker
-from workbench.engines.cluster.entries import FAILED, PENDING, READY, Entries
-from workbench.engines.cluster.heads import Head, encode
-from workbench.engines.cluster.hosting import Hosting
+from workbench.engines.cluster.call_packing import CallPacker, Sent
+from workbench.engines.cluster.entries import FAILED, PENDING, READY
+from workbench.engines.cluster.heads import Head
 from workbench.engines.cluster.keeper import encode as encode_batch
-from workbench.engines.cluster.kept_jobs import JobTask
-from workbench.engines.cluster.outputs import LOST, Outputs
-from workbench.engines.cluster.parcels import Packer
-from workbench.engines.cluster.sent import RunningTask, Sent
+from workbench.engines.cluster.kept_jobs import LOST
+from workbench.engines.cluster.serializers import SharedSerializers
 from workbench.engines.cluster.store import ClusterStore
-from workbench.engines.cluster.streams import StreamReader
 from workbench.errors import (
     ActorDiedError,
     ActorUnavailableError,
@@ -48,70 +45,45 @@ from workbench.options import (
     DYNAMIC,
     STREAMING,
     ActorOptions,
-    CallOptions,
     CellOptions,
     TaskOptions,
 )
 from workbench.ref import ObjectRef
-from workbench.ref_generator import ObjectRefGenerator
 
 _SAYS_NO_TASK = WorkerCrashedError, OutOfMemoryError, ActorDiedError, ActorUnavailableError
 """Errors of which the system itself may not say which task they are about."""
 
 
-class ClusterTasks:
-    """See the module. ``place`` says where what tasks show goes: (audience, origin)."""
+class ClusterTasks(ClusterStore):
+    """See the module. ``namespace`` is that of actors' names here."""
 
-    def __init__(
-        self,
-        engine: Any,
-        backend: Backend,
-        entries: Entries,
-        packer: Packer,
-        store: ClusterStore,
-        outputs: Outputs,
-        hosting: Hosting | None,
-        place: Callable[[], tuple[int, int]],
-        serializers: Callable[[], int],
-        settle: Callable[[TaskEnd, Callable[[TaskEnd], None]], None],
-        namespace: str,
-    ) -> None:
-        self._engine = engine
-        self._backend = backend
-        self._entries = entries
-        self._packer = packer
-        self._store = store
-        self._outputs = outputs
-        self._hosting = hosting
-        self._place = place
-        self._serializers = serializers
-        self._settle = settle
+    def __init__(self, backend: Backend, logs: bool = True, namespace: str = "") -> None:
+        super().__init__(backend, logs)
         self._namespace = namespace
-        self._packing = CallPacker(engine, backend, entries, packer, store)
-        self.running: dict[int, RunningTask] = {}
-        self._stopped: set[int] = set()  # of these
-        self._streams: dict[int, Stream] = {}
-        self._dead: set[int] = set()  # actors of which it was said
-        self._killed: set[int] = set()  # from here
+        self.custom = SharedSerializers(backend, self.packer, self.next_id, self.check_open)
+        self._packing = CallPacker(self)
+        self._stopped: set[int] = set()
+        self._killed: set[int] = set()  # actors
+        self._dead: set[int] = set()  # those, and those that are known to have died
 
     @property
     def namespace(self) -> str:
         """In which actors' names are given and looked up."""
-        return self._hosting.namespace if self._hosting is not None else self._namespace
+        return self.hosting.namespace if self.hosting is not None else self._namespace
 
     # -- submitting ------------------------------------------------------------------------------
 
     def submit(self, function: Exported, call: Call[TaskOptions]) -> Submitted:
-        self._store.check_open()
+        self.check_open()
         if call.options.max_calls:
-            warnings.warn(self._backend.can.max_calls, stacklevel=2)
+            warnings.warn(self.backend.can.max_calls, stacklevel=2)
         sent = self._packing.function(function)
         return self._submit(
             call, function.name, partial(parameters_of, function.function), sent=sent
         )
 
     def call(self, actor: ObjectRef, method: str, call: Call[TaskOptions]) -> Submitted:
-        self._store.check_open()
+        self.check_open()
         return self._submit(call, method, lambda: call.parameters, actor=actor, method=method)
 
     def _submit(
@@ -120,69 +92,52 @@ class ClusterTasks:
     ) -> Submitted:  # fmt: skip
         args, kwargs, options, _ = call
         given = options.num_returns
+        if given == STREAMING:
+            raise WorkbenchError(self.backend.can.streams)
         returns = given if isinstance(given, int) else 1
         ids = self._ids(max(returns, 1))
         task, job = ids[0], self._job_of(options, ids[0])
         keep = isinstance(options, CellOptions) and bool(options.job)
         packed = self._packing.arguments(args, kwargs, parameters, keep)
-        audience, origin = self._place()
+        audience, origin = self.place()
         code, code_natives = self._packing.code(sent, keep)
         inside, more = (*code, *packed.inside), (*code_natives, *packed.natives)
         retries = options.max_retries
         head = Head(
-            task, options.name or name, self._backend.session, audience, origin,
+            task, options.name or name, self.backend.session, audience, origin,
             sent.id if sent is not None else 0, sent.code if sent is not None else b"",
             packed.args, packed.deps, inside, returns, actor.id if actor is not None else 0, method,
-            self._spec(options), job, self._serializers(), self._task, retries,
+            self._spec(options), job, self.custom.count(), self._task, retries,
         )  # fmt: skip
-        launch = Launch(
-            task, head.name, returns, options.num_cpus, options.memory, retries, keep,
-            options.max_ahead if given == STREAMING else 0,
-            options.concurrency_group if isinstance(options, CallOptions) else "",
-        )  # fmt: skip
+        launch = Launch(head, packed.dep_natives, more, options.num_cpus, options.memory, keep)
         if not returns:
             ids = []
         refs = self._expect(head, ids, task)
-        own = RunningTask(
-            task, head.name, origin, job if keep else 0, tuple(ids), head.actor, self._task,
-            (*head.deps, *head.inside),
-        )  # fmt: skip
-        self.running[task] = own
-        if self._hosting is None:
-            self._outputs.expect(task)
-        if keep and isinstance(options, CellOptions):
-            self._announce(own, options)  # before it can show anything
+        self.unfinished[task] = head
+        if keep:  # before it can show anything
+            known = msgspec.structs.replace(head, code=b"", args=b"", deps=(), inside=())
+            self.backend.tell("job", known)
         try:
             if actor is None:
-                made = self._backend.submit(encode(head), packed.dep_natives, more, launch)
+                made = self.backend.submit(launch)
             else:
-                native = self._store.native(actor)
-                made = self._backend.call(native[0], encode(head), packed.dep_natives, more, launch)
+                native = self.native(actor)
+                made = self.backend.call(native[0], launch)
         except BaseException:
-            self._outputs.forget(task)
             if keep:
-                self._backend.tell("ended", TaskEnd(task, "failed", 0.0))
-            self._over(own, None)
+                self.backend.tell("ended", TaskEnd(task, "failed"))
+            self._over(head, None)
             raise
-        if not isinstance(made, list):
-            return self._stream(own, refs[0], made, options.max_ahead)
         self._note(refs, made[1:])
         if keep:
-            self._backend.tell("made", task, tuple(made))
-        self._backend.on_done(made[0], partial(self._done, own))
+            self.backend.tell("made", task, tuple(made))
+        self.backend.on_done(made[0], partial(self._done, head))
         return (refs[0] if given in (1, DYNAMIC) else refs) if refs else None
-
-    def _announce(self, own: RunningTask, options: CellOptions) -> None:
-        audience, origin = self._place()
-        job = JobTask(
-            own.task, options.group, options.job, options.binds, options.size, audience, origin
-        )
-        self._backend.tell("job", job)
 
     def _expect(self, head: Head, ids: list[int], task: int) -> list[ObjectRef]:
         refs = []
         for id in ids:
-            ref, entry = self._entries.new(id, None, PENDING)
+            ref, entry = self.entries.new(id, None, PENDING)
             entry.task, entry.name, entry.job = task, head.name, head.job
             if len(ids) > 1 and id != task:
                 ref._task = task
@@ -191,25 +146,25 @@ class ClusterTasks:
 
     def _note(self, refs: Sequence[ObjectRef], natives: Sequence[Native]) -> None:
         for ref, native in zip(refs, natives, strict=False):
-            entry = self._entries.get(ref.id)
+            entry = self.entries.get(ref.id)
             if entry is not None:
                 entry.native = native
 
     @property
     def _task(self) -> int:
-        run = None if self._hosting is None else self._hosting.work.current
+        run = None if self.hosting is None else self.hosting.work.current
         return 0 if run is None else run.task
 
     def _job_of(self, options: TaskOptions, task: int) -> int:
         """The job that it belongs to: its own, or that of the task that submits it."""
         if isinstance(options, CellOptions) and options.job:
             return options.group or task
-        run = None if self._hosting is None else self._hosting.work.current
+        run = None if self.hosting is None else self.hosting.work.current
         return 0 if run is None else run.job
 
     def _ids(self, count: int) -> list[int]:
         while True:
-            ids = [self._engine.next_id() for _ in range(count)]
+            ids = [self.next_id() for _ in range(count)]
             if ids[-1] - ids[0] == count - 1:
                 return ids
 
@@ -219,20 +174,20 @@ class ClusterTasks:
             return None
         types, retry_on = options.retry_exceptions, b""
         if types:
-            retry_on = self._packer.inline(types)
+            retry_on = self.packer.inline(types)
         cpus = round(options.num_cpus * USUAL.cpus)
         return spec_of(options, cpus, namespace, retry_on)
 
     # -- what comes of it: in threads of the system's --------------------------------------------
 
-    def _done(self, own: RunningTask, end: TaskEnd | BaseException) -> None:
+    def _done(self, own: Head, end: TaskEnd | BaseException) -> None:
         if isinstance(end, TaskEnd):
-            self._settle(end, partial(self._completed, own))
+            self._completed(own, end)
             return
         error = end if isinstance(end, WorkbenchError) else WorkbenchError(str(end))
         if self._loses_output(own, error):
-            lost = Message(own.task, "stderr", LOST.encode(), own.origin, self._place()[0])
-            self._backend.tell("push", encode_batch([lost]))
+            lost = Message(own.task, "stderr", LOST.encode(), own.origin, self.place()[0])
+            self.backend.tell("push", encode_batch([lost]))
         if own.actor in self._killed and isinstance(error, ActorDiedError):
             error = ActorDiedError(f"{own.name.partition('.')[0]} was ended by kill().")
         elif own.task in self._stopped or isinstance(error, TaskCancelledError):
@@ -240,181 +195,147 @@ class ClusterTasks:
         elif isinstance(error, _SAYS_NO_TASK) and f"`{own.name}`" not in str(error):
             what = "call" if own.actor else "task"
             error = type(error)(f"{error} The {what} was `{own.name}`.")
-        if own.job and not isinstance(error, SessionError):  # we left: it goes on
+        if own.is_own and not isinstance(error, SessionError):  # we left: it goes on
             how = "stopped" if isinstance(error, TaskCancelledError) else "failed"
-            self._backend.tell("ended", TaskEnd(own.task, how, 0.0))
-        self._outputs.forget(own.task)
+            self.backend.tell("ended", TaskEnd(own.task, how))
         self._over(own, error)
 
-    def _loses_output(self, own: RunningTask, error: WorkbenchError) -> bool:
+    def _loses_output(self, own: Head, error: WorkbenchError) -> bool:
         """Whether its process died, and nobody has said so yet: of a job the keeper does, of an
         actor's calls the first that fails."""
-        if own.job or own.actor in self._dead:
+        if own.is_own or own.actor in self._dead:
             return False
         if isinstance(error, ActorDiedError) and own.actor:
             self._dead.add(own.actor)
             return True
         return isinstance(error, WorkerCrashedError)
 
-    def _completed(self, own: RunningTask, end: TaskEnd) -> None:
+    def _completed(self, own: Head, end: TaskEnd) -> None:
         for id, failed, about in zip(own.ids, end.failed, end.abouts, strict=False):
-            self._entries.settle(id, FAILED if failed else READY, about)
+            self.entries.settle(id, FAILED if failed else READY, about)
         for id in own.ids[len(end.failed) :]:
-            self._entries.settle(id, READY)
+            self.entries.settle(id, READY)
         self._forget(own)
 
-    def _over(self, own: RunningTask, error: WorkbenchError | None) -> None:
+    def _over(self, own: Head, error: WorkbenchError | None) -> None:
         for id in own.ids if error is not None else ():
-            self._entries.settle(id, FAILED, error=error)
+            self.entries.settle(id, FAILED, error=error)
         self._forget(own)
 
-    def _forget(self, own: RunningTask) -> None:
+    def _forget(self, own: Head) -> None:
         """It doesn't run any more: last, for who waits for that looks at its results then."""
-        self.running.pop(own.task, None)
+        self.unfinished.pop(own.task, None)
         self._stopped.discard(own.task)
-        self._streams.pop(own.task, None)
-        self._backend.forget(own.task)
-        with self._entries.lock:
-            self._entries.changed.notify_all()
-
-    # -- streams ---------------------------------------------------------------------------------
-
-    def _stream(
-        self, own: RunningTask, end: ObjectRef, stream: Stream, ahead: int
-    ) -> ObjectRefGenerator:
-        reader = ObjectRefGenerator(end, engine_of(end), ahead)
-        engine = self._engine
-        self._streams[own.task] = stream
-        StreamReader(
-            self._entries, self._packer, reader, stream, engine.next_id, engine.item_futures,
-            self._settle, partial(self._streamed, own),
-            ActorDiedError if own.actor else WorkerCrashedError,
-        )  # fmt: skip
-        return reader
-
-    def _streamed(self, own: RunningTask, error: WorkbenchError | None) -> None:
-        """The stream is over, or nobody reads it any more: that says nothing of its end."""
-        if error is not None:
-            self._done(own, error)
-        else:
-            self._outputs.forget(own.task)
-            self._over(own, None)
-
-    def took(self, task: int, taken: int) -> None:
-        """Of that stream so many items were taken."""
-        stream = self._streams.get(task)
-        if stream is not None:
-            stream.took(taken)
+        self.backend.forget(own.task)
+        with self.entries.lock:
+            self.entries.changed.notify_all()
 
     # -- stopping --------------------------------------------------------------------------------
 
     def cancel(self, ref: ObjectRef, force: bool, recursive: bool) -> None:
-        entry = self._entries.of(ref)
-        if not recursive and self._backend.can.recursive:
-            raise WorkbenchError(self._backend.can.recursive)
+        entry = self.entries.of(ref)
+        if not recursive and self.backend.can.recursive:
+            raise WorkbenchError(self.backend.can.recursive)
         if not entry.is_over:
             task = entry.task or ref.id
-            group = [each.task for each in list(self.running.values()) if each.job == task]
+            group = [each.task for each in list(self.unfinished.values()) if each.job == task]
             self._stop(group or [task], force)  # a job's first task stands for all
 
     def _stop(self, tasks: list[int], force: bool) -> None:
-        self._stopped.update(task for task in tasks if task in self.running)
-        self._backend.stop(tasks, force)
+        self._stopped.update(task for task in tasks if task in self.unfinished)
+        self.backend.stop(tasks, force)
 
     def end_jobs(self) -> None:
         """The session ends, and with it what of background cells still runs."""
-        for own in [each for each in list(self.running.values()) if each.job]:
+        for own in [each for each in list(self.unfinished.values()) if each.is_own]:
             self._over(own, TaskCancelledError(f"`{own.name}` was stopped with the session."))
 
     def withdraw(self, ref: ObjectRef) -> bool:
-        entry = self._entries.of(ref)
-        return not entry.is_over and self._backend.withdraw(entry.task or ref.id)
+        entry = self.entries.of(ref)
+        return not entry.is_over and self.backend.withdraw(entry.task or ref.id)
 
     def has_begun(self, ref: ObjectRef) -> bool:
-        entry = self._entries.of(ref)
-        return entry.is_over or self._backend.has_begun(entry.task or ref.id)
+        entry = self.entries.of(ref)
+        return entry.is_over or self.backend.has_begun(entry.task or ref.id)
 
     def actor_of(self, ref: ObjectRef) -> str:
-        running = self.running.get(self._entries.of(ref).task)
-        actor = self._entries.get(running.actor) if running is not None and running.actor else None
+        running = self.unfinished.get(self.entries.of(ref).task)
+        actor = self.entries.get(running.actor) if running is not None and running.actor else None
         return "" if actor is None else actor.actor
 
     def interrupt(self, origin: int, jobs: Sequence[int], force: bool, timeout: float) -> bool:
         """See `Cells.interrupt`."""
         chosen = [
             each.task
-            for each in list(self.running.values())
-            if (each.job in jobs if each.job else each.origin == origin)
+            for each in list(self.unfinished.values())
+            if (each.job in jobs if each.is_own else each.origin == origin)
         ]
-        others = [job for job in jobs if job not in {r.job for r in self.running.values()}]
+        others = [job for job in jobs if job not in {r.job for r in self.unfinished.values()}]
         if not chosen and not others:
             return True
         self._stop([*chosen, *others], force)
-        return self._entries.wait(lambda: not any(task in self.running for task in chosen), timeout)
+        return self.entries.wait(
+            lambda: not any(task in self.unfinished for task in chosen), timeout
+        )
 
     # -- actors ----------------------------------------------------------------------------------
 
     def create(
         self, blueprint: Exported, description: Any, call: Call[ActorOptions]
     ) -> tuple[ObjectRef, ObjectRef | None]:
-        self._store.check_open()
-        options = call.options
+        self.check_open()
+        options, made = call.options, cast(Blueprint, blueprint.function)
+        if made.is_async or made.concurrency > 1 or made.groups:
+            raise WorkbenchError(self.backend.can.concurrency)
         sent = self._packing.function(blueprint)
         packed = self._packing.arguments(call.args, call.kwargs, lambda: call.parameters, False)
-        id, (audience, origin) = self._engine.next_id(), self._place()
+        id, (audience, origin) = self.next_id(), self.place()
         spec = None
         if options.runtime_env or self.namespace:
             spec = TaskSpec(env=options.runtime_env, namespace=self.namespace)
         code, code_natives = self._packing.code(sent, False)
         inside, more = (*code, *packed.inside), (*code_natives, *packed.natives)
         head = Head(
-            id, blueprint.name, self._backend.session, audience, origin, sent.id, sent.code,
-            packed.args, packed.deps, inside, 1, id, "__init__", spec, 0, self._serializers(),
+            id, blueprint.name, self.backend.session, audience, origin, sent.id, sent.code,
+            packed.args, packed.deps, inside, 0, id, "__init__", spec, 0, self.custom.count(),
             self._task, called=options.name,
         )  # fmt: skip
-        made: Any = blueprint.function
-        launch = ActorLaunch(
-            id, blueprint.name, options.name, options.num_cpus, options.memory,
-            options.max_restarts, made.concurrency, made.groups, made.is_async,
-            not options.allow_out_of_order_execution, options.lifetime == DETACHED,
+        launch = Launch(
+            head, packed.dep_natives, more, options.num_cpus, options.memory,
+            options.lifetime == DETACHED, options.max_restarts,
         )  # fmt: skip
         what = f"actor {blueprint.name}"
-        told = self._packer.pack(description, lambda: {options.name: description}, what)
+        told = self.packer.pack(description, lambda: {options.name: description}, what)
         try:
-            described = self._backend.put(told, options.lifetime == DETACHED)
-            actor, done = self._backend.create(
-                encode(head), described, packed.dep_natives, more, launch
-            )
+            described = self.backend.put(told, options.lifetime == DETACHED)
+            actor, done = self.backend.create(launch, described)
         except ValueError:
             other = self.find_actor(options.name) if options.name else None
             if other is None:
                 raise
             return other, other
-        ref, entry = self._entries.new(id, (actor, described), READY)
+        ref, entry = self.entries.new(id, (actor, described), READY)
         entry.about, entry.actor = told.about, options.name or blueprint.name
-        own = RunningTask(id, blueprint.name, origin, 0, (), 0, self._task)
-        self.running[id] = own
-        if self._hosting is None:
-            self._outputs.expect(id)
-        self._backend.on_done(done, partial(self._done, own))
+        self.unfinished[id] = head
+        self.backend.on_done(done, partial(self._done, head))
         return ref, None
 
     def find_actor(self, name: str) -> ObjectRef | None:
-        found = self._backend.find_actor(name)
+        found = self.backend.find_actor(name)
         if found is None:
             return None
-        ref, entry = self._entries.new(found[0], found[1], READY)
+        ref, entry = self.entries.new(found[0], found[1], READY)
         entry.actor = name
         return ref
 
     def actor_names(self) -> list[str]:
-        return sorted(self._backend.actor_names())
+        return sorted(self.backend.actor_names())
 
     def kill_actor(self, actor: ObjectRef, restart: bool) -> None:
-        native = self._store.native(actor)
+        native = self.native(actor)
         if type(native) is not tuple:
             raise ActorDiedError("It is no actor's handle.")
         if not restart:
             self._dead.add(actor.id)
             self._killed.add(actor.id)
-        self._backend.kill_actor(native[0], restart)
+        self.backend.kill_actor(native[0], restart)

@@ -67,7 +67,7 @@ class ChildHost:
             self._early.add(task)
             return
         for engine, backend, _ in list(self._sessions.values()):
-            running = list(engine.tasks.running.values())
+            running = list(engine.unfinished.values())
             if nested := [each.task for each in running if each.parent == task]:
                 backend.stop(nested, False)
 

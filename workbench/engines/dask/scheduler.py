@@ -224,7 +224,7 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
             client, key, how, end = rest
             self.tell(client, "end", key, end)
             # Its process may have died without a word; what it showed was sent.
-            session.keeper.ended(TaskEnd(id_of(key) or 0, how, 0.0), True)
+            session.keeper.ended(TaskEnd(id_of(key) or 0, how), True)
         elif kind == "gone":
             session.actors.pop(rest[0], None)
         self._logged += len(rest[-1]) if isinstance(rest[-1], bytes) else 0
@@ -274,9 +274,8 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
                 told.append(WorkerRecord(len(told) + 1, ws.pid, state, names, host=ws.host))
             limit, used = limit + (ws.memory_limit or 0), used + ws.metrics.get("memory", 0)
         return ClusterParts(
-            tuple(told), (), limit or None, max(limit - used, 0) if limit else None,
+            tuple(told), limit or None, max(limit - used, 0) if limit else None,
             len([ts for ts in waiting if id_of(ts.key)]), len([w for w in told if w.tasks]),
-            tuple(dict.fromkeys(each.host for each in told)),
         )  # fmt: skip
 
     @quietly()
@@ -294,7 +293,7 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
                 session.keys.forgotten(key)
             else:  # what it showed was sent, unless its Dask worker died
                 is_whole = "TaskFailed" in str(kwargs.get("exception_text"))
-                session.keeper.ended(TaskEnd(id, "failed", 0.0), is_whole)
+                session.keeper.ended(TaskEnd(id, "failed"), is_whole)
 
     @quietly()
     def remove_worker(self, scheduler: Any, worker: str, **_: Any) -> None:

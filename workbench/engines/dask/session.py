@@ -14,8 +14,7 @@ from workbench import errors
 from workbench.engines.cluster import backend as seam
 from workbench.engines.cluster import heads
 from workbench.engines.cluster.backend import Launch, Native, StoredValue, TaskEnd
-from workbench.engines.cluster.freeing import told
-from workbench.engines.cluster.keeper import batch_of
+from workbench.engines.cluster.keeper import FREES, batch_of, encode
 from workbench.engines.dask.abilities import CAN
 from workbench.engines.dask.holds import KeyHold, SchedulerLink, lost, wait
 from workbench.engines.dask.keys import DaskActor, DaskRef, Pair, TaskValues, flat, id_of, key_of
@@ -31,6 +30,7 @@ class DaskBackend:
     engine = "dask"
     process = ""  # Dask says itself who has gone
     can = CAN
+    unasked: Sequence[str] = ("a process of Dask's workers",)
 
     def __init__(
         self, connect: Callable[[], Any], session: str, joined: bool, address: str,
@@ -60,7 +60,7 @@ class DaskBackend:
         if kind == "messages":
             self.sink(batch_of(said[0]))
         elif kind == "freed":
-            self.sink(told([0], said[0]))
+            self.sink([seam.Message(0, FREES, encode(said[0]), 0, 0)])
         elif kind in ("found", "end") and (running := self._running.get(id_of(said[0]) or 0)):
             running[0].found = running[0].found or pickle.loads(said[1])
             running[0].settle() if kind == "end" else None
@@ -148,23 +148,21 @@ class DaskBackend:
         self.ask("drop", [ref.key for ref in flat(natives)], list(ids))
 
     def submit(
-        self, head: bytes, deps: Sequence[DaskRef], inside: Sequence[Native], launch: Launch,
-        actor: DaskActor | None = None, after: Sequence[DaskRef] = (),
-    ) -> list[DaskRef]:  # fmt: skip
+        self, launch: Launch, actor: DaskActor | None = None, after: Sequence[DaskRef] = ()
+    ) -> list[DaskRef]:
         from workbench.engines.dask.worker import run_head  # brings distributed
 
-        if launch.ahead:
-            raise errors.WorkbenchError(CAN.streams)
         if actor is None and (launch.cpus != 1 or launch.memory):
             warnings.warn(CAN.needs, stacklevel=5)
-        key, client = key_of(self.session, launch.name, launch.task), self.link.client
-        decoded = heads.decode(head)
-        has_function = bool(decoded.function and not decoded.code)
+        head, deps, inside = launch.head, launch.deps, launch.inside
+        key, client = key_of(self.session, head.name, head.task), self.link.client
+        retries = 0 if actor is not None else ALWAYS if head.retries < 0 else head.retries
+        has_function = bool(head.function and not head.code)
         args = [*deps, *(inside[:1] if has_function else ())]
         of = actor.actor if actor is not None else 0
-        run = RunHead(launch.task, head, self.session, tuple(inside), has_function, of)
+        run = RunHead(head.task, heads.encode(head), self.session, tuple(inside), has_function, of)
         picks = tuple(ref.index for ref in args)
-        call = pickle.dumps((run, key, launch.name, client.id, picks, launch.results))
+        call = pickle.dumps((run, key, head.name, client.id, picks, head.returns))
         where = {} if actor is None else {"workers": [actor.address], "allow_other_workers": False}
         try:
             if inside and (launch.keep or actor is not None):  # an actor may keep them for good
@@ -172,13 +170,13 @@ class DaskBackend:
             futures = [self.link.of(ref).future for ref in (*args, *after)]
             hold = self.link.hold(key, client.submit(
                 run_head, call, *futures, key=key, pure=False,
-                retries=ALWAYS if launch.retries < 0 else launch.retries, **where,
+                retries=retries, **where,
             ))  # fmt: skip
         except Exception as error:
             raise self._failed(error) from error
-        self._running[launch.task] = hold, actor, (*deps, *inside, actor)
-        hold.add_done_callback(lambda _: self.forget(launch.task))
-        return [DaskRef(key, index, hold) for index in range(launch.results + 1)]
+        self._running[head.task] = hold, actor, (*deps, *inside, actor)
+        hold.add_done_callback(lambda _: self.forget(head.task))
+        return [DaskRef(key, index, hold) for index in range(head.returns + 1)]
 
     def forget(self, task: int) -> None:
         self._running.pop(task, None)
@@ -209,7 +207,7 @@ class DaskBackend:
         ran = self._run("stop_here", list(tasks), force)
         left = set(tasks).difference(*filter(None, ran.values()))
         for task in left:
-            self.tell("ended", TaskEnd(task, "stopped", 0.0))
+            self.tell("ended", TaskEnd(task, "stopped"))
         holds = [self.link.of(DaskRef(key, 0)) for key in self.ask("keys_of", left)] if left else []
         self._drop(holds, "The task was stopped before it began.")
 
@@ -223,12 +221,7 @@ class DaskBackend:
             found = run(getattr(worker, function), *args, on_error="ignore", **where)
         return found
 
-    def create(
-        self, head: bytes, described: DaskRef, deps: Sequence[DaskRef], inside: Sequence[Native],
-        launch: seam.ActorLaunch,
-    ) -> Pair:  # fmt: skip
-        if launch.is_async or launch.concurrency > 1 or launch.groups:
-            raise errors.WorkbenchError(CAN.concurrency)
+    def create(self, launch: Launch, described: DaskRef) -> Pair:
         if launch.cpus or launch.memory:
             warnings.warn(CAN.needs, stacklevel=5)
         if launch.restarts:
@@ -238,24 +231,18 @@ class DaskBackend:
             raise errors.WorkerCrashedError("The Dask cluster has no worker for an actor.")
         taken = [other.address for _, _, (other, _) in self.ask("living")]
         address = min(workers, key=lambda each: (taken.count(each), each))
-        actor = DaskActor(key_of(self.session, launch.cls, launch.actor), launch.actor, address)
-        if not self.ask("place", launch.name, (actor, described), launch.detached):
-            raise ValueError(f"Another actor is called {launch.name!r}.")
-        made = self.submit(head, deps, inside, Launch(launch.actor, launch.cls, 0), actor)
+        head = launch.head
+        actor = DaskActor(key_of(self.session, head.name, head.actor), head.actor, address)
+        if not self.ask("place", head.called, (actor, described), launch.keep):
+            raise ValueError(f"Another actor is called {head.called!r}.")
+        made = self.submit(launch, actor)
         actor.hold = made[0].hold
-        if launch.in_order:
-            self._last[launch.actor] = made[0]
+        self._last[head.actor] = made[0]
         return actor, made[0]
 
-    def call(
-        self, actor: DaskActor, head: bytes, deps: Sequence[DaskRef], inside: Sequence[Native],
-        launch: Launch,
-    ) -> list[DaskRef]:  # fmt: skip
-        in_order = actor.actor in self._last or actor.hold is None
-        after = [self._last.get(actor.actor, actor)]
-        made = self.submit(head, deps, inside, launch._replace(retries=0), actor, after)
-        if in_order:
-            self._last[actor.actor] = made[0]
+    def call(self, actor: DaskActor, launch: Launch) -> list[DaskRef]:
+        made = self.submit(launch, actor, [self._last.get(actor.actor, actor)])
+        self._last[actor.actor] = made[0]
         if actor.key in self._dead:
             self._actor_gone(actor.key)
         return made
@@ -277,9 +264,6 @@ class DaskBackend:
     def kill_actor(self, actor: DaskActor, restart: bool) -> None:
         self.ask("gone", actor.actor)
         self._run("end_here", actor.actor, workers=[actor.address])
-
-    def explain(self, question: bytes, seconds: float) -> tuple[list[bytes], list[str]]:
-        return [], ["a process of Dask's workers"]
 
     def parts(self) -> seam.ClusterParts:
         found: seam.ClusterParts = self.ask("parts")

@@ -246,5 +246,5 @@ class Attempt:
         self, how: str, code: str, text: str, worker: int = 0, value: StoredValue | None = None
     ) -> TaskValues:
         n = self._results
-        end = TaskEnd(self._run.task, how, 0.0, 0, (True,) * n, (None,) * n, worker)
+        end = TaskEnd(self._run.task, how, 0, (True,) * n, (None,) * n, worker)
         return TaskValues(end, [value or refused(code, text)] * max(n, 1))

@@ -14,6 +14,16 @@ CAN = Abilities(
         "An object can't be moved to disk by hand.", "Ray's store does it when it is full.",
         "Let go of what you don't need (`%free`).",
     ),
+    streams=Lack(
+        "Generators can't yield results one by one.",
+        "A task has its results when it is over: what comes earlier is its output.",
+        'Return a list, or ask for one object at the end: `num_returns="dynamic"`.',
+    ),
+    concurrency=Lack(
+        "An actor can't run several calls at a time.",
+        "It runs them in its process's main thread, so that they can be stopped.",
+        "Use several actors, or tasks; or leave out `max_concurrency` and `async`.",
+    ),
     edited=Lack(
         "Workers don't take up edited modules.", "They may be on other machines, without the file.",
         "Restart the session after editing one: `%workbench stop`, `%workbench start`.",

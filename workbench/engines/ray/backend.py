@@ -73,7 +73,6 @@ def connect(
         _hush()
     elif _lacks_us():
         raise SessionError(LACKS_US)
-    calls.USUAL.clear()
     calls.apart = {} if came else {"runtime_env": calls.OWN}
     name, unique, _ = config.session.partition(INCARNATION)
     name = name or f"{os.getpid()}-{secrets.token_hex(3)}"
@@ -173,13 +172,12 @@ def _send(address: str, options: dict[str, Any]) -> None:
 
 def _hush() -> None:
     """Have Ray not print what happens in the cluster: into whatever cell runs, and for anybody's
-    tasks; nor that a task failed whose result nobody read. Our errors say that where it matters.
-    Ray has no option for the one, and an environment variable for the other."""
+    tasks (it has no option for that); nor that a task failed whose result nobody read. Our errors
+    say that where it matters."""
+    os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
     module: Any = importlib.import_module("ray._private.worker")
     if hasattr(module, "print_to_stdstream"):
         module.print_to_stdstream = lambda data, *more, **options: None
-    if hasattr(module, "_unhandled_error_handler"):
-        module._unhandled_error_handler = lambda error: None
 
 
 def _reach(address: str) -> None:

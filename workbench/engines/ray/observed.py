@@ -1,9 +1,8 @@
 """A Ray cluster, looked on at from a process in it: `Observer` of it.
 
 With Ray's dashboard (``pip install "ray[default]"``, and ``ray.init`` starts it) Ray tells of every
-reference that any process holds. Without it only this process's own references are known; then
-`Snapshot.scope` says so. Ray tells neither what type an object has, nor how old it is, nor where in
-its store it lies, nor what serializing it cost.
+reference that any process holds; without it of none. It tells neither what type an object has, nor
+how old it is, nor where in its store it lies, nor what serializing it cost.
 """
 
 from __future__ import annotations
@@ -24,8 +23,6 @@ MOST = 10_000
 
 ANSWER = 10
 """Seconds that Ray has for an answer."""
-
-OWN = "only what this process holds"
 
 STORE = "object_store_memory"
 """What Ray calls its store's capacity, among the resources."""
@@ -54,7 +51,6 @@ class Ray(Observer):
         self._context = ray.get_runtime_context()
         self._job = self._context.get_job_id()
         self.session = self._context.gcs_address
-        self._has_dashboard = False
         self._people: dict[tuple[str, int], int] = {}  # address and pid → number
         self._workers: dict[str, int] = {}  # Ray's ids → number
 
@@ -68,66 +64,36 @@ class Ray(Observer):
         return thing.hex() if isinstance(thing, self._ray.ObjectRef) else None
 
     def _look(self) -> Snapshot:
-        resources = self._ray.cluster_resources(), self._ray.available_resources()
-        return self._all(*resources) or self._own(*resources)
-
-    def _made(self, total: dict[str, float], available: dict[str, float], **known: Any) -> Snapshot:
+        total, available = self._ray.cluster_resources(), self._ray.available_resources()
         capacity = int(total[STORE]) if STORE in total else None
         left = None if capacity is None else int(available.get(STORE, 0))
-        facts: dict[str, Any] = {
-            "queued": None, "running": None, "workers": (), "spilled": None, **known
-        }  # fmt: skip
+        references = _told("objects")
+        alive = _told("workers", filters=[("is_alive", "=", "True")])
+        over = [("state", "!=", "FINISHED"), ("state", "!=", "FAILED")]
+        tasks = _told("tasks", filters=over)
+        actors = _told("actors", filters=[("state", "=", "ALIVE")])
+        clients = self._clients(references)
+        running = sum(task.state == "RUNNING" for task in tasks)
+        home = os.path.dirname(self._ray.__file__)
+        objects = tuple(_records(references, self._people, home))
         return Snapshot(
             session=self.session,
             capacity=capacity,
             live=None if capacity is None or left is None else capacity - left,
             granted=None,
             available=left,
-            count=len(known["objects"]),
-            segments=None,
-            history=None,
-            taken=time.time(),
-            engine="ray",
-            **facts,
-        )
-
-    # -- what the dashboard tells ------------------------------------------------------------------
-
-    def _all(self, total: dict[str, float], available: dict[str, float]) -> Snapshot | None:
-        """Every process's references; None if nobody answers for the cluster."""
-        from ray.util import state
-        from ray.util.state.exception import RayStateApiException
-
-        def told(what: str, **more: Any) -> list[Any]:
-            ask = getattr(state, f"list_{what}")
-            found: list[Any] = ask(
-                limit=MOST, timeout=ANSWER, raise_on_missing_output=False, **more
-            )
-            return found
-
-        try:
-            references = told("objects")
-            alive = told("workers", filters=[("is_alive", "=", "True")])
-            over = [("state", "!=", "FINISHED"), ("state", "!=", "FAILED")]
-            tasks = told("tasks", filters=over)
-            actors = told("actors", filters=[("state", "=", "ALIVE")])
-        except RayStateApiException:
-            if self._has_dashboard:
-                raise  # it will be back; what this process holds is not all there is
-            return None
-        self._has_dashboard = True
-        clients = self._clients(references)
-        running = sum(task.state == "RUNNING" for task in tasks)
-        home = os.path.dirname(self._ray.__file__)
-        return self._made(
-            total,
-            available,
-            objects=tuple(_records(references, self._people, home)),
+            objects=objects,
+            count=len(objects),
             clients=clients,
             running=running,
             queued=len(tasks) - running,
             workers=self._pool(alive, tasks, actors),
             actors=tuple(_actor(actor, tasks) for actor in actors),
+            spilled=None,
+            segments=None,
+            history=None,
+            taken=time.time(),
+            engine="ray",
         )
 
     def _clients(self, references: Iterable[Any]) -> tuple[ClientRecord, ...]:
@@ -170,28 +136,18 @@ class Ray(Observer):
             for number, worker in sorted(found.items())
         )
 
-    # -- what this process knows -------------------------------------------------------------------
 
-    def _own(self, total: dict[str, float], available: dict[str, float]) -> Snapshot:
-        """This process's references, if it can count them."""
-        ray = self._ray
-        worker = ray._private.worker.global_worker  # nothing public counts them
-        counts = worker.core_worker.get_all_reference_counts()
-        # The handle of an actor is left out: the first half of its key is no task's.
-        keys = [key for key in map(bytes.decode, counts) if not key.startswith("f" * 16)]
-        # Each is counted as long as it lives, like any other: its end takes nothing from anybody.
-        refs = {key: ray.ObjectRef(bytes.fromhex(key)) for key in keys}
-        places = ray.experimental.get_object_locations(list(refs.values()))
-        return self._made(
-            total,
-            available,
-            objects=tuple(
-                _own_record(key, counts[key.encode()], places.get(ref, {}))
-                for key, ref in refs.items()
-            ),
-            clients=(ClientRecord(1, os.getpid(), "driver", ""),),
-            scope=OWN,
-        )
+def _told(what: str, **more: Any) -> list[Any]:
+    """What the dashboard tells of the whole cluster."""
+    from ray.util import state
+    from ray.util.state.exception import RayStateApiException
+
+    ask = getattr(state, f"list_{what}")
+    try:
+        found: list[Any] = ask(limit=MOST, timeout=ANSWER, raise_on_missing_output=False, **more)
+    except RayStateApiException as error:
+        raise SessionError(f"Ray's dashboard doesn't answer, which would tell: {error}") from error
+    return found
 
 
 def _actor(actor: Any, tasks: Iterable[Any]) -> ActorRecord:
@@ -203,27 +159,6 @@ def _actor(actor: Any, tasks: Iterable[Any]) -> ActorRecord:
         worker=0,
         calls=sum(task.actor_id == actor.actor_id for task in tasks),
         restarts=0,
-    )
-
-
-def _own_record(key: str, counts: dict[str, int], place: dict[str, Any]) -> ObjectRecord:
-    """``place``: its size (None: not known, or not there yet), whether it is on disk, its nodes."""
-    size, nodes = place.get("object_size"), place.get("node_ids")
-    where = "disk" if place.get("did_spill") else "memory" if nodes else ""
-    return ObjectRecord(
-        id=id_of(key),
-        state="ready" if size is not None else "pending",
-        names=(),
-        size=size or 0,
-        where=where,
-        about=None,
-        holders=(1,) if counts["local"] else (),
-        viewers=None,
-        tasks=counts["submitted"],
-        parents=0,
-        age=None,
-        type=None,
-        key=key,
     )
 
 

@@ -1,8 +1,8 @@
 """The supervisor of a session on Ray: a detached actor, found by the session's name.
 
 It keeps what outlives the kernel (objects die with their owner on Ray, so it submits and owns what
-has a name and what runs in the background), passes what tasks show to drivers that ask for it, and
-has an agent on each node.
+has a name and what runs in the background), and passes on what tasks show, and what is to be
+stopped, to drivers and workers that ask for it.
 """
 
 from __future__ import annotations
@@ -15,30 +15,19 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 import ray
-from msgspec.structs import replace
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from workbench.core.snapshot import INCARNATION, WorkerRecord
+from workbench.core.snapshot import INCARNATION
 from workbench.engines.cluster.backend import Launch, Native, StoredValue, TaskEnd
-from workbench.engines.cluster.freeing import told
 from workbench.engines.cluster.keeper import Keeper
-from workbench.engines.cluster.keeper import encode as encode_batch
 from workbench.engines.cluster.kept_jobs import end_of as decode_end
-from workbench.engines.cluster.outputs import PATIENCE
 from workbench.engines.cluster.parcels import again
 from workbench.engines.ray import calls
-from workbench.engines.ray.node import NodeAgent, place_of
-from workbench.engines.ray.order import SequenceNumber, Turns
-from workbench.engines.ray.owning import own_address, owned
-from workbench.engines.ray.slim import slim
-from workbench.engines.ray.system import NAMESPACE, actors_of, name_of
+from workbench.engines.ray.system import NAMESPACE, actors_of, cancel, name_of
 from workbench.errors import SessionError
 
-POLL = 10.0
-"""Seconds after which a driver that waits for news is told that there is none."""
-
-AGAIN = 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0
-"""Seconds after which those are looked for that were to be stopped and didn't run yet."""
+POLL = 2.0
+"""Seconds after which who waits for news is told that there is none. So often one that
+listens is heard of."""
 
 LOOK = 2.0
 """Seconds after which Ray is asked again whose kernel was killed."""
@@ -50,76 +39,49 @@ class Supervisor:
     def __init__(self, session: str) -> None:
         self._session = session
         self._keeper = Keeper(time.monotonic, self._woken)
-        self._turns = Turns()
         self._news: dict[int, asyncio.Event] = {}
-        self._sent: dict[int, tuple[int, bytes]] = {}  # what each driver was sent last
-        self._agents: dict[str, Any] = {}
+        self._sent: dict[int, tuple[int, bytes]] = {}  # what each listener was sent last
+        self._mine: set[str] = set()  # objects that it owns, by Ray's names of them
         self._owned: dict[int, Native] = {}  # first natives of tasks that it submitted
         self._stopped: set[int] = set()  # of these
         self._watches: set[asyncio.Task[None]] = set()
-        self._look_for_nodes()
         self._follows = self._ends = False
 
     async def session(self) -> str:
         """Its unique name."""
         return self._session
 
-    async def ask(self, question: str, args: Sequence[Any], said: SequenceNumber) -> Any:
-        """A method of the keeper. What who asks has ``said`` before comes first."""
-        await self._turns.after(said)
+    async def ask(self, question: str, args: Sequence[Any]) -> Any:
+        """A method of the keeper."""
         if question == "join" and self._ends:
             raise SessionError(f"Session {self._session!r} has just ended.")
         return self._keeper.ask(question, *args)
 
-    async def tell(self, question: str, args: Sequence[Any], said: SequenceNumber) -> None:
-        """The same; nobody waits."""
-        await self._turns.turn(said)
-        try:
-            self._keeper.ask(question, *args)
-        finally:
-            self._turns.heard(said)
-
     # -- the channel ----------------------------------------------------------------------------
 
-    async def push(self, batch: bytes, said: SequenceNumber) -> None:
-        """What a worker sends: as it was shown, each after what came before."""
-        await self._turns.turn(said)
-        try:
-            self._keeper.push(batch)
-        finally:
-            self._turns.heard(said)
-
-    async def poll(self, audience: int, number: int) -> bytes:
-        """What is there for a driver, as soon as there is something. ``number`` counts what it got:
-        what was lost on the way is sent again."""
-        if (again := self._sent_as(audience, number)) is not None:
-            return again
-        if audience not in self._keeper.processes():  # it leaves
-            return b""
+    async def poll(self, audience: int, number: int, at_once: bool) -> bytes:
+        """What is there for who listens: ``at_once``, or as soon as there is something. ``number``
+        counts what it got: what was lost on the way is sent again."""
+        sent = self._sent.get(audience)
+        if sent is not None and sent[0] == number:
+            return sent[1]
         if not self._follows:  # there was no loop when it was made
             self._follows = True
             self._keep(self._follow_drivers())
         event = self._news.setdefault(audience, asyncio.Event())
         found = self._keeper.take(audience)
-        if not found:
-            event.clear()
+        if not found and not at_once:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(event.wait(), POLL)
-            if (again := self._sent_as(audience, number)) is not None:
-                return again  # to who asked first, and whom that doesn't reach
             found = self._keeper.take(audience)
-        if audience in self._keeper.processes():
+        event.clear()
+        if self._keeper.listens(audience):  # or it has left meanwhile
             self._sent[audience] = number, found
         return found
 
-    def _sent_as(self, audience: int, number: int) -> bytes | None:
-        sent = self._sent.get(audience)
-        return sent[1] if sent is not None and sent[0] == number else None
-
     def _woken(self, audience: int) -> None:
-        event = self._news.get(audience)
-        if event is not None:
-            event.set()
+        if self._keeper.listens(audience):
+            self._news.setdefault(audience, asyncio.Event()).set()
 
     async def _follow_drivers(self) -> None:
         """Who has gone without a word, Ray knows: one that is silent may only be slow."""
@@ -164,47 +126,50 @@ class Supervisor:
 
     async def put(self, stored: StoredValue) -> list[Native]:
         """Store a value that outlives its maker."""
-        return [ray.put(slim(again(stored)))]
+        return self._noted([ray.put(again(stored))])
 
-    async def outlive(
-        self, natives: Sequence[Native], there: Sequence[bool]
-    ) -> tuple[bytes, list[Native]]:
-        """Its address as an owner, and the same objects as its own. Those that aren't ``there`` yet
-        are so when they have come."""
+    def _noted(self, made: list[Native]) -> list[Native]:
+        self._mine.update(each.hex() for each in made)
+        return made
+
+    async def outlive(self, natives: Sequence[Native], there: Sequence[bool]) -> list[Native]:
+        """The same objects as its own: they die with their owner, and can't be given to another.
+        Those that aren't ``there`` yet are copied when they have come."""
         copies: dict[Native, Native] = {}
-        return own_address(), [
-            await owned(native, copies) if is_there else calls.copy.remote(native)
-            for native, is_there in zip(natives, there, strict=True)
-        ]
+        for native, is_there in zip(natives, there, strict=True):
+            if not is_there and native.hex() not in self._mine:
+                (copies[native],) = self._noted([calls.copy.remote(native)])
+        return [await self._own(native, copies) for native in natives]
 
-    async def free(self, ids: Sequence[int], audience: int) -> None:
-        """Have all processes of the session but that driver let go of these."""
-        drivers = [each for each in self._keeper.processes() if each != audience]
-        self._keeper.push(encode_batch(told(drivers, ids)))
-        self._look_for_nodes()
-        for agent in self._agents.values():
-            agent.let_go.remote(list(ids))
+    async def _own(self, native: Native, copies: dict[Native, Native]) -> Native:
+        """Itself, or a copy, in which what it refers to is its own too. ``copies`` are those made
+        by now. What is lost already stays as it is: reading it says so."""
+        if type(native) is tuple:  # an actor, which nobody owns a copy of, and its description
+            return native[0], await self._own(native[1], copies)
+        if native.hex() in self._mine:
+            return native
+        if native not in copies:
+            try:
+                stored = await native
+            except ray.exceptions.RayError:
+                return native
+            inside = [await self._own(each, copies) for each in stored.natives]
+            (copies[native],) = await self.put(stored._replace(natives=tuple(inside)))
+        return copies[native]
 
-    async def submit(
-        self, head: bytes, deps: Sequence[Native], inside: Sequence[Native], launch: Launch,
-        said: SequenceNumber,
-    ) -> list[Native]:  # fmt: skip
+    async def submit(self, launch: Launch) -> list[Native]:
         """Submit a task that outlives who asks for it, and has announced it."""
-        await self._turns.after(said)
-        return self._submitted(launch, calls.submit(head, deps, inside, launch))
+        return self._submitted(launch.head.task, calls.submit(launch))
 
-    async def call(
-        self, actor: Any, head: bytes, deps: Sequence[Native], inside: Sequence[Native],
-        launch: Launch, said: SequenceNumber,
-    ) -> list[Native]:  # fmt: skip
+    async def call(self, actor: Any, launch: Launch) -> list[Native]:
         """The same of an actor's method."""
-        await self._turns.after(said)
-        return self._submitted(launch, calls.call(actor, head, deps, inside, launch))
+        return self._submitted(launch.head.task, calls.call(actor, launch))
 
-    def _submitted(self, launch: Launch, made: list[Native]) -> list[Native]:
-        self._owned[launch.task] = made[0]
-        self._keeper.ask("made", launch.task, tuple(made))  # or who asked may end first
-        self._keep(self._watch(launch.task, made[0]))
+    def _submitted(self, task: int, made: list[Native]) -> list[Native]:
+        self._noted(made)
+        self._owned[task] = made[0]
+        self._keeper.ask("made", task, tuple(made))  # or who asked may end first
+        self._keep(self._watch(task, made[0]))
         return made
 
     def _keep(self, work: Coroutine[Any, Any, None]) -> None:
@@ -215,122 +180,28 @@ class Supervisor:
 
     async def _watch(self, task: int, native: Native) -> None:
         """Whoever runs it says how it ends, unless it dies: before it could, or just after."""
-        patience = 0.0
         try:
-            end, patience = decode_end(await native), PATIENCE
+            end = decode_end(await native)
         except asyncio.CancelledError:
             raise
         except BaseException as error:
             cancelled = isinstance(error, ray.exceptions.TaskCancelledError)
             how = "stopped" if cancelled or task in self._stopped else "failed"
-            end = TaskEnd(task, how, 0.0)
+            end = TaskEnd(task, how)
         self._owned.pop(task, None)
         self._stopped.discard(task)
-        await asyncio.sleep(patience)  # for what it showed, which comes before its word
         self._keeper.ended(end)
 
-    # -- stopping -------------------------------------------------------------------------------
-
-    async def stop(self, tasks: Sequence[int], force: bool) -> list[int]:
-        """Stop tasks that run somewhere, or are its own; returns those that their submitters have
-        to withdraw: they are queued, or would be tried again."""
-        tasks = self._keeper.unfinished(tasks)
-        self._look_for_nodes()
-        running = await self.running()
-        for task in tasks:
-            if task in self._owned:
-                self._stopped.add(task)
-                if task not in running:  # before others end, and it begins in their place
-                    ray.cancel(self._owned[task], force=False)
-        told = set(await self._tell_agents(tasks, force))
-        for task in told & self._owned.keys() if force else ():
-            ray.cancel(self._owned[task], force=False)  # or it would be tried again
-        others = [task for task in tasks if task not in self._owned]
-        self._keep(self._insist([task for task in tasks if task not in told], force))
-        return others if force else [task for task in others if task not in told]
-
-    async def _tell_agents(self, tasks: Sequence[int], force: bool) -> list[int]:
-        """Stop those that run; returns which."""
-        told: list[int] = []
-        answers = [agent.stop.remote(list(tasks), force) for agent in self._agents.values()]
-        for answer in answers:
-            with contextlib.suppress(ray.exceptions.RayError):
-                told += await answer
-        return told
-
-    async def _insist(self, tasks: list[int], force: bool) -> None:
-        """Of tasks that weren't found running some may have begun just then: Ray's own word doesn't
-        end a sleep."""
-        for seconds in AGAIN:
-            if not tasks:
-                return
-            await asyncio.sleep(seconds)
-            told = await self._tell_agents(tasks, force)
-            tasks = [task for task in tasks if task not in told]
-
-    async def running(self) -> dict[int, tuple[str, int]]:
-        """The tasks that run, with their nodes and processes."""
-        found: dict[int, tuple[str, int]] = {}
-        for node, agent in self._agents.items():
-            with contextlib.suppress(ray.exceptions.RayError):
-                here = await agent.running.remote()
-                found.update((task, (node, pid)) for task, pid in here.items())
-        return found
-
-    async def workers(self) -> tuple[WorkerRecord, ...]:
-        """The processes that have run something of the session and live."""
-        found: dict[tuple[str, int], int] = {}
-        for node, agent in self._agents.items():
-            with contextlib.suppress(ray.exceptions.RayError):
-                here = await agent.processes.remote()
-                found.update(((node, pid), count) for pid, count in here.items())
-        return tuple(
-            replace(record, state="busy" if found[place] else "idle")
-            for record in self._keeper.workers()
-            if (place := (self._keeper.nodes[record.number], record.pid)) in found
-        )
-
-    async def explain(self, question: bytes, seconds: float) -> tuple[list[bytes], list[str]]:
-        """Have all processes of the session's asked: see `Backend.explain`."""
-        processes: dict[str, dict[int, int]] = {node: {} for node in self._agents}
-        for each in self._keeper.workers():
-            processes.get(self._keeper.nodes[each.number], {})[each.pid] = each.number
-        asked = [
-            (processes[node], agent.explain.remote(question, list(processes[node]), seconds))
-            for node, agent in self._agents.items()
-            if processes[node]
-        ]
-        answers: list[bytes] = []
-        silent: list[str] = []
-        for numbers, coming in asked:
-            try:
-                here, missing = await asyncio.wait_for(coming, seconds + 1.0)
-            except (ray.exceptions.RayError, TimeoutError):
-                here, missing = [], list(numbers)
-            answers += here
-            silent += [f"worker {numbers[pid]}" for pid in missing]
-        return answers, silent
-
-    def _look_for_nodes(self) -> None:
-        alive = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
-        for node in alive - self._agents.keys():
-            place = NodeAffinitySchedulingStrategy(node, soft=False)
-            remote: Any = ray.remote(NodeAgent)
-            self._agents[node] = remote.options(num_cpus=0, scheduling_strategy=place).remote(
-                place_of(self._session, node)
-            )
-        for node in self._agents.keys() - alive:
-            del self._agents[node]
+    async def drop(self, tasks: Sequence[int], force: bool) -> None:
+        """Have Ray drop those of these that are its own: see `cancel`."""
+        for task in self._owned.keys() & set(tasks):
+            self._stopped.add(task)
+            cancel(self._owned[task], force)
 
     async def close(self) -> None:
         """The session ends: nothing of it stays."""
         for native in self._owned.values():
-            with contextlib.suppress(Exception):
-                ray.cancel(native, force=True)
-        for agent in self._agents.values():
-            with contextlib.suppress(ray.exceptions.RayError):
-                await agent.close.remote()
-                ray.kill(agent)
+            cancel(native, True)
         await asyncio.to_thread(self._kill_named)
 
     def _kill_named(self) -> None:

@@ -12,25 +12,22 @@ from typing import Any
 import ray
 
 from workbench import errors
-from workbench.core.snapshot import INCARNATION, WorkerRecord
+from workbench.core.snapshot import INCARNATION
 from workbench.engines.cluster.backend import (
-    ActorLaunch,
     ClusterParts,
     Launch,
     Native,
     Sink,
     StoredValue,
-    StreamItem,
     TaskEnd,
 )
+from workbench.engines.cluster.holders import ask_processes, tasks_of
 from workbench.engines.cluster.keeper import batch_of
-from workbench.engines.cluster.store import of_object
+from workbench.engines.cluster.kept_jobs import end_of
+from workbench.engines.cluster.process import of_object
+from workbench.engines.cluster.work_thread import WorkThread
 from workbench.engines.ray.abilities import CAN
-from workbench.engines.ray.ends import Reports, decode_end
 from workbench.engines.ray.failures import first_line, translated
-from workbench.engines.ray.order import Sender
-from workbench.engines.ray.owning import owner_of
-from workbench.engines.ray.slim import slim, whole
 from workbench.errors import SessionError
 
 NAMESPACE = "workbench"
@@ -52,6 +49,19 @@ LEAVE = 10.0
 """Seconds that leaving may take."""
 
 
+SOON = 0.5
+"""Seconds within which a process says what it runs."""
+
+
+def cancel(native: Native, force: bool) -> None:
+    """Have Ray drop a task that is queued; with ``force`` end its process too, if it runs."""
+    with contextlib.suppress(Exception):
+        try:
+            ray.cancel(native, force=force)
+        except ValueError:  # an actor's call can't be ended by force
+            ray.cancel(native, force=False)
+
+
 def actors_of(session: str) -> list[str]:
     """The names that actors of that session have in it."""
     mine = f"{session}/"
@@ -63,45 +73,12 @@ def actors_of(session: str) -> list[str]:
     ]
 
 
-class RayStream:
-    """A `Stream`: of each item comes what it is, then itself."""
-
-    def __init__(self, generator: Any) -> None:
-        self._generator = generator
-        self._came = self._taken = 0
-        self._moved = threading.Condition()
-
-    def took(self, taken: int) -> None:
-        with self._moved:
-            self._taken = taken
-            self._moved.notify_all()
-
-    def next(self) -> StreamItem | TaskEnd:
-        with self._moved:  # Ray holds the task back by what was fetched: one, before it is wanted
-            self._moved.wait_for(lambda: self._came <= self._taken)
-        try:
-            first = ray.get(next(self._generator))
-            if isinstance(first, bytes):
-                return decode_end(first)
-            what: StreamItem = first
-            self._came += not what.failed  # its error is no item, and nobody takes it
-            return what._replace(native=next(self._generator))
-        except StopIteration:
-            raise errors.WorkerCrashedError("The stream's worker has ended.") from None
-        except ray.exceptions.RayError as error:
-            raise translated(error) from None
-
-    def close(self) -> None:
-        self.took(self._came)
-        with contextlib.suppress(Exception):
-            ray.cancel(self._generator)
-
-
 class RayBackend:
     """See the module. ``calls`` is what Ray runs for us: the module of that name."""
 
     engine = "ray"
     can = CAN
+    unasked: Sequence[str] = ()
 
     def __init__(
         self, session: str, supervisor: Any, calls: Any, joined: bool, blocks: bool
@@ -111,16 +88,16 @@ class RayBackend:
         self.joined = joined
         self.blocks = blocks
         self._supervisor = supervisor
-        self._ask = supervisor.ask.options(num_returns=1)
-        self._tell = supervisor.tell.options(num_returns=0)
-        self._push = supervisor.push.options(num_returns=0)
-        self._sender = Sender()
+        self._says = WorkThread("workbench-says")
+        self._results = WorkThread("workbench-results")
+        self._behind: list[Callable[[], object]] = []  # what the next news come before
         self._audience = 0
-        self._supervisors: bytes | None = None  # its address as an owner, once it is known
+        self._listens = False  # to what tasks show
+        self.busy = threading.Event()  # else it needn't
+        self.busy.set()
         self._ends: dict[int, Native] = {}  # of tasks of ours that aren't over
         self._over: str | None = None
         self._closed = False
-        self._reports = Reports(self._ends.__len__)
 
     @classmethod
     def in_worker(cls, session: str, calls: Any) -> RayBackend:
@@ -148,13 +125,13 @@ class RayBackend:
             if keep:
                 stored = stored._replace(natives=tuple(self.outlive(stored.natives)))
                 return ray.get(self._supervisor.put.remote(stored))[0]
-            return ray.put(slim(stored))
+            return ray.put(stored)
         except ray.exceptions.RayError as error:
             raise translated(error) from None
 
     def get(self, natives: Sequence[Native], timeout: float | None) -> list[StoredValue]:
         try:
-            return [whole(found) for found in ray.get(list(natives), timeout=timeout)]
+            return list(ray.get(list(natives), timeout=timeout))
         except ray.exceptions.GetTimeoutError:
             raise TimeoutError from None
         except ray.exceptions.RayError as error:
@@ -164,45 +141,55 @@ class RayBackend:
         ray.wait(list(natives), num_returns=enough, timeout=timeout, fetch_local=False)
 
     def on_ready(self, native: Native, callback: Callable[[BaseException | None], None]) -> None:
-        self._reports.when_there(native, callback)
+        def there(future: Any) -> None:
+            error = future.exception()
+            known = None if error is None else translated(error)
+            self._results.do(partial(callback, known))
+
+        native.future().add_done_callback(there)
 
     def on_done(self, native: Native, callback: Callable[[TaskEnd | BaseException], None]) -> None:
-        self._reports.when_over(native, callback)
+        native.future().add_done_callback(
+            lambda future: self._results.do(partial(self._ended, callback, future))
+        )
+
+    def _ended(self, callback: Callable[[TaskEnd | BaseException], None], future: Any) -> None:
+        """In a thread of ours: Ray's own must not wait for anything."""
+        error = future.exception()
+        end = end_of(future.result()) if error is None else translated(error)
+        if isinstance(end, TaskEnd) and end.shown and self._listens:
+            self._behind.append(partial(callback, end))  # what it showed waits for us
+            self.tell("wake", self._audience)
+        else:
+            callback(end)
 
     def outlive(self, natives: Sequence[Native]) -> list[Native]:
         """Objects die with their owner on Ray: these become the supervisor's."""
-        plain = dict.fromkeys(map(of_object, natives))
-        foreign = [each for each in plain if owner_of(each) != self._supervisors]
-        if not foreign:
-            return list(natives)
-        there = set(ray.wait(foreign, num_returns=len(foreign), timeout=0, fetch_local=False)[0])
-        flags = [each in there for each in foreign]
-        asked = partial(self._supervisor.outlive.remote, foreign, flags)
-        self._supervisors, made = self._answer(asked)
-        known = dict(zip(foreign, made, strict=True))
+        if not natives:
+            return []
+        plain = list(dict.fromkeys(map(of_object, natives)))
+        there = set(ray.wait(plain, num_returns=len(plain), timeout=0, fetch_local=False)[0])
+        flags = [each in there for each in plain]
+        made = self._answer(partial(self._supervisor.outlive.remote, plain, flags))
+        known = dict(zip(plain, made, strict=True))
         return [
-            (each[0], known.get(each[1], each[1])) if type(each) is tuple else known.get(each, each)
-            for each in natives
+            (each[0], known[each[1]]) if type(each) is tuple else known[each] for each in natives
         ]
 
     def free(self, ids: Sequence[int], natives: Sequence[Native]) -> None:
         """Ray frees an object with its last ref, wherever that is: all are told to drop theirs."""
-        self._supervisor.free.remote(list(ids), self._audience)
+        self.ask("free", list(ids), self._audience)
 
     # -- tasks --------------------------------------------------------------------------------
 
-    def submit(
-        self, head: bytes, deps: Sequence[Native], inside: Sequence[Native], launch: Launch
-    ) -> list[Native] | RayStream:
-        if launch.ahead:
-            return RayStream(self._remote.submit_stream(head, deps, list(inside), launch))
+    def submit(self, launch: Launch) -> list[Native]:
         if launch.keep:
-            wanted = head, list(deps), list(inside), launch, self._sender.last()
-            return list(ray.get(self._supervisor.submit.remote(*wanted)))
-        return self._noted(launch, self._remote.submit(head, deps, list(inside), launch))
+            self.settle()
+            return list(ray.get(self._supervisor.submit.remote(launch)))
+        return self._noted(launch, self._remote.submit(launch))
 
     def _noted(self, launch: Launch, made: list[Native]) -> list[Native]:
-        self._ends[launch.task] = made[0]
+        self._ends[launch.head.task] = made[0]
         return made
 
     def forget(self, task: int) -> None:
@@ -212,46 +199,56 @@ class RayBackend:
         native = self._ends.get(task)
         if native is None or self.has_begun(task):
             return False
-        ray.cancel(native, force=False)
+        cancel(native, False)
         return True
 
     def has_begun(self, task: int) -> bool:
-        if task not in self._ends:
-            return True
-        return task in ray.get(self._supervisor.running.remote())
+        return task not in self._ends or not self._queued([task])
+
+    def _queued(self, tasks: Sequence[int]) -> list[int]:
+        """Those of these that surely no process runs. Code that holds the interpreter keeps one
+        from saying what it runs."""
+        busy: dict[int, tuple[str, int]] = self.ask("busy")
+        told = ask_processes(self, b"", busy, SOON)
+        silent = [prefix for prefix in busy if prefix not in told]
+        lives = self._remote.living([busy[prefix] for prefix in silent])
+        for prefix, is_there in zip(silent, lives, strict=True):
+            if not is_there:
+                self.ask("rests", prefix)
+        running = {task for said in told.values() for task in tasks_of(said)}
+        return [] if any(lives) else [task for task in tasks if task not in running]
 
     def stop(self, tasks: Sequence[int], force: bool) -> None:
-        left = ray.get(self._supervisor.stop.remote(list(tasks), force))
-        for task in left:
-            native = self._ends.get(task)
-            if native is not None:
-                with contextlib.suppress(Exception):
-                    ray.cancel(native, force=False)
+        """Have each process stop what it runs, or will: Ray's own word doesn't end a sleep, and
+        after it nothing is killed any more."""
+        tasks = self.ask("unfinished", list(tasks))
+        if force:
+            self._drop(tasks, True)
+            self.ask("stop", tasks, True)  # of actors' calls Ray itself ends none so
+        else:
+            self.ask("stop", tasks, False)
+            self._drop(self._queued(tasks), False)
+
+    def _drop(self, tasks: Sequence[int], force: bool) -> None:
+        self._answer(partial(self._supervisor.drop.remote, tasks, force))
+        for native in filter(None, map(self._ends.get, tasks)):
+            cancel(native, force)
 
     # -- actors -------------------------------------------------------------------------------
 
-    def create(
-        self, head: bytes, described: Native, deps: Sequence[Native], inside: Sequence[Native],
-        launch: ActorLaunch,
-    ) -> tuple[Native, Native]:  # fmt: skip
-        name = self._full(launch.name) if launch.name else ""
-        made: tuple[Native, Native] = self._remote.create(
-            head, described, deps, inside, launch, name, NAMESPACE
-        )
+    def create(self, launch: Launch, described: Native) -> tuple[Native, Native]:
+        name = self._full(launch.head.called) if launch.head.called else ""
+        made: tuple[Native, Native] = self._remote.create(launch, described, name, NAMESPACE)
         return made
 
     def _full(self, name: str) -> str:
         return f"{self.session}/{name}"
 
-    def call(
-        self, actor: Native, head: bytes, deps: Sequence[Native], inside: Sequence[Native],
-        launch: Launch,
-    ) -> list[Native] | RayStream:  # fmt: skip
-        if launch.keep and not launch.ahead:
-            given = actor, head, list(deps), list(inside), launch, self._sender.last()
-            return list(ray.get(self._supervisor.call.remote(*given)))
-        made = self._remote.call(actor, head, deps, inside, launch)
-        return RayStream(made) if launch.ahead else self._noted(launch, made)
+    def call(self, actor: Native, launch: Launch) -> list[Native]:
+        if launch.keep:
+            self.settle()
+            return list(ray.get(self._supervisor.call.remote(actor, launch)))
+        return self._noted(launch, self._remote.call(actor, launch))
 
     def find_actor(self, name: str) -> tuple[int, Native] | None:
         try:
@@ -271,8 +268,8 @@ class RayBackend:
 
     def ask(self, question: str, *args: Any, timeout: float | None = None) -> Any:
         try:
-            said = self._sender.last()
-            return self._answer(lambda: self._ask.remote(question, args, said), timeout)
+            self.settle()
+            return self._answer(partial(self._supervisor.ask.remote, question, args), timeout)
         except ray.exceptions.RayTaskError as error:
             raise error.as_instanceof_cause() from None
 
@@ -299,22 +296,41 @@ class RayBackend:
         return self._over
 
     def tell(self, question: str, *args: Any) -> None:
-        self._tell.remote(question, args, self._sender.next())
+        """Each when the one before was heard: Ray itself may begin an actor's calls in another
+        order."""
 
-    def push(self, batch: bytes) -> None:
-        """Send what tasks show."""
-        self._push.remote(batch, self._sender.next())
+        def say() -> None:
+            with contextlib.suppress(ray.exceptions.RayError):
+                ray.get(self._supervisor.ask.remote(question, args))
+
+        self._says.do(say)
+
+    def settle(self) -> None:
+        """Return when the supervisor has heard all that this process told it."""
+        self._says.finish()
 
     def listen(self, audience: int, sink: Sink) -> None:
-        self._audience = audience
+        self._audience, self._listens = audience, not self.blocks
         name = "workbench-channel"
         threading.Thread(target=self._listen, args=(sink,), name=name, daemon=True).start()
 
     def _listen(self, sink: Sink) -> None:
+        try:
+            self._hear(sink)
+        finally:  # nothing more comes
+            self._listens = False
+            for tell in self._behind:
+                tell()
+
+    def _hear(self, sink: Sink) -> None:
         number = 0
         while self.ended is None:
-            asked = partial(self._supervisor.poll.remote, self._audience, number)
+            behind = len(self._behind)
+            asked = partial(self._supervisor.poll.remote, self._audience, number, behind > 0)
             try:
+                if not self.busy.is_set():
+                    self.ask("rests", self._audience)  # before it may listen again
+                    self.busy.wait()
                 batch = self._answer(asked)
             except errors.ActorUnavailableError:
                 continue
@@ -327,29 +343,15 @@ class RayBackend:
             number += 1
             if batch and self.ended is None:
                 sink(batch_of(batch))
-
-    def explain(self, question: bytes, seconds: float) -> tuple[list[bytes], list[str]]:
-        try:
-            found: tuple[list[bytes], list[str]] = ray.get(
-                self._supervisor.explain.remote(question, seconds), timeout=seconds + 2.0
-            )
-        except ray.exceptions.RayError as error:
-            return [], [f"the cluster's processes ({first_line(error)})"]
-        return found
+            for tell in self._behind[:behind]:
+                tell()
+            del self._behind[:behind]
 
     def parts(self) -> ClusterParts:
         total, left = ray.cluster_resources(), ray.available_resources()
         store = total.get("object_store_memory")
         free = left.get("object_store_memory", 0)
-        try:
-            workers: tuple[WorkerRecord, ...] = self._answer(self._supervisor.workers.remote)
-        except ray.exceptions.RayTaskError as error:
-            raise translated(error) from None
-        nodes = tuple(node["NodeManagerHostname"] for node in ray.nodes() if node["Alive"])
-        return ClusterParts(
-            workers, (), None if store is None else int(store), int(free),
-            None, None, nodes,
-        )  # fmt: skip
+        return ClusterParts(self.ask("workers"), None if store is None else int(store), int(free))
 
     @property
     def ended(self) -> str | None:
@@ -365,7 +367,8 @@ class RayBackend:
         if was_over is None:
             with contextlib.suppress(Exception):
                 self._say_goodbye(goodbye)
-        self._reports.close()
+        self._says.close()
+        self._results.close()
         if self.leaves_ray:
             ray.shutdown()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import platform
 import signal
@@ -16,9 +15,7 @@ import ray
 from workbench import context, error_notes
 from workbench.engines.cluster.channel import ChannelLink
 from workbench.engines.cluster.engine import ClusterEngine
-from workbench.engines.cluster.holders import answer_apart
 from workbench.engines.cluster.hosting import Hosting
-from workbench.engines.ray.node import RunningTasks, place_of
 from workbench.engines.ray.system import RayBackend
 from workbench.host.fd_capture import FdCapture
 from workbench.host.setup import set_up
@@ -40,40 +37,30 @@ def hosting(session: str, calls: Any) -> Hosting:
 
 
 def _set_up(session: str, calls: Any) -> Hosting:
-    # What we ask for on an actor's loop is there soon; its warning would stand under a cell.
-    vars(importlib.import_module("ray._private.worker"))["blocking_get_inside_async_warned"] = True
     captures = FdCapture(), FdCapture()
     for number, capture in enumerate(captures, 1):
         capture.divert(number)
     backend = RayBackend.in_worker(session, calls)
-    here = ray.get_runtime_context()
-    worker = backend.ask(
-        "enroll", here.get_worker_id(), os.getpid(), here.get_node_id(), platform.node()
-    )
     engine = ClusterEngine(backend)
-    link = ChannelLink(worker, backend.push)
+    node = ray.get_runtime_context().get_node_id()
+    worker = backend.ask("enroll", engine.prefix, os.getpid(), platform.node(), node)
+    link = ChannelLink(worker, partial(backend.tell, "push"), backend.settle)
     output = set_up(link, captures)
-    running = RunningTasks(
-        place_of(session, here.get_node_id()),
-        lambda task: _stop(made, engine, task),
-        partial(answer_apart, engine),
-        lambda ids: engine.store.let_go(ids),
-    )
-    made = Hosting(engine, link, output.finish, worker, running.begin, running.end)
+    # Who only waits for tasks doesn't listen: it would keep Ray from ending a process too many.
+    made = Hosting(
+        engine, link, output.finish, worker, lambda task: backend.busy.set(),
+        lambda task: None if made.actor else backend.busy.clear(),
+    )  # fmt: skip
     engine.host(made)
+    backend.busy.clear()
+    backend.listen(engine.prefix, engine.heard)
     context.set(engine)
     error_notes.install()
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, made.interrupts.handle)
+        signal.signal(signal.SIGINT, made.interrupts.handle_own)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])  # Ray blocks it
+    import workbench.host.shell  # noqa: F401 - what cells need: a Stop amid an import is lost
+
     register_when_imported()
     sys.argv = ["workbench-worker"]
     return made
-
-
-def _stop(made: Hosting, engine: ClusterEngine, task: int) -> None:
-    """Somebody stops a task that runs here: and what it has submitted, and waits for."""
-    nested = [each.task for each in list(engine.tasks.running.values()) if each.parent == task]
-    made.stop(task)
-    if nested:
-        engine.backend.stop(nested, False)
