@@ -198,6 +198,7 @@ def test_stop_ends_sessions_says_what_is_lost_and_tells_everybody(
         hear()
         wb.init(session="lab", workers=1)
         say(wb.get(wb.put("anew")))
+        hear()
     """)
     assert driver.line() == "ready"
     desk, lab = run("stop", "--all").output.splitlines()
