@@ -167,8 +167,6 @@ class ByFile(LoadScopeScheduling):
             return nodeid
         if nodeid.startswith(SOURCES):
             return "sources"
-        if "test_is_committed" in nodeid:
-            return "test_is_committed"  # in one process, which imports nbformat
         if nodeid.startswith("tests/kernel/test_notebooks"):
             return " ".join(["test_notebooks", *re.findall(r"\b\d\d-[a-z-]+", nodeid)])
         return nodeid.partition("::")[0]

@@ -217,7 +217,7 @@ def answer(kernel: Kernel, source: str) -> Cell:
     return last
 
 
-QUICK = ("02-is-it-a-copy", "04-what-travels", "05-when-it-cant-be-pickled")
+QUICK = ("02-is-it-a-copy", "05-when-it-cant-be-pickled")
 
 
 @pytest.mark.parametrize(

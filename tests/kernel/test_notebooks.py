@@ -5,17 +5,21 @@ The first one has what Binder gives: one processor, 2 GB, 64 MB of /dev/shm.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import fastjsonschema  # nbformat brings it
 import pytest
 
 from tests import notebooks
@@ -106,13 +110,22 @@ def test_views_are_committed_as_pages_without_a_kernel_show_them() -> None:
         assert "<script" not in output.data["text/html"]
 
 
+@cache
+def valid() -> Callable[[object], object]:
+    """nbformat's schema. It is not imported: jsonschema builds dozens of grammars then."""
+    spec = find_spec("nbformat")
+    assert spec is not None
+    assert spec.origin is not None
+    schema = Path(spec.origin).parent / "v4" / "nbformat.v4.5.schema.json"
+    check: Callable[[object], object] = fastjsonschema.compile(json.loads(schema.read_text()))
+    return check
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_is_committed_with_its_output_and_without_a_trace_of_a_machine(path: Path) -> None:
     """`make stills` writes it."""
-    import nbformat  # not above: see tests/notebooks.py
-
     notebook = notebooks.read(path)
-    nbformat.validate(notebook)
+    assert valid()(json.loads(path.read_text()))
     assert notebook.metadata == notebooks.METADATA
     for cell in notebook.cells:
         assert cell.metadata.keys() <= {"tags", "jupyter"}, cell.id

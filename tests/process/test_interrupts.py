@@ -197,7 +197,7 @@ class Actor:
         return True
 
 
-QUICK = ("put large", "get", "submit and get", "future", "call an actor")
+QUICK = ("put large", "submit and get")
 
 
 def interrupt_calls(

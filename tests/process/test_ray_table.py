@@ -9,6 +9,7 @@ from tests.process.ray_rows import REFUSED
 from workbench import options, ray_api
 
 
+@pytest.mark.extended
 def test_the_page_says_what_each_name_and_option_does() -> None:
     assert ray_table.page() == ray_table.PAGE.read_text(), (
         "the page isn't what the calls show: python -m tests.process.ray_table"

@@ -41,7 +41,10 @@ def in_cycles() -> list[str]:
     return [repr(type(each)) for each in records]
 
 
-@pytest.mark.parametrize("machine", [SessionMachine, SpillMachine, TaskMachine])
+@pytest.mark.parametrize(
+    "machine",
+    [pytest.param(SessionMachine, marks=pytest.mark.extended), SpillMachine, TaskMachine],
+)
 def test_random_steps_leave_no_cycles(machine: type[RuleBasedStateMachine]) -> None:
     found: list[str] = []
 
