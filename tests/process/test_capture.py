@@ -215,11 +215,11 @@ def test_much_by_value_is_shown_first(session: Engine, capsys: pytest.CaptureFix
 def test_what_takes_long_to_pickle_is_shown_too_as_far_as_it_was_counted(
     session: Engine, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    objects = [SimpleNamespace(n=n) for n in range(100_000)]
+    objects = [SimpleNamespace(n=n) for n in range(500_000)]
     capture(notebook(objects=objects), session, reads("objects"))
     assert re.match(
         r"This cell sends at least [\d.]+ .B by value, each time it runs:\n.*\n"
-        r"objects  list \(100000\)  at least [\d.]+ .B  by value",
+        r"objects  list \(500000\)  at least [\d.]+ .B  by value",
         capsys.readouterr().out,
     )
 
