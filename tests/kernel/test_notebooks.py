@@ -111,8 +111,11 @@ def test_views_are_committed_as_pages_without_a_kernel_show_them() -> None:
 
 
 @cache
-def valid() -> Callable[[object], object]:
-    """nbformat's schema. It is not imported: jsonschema builds dozens of grammars then."""
+def schema_check() -> Callable[[object], object]:
+    """Return what raises for a notebook that nbformat's schema doesn't allow.
+
+    nbformat isn't imported for it: jsonschema, which that needs, builds dozens of grammars then.
+    """
     spec = find_spec("nbformat")
     assert spec is not None
     assert spec.origin is not None
@@ -125,7 +128,7 @@ def valid() -> Callable[[object], object]:
 def test_is_committed_with_its_output_and_without_a_trace_of_a_machine(path: Path) -> None:
     """`make stills` writes it."""
     notebook = notebooks.read(path)
-    assert valid()(json.loads(path.read_text()))
+    schema_check()(json.loads(path.read_text()))
     assert notebook.metadata == notebooks.METADATA
     for cell in notebook.cells:
         assert cell.metadata.keys() <= {"tags", "jupyter"}, cell.id
