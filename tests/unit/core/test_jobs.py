@@ -283,6 +283,8 @@ def test_what_is_kept_goes_when_memory_is_needed_the_oldest_first(
     after.put(grown(s, after, 2))
     s.all_read()
     assert records(s)[1].dropped
+    assert after.value(4) is None, "there is no room, and it asks for some"
+    s.all_read()
     assert records(s)[2].there == ("a",), "nobody has seen that yet"
     assert collect(s, after, old).results[1] == 0
     assert collect(s, after, unseen).results[1] == unseen + 1
