@@ -19,13 +19,17 @@ T = TypeVar("T")
 
 
 def eventually(condition: Callable[[], object], timeout: float = TIMEOUT) -> bool:
-    """Whether the condition comes to hold. For what nobody announces; else wait for the event."""
-    deadline = time.monotonic() + timeout
+    """Whether the condition comes to hold. For what nobody announces; else wait for the event.
+
+    A look may cost a processor as long as what is waited for: they get rarer.
+    """
+    began = time.monotonic()
     pause = threading.Event()
     while not condition():
-        if time.monotonic() > deadline:
+        waited = time.monotonic() - began
+        if waited > timeout:
             return bool(condition())  # who was held up all that time looks once more
-        pause.wait(0.005)
+        pause.wait(min(0.005 + waited / 8, 0.1))
     return True
 
 

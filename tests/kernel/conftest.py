@@ -331,7 +331,7 @@ print(wb.api.engine().session)"""
 LEAVE = """\
 import sys
 sys.last_value = sys.last_exc = sys.last_traceback = None
-%reset -f"""
+get_ipython().reset(new_session=False)"""
 """What these variables had stored is let go of when the cell is over."""
 
 END = """\
@@ -339,6 +339,9 @@ import workbench as wb
 if (_alike := wb.is_initialized() and wb.api.engine().session == {!r}):
     for _name in {{name for each in wb.snapshot().objects for name in each.names}}: wb.free(_name)
     wb.api.engine().settle()
+    if wb.snapshot().count:  # what cycles keep
+        __import__("gc").collect()
+        wb.api.engine().settle()
     _seen = wb.snapshot()
     _left = _seen.count, _seen.actors, _seen.running, _seen.queued, len(_seen.workers) != 2
     _alike = {} and not any(_left)

@@ -218,10 +218,11 @@ def ran(path: Path, output: Path, **how: Any) -> Demo:
     return demo
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     "path",
     [
-        pytest.param(path, id=path.stem, marks=() if path == SEEN else pytest.mark.extended)
+        pytest.param(path, id=path.stem)
         for path in NOTEBOOKS
         # The cells of translated ones are those of the others: see `test_course`.
         if path != FIRST and not path.suffixes[:-1]

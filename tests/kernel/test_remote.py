@@ -188,7 +188,8 @@ WAITS = [
 def test_an_interrupt_stops_the_tasks_that_the_cell_has_submitted(session: Kernel) -> None:
     session.ok(f"import joblib\ndef long(n):\n    print('there')\n    {FOREVER}")
     session.ok("def refs(): return [wb.remote(long).remote(n) for n in range(5)]")
-    session.ok("@wb.remote\nclass Actor:\n    def long(self, n): long(n)\nactor = Actor.remote()")
+    session.ok("@wb.remote\nclass Actor:\n    def long(self, n): long(n)\n    def made(self): pass")
+    session.ok("actor = Actor.remote()\nwb.get(actor.made.remote())")  # else it may be queued still
     for waits in WAITS:
         cell = session.start(waits)
         session.until(cell.text)
