@@ -23,7 +23,7 @@ from workbench.system.machine import cpu_count
 settings.register_profile(
     "workbench",
     deadline=None,
-    max_examples=400 if THOROUGH else 40,
+    max_examples=400 if THOROUGH else 20,
     stateful_step_count=50,
     # `make test` tries the same examples each time, so it judges the change; `make slow` new ones.
     derandomize=not THOROUGH,

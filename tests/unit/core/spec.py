@@ -103,30 +103,28 @@ class Spec:
 
     # -- questions --------------------------------------------------------------------------------
 
-    def pinned_by_task(self, id: int) -> int:
-        return sum(job.pins.count(id) for job in self.jobs.values())
+    def pinned_by_tasks(self) -> Counter[int]:
+        """How often each object is."""
+        return Counter(id for job in self.jobs.values() for id in job.pins)
 
-    def parents(self, id: int) -> int:
-        ready = [o.value for o in self.objects.values() if o.state == "ready"]
-        return sum(v.contains.count(id) for v in ready if v is not None)
+    def contained(self) -> Counter[int]:
+        """How often each object is in others that are ready."""
+        ready = [o.value for o in self.objects.values() if o.state == "ready" and o.value]
+        return Counter(id for value in ready for id in value.contains)
 
-    def alive(self, id: int) -> bool:
-        return bool(
-            self.objects[id].holds
-            or self.objects[id].escapes
-            or self.objects[id].pinned
-            or id in self.names.values()
-            or self.pinned_by_task(id)
-            or self.parents(id)
-        )
+    def alive(self) -> set[int]:
+        """The objects that something keeps."""
+        own = {id for id, o in self.objects.items() if o.holds or o.escapes or o.pinned}
+        return own.union(self.names.values(), self.pinned_by_tasks(), self.contained())
 
     def needed(self) -> dict[tuple[int, int], int]:
         """The extents somebody may still read."""
+        pins = self.pinned_by_tasks()
         return {
             (o.value.segment, o.value.offset): o.value.length
             for id, o in self.objects.items()
             if o.value is not None and o.value.segment
-            if o.state == "ready" or o.views or self.pinned_by_task(id)
+            if o.state == "ready" or o.views or pins[id]
         }
 
     def queued(self) -> list[int]:
@@ -297,22 +295,21 @@ class Spec:
     def settle(self) -> None:
         """Free what nothing keeps; forget what nobody can ask for; tell who caches it."""
         while True:
-            dying = [
-                id for id, o in self.objects.items() if o.state != "freed" and not self.alive(id)
-            ]
+            alive, pins = self.alive(), self.pinned_by_tasks()
+            dying = [id for id, o in self.objects.items() if o.state != "freed" and id not in alive]
             if not dying:
                 break
             for id in dying:
                 self.objects[id].state = "freed"
         for id, object in list(self.objects.items()):
-            if object.state == "freed" and not self.pinned_by_task(id):
+            if object.state == "freed" and not pins[id]:
                 for cache in [c for c in self.caches if c[1] == id]:
                     self.caches.remove(cache)
                     object.views[cache[0]] += 1
                     self.owe(cache[0], ("Forget", id, "unused"))
                 if not object.views:
                     object.value = None
-                    if not self.alive(id):
+                    if id not in alive:
                         del self.objects[id]
         self.waiting = {w for w in self.waiting if self.pending(w[1])}
 

@@ -261,7 +261,7 @@ def walks(number: int) -> tuple[int, int]:
 
 
 def test_walks() -> None:
-    number = 4000 if THOROUGH else 15
+    number = 4000 if THOROUGH else 8
     leases, by_reference = walks(number)
     assert leases > number
     assert by_reference > number

@@ -541,7 +541,7 @@ def walks(number: int) -> int:
 
 
 def test_walks() -> None:
-    number = 4000 if THOROUGH else 30
+    number = 4000 if THOROUGH else 15
     assert walks(number) > number, "hardly any call reads an object"
 
 

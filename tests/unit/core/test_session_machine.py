@@ -244,6 +244,7 @@ class SessionMachine(RuleBasedStateMachine):
         for follower in self.followers.values():
             follower.check(self.session)
         spec, snapshot = self.spec, take_snapshot(self.session.state)
+        pins, contained = spec.pinned_by_tasks(), spec.contained()
         assert {
             o.id: (
                 o.state, sorted(o.names), {*o.holders}, {*o.viewers}, o.tasks, o.parents,
@@ -256,8 +257,8 @@ class SessionMachine(RuleBasedStateMachine):
                 sorted(name for name, named in spec.names.items() if named == id),
                 {*object.holds},
                 {*object.views},
-                spec.pinned_by_task(id),
-                spec.parents(id),
+                pins[id],
+                contained[id],
                 object.escapes,
                 object.seconds,
                 object.pinned,
