@@ -25,6 +25,11 @@ def test_capture_has_all_in_its_parts(session: Kernel) -> None:
     assert session.value("[kept.stdout, kept.stderr]") == "['out\\n', 'err\\n']"
     shown = session.value("[each.data.get('text/html') or each.data for each in kept.outputs]")
     assert shown == """['<b>shown</b>', {'text/plain': "'last'"}]"""
+    session.ok(
+        "%%capture cleared\n%%remote --wait\nfrom IPython.display import clear_output, display\n"
+        "display('one')\nclear_output()\ndisplay('two')"
+    )
+    assert session.value("[each.data['text/plain'] for each in cleared.outputs]") == """["'two'"]"""
     again = session.ok("kept.show()")
     assert (again.text(), again.results("text/html")) == ("out\n", ["<b>shown</b>"])
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import pkgutil
+from importlib import import_module
 from typing import Any, cast
 
 import pytest
 
 import workbench as wb
+import workbench.course
 from workbench.course import progress
+from workbench.course.checks import STATES
+from workbench.course.exercises import Live
 from workbench.engine.base import Abilities, Engine
 
 
@@ -53,6 +58,23 @@ def test_where_nothing_can_be_pinned_a_check_still_answers(session: Engine) -> N
     assert progress.note(unpinned, ["a"]) == {"a"}
     assert progress.done(session) == frozenset()
     assert own(session) == []
+
+
+LESSONS = [
+    module.LESSON
+    for found in pkgutil.iter_modules(workbench.course.__path__)
+    if hasattr(module := import_module(f"workbench.course.{found.name}"), "LESSON")
+]
+
+
+def test_each_check_answers_whoever_has_done_nothing(session: Engine) -> None:
+    states = {
+        exercise.name: exercise.ask(Live(dict.fromkeys(exercise.needs), session)).state
+        for lesson in LESSONS
+        for exercise in lesson.exercises
+    }
+    assert states.pop("given_back") == "right"  # there is nothing to give back
+    assert {*states.values()} <= {*STATES} - {"right"}
 
 
 class Overtaken(Wrapped):

@@ -50,7 +50,6 @@ def test_a_driver_without_descriptors_stays_in_its_session(session: Engine) -> N
         wb.free(f"x{i}")
 
 
-@pytest.mark.extended
 def test_a_server_without_descriptors_has_newcomers_wait_and_tells_them_at_last(
     script: Scripts, processes: Processes, runtime: str
 ) -> None:

@@ -121,6 +121,12 @@ def test_its_end(session: Engine, gate: Gate) -> None:
     assert result.get(TIMEOUT) == "on"
 
 
+def test_it_keeps_no_result_that_nobody_else_has(session: Engine) -> None:
+    with Pool() as pool:
+        assert sum(map(len, pool.map(bytes, [100_000] * 3))) == 300_000
+        assert eventually(lambda: all(record.size < 100_000 for record in wb.snapshot().objects))
+
+
 def test_terminate_stops_what_runs(session: Engine, gate: Gate) -> None:
     with Pool() as pool:
         result = pool.map_async(lambda stop: stop(), [gate.stop] * 5)

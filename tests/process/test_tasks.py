@@ -6,6 +6,7 @@ import gc
 import getpass
 import sys
 import threading
+import tracemalloc
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import FunctionType
@@ -216,6 +217,27 @@ def test_a_ref_in_an_error_keeps_its_object_as_long(session: Engine) -> None:
     with pytest.raises(LookupError) as passed:
         wb.get(wb.remote(len).remote(ref))
     assert wb.get(passed.value.args[0])[-1] == 9999
+
+
+def test_calls_that_are_over_leave_nothing_in_their_process(session: Engine) -> None:
+    @wb.remote
+    class Measured:
+        def traced(self) -> int:
+            tracemalloc.start()  # goes on, if it was
+            gc.collect()
+            return tracemalloc.get_traced_memory()[0]
+
+        def nothing(self) -> None: ...
+
+    def traced_after(calls: int) -> int:
+        for _ in range(calls // 100):  # what is on its way takes memory, too
+            wb.get([actor.nothing.remote() for _ in range(100)])
+        return wb.get(actor.traced.remote())
+
+    actor = Measured.remote()
+    wb.get(actor.traced.remote())
+    before = traced_after(1000)
+    assert traced_after(3000) - before < 30 * 3000, "bytes"
 
 
 def test_a_failed_task_leaves_nothing_that_it_had(session: Engine) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from workbench.host.fd_capture import KEPT, MOST, FdCapture
+from workbench.host.fd_capture import HOLE, KEPT, MOST, FdCapture
 
 LINE = "a line with ä\n".encode()
 
@@ -51,3 +51,11 @@ def test_a_flood_without_lines_and_a_file_that_was_truncated(capture: FdCapture)
     os.truncate(capture.path, 0)
     write(capture, LINE)
     assert capture.read(capture.size(), final=False) == (b"", 0, LINE)
+
+
+def test_what_was_read_is_given_back_but_for_its_end(capture: FdCapture) -> None:
+    """The last words of a process that dies are among it."""
+    written = LINE * ((HOLE + 2 * KEPT) // len(LINE))
+    write(capture, written)
+    assert capture.read(capture.size(), final=False) == (b"", 0, written)
+    assert capture.last(since=0) == written[-KEPT:]

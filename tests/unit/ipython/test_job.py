@@ -9,12 +9,14 @@ from typing import Any, cast
 
 import pytest
 
+from tests.leaks import eventually
 from workbench.core.events import Output
 from workbench.core.snapshot import JobRecord
 from workbench.engine.base import CollectedJob
 from workbench.errors import SerializationError, TaskCancelledError, TaskError, TaskTimeoutError
 from workbench.host.cells import Ran
 from workbench.ipython.job import Job, collected
+from workbench.ipython.joblines import JobLine
 from workbench.report.job_status import JobStatus
 from workbench.report.markup import Rich
 from workbench.serialization.inspection import Failure
@@ -29,6 +31,8 @@ class Ref:
 
 class Engine:
     """As much of one as a job needs: futures of the tasks' first results."""
+
+    session = "here~1a2b"
 
     def __init__(self) -> None:
         self.futures: dict[int, Future[Any]] = {}
@@ -213,3 +217,21 @@ def test_a_job_s_notes_stand_below_its_line_each_once() -> None:
     assert line.startswith("cell 5 · done")
     assert notes == ["  df changed since %put: stored again, <8 ms>"]
     assert html_of(job.status).count("again, &lt;8 ms&gt;</div>") == 1
+
+
+class Quiet:
+    """A router under whose cells nothing shows."""
+
+    def display_id(self, kind: str) -> str:
+        return kind
+
+    def display(self, *shown: object) -> None: ...
+
+
+def test_the_line_of_a_cell_that_is_over_gets_no_button() -> None:
+    job, (result,) = job_of()
+    line = JobLine(job, cast(Any, Quiet()), [])
+    assert eventually(lambda: line.wants_page)
+    result.set_result(None)
+    line.end()
+    assert not line.wants_page

@@ -9,7 +9,13 @@ import msgspec
 import pytest
 
 from tests.unit.widgets.snapshots import MB, NOTEBOOK, SCRIPT, WORKER, a_session, an_object, usual
-from workbench.core.snapshot import ActorRecord, ClientRecord, Snapshot, WorkerRecord
+from workbench.core.snapshot import (
+    ActorRecord,
+    ClientRecord,
+    MemoryRecord,
+    Snapshot,
+    WorkerRecord,
+)
 from workbench.report import facts, reasons
 from workbench.report.processes import Processes, actor_name, owners_of
 
@@ -125,3 +131,12 @@ def test_who_uses_a_session() -> None:
     assert facts.users_text(msgspec.structs.replace(with_actor(), linger=120.0)) == (
         "first-steps.ipynb and train.py; kept for 2 min after the last notebook leaves"
     )
+
+
+def test_who_has_less_memory_is_named() -> None:
+    memory = MemoryRecord(16_000 * MB, 8_000 * MB)
+    now = msgspec.structs.replace(usual(), memory=memory)
+    assert facts.machine_name(now) == "this machine"
+    now = now.replace(memory=msgspec.structs.replace(memory, container=True))
+    assert facts.machine_name(now) == "this container"
+    assert facts.machine_name(now.replace(memory=None)) == "this machine"

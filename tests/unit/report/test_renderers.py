@@ -167,6 +167,7 @@ def an_error(now: Snapshot, held: Held) -> Told:
         title = wants["title"]
         assert rest.startswith(f"{title} ("), rest
         kind, _, why = rest.removeprefix(f"{title} (").partition("): ")
+        assert why.startswith("freed, still shown; ") == (record.state == "freed")
         why = why.removeprefix("freed, still shown; ")
         told[record.id] = {"size": size, "title": title, "type": kind, "why": why}
     return told

@@ -75,7 +75,7 @@ class Elsewhere:
 class Opaque:
     """Pickle makes it anew, and knows no way to change one."""
 
-    def __init__(self, n: int) -> None:
+    def __init__(self, n: Any) -> None:
         self.n = n
 
     def __reduce__(self) -> Any:
@@ -94,6 +94,15 @@ def test_what_has_to_be_made_anew_is_the_same_for_all_who_have_it() -> None:
     assert holder.part is lst[0] is lst[1][0] is anew["pair"][0] is made
     assert anew.keys() == {"opaque", "pair"}
     assert anew["pair"][1] is untouched
+
+
+def test_what_two_have_in_common_may_be_two_that_are_equal() -> None:
+    text = "of both"
+    elsewhere = Elsewhere(one=Opaque(text), two=Opaque(text))
+    elsewhere.there["two"].n = "".join(list(text))
+    assert elsewhere.difference().names == ()
+    elsewhere.there["two"].n = "of one"
+    assert elsewhere.difference().names == ("two",)
 
 
 def test_what_takes_too_long_is_not_known() -> None:
