@@ -9,14 +9,13 @@ from typing import Any, cast
 
 import pytest
 
-from tests.leaks import eventually
 from workbench.core.events import Output
 from workbench.core.snapshot import JobRecord
 from workbench.engine.base import CollectedJob
 from workbench.errors import SerializationError, TaskCancelledError, TaskError, TaskTimeoutError
 from workbench.host.cells import Ran
+from workbench.ipython import joblines
 from workbench.ipython.job import Job, collected
-from workbench.ipython.joblines import JobLine
 from workbench.report.job_status import JobStatus
 from workbench.report.markup import Rich
 from workbench.serialization.inspection import Failure
@@ -228,10 +227,11 @@ class Quiet:
     def display(self, *shown: object) -> None: ...
 
 
-def test_the_line_of_a_cell_that_is_over_gets_no_button() -> None:
+def test_the_line_of_a_cell_that_is_over_gets_no_button(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joblines, "TICK", 0.0)
     job, (result,) = job_of()
-    line = JobLine(job, cast(Any, Quiet()), [])
-    assert eventually(lambda: line.wants_page)
+    line = joblines.JobLine(job, cast(Any, Quiet()), [])
+    assert line.wants_page
     result.set_result(None)
     line.end()
     assert not line.wants_page
