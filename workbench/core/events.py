@@ -26,6 +26,7 @@ from workbench.core.message_types import Value as Value
 from workbench.core.message_types import error_value as error_value
 from workbench.core.task_events import PROGRESS as PROGRESS
 from workbench.core.task_events import Blocked as Blocked
+from workbench.core.task_events import CallForm as CallForm
 from workbench.core.task_events import Cancel as Cancel
 from workbench.core.task_events import Collect as Collect
 from workbench.core.task_events import Create as Create

@@ -66,9 +66,8 @@ class IncomingRun:
     tasks: list[int]
     last: int  # number of the last one
     left: int  # calls that aren't over
-    origin: int
+    form: ev.CallForm
     is_nested: bool  # a worker has called
-    deps: tuple[int, ...]
 
 
 class IncomingCalls:
@@ -176,18 +175,18 @@ class IncomingCalls:
             for task in runs.popleft().tasks:
                 if task not in self._kept:
                     self._forget(task)
-        tasks, size, nested = call.tasks, len(call.tasks), call.root > 0
+        tasks, size, form = call.tasks, len(call.tasks), call.form
+        root = form.root or form.parent  # of the task in which it was called; 0 if in none
         if size > 1:  # who runs them reads what else comes
             self._connection.is_crowded = True
-        values = tuple([line.objects[id] for id in call.deps])
-        run = IncomingRun(line, tasks, call.number + size - 1, size, call.origin, nested, call.deps)
+        values = tuple([line.objects[id] for id in form.deps])
+        run = IncomingRun(line, tasks, call.number + size - 1, size, form, root > 0)
         with self._lock:
             line.running += size
             runs.append(run)
         self._calls.update(zip(tasks, zip(repeat(run), count(call.number)), strict=False))
-        what = call.deps, values, 1, call.name, call.origin, call.method, True, None, 0, 0
-        of, function, root = line.number, call.function, call.root
-        pairs = zip(tasks, call.args, strict=True)
+        what = form.deps, values, 1, form.name, form.origin, form.method, True, None, 0, 0
+        of, function, pairs = line.number, form.function, zip(tasks, call.args, strict=True)
         self._add([do.Run(task, function, args, *what, of, root) for task, args in pairs])
 
     def _forget(self, task: int) -> None:
@@ -209,7 +208,7 @@ class IncomingCalls:
             is_over = not line.running
             self._send_packed(line)
             if not was and (is_over or line.objects):
-                kept = set[int]().union(*(run.deps for run in line.runs if run.left))
+                kept = set[int]().union(*(run.form.deps for run in line.runs if run.left))
                 self._connection.send(ev.Returned(line.number, is_over, tuple(kept)))
 
     def _report(self, message: do.Report) -> None:
@@ -285,7 +284,7 @@ class IncomingCalls:
         if run.is_nested:  # the server knows where to; its caller, that it has to tell of the call
             data = b""
             self._connection.put(output)
-        shown = packets.ShownPacket(output.task, output.kind, data, run.origin, self._worker)
+        shown = packets.ShownPacket(output.task, output.kind, data, run.form.origin, self._worker)
         self._connection.said += 1  # its result goes behind it
         self._connection.put(ev.Relay(run.line.number, packets.encode(shown)))
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.wire.sockets import drain
 from workbench.client.base import ClientBase
-from workbench.client.direct_line import CallForm, CallRun, DirectLine
+from workbench.client.direct_line import CallRun, DirectLine
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.ref import ObjectRef
@@ -28,7 +28,7 @@ class Gone(NamedTuple):
 
 
 LINE, ACTOR = 1, 9
-FORM = CallForm(0, (), "", 0, 0, ACTOR, "m", 0, 0)
+FORM = ev.CallForm(0, (), "", 0, 0, ACTOR, "m", 0, 0)
 
 
 class Process:
