@@ -67,7 +67,6 @@ class DirectCalls:
         self._spoken = self._fresh = self._latest = 0
         handlers |= {
             do.Offer: self._offered,
-            do.Lend: self._lent,
             do.Grant: self._granted,
             do.LineEnded: self._ended,
             ev.Relay: self._relayed,
@@ -271,24 +270,16 @@ class DirectCalls:
     def _offered(self, parcel: Parcel) -> None:
         message: do.Offer = parcel.message
         end = packets.open_end(parcel.fds)
-        if end is not None:
-            self._attach(DirectLine(message.line, message.actor, end))
-        self._connection.send(ev.Attached(message.line, end is not None))
-
-    def _lent(self, parcel: Parcel) -> None:
-        message: do.Lend = parcel.message
-        end = packets.open_end(parcel.fds)
         self._connection.send(ev.Attached(message.line, end is not None))  # before any task by it
-        if end is not None:
-            known = frozenset(message.functions), frozenset(message.objects)
-            line = DirectLine(message.line, NO_ACTOR, end, *known)
+        if end is None:
+            return
+        known = frozenset(message.functions), frozenset(message.objects)
+        line = DirectLine(message.line, message.actor, end, *known)
+        if message.actor == NO_ACTOR:
             with self.lock:
                 line.is_granted = message.last >= self._fresh
-            self._attach(line)
-
-    def _attach(self, line: DirectLine) -> None:
         self._by_actor[line.actor] = line
-        self._connection.watch(line.end.fileno(), partial(self._read, line))
+        self._connection.watch(end.fileno(), partial(self._read, line))
 
     def _granted(self, message: do.Grant) -> None:
         for line in self._by_actor.values():

@@ -142,10 +142,9 @@ class LineManager:
                 self._refused(line)
                 return self._forget(line)
             line.is_offered = True
-            if line.actor is None:
-                given = tuple(line.functions), line.last, tuple(line.objects)
-                return self._state.send(line.caller, do.Lend(line.number, *given))
-            return self._state.send(line.caller, do.Offer(line.number, line.actor.id))
+            lent = (0, tuple(line.functions), line.last, tuple(line.objects))
+            whose = lent if line.actor is None else (line.actor.id,)
+            return self._state.send(line.caller, do.Offer(line.number, *whose))
         if client.number != line.caller or not line.is_offered or line.is_open:
             return self._state.hang_up(client.number, "a line that isn't its own")
         self._state.out.append(do.Disconnect(line.number))

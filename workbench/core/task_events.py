@@ -251,3 +251,9 @@ class KillActor(Event, tag=26):
 
 class Leave(Event, tag=27):
     """The sender, an actor's worker, ends because its actor said so."""
+
+
+TaskMessage = (
+    Submit | SubmitCalls | Done | Output | GaveBack | Blocked | Unblocked | Yielded | Took | Cancel
+    | Interrupt | Refresh | Collect | Create | KillActor | Leave
+)  # fmt: skip

@@ -40,7 +40,7 @@ class ToldPacket(Event, tag=3):
 
 
 class ShownPacket(Event, tag=4):
-    """Something that a call has shown; see `core.events.Output`."""
+    """Something that a call has shown; see `core.task_events.Output`."""
 
     task: int
     kind: str
