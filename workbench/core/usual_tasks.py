@@ -67,8 +67,8 @@ def ends_as_usual(state: State, worker: Worker, task: Task, event: ev.Done) -> b
         or worker.actor is not None or worker.lease is not None or worker.waits
         or task.submit.spec is not None or task.submit.returns != 1 or task.line is not None
         or task.parent_id or task.job is not None or task.final_value is not None
-        or len(task.pins) != 1 or task.actor is not None or event.task in state.scheduler.awaited
-        or state.catalog.touched is not None
+        or len(task.pins) != 1 or task.actor is not None or state.catalog.touched is not None
+        or event.task in state.scheduler.waits.by_object
     ):  # fmt: skip
         return False
     (value,) = event.values
