@@ -116,6 +116,7 @@ class ClientBase:
         self.generators = GeneratorReaders(connection, self.references, self.objects)
         self.lines = DirectCalls(connection, self.objects, self.handlers, worker > 0)
         self.send_queue = queue = SendQueue(
+            self.references,
             self.objects,
             self.generators,
             self.marshal,

@@ -200,9 +200,9 @@ class Submitter:
             return None
         origin = self._role.origin()
         form = ev.CallForm(function, deps, name, origin, retries, actor, method, parent, root)
-        task, references = self._next_id(), self._references
+        task = self._next_id()
         self._objects.expect((task,))
-        ref = references.new(task) if line is None else references.new_unsaid(task)
+        ref = self._references.new(task, line is None)
         try:
             if line is None:
                 self._batches.submit(task, args, form)

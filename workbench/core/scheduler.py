@@ -56,11 +56,6 @@ class Scheduler:
 
     # -- tasks --------------------------------------------------------------------------------
 
-    def running_in(self, client: int) -> Task | None:
-        """The task that runs in this client, if it is a worker and has one."""
-        worker = self.by_client.get(client)
-        return None if worker is None else worker.running
-
     def add(self, task: Task) -> None:
         """A new task, or an actor's creation that is needed once more; queued unless it waits."""
         self.tasks.add(task)

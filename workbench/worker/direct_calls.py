@@ -18,7 +18,7 @@ from itertools import count, repeat
 from typing import Any
 
 from workbench.client.arena_writer import Claims
-from workbench.client.connection import Connection
+from workbench.client.base import ClientBase
 from workbench.client.send_queue import Beside
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -79,23 +79,20 @@ class IncomingCalls:
 
     def __init__(
         self,
-        connection: Connection,
-        handlers: dict[type, Callable[[Any], object]],
-        worker: int,
+        base: ClientBase,
         add: Callable[[list[do.Run]], None],
         takes_lines: Callable[[], bool],
         is_actor: Callable[[], bool],
-        withdraw: Callable[[Claims], None],
         flushes: Callable[[], bool],
         stop: Callable[[do.Stop], None],
         notes: LineNotes,
     ) -> None:
-        self._connection = connection
-        self._worker = worker
+        self._connection = base.connection
+        self._worker = base.worker
         self._add = add
         self._takes_lines = takes_lines
         self._is_actor = is_actor
-        self._withdraw = withdraw
+        self._withdraw = base.arena.withdraw
         self._flushes = flushes
         self._is_packing = False  # some results are packed, or are about to be
         self._stop = stop
@@ -113,8 +110,8 @@ class IncomingCalls:
         self._known = -1  # of what this process has said, the server has heard so much
         self._asked = -1  # the same, when it has answered all that was asked
         self._asks: deque[int] = deque()  # the same, for each answer to come
-        self._answer = handlers[do.Answer]
-        handlers |= {
+        self._answer = base.handlers[do.Answer]
+        base.handlers |= {
             do.Lent: self._note_lent,
             do.Attach: self._attach,
             do.Report: self._report,
