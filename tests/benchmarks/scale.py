@@ -156,7 +156,8 @@ def task(world: World) -> None:
 def burst(world: World) -> None:
     """submit two tasks in one message; two are done, others begin; drop the results"""
     tasks = next(world.ids), next(world.ids)
-    world.tell(DRIVER, ev.SubmitCalls(tasks, (b"args",) * 2, world.function, "f", retries=9))
+    form = ev.CallForm(world.function, name="f", retries=9)
+    world.tell(DRIVER, ev.SubmitCalls(tasks, (b"args",) * 2, form))
     world.drop(world.finish())
     world.drop(world.finish())
 

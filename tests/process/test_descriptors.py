@@ -15,7 +15,7 @@ from tests.process import limits
 from tests.process.processes import Processes
 from tests.process.scripts import Scripts
 from tests.process.test_actors import counter
-from workbench.client.process_memory import SPARES
+from workbench.client.base import SPARES
 from workbench.engine.base import Engine
 from workbench.errors import OutOfDescriptorsError
 

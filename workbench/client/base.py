@@ -17,23 +17,29 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from workbench.client.arena_writer import Claims
+from workbench.client.arena_writer import ArenaWriter, Claims
 from workbench.client.connection import Connection
 from workbench.client.direct_calls import DirectCalls
 from workbench.client.generators import GeneratorReaders
 from workbench.client.lateness import Lateness
 from workbench.client.marshal import Marshal
 from workbench.client.objects import KnownObjects
-from workbench.client.process_memory import ProcessMemory
 from workbench.client.reference_counter import ReferenceCounter
 from workbench.client.requests import GLANCE, Requests
 from workbench.client.send_queue import SendQueue
+from workbench.client.shared_segments import SharedSegments
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.events import ID_BITS
+from workbench.memory.views import Views
 from workbench.ref import ObjectRef
 from workbench.system.ki_protection import ki_protection
+from workbench.system.spare_descriptors import SpareDescriptors
 from workbench.wire.buffers import Parcel
+
+SPARES = 8
+"""Descriptors kept for when there are no others: this process's own segment takes five, and one of
+another's two."""
 
 
 class ClientBase:
@@ -88,10 +94,12 @@ class ClientBase:
         self.connection = connection = Connection(sock, self._handle, self._translate, self._ended)
         self.requests = Requests(connection, glance)
         self.references = ReferenceCounter(connection.put, connection.wake_from_finalizer)
-        self._memory = memory = ProcessMemory(
-            connection, self.requests, self.next_id, threads, huge
+        ask, self._spares = self.requests.ask, SpareDescriptors(SPARES)
+        self._views = views = Views(connection.put, connection.wake_from_finalizer)
+        self._segments = SharedSegments(views, ask, connection.wait_for, self._spares)
+        self.arena = ArenaWriter(
+            connection.send, ask, views, self.next_id, self._spares, threads, huge
         )
-        self.arena = memory.arena
         side = "on the worker" if worker else "in this process"
         self.marshal = Marshal(
             self.arena,
@@ -103,11 +111,12 @@ class ClientBase:
             debug,
         )
         self.objects = KnownObjects(
-            connection, self.references, memory.views, memory.segments.need, self.marshal
+            connection, self.references, views, self._segments.need, self.marshal
         )
         self.generators = GeneratorReaders(connection, self.references, self.objects)
         self.lines = DirectCalls(connection, self.objects, self.handlers, worker > 0)
         self.send_queue = queue = SendQueue(
+            self.references,
             self.objects,
             self.generators,
             self.marshal,
@@ -116,7 +125,7 @@ class ClientBase:
             lambda: list(connection.queue),
         )
         connection.send_by(self.lines.push, Lateness(queue.due, queue.told))
-        self.handlers |= memory.handlers() | self._own_handlers()
+        self.handlers |= self._own_handlers()
         self.at_end: list[Callable[[str], object]] = [self.objects.end, self.generators.end]
 
     def _own_handlers(self) -> dict[type, Callable[[Any], object]]:
@@ -130,7 +139,13 @@ class ClientBase:
             do.Found: self._found,
             do.Answer: lambda m: self.requests.answer(m.request, m),
             do.CollectGarbage: lambda _: collect_garbage(),
-            do.Registered: lambda m: self.marshal.registry.tell(m.serializer, m.payload),
+            ev.Register: lambda m: self.marshal.registry.tell(m.serializer, m.payload),
+            do.Shared: self._segments.shared,
+            do.Unshare: lambda message: self._views.unmap(message.segment),
+            do.Release: self.arena.released,
+            do.Trim: self.arena.trim,
+            do.Reopen: self.arena.reopen,
+            do.Granted: self._granted,
         }
 
     def join(self) -> None:
@@ -173,7 +188,8 @@ class ClientBase:
         """In a forked child: the session is the parent's. Arrays that show objects stay valid."""
         self.lines.abandon()
         self.connection.abandon()
-        self._memory.abandon()
+        self.arena.abandon()
+        self._spares.close()
 
     def say_final(self) -> None:
         """When we are gone, the session is to be kept for a moment only. Any thread."""
@@ -183,12 +199,14 @@ class ClientBase:
     def close(self, goodbye: bool, final: bool = False) -> None:
         """Leave the session. Idempotent. Without goodbye it lingers, as if we had crashed;
         ``final``: for a moment only, because a person shut our kernel down."""
-        shows = self._memory.views.shows()
+        shows = self._views.shows()
         if (goodbye or final or shows) and self.connection.ended is None:
             self.connection.post(ev.Bye(lingers=not goodbye, shows=shows, final=final))
         line = self.connection.close(keep=shows)
         self.lines.abandon()
-        self._memory.close(line)
+        self.arena.close()
+        self._spares.close()
+        self._views.close(line)  # while arrays show anything: the server sees by its end that none
         self._ended("The session was shut down.")
         self.references.close()
         self.objects.close()
@@ -222,6 +240,10 @@ class ClientBase:
         self.workers = message.workers
         self.arena.welcome(message.capacity, message.spill_dir)
         self.capacity = message.capacity
+
+    def _granted(self, message: do.Granted) -> None:
+        self.arena.granted(message)
+        self.requests.answer(message.request, message)
 
     def _found(self, message: do.Found) -> None:
         # It carries a hold, so there is a handle for it even if nobody waits any more.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from workbench.client.connection import Connection
 from workbench.client.direct_calls import DirectCalls
-from workbench.client.direct_line import CallForm
 from workbench.core import events as ev
 
 MOST_CALLS = 128
@@ -23,7 +22,7 @@ class CallBatch:
 
     __slots__ = ("calls", "form", "nbytes", "told")
 
-    def __init__(self, form: CallForm, task: int, args: bytes) -> None:
+    def __init__(self, form: ev.CallForm, task: int, args: bytes) -> None:
         self.form = form
         self.calls = {task: args}
         self.nbytes = len(args)
@@ -34,10 +33,7 @@ class CallBatch:
         form = self.form
         with lines.lock:
             if self.told is None:
-                self.told = ev.SubmitCalls(
-                    tuple(self.calls), tuple(self.calls.values()), form.function, form.name,
-                    form.origin, form.retries, form.actor, form.method, form.parent, form.root,
-                )  # fmt: skip
+                self.told = ev.SubmitCalls(tuple(self.calls), tuple(self.calls.values()), form)
         if form.actor:
             lines.told(form.actor, self.told.tasks[0], self.told.tasks[-1])
         return self.told if len(self.told.tasks) > 1 else next(self.told.submits())
@@ -51,7 +47,7 @@ class CallBatches:
         self._lines = lines
         self._last: CallBatch | None = None
 
-    def submit(self, task: int, args: bytes, form: CallForm) -> None:
+    def submit(self, task: int, args: bytes, form: ev.CallForm) -> None:
         """Send a call without objects among its arguments."""
         with self._lines.lock:
             joins = self._join(task, args, form)
@@ -61,7 +57,7 @@ class CallBatches:
             self._connection.said += 1
             self._connection.nudge()
 
-    def _join(self, task: int, args: bytes, form: CallForm) -> bool:
+    def _join(self, task: int, args: bytes, form: ev.CallForm) -> bool:
         """Put it into the last message, if that is still the last one. Holds the lock."""
         batch = self._last
         if batch is None or batch.form != form or len(batch.calls) >= MOST_CALLS:
@@ -79,11 +75,8 @@ class CallBatches:
         # Sent by what a `__del__` did just now, perhaps: with this one, or before it was here.
         return batch.told is None or task in batch.told.tasks
 
-    def _begin(self, task: int, args: bytes, form: CallForm) -> None:
+    def _begin(self, task: int, args: bytes, form: ev.CallForm) -> None:
         """With a message of its own, behind all others. Holds the lock."""
-        if form.actor:
-            self._lines.goes_through_server(form.actor, task)
-        else:
-            self._lines.task_goes_through_server(task)
+        self._lines.goes_through_server(form.actor, task)
         self._last = batch = CallBatch(form, task, args)
         self._connection.send(batch)

@@ -334,16 +334,11 @@ class Connection:
     def readable(self) -> None:
         """Read, if nobody else does. Called again and again, it keeps the thread from reading; a
         loop that is busy with something else doesn't call: then the thread takes over."""
-        if self._reader.acquire(blocking=False):
-            try:
-                self._gate.disarm()
-                self._take(self._gate.ready())
-            finally:
-                self._reader.release()
-                self._notify()
-                self._leads += 1
-                if self._asleep:
-                    self.wake()
+        try:
+            self._read_unless_read(self._gate.ready)
+        finally:
+            self._leads += 1
+            self.wake()
 
     # -- the connection's thread ------------------------------------------------------------------
 
@@ -376,29 +371,26 @@ class Connection:
                 if fd == self._wake:
                     os.eventfd_read(self._wake)
                     woken = True
-                elif self.is_crowded or not self._reader.acquire(blocking=False):
+                elif self.is_crowded or not self._read_unless_read(partial(iter, ((fd, 0),))):
                     self._gate.disarm()  # somebody leads
-                else:
-                    try:
-                        self._take(((fd, 0),))
-                    finally:
-                        self._reader.release()
-                        self._notify()
-            if not ready and self._leads == leads:  # else there is somebody who reads again soon
-                self._read_unless_led()
+            if not ready and self._leads == leads and not self._leading and self._ended is None:
+                self._read_unless_read(self._gate.now)  # else there is somebody who reads again
             if not woken and self._outbox and self._ended is None:
                 try:
                     self._tick()
                 except Exception:  # a message that can't be sent: the others go on
                     traceback.print_exc(file=sys.__stderr__)
 
-    def _read_unless_led(self) -> None:
-        if not self._leading and self._ended is None and self._reader.acquire(blocking=False):
-            try:
-                self._take(self._gate.now())
-            finally:
-                self._reader.release()
-                self._notify()
+    def _read_unless_read(self, ready: Callable[[], Iterable[tuple[int, int]]]) -> bool:
+        """Read where there is something; False if somebody else does."""
+        if not self._reader.acquire(blocking=False):
+            return False
+        try:
+            self._take(ready())
+        finally:
+            self._reader.release()
+            self._notify()
+        return True
 
     # -- the end ----------------------------------------------------------------------------------
 

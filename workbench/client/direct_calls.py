@@ -13,14 +13,7 @@ from functools import partial
 from typing import Any
 
 from workbench.client.connection import Connection
-from workbench.client.direct_line import (
-    EACH,
-    MOST_PACKED,
-    NO_ACTOR,
-    CallForm,
-    CallRun,
-    DirectLine,
-)
+from workbench.client.direct_line import EACH, MOST_PACKED, NO_ACTOR, CallRun, DirectLine
 from workbench.client.objects import KnownObjects
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -74,7 +67,6 @@ class DirectCalls:
         self._spoken = self._fresh = self._latest = 0
         handlers |= {
             do.Offer: self._offered,
-            do.Lend: self._lent,
             do.Grant: self._granted,
             do.LineEnded: self._ended,
             ev.Relay: self._relayed,
@@ -115,19 +107,7 @@ class DirectCalls:
         good = len(deps) <= MOST_DEPS and line.objects.issuperset(deps)
         return good and self._objects.failed(deps) is None
 
-    def task_goes_through_server(self, task: int) -> None:
-        """It is about to be sent there."""
-        with ki_protection(), self.lock:
-            spoken = self._connection.spoken
-            if self._spoken != spoken:
-                # Those that other threads are about to send may have been numbered before.
-                self._spoken, self._fresh = spoken, max(task, self._latest + 1)
-                line = self._by_actor.get(NO_ACTOR)
-                if line is not None:
-                    line.is_granted = False
-            self._latest = max(self._latest, task)
-
-    def call(self, line: DirectLine, task: int, args: bytes, form: CallForm) -> bool:
+    def call(self, line: DirectLine, task: int, args: bytes, form: ev.CallForm) -> bool:
         """Send a call, or pack it with others while there are enough of them on their way that
         its worker isn't idle. False if it has to go through the server.
 
@@ -149,7 +129,7 @@ class DirectCalls:
                 self._send(line)
         return True
 
-    def _begin(self, line: DirectLine, task: int, args: bytes, form: CallForm) -> bool:
+    def _begin(self, line: DirectLine, task: int, args: bytes, form: ev.CallForm) -> bool:
         """With the first call of a run, behind all others. Holds the lock."""
         if line.is_busy:  # in a `__del__` that runs inside
             return False
@@ -186,12 +166,9 @@ class DirectCalls:
                 line.is_busy = False
 
     def _send_run(self, line: DirectLine, run: CallRun) -> None:
-        form, count = run.form, len(run.calls)
-        run.number = line.sent + 1
-        packet = packets.CallPacket(
-            run.number, line.known, list(run.calls), form.method, list(run.calls.values()),
-            form.name, form.origin, form.function, form.root or form.parent, form.deps,
-        )  # fmt: skip
+        run.number, count = line.sent + 1, len(run.calls)
+        calls = list(run.calls), list(run.calls.values())
+        packet = packets.CallPacket(run.number, line.known, *calls, run.form)
         self.unsaid.update(run.calls)
         self._calls.update(dict.fromkeys(run.calls, run))  # first: they may be answered at once
         try:
@@ -214,7 +191,7 @@ class DirectCalls:
         line.is_granted, run.is_withdrawn = False, True
         latest, last = max(run.calls), self._last.get(line.actor)
         if line.actor == NO_ACTOR:
-            self.task_goes_through_server(latest)
+            self._task_goes_through_server(latest)
         elif last is not None:  # said where the run is in the queue, so that it still holds
             self._last[line.actor] = latest, last[1]
         self._connection.hurry()
@@ -231,14 +208,28 @@ class DirectCalls:
         self._latest = max(self._latest, task)
 
     def goes_through_server(self, actor: int, task: int) -> None:
-        """A call of the actor is about to be sent there."""
+        """A call of the actor, or a task, is about to be sent there."""
         with ki_protection(), self.lock:
+            if actor == NO_ACTOR:
+                return self._task_goes_through_server(task)
             self._last[actor] = task, self._connection.spoken
             if len(self._last) > MOST_ACTORS:
                 del self._last[next(iter(self._last))]
             line = self._by_actor.get(actor)
             if line is not None:
                 line.is_granted = False
+        return None
+
+    def _task_goes_through_server(self, task: int) -> None:
+        """Holds the lock."""
+        spoken = self._connection.spoken
+        if self._spoken != spoken:
+            # Those that other threads are about to send may have been numbered before.
+            self._spoken, self._fresh = spoken, max(task, self._latest + 1)
+            line = self._by_actor.get(NO_ACTOR)
+            if line is not None:
+                line.is_granted = False
+        self._latest = max(self._latest, task)
 
     def told(self, actor: int, first: int, last: int) -> None:
         """All calls in the message of the ``first``, of which that was said, are known now."""
@@ -279,24 +270,16 @@ class DirectCalls:
     def _offered(self, parcel: Parcel) -> None:
         message: do.Offer = parcel.message
         end = packets.open_end(parcel.fds)
-        if end is not None:
-            self._attach(DirectLine(message.line, message.actor, end))
-        self._connection.send(ev.Attached(message.line, end is not None))
-
-    def _lent(self, parcel: Parcel) -> None:
-        message: do.Lend = parcel.message
-        end = packets.open_end(parcel.fds)
         self._connection.send(ev.Attached(message.line, end is not None))  # before any task by it
-        if end is not None:
-            known = frozenset(message.functions), frozenset(message.objects)
-            line = DirectLine(message.line, NO_ACTOR, end, *known)
+        if end is None:
+            return
+        known = frozenset(message.functions), frozenset(message.objects)
+        line = DirectLine(message.line, message.actor, end, *known)
+        if message.actor == NO_ACTOR:
             with self.lock:
                 line.is_granted = message.last >= self._fresh
-            self._attach(line)
-
-    def _attach(self, line: DirectLine) -> None:
         self._by_actor[line.actor] = line
-        self._connection.watch(line.end.fileno(), partial(self._read, line))
+        self._connection.watch(end.fileno(), partial(self._read, line))
 
     def _granted(self, message: do.Grant) -> None:
         for line in self._by_actor.values():

@@ -28,21 +28,6 @@ EACH = 20
 """... and of each call."""
 
 
-class CallForm(ev.Event, frozen=True):
-    """What calls of one run have in common; see `core.events.Submit`. No message, but made and
-    compared as fast."""
-
-    function: int
-    deps: tuple[int, ...]
-    name: str
-    origin: int
-    retries: int
-    actor: int
-    method: str
-    parent: int
-    root: int
-
-
 class CallRun:
     """Calls of one form that go by a line one after the other, in one packet. Queued for the
     server: `SendQueue` says what that is told.
@@ -56,7 +41,7 @@ class CallRun:
         "line", "nbytes", "number", "shown", "unheard",
     )  # fmt: skip
 
-    def __init__(self, line: DirectLine, form: CallForm, task: int, args: bytes) -> None:
+    def __init__(self, line: DirectLine, form: ev.CallForm, task: int, args: bytes) -> None:
         self.line = line
         self.form = form
         self.calls = {task: args}
@@ -78,11 +63,8 @@ class CallRun:
 
     def submit(self, task: int) -> ev.Submit:
         """What the server is told of one of them."""
-        f, line = self.form, 0 if self.is_withdrawn else self.line.number
-        return ev.Submit(
-            task, f.function, self.calls[task], f.deps, (), 1, f.name, f.origin, f.retries,
-            f.actor, f.method, None, line, f.parent, f.root,
-        )  # fmt: skip
+        line = 0 if self.is_withdrawn else self.line.number
+        return self.form.submit(task, self.calls[task], line)
 
 
 class DirectLine:

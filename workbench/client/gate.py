@@ -61,7 +61,8 @@ class Gate:
         return self._for_loop.fileno()
 
     def ready(self) -> list[tuple[int, int]]:
-        """What there is, for whoever watches `fileno`."""
+        """What there is, for whoever watches `fileno`: the thread sleeps on."""
+        self.disarm()
         return [] if self._for_loop is None else self._for_loop.poll(0)
 
     def now(self) -> list[tuple[int, int]]:

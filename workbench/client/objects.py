@@ -292,15 +292,6 @@ class KnownObjects:
 
     # -- what happens to them ---------------------------------------------------------------------
 
-    def unheld(self, ids: Iterable[int]) -> set[int]:
-        """Those of which there is no handle here."""
-        alive = self._references.alive
-        return {id for id in ids if not alive(id)}
-
-    def said(self, ids: list[int]) -> None:
-        """The server is about to hear of these: results of calls by lines."""
-        self._references.said(ids)
-
     def ready(self, values: dict[int, ev.Value]) -> None:
         """These are known now."""
         with self.lock:

@@ -34,17 +34,13 @@ class ReferenceCounter:
         self._wake = wake
         self._watches: dict[int, HandleWatch] = {}
 
-    def new(self, id: int) -> ObjectRef:
-        """A handle for which the server counts one hold (or will, by a message on its way)."""
+    def new(self, id: int, is_said: bool = True) -> ObjectRef:
+        """A handle for which the server counts one hold (or will, by a message on its way). If it
+        isn't said, the server hears of it later, and of its end then: nobody needs to be woken for
+        that before `said`."""
         ref = ObjectRef(id, self.engine)
-        self._watches[id] = HandleWatch.of(ref, self._on_finalized, id, self._wake)
-        return ref
-
-    def new_unsaid(self, id: int) -> ObjectRef:
-        """The same, of an object that the server hears of later, and of its end then: nobody needs
-        to be woken for that before `said`."""
-        ref = ObjectRef(id, self.engine)
-        self._watches[id] = HandleWatch.of(ref, self._on_finalized, id)
+        wake = self._wake if is_said else None
+        self._watches[id] = HandleWatch.of(ref, self._on_finalized, id, wake)
         return ref
 
     def said(self, ids: Iterable[int]) -> None:

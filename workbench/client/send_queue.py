@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from itertools import chain
+from itertools import chain, filterfalse
 from typing import Any, NamedTuple
 
 from workbench.client.call_batches import CallBatch
@@ -16,7 +16,7 @@ from workbench.client.direct_line import CallRun
 from workbench.client.generators import GeneratorReaders, ReaderWatch
 from workbench.client.marshal import Marshal
 from workbench.client.objects import KnownObjects
-from workbench.client.reference_counter import HandleWatch
+from workbench.client.reference_counter import HandleWatch, ReferenceCounter
 from workbench.core import events as ev
 from workbench.core.events import ID_BITS
 from workbench.memory.views import Watch
@@ -38,6 +38,7 @@ _QUIET = frozenset({CallRun, HandleWatch, Watch, ev.Settled, ev.Unblocked, Besid
 class SendQueue:
     def __init__(
         self,
+        references: ReferenceCounter,
         objects: KnownObjects,
         generators: GeneratorReaders,
         marshal: Marshal,
@@ -46,6 +47,7 @@ class SendQueue:
         rest: Callable[[], list[Any]] = list,
     ) -> None:
         """``rest`` is what is queued behind what is translated."""
+        self._references = references
         self._objects = objects
         self._lines = lines
         self._generators = generators
@@ -159,7 +161,7 @@ class SendQueue:
                 settled.messages.append(unheard)
         if said:
             self._lines.unsaid.difference_update(said)
-            self._objects.said(said)
+            self._references.said(said)
         for task in said:
             answer = None if run.is_withdrawn else run.answers.get(task)
             if answer is None or task in run.shown:
@@ -174,7 +176,8 @@ class SendQueue:
         found: set[int] = set()
         for run in queued:
             if type(run) is CallRun and not run.is_said:
-                found |= self._objects.unheld(list(run.answers)) - run.shown
+                unheld = filterfalse(self._references.alive, list(run.answers))
+                found.update(set(unheld) - run.shown)
         # After that look: what is about one of them was queued while there was a handle.
         if found and not all(map(_is_quiet, chain(queued, self._rest()))):
             return set()

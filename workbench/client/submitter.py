@@ -20,13 +20,11 @@ from workbench.client.arguments import (
 )
 from workbench.client.base import ClientBase
 from workbench.client.call_batches import CallBatches
-from workbench.client.direct_line import CallForm
 from workbench.client.function_cache import Export
 from workbench.client.object_store import ObjectStore
 from workbench.client.role import Role
 from workbench.client.task_specs import spec_of
 from workbench.core import events as ev
-from workbench.core import instructions as do
 from workbench.core.snapshot import ACTOR_PREFIX, INCARNATION
 from workbench.engine.base import Call, Comparing, Exported, Submitted
 from workbench.errors import ConfigError
@@ -159,9 +157,7 @@ class Submitter:
         retries = UNLIMITED if options.max_retries < 0 else options.max_retries
         name = options.name or name
         if spec is None and given == 1 and not contains and len(payload) <= LONGEST:
-            ref = self._call_straight(function, payload, deps, name, retries, actor, method)
-            if ref is None and not deps:
-                ref = self._call(function, payload, name, retries, actor, method)
+            ref = self._call(function, payload, deps, name, retries, actor, method)
             if ref is not None:
                 return ref
         returns = given if isinstance(given, int) else 1
@@ -181,13 +177,9 @@ class Submitter:
             task, function, payload, deps, contains, returns, name, self._role.origin(), retries,
             actor, method, spec,
         )  # fmt: skip
-        running = self._role.task
-        parent, root = _unknown_parent(running)
+        parent, root = self._parent()
         try:
-            if actor:
-                self._lines.goes_through_server(actor, task)
-            elif running is None:
-                self._lines.task_goes_through_server(task)
+            self._lines.goes_through_server(actor, task)
             self._connection.send(ev.Submit(*what, parent=parent, root=root))
         except BaseException:  # Ctrl-C: nobody will have its handles, so nobody could stop it
             self._connection.post(ev.Cancel(task))
@@ -195,48 +187,35 @@ class Submitter:
         del packed  # the Submit that needs the arguments is before their Drop in the queue
         return stream or (refs[0] if given in (1, DYNAMIC) else refs or None)
 
-    def _call_straight(
+    def _call(
         self, function: int, args: bytes, deps: tuple[int, ...], name: str, retries: int,
         actor: int, method: str,
     ) -> ObjectRef | None:  # fmt: skip
-        """By a line, if there is one by which it may go."""
-        lines, running = self._lines, self._role.task
-        if running is None and self._base.worker:
-            return None  # an actor that runs several, or some that came by a line
-        line = lines.of(actor, deps) if actor else lines.lease(function, deps)
-        if line is None:
+        """With nothing unusual: by a line, if there is one by which it may go; else in one message
+        with those before it, unless objects are among its arguments."""
+        lines, (parent, root), line = self._lines, self._parent(), None
+        if parent or not self._base.worker:  # else: an actor that runs several
+            line = lines.of(actor, deps) if actor else lines.lease(function, deps)
+        if line is None and deps:
             return None
-        if running is None:
-            origin, parent, root = self._role.origin(), 0, 0
-        else:
-            origin, parent, root = running.origin, running.task, running.root
-        form = CallForm(function, deps, name, origin, retries, actor, method, parent, root)
+        origin = self._role.origin()
+        form = ev.CallForm(function, deps, name, origin, retries, actor, method, parent, root)
         task = self._next_id()
         self._objects.expect((task,))
-        ref = self._references.new_unsaid(task)
+        ref = self._references.new(task, line is None)
         try:
+            if line is None:
+                self._batches.submit(task, args, form)
+                return ref
             return ref if lines.call(line, task, args, form) else None
         except BaseException:  # Ctrl-C: nobody will have its handle, so nobody could stop it
             self._connection.post(ev.Cancel(task))
             raise
 
-    def _call(
-        self, function: int, args: bytes, name: str, retries: int, actor: int, method: str
-    ) -> ObjectRef:
-        """Through the server, with nothing unusual."""
-        parent, root = _unknown_parent(self._role.task)
-        form = CallForm(
-            function, (), name, self._role.origin(), retries, actor, method, parent, root
-        )
-        task = self._next_id()
-        self._objects.expect((task,))
-        ref = self._references.new(task)
-        try:
-            self._batches.submit(task, args, form)
-        except BaseException:  # Ctrl-C: nobody will have its handle, so nobody could stop it
-            self._connection.post(ev.Cancel(task))
-            raise
-        return ref
+    def _parent(self) -> tuple[int, int]:
+        """The task that submits, and of what that is part, if the server may not know that."""
+        running = self._role.task
+        return (0, 0) if running is None else (running.task, running.root)
 
     def _check_workers(self, options: TaskOptions) -> None:
         """ConfigError if there are none for such a task."""
@@ -363,10 +342,3 @@ class Submitter:
             ids = [self._next_id() for _ in range(count)]
             if ids[-1] - ids[0] == count - 1:
                 return ids
-
-
-def _unknown_parent(running: do.Run | None) -> tuple[int, int]:
-    """The task that submits, and of what that is part, if the server may not know."""
-    if running is None or not (running.method or running.line):
-        return 0, 0
-    return running.task, running.root

@@ -36,7 +36,7 @@ class Blocking:
             generator = scheduler.tasks.maker(event.objects[0])
             wait.is_over = generator is not None and generator.made >= event.item
         needed = [id for id in event.objects if id in missing]
-        scheduler.block(event.wait, wait)
+        scheduler.waits.begin(event.wait, wait)
         if not wait.is_over:
             scheduler.need(needed)
             if left > len(needed) or not entries:  # not all that it waits for was named
@@ -52,7 +52,7 @@ class Blocking:
     def unblocked(self, client: ClientState, event: ev.Unblocked) -> None:
         worker = self._scheduler.by_client.get(client.number)
         if worker is not None:
-            self._scheduler.unblock(worker, event.wait)
+            self._scheduler.waits.end(worker, event.wait)
 
 
 def _has_failed(entry: Entry | None) -> bool:

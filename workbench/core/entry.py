@@ -7,7 +7,6 @@ from enum import Enum
 from struct import Struct
 
 from workbench.core.events import About, Value
-from workbench.core.lru import LruNode
 from workbench.core.tasks import Task
 
 Counts = Mapping[int, int]
@@ -37,7 +36,7 @@ PENDING, READY, FREED = ObjectState
 """Names of their own: to look up a member costs more than to compare it."""
 
 
-class Entry(LruNode):
+class Entry:
     """One object. Fields are written by :class:`Catalog` alone."""
 
     __slots__ = (
@@ -46,7 +45,6 @@ class Entry(LruNode):
     )  # fmt: skip
 
     def __init__(self, id: int, made: float) -> None:
-        self.newer = self.older = None  # as `LruNode` does: a call would cost a tenth of all this
         self.id = id
         self.made = made  # when it was put, or its task submitted
         self.state = PENDING

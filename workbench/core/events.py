@@ -7,40 +7,25 @@ msgspec, whose structs are the cheapest records Python has (0.07 µs to make one
 
 from __future__ import annotations
 
-from workbench.core.line_events import Attached as Attached
-from workbench.core.line_events import LineClosed as LineClosed
-from workbench.core.line_events import Relay as Relay
-from workbench.core.line_events import Returned as Returned
-from workbench.core.line_events import Settled as Settled
-from workbench.core.line_events import SettledCalls as SettledCalls
-from workbench.core.line_events import Unheard as Unheard
-from workbench.core.message_types import ID_BITS as ID_BITS
-from workbench.core.message_types import USUAL as USUAL
-from workbench.core.message_types import About as About
-from workbench.core.message_types import Bytes, Id, Natural, Number, Prefix, Seconds
-from workbench.core.message_types import Event as Event
-from workbench.core.message_types import Place as Place
-from workbench.core.message_types import Search as Search
-from workbench.core.message_types import TaskSpec as TaskSpec
-from workbench.core.message_types import Value as Value
+from workbench.core.line_events import *  # noqa: F403
+from workbench.core.line_events import LineMessage
+from workbench.core.message_types import *  # noqa: F403
+from workbench.core.message_types import (
+    About,
+    Bytes,
+    Event,
+    Id,
+    Natural,
+    Number,
+    Place,
+    Prefix,
+    Search,
+    Seconds,
+    Value,
+)
 from workbench.core.message_types import error_value as error_value
-from workbench.core.task_events import PROGRESS as PROGRESS
-from workbench.core.task_events import Blocked as Blocked
-from workbench.core.task_events import Cancel as Cancel
-from workbench.core.task_events import Collect as Collect
-from workbench.core.task_events import Create as Create
-from workbench.core.task_events import Done as Done
-from workbench.core.task_events import GaveBack as GaveBack
-from workbench.core.task_events import Interrupt as Interrupt
-from workbench.core.task_events import KillActor as KillActor
-from workbench.core.task_events import Leave as Leave
-from workbench.core.task_events import Output as Output
-from workbench.core.task_events import Refresh as Refresh
-from workbench.core.task_events import Submit as Submit
-from workbench.core.task_events import SubmitCalls as SubmitCalls
-from workbench.core.task_events import Took as Took
-from workbench.core.task_events import Unblocked as Unblocked
-from workbench.core.task_events import Yielded as Yielded
+from workbench.core.task_events import *  # noqa: F403
+from workbench.core.task_events import TaskMessage
 
 # -- a client, and the session -------------------------------------------------------------
 
@@ -177,10 +162,9 @@ class Pin(Event, tag=32):
     on: bool = True
 
 
-class Register(Event, tag=22):
-    """All workers shall use this custom serializer; an empty payload takes it back.
-
-    ``serializer`` is the sender's own number for it, ``payload`` is opaque.
+class Register(Event, tag=58):
+    """All workers shall use this custom serializer; an empty payload takes it back. Forwarded to
+    them. ``serializer`` is the sender's own number for it, ``payload`` is opaque.
     """
 
     serializer: Id
@@ -278,10 +262,8 @@ class Subscribe(Event, tag=39):
 
 
 Message = (
-    Hello | Bye | Opened | Sealed | Want | Hold | Drop | View | Unview | Free | Find | Bind
-    | Grow | Trimmed | Submit | SubmitCalls | Done | Output | GaveBack | Blocked | Unblocked | Ask
-    | Register | Escape | Loaded | Create | KillActor | Leave | Cancel | Yielded | Took | Refresh
-    | Pin | Explained | Noted | Keep | Collect | Interrupt | Subscribe | EndSession
-    | Reshare | Attached | SettledCalls | Settled | Unheard | LineClosed | Returned | Relay
+    Hello | Bye | Opened | Sealed | Want | Hold | Drop | View | Unview | Free | Find | Bind | Grow
+    | Trimmed | Ask | Register | Escape | Loaded | Pin | Explained | Noted | Keep | Subscribe
+    | EndSession | Reshare | TaskMessage | LineMessage
 )  # fmt: skip
 """What a client may send."""

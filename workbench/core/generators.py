@@ -33,7 +33,7 @@ class GeneratorManager:
         if event.value.segment:
             client.segments.add(event.value.segment)
         task.made += 1
-        state.scheduler.made(task)
+        state.scheduler.waits.made(task)
         if task.owner in state.clients:
             entry = catalog.make(event.object)
             catalog.hold(entry, task.owner)

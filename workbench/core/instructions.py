@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from workbench.core.descriptions import Account, ObjectDescription
-from workbench.core.events import Event, Output, Refresh, Relay, TaskSpec, Took, Value
+from workbench.core.events import Event, Output, Refresh, Register, Relay, TaskSpec, Took, Value
 from workbench.core.snapshot import Change, JobRecord, Snapshot
 
 
@@ -133,13 +133,6 @@ class Answer(Instruction, tag=11):
     outputs: tuple[Output, ...] | None = None
 
 
-class Registered(Instruction, tag=12):
-    """Use this custom serializer from now on; an empty payload takes it back. See Register."""
-
-    serializer: int
-    payload: bytes
-
-
 class Stop(Instruction, tag=14):
     """Stop this task if it runs, drop it if it doesn't yet."""
 
@@ -242,20 +235,15 @@ class Attach(Instruction, tag=47):
 
 
 class Offer(Instruction, tag=48):
-    """To a caller of ``actor``: the other end. Answered by Attached."""
+    """To a caller of ``actor``: the other end. Answered by Attached. Or, if that is 0, to a driver:
+    the other end of a line to a worker that is lent to it, for tasks of these functions, with these
+    objects as arguments or none. Of what it has said, the worker knows all up to the submission of
+    ``last``."""
 
     line: int
-    actor: int
-
-
-class Lend(Instruction, tag=54):
-    """To a driver: the other end of a line to a worker that is lent to it, for tasks of these
-    functions, with these objects as arguments or none. Of what it has said, the worker knows all
-    up to the submission of ``last``."""
-
-    line: int
-    functions: tuple[int, ...]
-    last: int
+    actor: int = 0
+    functions: tuple[int, ...] = ()
+    last: int = 0
     objects: tuple[int, ...] = ()
 
 
@@ -308,12 +296,12 @@ class Detach(Instruction, tag=52):
 
 Message = (
     Welcome | Ready | Found | Shared | Run | Recall | Forget | Release | Trim | Granted
-    | Answer | Registered | Stop | Item | Explain | Moved | Unshare | Collected | Began | Changed
+    | Answer | Stop | Item | Explain | Moved | Unshare | Collected | Began | Changed
     | JobComplete | Ended | Reopen | CollectGarbage
-    | Output | Took | Refresh
-    | Attach | Offer | Lend | Lent | TakeBack | Grant | LineEnded | Report | Detach | Relay
+    | Output | Took | Refresh | Register
+    | Attach | Offer | Lent | TakeBack | Grant | LineEnded | Report | Detach | Relay
 )  # fmt: skip
-"""What the server may send. Output, Took, Refresh and Relay are forwarded as they came."""
+"""What the server may send. The fourth row and Relay are forwarded as they came."""
 
 
 # -- for the server's own loop ---------------------------------------------------------------

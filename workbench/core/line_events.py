@@ -58,3 +58,6 @@ class Relay(Event, tag=50):
 
     line: Natural
     data: bytes
+
+
+LineMessage = Attached | Settled | SettledCalls | Unheard | LineClosed | Returned | Relay

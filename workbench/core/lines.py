@@ -18,7 +18,7 @@ told here by the worker, too (`Report`): what depends on it doesn't wait for its
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from workbench.core import events as ev
@@ -142,10 +142,9 @@ class LineManager:
                 self._refused(line)
                 return self._forget(line)
             line.is_offered = True
-            if line.actor is None:
-                given = tuple(line.functions), line.last, tuple(line.objects)
-                return self._state.send(line.caller, do.Lend(line.number, *given))
-            return self._state.send(line.caller, do.Offer(line.number, line.actor.id))
+            lent = (0, tuple(line.functions), line.last, tuple(line.objects))
+            whose = lent if line.actor is None else (line.actor.id,)
+            return self._state.send(line.caller, do.Offer(line.number, *whose))
         if client.number != line.caller or not line.is_offered or line.is_open:
             return self._state.hang_up(client.number, "a line that isn't its own")
         self._state.out.append(do.Disconnect(line.number))
@@ -198,11 +197,8 @@ class LineManager:
             return None  # its worker has told it before
         if task is None or task.owner != client.number or task.line is None:
             return state.hang_up(client.number, "a result that isn't its own to tell")
-        if value.segment or value.contains or value.digest:
-            return state.hang_up(client.number, "a result that its worker has to tell")
-        taken = 0 if value.failed else len(value.header)
-        if not self._admits(task.line, taken):
-            return state.hang_up(client.number, "more results than there can be")
+        if not self._may_tell(client, task.line, (value,)):
+            return None
         if task.final_value is not None and value.header.startswith(b"!cancelled"):
             value = task.final_value
         self._scheduler.finish(task)
@@ -221,23 +217,29 @@ class LineManager:
         if len(event.tasks) != len(values) or len(set(event.tasks)) < len(values):
             state.hang_up(client.number, "a run of calls that it says too little of")
             return None
-        for task, value in zip(event.tasks, values, strict=True):
+        for task in event.tasks:
             if not state.owns(client, task):
                 return None
             if task in known or catalog.get(task) is not None:
                 state.hang_up(client.number, "a task submitted twice")
                 return None
-            if value.segment or value.contains or value.digest:
-                state.hang_up(client.number, "a result that its worker has to tell")
-                return None
-        sizes = [len(value.header) for value in values if not value.failed]
-        if not self._admits(line, sum(size for size in sizes if size > 1)):
-            state.hang_up(client.number, "more results than there can be")
+        if not self._may_tell(client, line, values):
             return None
         for task, value in zip(event.tasks, values, strict=True):
             catalog.hold(entry := catalog.make(task), client.number)
             catalog.seal(entry, value)
         return line
+
+    def _may_tell(self, client: ClientState, line: Line, values: Sequence[ev.Value]) -> bool:
+        """Whether a caller may tell these results of its calls by the line. Hangs up if not."""
+        sizes = [len(value.header) for value in values if not value.failed]
+        if any(value.segment or value.contains or value.digest for value in values):
+            self._state.hang_up(client.number, "a result that its worker has to tell")
+        elif not self._admits(line, sum(size for size in sizes if size > 1)):
+            self._state.hang_up(client.number, "more results than there can be")
+        else:
+            return True
+        return False
 
     def unheard(self, client: ClientState, event: ev.Unheard) -> None:
         """Results that were gone before anything was said of their calls."""
@@ -281,17 +283,15 @@ class LineManager:
         """A new task, part of the one in which it was submitted: a call that came by a line may
         not be known yet."""
         scheduler, number = self._scheduler, client.number
-        if not client.worker:
-            return Task(submit, number)
-        if not submit.parent:
-            return Task(submit, number, scheduler.running_in(number))
-        parent = scheduler.tasks.get(submit.parent)
-        if parent is not None and parent.worker is scheduler.by_client.get(number):
-            return Task(submit, number, parent)
         worker = scheduler.by_client.get(number)
-        line = None if worker is None else self.that_brought(worker, submit.parent)
+        if not client.worker or worker is None:
+            return Task(submit, number)
+        parent = scheduler.tasks.get(submit.parent)
+        if parent is not None and parent.worker is worker:
+            return Task(submit, number, parent)
+        line = self.that_brought(worker, submit.parent) if submit.parent else None
         if line is None:
-            return Task(submit, number, scheduler.running_in(number))
+            return Task(submit, number, worker.running)
         task = Task(submit, number, scheduler.tasks.get(submit.root))
         task.parent, task.parent_id = None, submit.parent
         if submit.root and task.audience == number:

@@ -19,7 +19,7 @@ from workbench.core.executor_limits import ExecutorLimits
 from workbench.core.open_tasks import OpenTasks
 from workbench.core.queue import TaskQueue
 from workbench.core.task_states import DONE, LOST, QUEUED, SENT, WAITING
-from workbench.core.tasks import ONE, Actor, Line, Task, Wait, Worker
+from workbench.core.tasks import ONE, Actor, Line, Task, Worker
 from workbench.core.waits import Waits
 
 BATCH_TASKS = 128
@@ -51,16 +51,10 @@ class Scheduler:
         self.clear: list[tuple[Actor, int]] = []  # all calls of that caller are over
         self.queue = TaskQueue()  # all dependencies ready
         self.executors = ExecutorLimits()
-        self._waits = Waits()
-        self.awaited = self._waits.by_object  # for what running tasks wait
+        self.waits = Waits(self.look)
         self.durations = Durations()
 
     # -- tasks --------------------------------------------------------------------------------
-
-    def running_in(self, client: int) -> Task | None:
-        """The task that runs in this client, if it is a worker and has one."""
-        worker = self.by_client.get(client)
-        return None if worker is None else worker.running
 
     def add(self, task: Task) -> None:
         """A new task, or an actor's creation that is needed once more; queued unless it waits."""
@@ -162,7 +156,7 @@ class Scheduler:
         # A worker that is lent says itself that a wait is over: which task runs isn't known here.
         waited = worker.waits and worker.running is task and worker.lease is None
         if waited:
-            self._waits.end_all(worker)
+            self.waits.end_all(worker)
         del worker.sent[task.submit.task]
         worker.load = worker.load - task.seconds if worker.sent else 0.0
         task.worker = None
@@ -212,7 +206,7 @@ class Scheduler:
             if worker.actor.worker is worker:
                 worker.actor.worker = None
         tasks = list(worker.sent.values())
-        self._waits.end_all(worker)
+        self.waits.end_all(worker)
         for task in tasks:
             task.to(LOST)
             self._unsend(worker, task)
@@ -235,27 +229,6 @@ class Scheduler:
         self.look(worker)
 
     # -- waits --------------------------------------------------------------------------------
-
-    def block(self, number: int, wait: Wait) -> None:
-        """Its worker's task waits, there too: the slot is free, unless that is over already."""
-        self._waits.begin(number, wait)
-        self.look(wait.worker)
-
-    def unblock(self, worker: Worker, number: int) -> None:
-        self._waits.end(worker, number)
-        self.look(worker)
-
-    def settled(self, object: int, failed: bool) -> None:
-        """It is there, or never will be: who waited for it has its slot again."""
-        if self._waits.by_object:
-            for worker in self._waits.arrived(object, failed):
-                self.look(worker)
-
-    def made(self, generator: Task) -> None:
-        """It has made one more item."""
-        if self._waits.by_object:
-            for worker in self._waits.made(generator.submit.task, generator.made):
-                self.look(worker)
 
     def need(self, objects: Iterable[int]) -> None:
         """A task that has begun waits for these: what makes them comes first, and what that

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from workbench.core import events as ev
-from workbench.core import instructions as do
 from workbench.core.state import ClientState, State
 
 
@@ -20,12 +19,12 @@ class Serializers:
         self._payloads.pop(event.serializer, None)
         if event.payload:
             self._payloads[event.serializer] = event.payload
-        self._tell(event.serializer, event.payload, but=client.number)
+        self._tell(event, but=client.number)
 
     def tell_all(self, worker: int) -> None:
         """A new worker gets all that are registered, before any task."""
         for serializer, payload in self._payloads.items():
-            self._state.send(worker, do.Registered(serializer, payload))
+            self._state.send(worker, ev.Register(serializer, payload))
 
     def left(self, client: ClientState) -> None:
         """Its maker has left: they go when the last of its tasks has."""
@@ -37,12 +36,12 @@ class Serializers:
         for number in [n for n in self.orphaned if n not in self._state.scheduler.tasks.owners]:
             for serializer in self._made_by(self.orphaned.pop(number)):
                 del self._payloads[serializer]
-                self._tell(serializer, b"")
+                self._tell(ev.Register(serializer, b""))
 
     def _made_by(self, prefix: int) -> list[int]:
         return [s for s in self._payloads if s >> ev.ID_BITS == prefix]
 
-    def _tell(self, serializer: int, payload: bytes, but: int = 0) -> None:
+    def _tell(self, event: ev.Register, but: int = 0) -> None:
         for worker in self._state.scheduler.by_client:
             if worker != but:
-                self._state.send(worker, do.Registered(serializer, payload))
+                self._state.send(worker, event)

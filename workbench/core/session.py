@@ -12,7 +12,6 @@ from workbench.core import instructions as do
 from workbench.core.actor_manager import ActorManager
 from workbench.core.blocking import Blocking
 from workbench.core.budget import SERVER, GrowRequest
-from workbench.core.bursts import Bursts
 from workbench.core.entry import Entry
 from workbench.core.generators import GeneratorManager
 from workbench.core.idleness import Idleness
@@ -70,7 +69,6 @@ class Session:
             self.output,
         )  # fmt: skip
         self.time_limits = TimeLimits(state, self.tasks)
-        self.bursts = Bursts(state, self.tasks, self.leases)
         self.generators = GeneratorManager(state, self.objects, self.tasks)
         blocking = Blocking(state, self.lines)
         self.memory_monitor = MemoryMonitor(state, headroom)
@@ -123,7 +121,7 @@ class Session:
             ev.Pin: self.objects.pin,
             ev.Loaded: self.objects.loaded,
             ev.Submit: self.tasks.submit,
-            ev.SubmitCalls: self.bursts.submit_calls,
+            ev.SubmitCalls: self.tasks.submit_calls,
             ev.Done: self.tasks.done,
             ev.Output: self.output.output,
             ev.GaveBack: self.tasks.gave_back,

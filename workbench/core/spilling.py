@@ -14,7 +14,6 @@ from workbench.core import instructions as do
 from workbench.core.budget import SERVER, GrowRequest
 from workbench.core.entry import FREED, READY, Entry
 from workbench.core.loop_events import Copied
-from workbench.core.lru import LruList
 from workbench.core.relocation import Move, StaleCopy
 from workbench.core.state import ClientState, State
 from workbench.core.tasks import Line
@@ -58,7 +57,8 @@ class Spilling:
         self.enabled = enabled
         self.broken_until = 0.0
         self._moments = 0  # how often in a row it had no descriptor
-        self.resting: LruList[Entry] = LruList()  # in memory and not shown
+        # In memory and not shown: the least recently used first.
+        self.resting: dict[Entry, None] = {}
         self._copied: set[int] = set()  # moves whose copy is made
         self._wished: dict[int, bool] = {}  # on disk and in use → whether others shall make room
         self._asked: set[int] = set()  # those of them for which memory was asked
@@ -69,7 +69,7 @@ class Spilling:
         """Nobody shows it now: the most recently used of those that may go."""
         value = entry.value
         if value is not None and value.segment and not value.digest:
-            self.resting.add(entry)
+            self._rests(entry)
             self.grown = True
 
     def used(self, entry: Entry, force: bool = False) -> None:
@@ -85,11 +85,16 @@ class Spilling:
         if value.digest:
             self._wished[entry.id] = force or self._wished.get(entry.id, False)
         elif entry in self.resting:
-            self.resting.add(entry)
+            self._rests(entry)
+
+    def _rests(self, entry: Entry) -> None:
+        """Make it the most recently used."""
+        self.resting.pop(entry, None)
+        self.resting[entry] = None
 
     def gone(self, entry: Entry) -> None:
         """It is dead, so it is no candidate for a move any more, in either direction."""
-        self.resting.discard(entry)
+        self.resting.pop(entry, None)
         self._wished.pop(entry.id, None)
 
     def spill(self, client: ClientState, event: ev.Ask) -> None:
@@ -199,8 +204,9 @@ class Spilling:
             if self.enabled and over > 0 and budget.let_go(over + high - low):
                 over = budget.live - self._coming() - high
             if self.enabled and over > 0 and self._state.now >= self.broken_until:
+                newest = next(reversed(self.resting), None)
                 for victim in self.victims(over + high - low):
-                    if not self.resting.is_newest(victim):  # somebody has just put or read it
+                    if victim is not newest:  # somebody has just put or read it
                         self._start(victim, disk=True)
 
     def deadline(self) -> float | None:
@@ -268,14 +274,14 @@ class Spilling:
 
     def victims(self, nbytes: int) -> list[Entry]:
         """The least recently used that may move, of so many bytes; fewer if there aren't more."""
-        chosen: list[Entry] = []
+        chosen, others = list[Entry](), list[Entry]()
         total, late = 0, self._late()
         busy = self._state.in_use() | self._withheld()
         for entry in self.resting:
             if total >= nbytes:
                 break
             if entry.state is not READY or entry.viewers or entry.pinned or entry.id in self._moves:
-                self.resting.discard(entry)  # the catalog tells when it is again
+                others.append(entry)
             elif (
                 entry.id not in busy
                 and entry.id not in self._stale_copies
@@ -283,6 +289,8 @@ class Spilling:
             ):
                 chosen.append(entry)
                 total += _size(entry)
+        for entry in others:
+            del self.resting[entry]  # the catalog tells when it is again
         return chosen
 
     def _may_return(self, entry: Entry) -> bool:
@@ -330,7 +338,7 @@ class Spilling:
         assert value is not None
         target = self._state.budget.reserve(value.length, disk)
         move = self._moves[entry.id] = Move(value, target, disk)
-        self.resting.discard(entry)
+        self.resting.pop(entry, None)
         if entry.id in self._catalog.lent:
             self._catalog.on_lent(entry.id)
         size = self._state.budget.arenas[target[0]].size

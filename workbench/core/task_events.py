@@ -28,8 +28,8 @@ class Submit(Event, tag=15):
     The task's id is its first result's id; result ``i`` is ``task + i``. ``args`` is an opaque
     payload; ``deps`` are the objects to resolve for it, in order; ``contains`` the refs nested
     in the payload, left alone but kept alive. ``origin`` is the sender's own number for where
-    output shall appear. ``line``: by which it has gone, see `core.lines`. ``parent``: of which it
-    is part, if the server may not know; ``root``: and of that, if a worker's line brought it.
+    output shall appear. ``line``: by which it has gone, see `core.lines`. ``parent``: the task in
+    which it was called, 0 if in none; ``root``: that of this one, if a worker's line brought it.
     """
 
     task: Id
@@ -49,13 +49,12 @@ class Submit(Event, tag=15):
     root: Id = 0
 
 
-class SubmitCalls(Event, tag=57):
-    """Several Submits, one after the other, that differ in their tasks and arguments alone; none
-    has objects among these, several results or options."""
+class CallForm(Event):
+    """What Submits have in common that differ in their tasks and arguments alone. Each has one
+    result, no options, and no refs inside its arguments."""
 
-    tasks: tuple[Id, ...]
-    args: tuple[bytes, ...]
     function: Id
+    deps: tuple[Id, ...] = ()
     name: str = ""
     origin: Number = 0
     retries: Natural = 0
@@ -63,6 +62,35 @@ class SubmitCalls(Event, tag=57):
     method: str = ""
     parent: Id = 0
     root: Id = 0
+
+    def submit(self, task: int, args: bytes, line: int = 0) -> Submit:
+        """One of them.
+
+        Parameters
+        ----------
+        task : int
+            Its task.
+        args : bytes
+            Its arguments.
+        line : int
+            By which it has gone.
+
+        Returns
+        -------
+        Submit
+        """
+        return Submit(
+            task, self.function, args, self.deps, (), 1, self.name, self.origin, self.retries,
+            self.actor, self.method, None, line, self.parent, self.root,
+        )  # fmt: skip
+
+
+class SubmitCalls(Event, tag=57):
+    """Several Submits of one form, one after the other."""
+
+    tasks: tuple[Id, ...]
+    args: tuple[bytes, ...]
+    form: CallForm
 
     def submits(self) -> Iterator[Submit]:
         """Each by itself.
@@ -72,11 +100,7 @@ class SubmitCalls(Event, tag=57):
         Iterator[Submit]
             In their order.
         """
-        for task, args in zip(self.tasks, self.args, strict=True):
-            yield Submit(
-                task, self.function, args, (), (), 1, self.name, self.origin, self.retries,
-                self.actor, self.method, None, 0, self.parent, self.root,
-            )  # fmt: skip
+        return map(self.form.submit, self.tasks, self.args)
 
 
 class Done(Event, tag=16):
@@ -227,3 +251,9 @@ class KillActor(Event, tag=26):
 
 class Leave(Event, tag=27):
     """The sender, an actor's worker, ends because its actor said so."""
+
+
+TaskMessage = (
+    Submit | SubmitCalls | Done | Output | GaveBack | Blocked | Unblocked | Yielded | Took | Cancel
+    | Interrupt | Refresh | Collect | Create | KillActor | Leave
+)  # fmt: skip

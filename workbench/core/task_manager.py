@@ -19,7 +19,7 @@ from workbench.core.state import ClientState, State
 from workbench.core.task_output import TaskOutput
 from workbench.core.task_states import DONE, SENT, STOPPING
 from workbench.core.tasks import Line, Task, Worker
-from workbench.core.usual_tasks import add, end, ends_as_usual, is_usual
+from workbench.core.usual_tasks import add, are_usual, end, ends_as_usual, is_usual
 
 ADVICE = (
     " Give it less at a time, let fewer run beside it (`num_cpus=2` takes the room of two), or "
@@ -102,6 +102,21 @@ class TaskManager:
         self._scheduler.add(task)
         if why is not None:
             state.fail(task, why)
+        return None
+
+    def submit_calls(self, client: ClientState, event: ev.SubmitCalls) -> None:
+        state = self._state
+        if len(event.tasks) != len(event.args):
+            return state.hang_up(client.number, "calls without arguments")
+        if are_usual(state, client, event):
+            self._leases.last[client.number] = event.tasks[-1]
+            for submit in event.submits():
+                add(state, client, submit)
+            return None
+        for submit in event.submits():
+            self.submit(client, submit)
+            if state.failing:  # before the next one, as if each had come by itself
+                self.fail_all()
         return None
 
     def _set_results(self, task: Task, value: ev.Value) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from workbench.core import events as ev
 from workbench.core.job_manager import JobManager
 from workbench.core.lines import LineManager
@@ -41,22 +43,14 @@ class TaskOutput:
     def came(self, task: Task) -> None:
         """A call by a line that wasn't known."""
         assert task.line is not None
-        unsent, task.line.unsent = task.line.unsent, []
-        for id, kind, data in unsent:
-            if id == task.submit.task:
-                self._show(task, task.line.worker.number, kind, data)
-            else:
-                task.line.unsent.append((id, kind, data))
+        for _, kind, data in _taken(task.line, (task.submit.task,)):
+            self._show(task, task.line.worker.number, kind, data)
 
     def ran(self, line: Line, event: ev.SettledCalls) -> None:
         """Calls by a line that weren't known, and are over."""
-        unsent, line.unsent = line.unsent, []
-        for id, kind, data in unsent:
-            if id in event.tasks:
-                output = ev.Output(id, kind, data, event.origin, line.worker.number)
-                self._state.send(line.caller, output)
-            else:
-                line.unsent.append((id, kind, data))
+        for id, kind, data in _taken(line, event.tasks):
+            output = ev.Output(id, kind, data, event.origin, line.worker.number)
+            self._state.send(line.caller, output)
 
     def _show(self, task: Task, worker: int, kind: str, data: bytes) -> None:
         id, origin = task.submit.task, task.submit.origin
@@ -64,3 +58,10 @@ class TaskOutput:
             self._jobs.output(task.job, ev.Output(id, kind, data, worker=worker))
         else:
             self._state.send(task.audience, ev.Output(id, kind, data, origin, worker))
+
+
+def _taken(line: Line, tasks: Collection[int]) -> list[tuple[int, str, bytes]]:
+    """What these calls have shown that weren't known, which waits no longer."""
+    taken = [piece for piece in line.unsent if piece[0] in tasks]
+    line.unsent = [piece for piece in line.unsent if piece[0] not in tasks]
+    return taken

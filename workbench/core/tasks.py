@@ -94,7 +94,7 @@ MOST_LINGERING = 1000
 
 @dataclass(slots=True, eq=False)
 class Wait:
-    """One place where a worker's task waits; see `events.Blocked`."""
+    """One place where a worker's task waits; see `task_events.Blocked`."""
 
     worker: Worker
     missing: set[int]  # objects
@@ -165,7 +165,7 @@ class Line:
     is_kept: bool = False  # the worker has said so: a task reads it
     seen: Counter[int] = field(default_factory=Counter)  # arguments of an actor's other calls
     since: float = 0.0  # that an actor's has objects
-    last: int = 0  # the caller's last task before it was made, see `Lend`
+    last: int = 0  # the caller's last task before it was made, see `Offer`
     asked_at: float | None = None  # when the worker was told to give it back
     is_returned: bool = False  # and has: nothing that came by it runs any more
     is_offered: bool = False  # the caller has been sent its end

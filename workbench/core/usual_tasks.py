@@ -27,17 +27,17 @@ def is_usual(state: State, client: ClientState, event: ev.Submit) -> bool:
 
 def are_usual(state: State, client: ClientState, event: ev.SubmitCalls) -> bool:
     """Whether all are."""
-    if event.actor or client.hello.worker or not event.tasks:
+    if event.form.actor or event.form.deps or client.hello.worker or not event.tasks:
         return False
     ids = set(event.tasks)
     # Asked of the dicts, which look for each id; a set would look at all that they have.
     known = state.catalog.keys(), state.scheduler.tasks.keys()
     new = len(ids) == len(event.tasks) and all(keys.isdisjoint(ids) for keys in known)
     prefixes = {id >> ev.ID_BITS for id in (min(ids), max(ids))}
-    return new and prefixes == {client.hello.prefix} and _function(state, event) is not None
+    return new and prefixes == {client.hello.prefix} and _function(state, event.form) is not None
 
 
-def _function(state: State, event: ev.Submit | ev.SubmitCalls) -> Entry | None:
+def _function(state: State, event: ev.Submit | ev.CallForm) -> Entry | None:
     """What it calls, if that is there and workers can be started."""
     function = state.catalog.get(event.function)
     if function is None or function.state is not READY or state.pool.startup_failures:
@@ -67,8 +67,8 @@ def ends_as_usual(state: State, worker: Worker, task: Task, event: ev.Done) -> b
         or worker.actor is not None or worker.lease is not None or worker.waits
         or task.submit.spec is not None or task.submit.returns != 1 or task.line is not None
         or task.parent_id or task.job is not None or task.final_value is not None
-        or len(task.pins) != 1 or task.actor is not None or event.task in state.scheduler.awaited
-        or state.catalog.touched is not None
+        or len(task.pins) != 1 or task.actor is not None or state.catalog.touched is not None
+        or event.task in state.scheduler.waits.by_object
     ):  # fmt: skip
         return False
     (value,) = event.values

@@ -6,51 +6,57 @@ says that it goes on: else the next task in the queue would have begun there mea
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 
-from workbench.core.tasks import Wait, Worker
+from workbench.core.tasks import Task, Wait, Worker
 
 
 class Waits:
-    """Of all workers, by what they wait for. Whoever calls a method looks at the worker then."""
+    """Of all workers, by what they wait for. ``look`` is called with a worker of which one has
+    begun or is over: it may have a slot now, or none."""
 
-    def __init__(self) -> None:
+    def __init__(self, look: Callable[[Worker], None]) -> None:
+        self._look = look
         self.by_object: dict[int, dict[Wait, None]] = {}  # all that somebody waits for
 
     def begin(self, number: int, wait: Wait) -> None:
         """A task on this worker waits, with a number of the worker's choice."""
-        self.end(wait.worker, number)
+        self._end(wait.worker, number)
         wait.worker.waits[number] = wait
         if wait.is_over:
             wait.worker.waits_over += 1
             wait.missing.clear()
-            return
         for id in wait.missing:
             self.by_object.setdefault(id, {})[wait] = None
+        self._look(wait.worker)
 
-    def arrived(self, object: int, failed: bool) -> Iterator[Worker]:
-        """It is there, or never will be: whose waits are over by that."""
+    def arrived(self, object: int, failed: bool) -> None:
+        """An object is there, or never will be: who waited for it has its slot again."""
         for wait in self.by_object.pop(object, ()):
             wait.missing.discard(object)
             wait.left -= 1
             if not wait.left or (failed and wait.may_fail) or wait.item:
                 self._over(wait)
-                yield wait.worker
 
-    def made(self, generator: int, items: int) -> Iterator[Worker]:
-        """It has made so many items."""
-        for wait in [w for w in self.by_object.get(generator, ()) if 0 < w.item <= items]:
-            self._over(wait)
-            yield wait.worker
+    def made(self, generator: Task) -> None:
+        """A generator has made one more item."""
+        for wait in list(self.by_object.get(generator.submit.task, ())):
+            if 0 < wait.item <= generator.made:
+                self._over(wait)
 
     def end(self, worker: Worker, number: int) -> None:
+        """A task doesn't wait there any more."""
+        self._end(worker, number)
+        self._look(worker)
+
+    def _end(self, worker: Worker, number: int) -> None:
         wait = worker.waits.pop(number, None)
         if wait is not None:
             worker.waits_over -= wait.is_over
             self._forget(wait)
 
     def end_all(self, worker: Worker) -> None:
-        """Its task is over, or gone."""
+        """Its task is over, or gone. Whoever calls this looks at it then."""
         for wait in worker.waits.values():
             self._forget(wait)
         worker.waits.clear()
@@ -60,6 +66,7 @@ class Waits:
         wait.is_over = True
         wait.worker.waits_over += 1
         self._forget(wait)
+        self._look(wait.worker)
 
     def _forget(self, wait: Wait) -> None:
         for id in wait.missing:

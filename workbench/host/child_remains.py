@@ -1,5 +1,5 @@
-"""What is left of a child that has died: what it showed and hadn't sent. Its worker makes it and
-reads it; the child has the descriptors."""
+"""What is left of a process that has died: what it showed and hadn't sent, and its last words. Who
+made it reads it; the process, a worker or a child of one, has the descriptors."""
 
 from __future__ import annotations
 
@@ -11,10 +11,40 @@ from workbench.host.fd_capture import FdCapture
 from workbench.host.unsent import Piece, Unsent
 
 LAST_WORDS = 2000
-"""Bytes of what a child wrote to stderr past Python that the error tells."""
+"""Bytes of what a process wrote to stderr past Python that the error tells."""
 
 
-class ChildRemains:
+class ShownRemains:
+    """Of one process. ``captures`` are where its descriptors 1 and 2 lead."""
+
+    captures: tuple[FdCapture, FdCapture]
+    unsent: Unsent
+
+    def pieces(self, task: int) -> list[Piece]:
+        """What was left; all that C code and programs wrote was the ``task``'s that ran, if any."""
+        unread = self.captures[0].unread() if task else b""
+        return [*self.unsent.read(), *([(task, "stdout", unread)] if unread else ())]
+
+    def words(self, since: int) -> str:
+        """What was written to descriptor 2 after that position: of a fault handler's report the
+        beginning, of all else the end.
+
+        The report begins with the innermost frame, and ends with a list of all extension modules.
+        """
+        heard = self.captures[1].last(since)
+        start = heard.rfind(b"Fatal Python error: ")
+        if start < 0:
+            told = heard[-LAST_WORDS:]
+        else:
+            told = heard[start:].partition(b"\n\nExtension modules: ")[0][:LAST_WORDS]
+        return told.decode(errors="backslashreplace").strip()
+
+    def close(self) -> None:
+        for part in (*self.captures, self.unsent):
+            part.close()
+
+
+class ChildRemains(ShownRemains):
     """Of one child. ``received``: the descriptors of another process's, ours from here."""
 
     def __init__(self, received: Sequence[int] = (-1, -1, -1, -1)) -> None:
@@ -24,21 +54,9 @@ class ChildRemains:
             os.ftruncate(notes, 3 * mmap.PAGESIZE)
         maps = [mmap.mmap(notes, mmap.PAGESIZE, offset=n * mmap.PAGESIZE) for n in range(3)]
         self.captures = FdCapture(out, maps[0]), FdCapture(err, maps[1])
-        """Where descriptors 1 and 2 lead."""
         self.unsent = Unsent(unsent, maps[2])
         self.descriptors = [*(p.fileno() for p in (*self.captures, self.unsent)), notes]
 
-    def pieces(self, task: int) -> list[Piece]:
-        """What was left; all that C code and programs wrote was the ``task``'s that ran."""
-        unread = self.captures[0].unread()
-        return [*self.unsent.read(), *([(task, "stdout", unread)] if unread else ())]
-
-    def words(self, since: int) -> str:
-        """What was written to descriptor 2 after that position: the end of it."""
-        last = self.captures[1].last(since)[-LAST_WORDS:]
-        return last.decode(errors="backslashreplace").strip()
-
     def close(self) -> None:
-        for part in (*self.captures, self.unsent):
-            part.close()
+        super().close()
         os.close(self.descriptors[-1])

@@ -29,7 +29,7 @@ class LineEnds:
         self._ends[line] = list(ends)
         return Parcel(do.Attach(line), (ends[0].fileno(),))
 
-    def offer(self, message: do.Offer | do.Lend) -> Parcel:
+    def offer(self, message: do.Offer) -> Parcel:
         ends = self._ends.get(message.line)
         return Parcel(message, (ends[1].fileno() if ends else self._nothing,))
 

@@ -155,7 +155,7 @@ class Server:
         if type(message) in CARRIERS:
             if type(message) is do.Shared:
                 parcel = self._segments.share(message)
-            elif type(message) is do.Offer or type(message) is do.Lend:
+            elif type(message) is do.Offer:
                 parcel = self._lines.offer(message)
         if parcel is not None:
             peer.put(parcel)

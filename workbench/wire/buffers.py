@@ -24,7 +24,7 @@ from operator import methodcaller
 from typing import Any, NamedTuple
 
 from workbench.core.events import Opened
-from workbench.core.instructions import Attach, Lend, Offer, Shared
+from workbench.core.instructions import Attach, Offer, Shared
 from workbench.errors import ProtocolError
 from workbench.wire.codec import encode
 from workbench.wire.framing import HEAD, LARGEST, frame, missing, split
@@ -32,7 +32,7 @@ from workbench.wire.framing import HEAD, LARGEST, frame, missing, split
 FRAME_MESSAGES = 512
 """Most messages in one frame: the reader can start on the first while the rest is encoded."""
 
-CARRIERS: dict[type, int] = {Opened: 2, Shared: 1, Attach: 1, Offer: 1, Lend: 1}
+CARRIERS: dict[type, int] = {Opened: 2, Shared: 1, Attach: 1, Offer: 1}
 """How many descriptors travel beside a message of these types."""
 
 READ_SIZE = 64 << 10

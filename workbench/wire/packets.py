@@ -8,28 +8,22 @@ import stat
 
 import msgspec
 
-from workbench.core.events import Event
+from workbench.core.events import CallForm, Event
 
 LARGEST_PACKET = 1 << 16
 """Bytes. What is larger goes through the server."""
 
 
 class CallPacket(Event, tag=1):
-    """Run this method, or this function, once with each of ``args``: a run of calls. ``number``: of
-    the first one among the line's; of those up to ``known`` the server knows all that it ever has
-    to. ``root``: 0 if a driver calls; see `core.events.Submit`. ``deps``: objects among
-    the arguments of each; see `core.instructions.Lent`."""
+    """Run a method, or a function, once with each of ``args``: a run of calls. ``number``: of the
+    first one among the line's; of those up to ``known`` the server knows all that it ever has to.
+    ``form.deps``: see `core.instructions.Lent`."""
 
     number: int
     known: int
     tasks: list[int]
-    method: str
     args: list[bytes]
-    name: str
-    origin: int
-    function: int = 0
-    root: int = 0
-    deps: tuple[int, ...] = ()
+    form: CallForm
 
 
 class ResultPacket(Event, tag=2):
@@ -46,7 +40,7 @@ class ToldPacket(Event, tag=3):
 
 
 class ShownPacket(Event, tag=4):
-    """Something that a call has shown; see `core.events.Output`."""
+    """Something that a call has shown; see `core.task_events.Output`."""
 
     task: int
     kind: str

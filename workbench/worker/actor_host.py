@@ -20,7 +20,7 @@ from workbench.worker.run_queue import RunQueue, group_of
 
 
 class ActorHost:
-    """`make` runs as the actor's first task; then, unless it is plain, `serve`.
+    """`make` runs as the actor's first task, its ``creation``; then, unless it is plain, `serve`.
 
     ``connection`` is read and written by the loop itself, if there is one: another thread would
     have to wake it. ``queue`` has the calls that haven't begun; ``run`` and ``run_async`` run one,
@@ -31,18 +31,16 @@ class ActorHost:
 
     def __init__(
         self,
-        id: int,
-        namespace: str,
-        is_restarted: bool,
+        creation: do.Run,
         blueprint: Blueprint,
         connection: Connection,
         queue: RunQueue,
         run: Callable[[do.Run], None],
         run_async: Callable[[do.Run], Coroutine[Any, Any, None]],
     ) -> None:
-        self.id = id
-        self.namespace = namespace
-        self.is_restarted = is_restarted
+        self.id = creation.task
+        self.namespace = "" if creation.spec is None else creation.spec.namespace
+        self.is_restarted = creation.made > 0
         self._blueprint = blueprint
         # Attributes, for they are asked some ten times a call.
         self.is_async = blueprint.is_async

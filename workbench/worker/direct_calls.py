@@ -18,7 +18,7 @@ from itertools import count, repeat
 from typing import Any
 
 from workbench.client.arena_writer import Claims
-from workbench.client.connection import Connection
+from workbench.client.base import ClientBase
 from workbench.client.send_queue import Beside
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -66,9 +66,8 @@ class IncomingRun:
     tasks: list[int]
     last: int  # number of the last one
     left: int  # calls that aren't over
-    origin: int
+    form: ev.CallForm
     is_nested: bool  # a worker has called
-    deps: tuple[int, ...]
 
 
 class IncomingCalls:
@@ -80,23 +79,20 @@ class IncomingCalls:
 
     def __init__(
         self,
-        connection: Connection,
-        handlers: dict[type, Callable[[Any], object]],
-        worker: int,
+        base: ClientBase,
         add: Callable[[list[do.Run]], None],
         takes_lines: Callable[[], bool],
         is_actor: Callable[[], bool],
-        withdraw: Callable[[Claims], None],
         flushes: Callable[[], bool],
         stop: Callable[[do.Stop], None],
         notes: LineNotes,
     ) -> None:
-        self._connection = connection
-        self._worker = worker
+        self._connection = base.connection
+        self._worker = base.worker
         self._add = add
         self._takes_lines = takes_lines
         self._is_actor = is_actor
-        self._withdraw = withdraw
+        self._withdraw = base.arena.withdraw
         self._flushes = flushes
         self._is_packing = False  # some results are packed, or are about to be
         self._stop = stop
@@ -114,8 +110,8 @@ class IncomingCalls:
         self._known = -1  # of what this process has said, the server has heard so much
         self._asked = -1  # the same, when it has answered all that was asked
         self._asks: deque[int] = deque()  # the same, for each answer to come
-        self._answer = handlers[do.Answer]
-        handlers |= {
+        self._answer = base.handlers[do.Answer]
+        base.handlers |= {
             do.Lent: self._note_lent,
             do.Attach: self._attach,
             do.Report: self._report,
@@ -176,18 +172,18 @@ class IncomingCalls:
             for task in runs.popleft().tasks:
                 if task not in self._kept:
                     self._forget(task)
-        tasks, size, nested = call.tasks, len(call.tasks), call.root > 0
+        tasks, size, form = call.tasks, len(call.tasks), call.form
+        root = form.root or form.parent  # of the task in which it was called; 0 if in none
         if size > 1:  # who runs them reads what else comes
             self._connection.is_crowded = True
-        values = tuple([line.objects[id] for id in call.deps])
-        run = IncomingRun(line, tasks, call.number + size - 1, size, call.origin, nested, call.deps)
+        values = tuple([line.objects[id] for id in form.deps])
+        run = IncomingRun(line, tasks, call.number + size - 1, size, form, root > 0)
         with self._lock:
             line.running += size
             runs.append(run)
         self._calls.update(zip(tasks, zip(repeat(run), count(call.number)), strict=False))
-        what = call.deps, values, 1, call.name, call.origin, call.method, True, None, 0, 0
-        of, function, root = line.number, call.function, call.root
-        pairs = zip(tasks, call.args, strict=True)
+        what = form.deps, values, 1, form.name, form.origin, form.method, True, None, 0, 0
+        of, function, pairs = line.number, form.function, zip(tasks, call.args, strict=True)
         self._add([do.Run(task, function, args, *what, of, root) for task, args in pairs])
 
     def _forget(self, task: int) -> None:
@@ -209,7 +205,7 @@ class IncomingCalls:
             is_over = not line.running
             self._send_packed(line)
             if not was and (is_over or line.objects):
-                kept = set[int]().union(*(run.deps for run in line.runs if run.left))
+                kept = set[int]().union(*(run.form.deps for run in line.runs if run.left))
                 self._connection.send(ev.Returned(line.number, is_over, tuple(kept)))
 
     def _report(self, message: do.Report) -> None:
@@ -285,7 +281,7 @@ class IncomingCalls:
         if run.is_nested:  # the server knows where to; its caller, that it has to tell of the call
             data = b""
             self._connection.put(output)
-        shown = packets.ShownPacket(output.task, output.kind, data, run.origin, self._worker)
+        shown = packets.ShownPacket(output.task, output.kind, data, run.form.origin, self._worker)
         self._connection.said += 1  # its result goes behind it
         self._connection.put(ev.Relay(run.line.number, packets.encode(shown)))
 

@@ -80,9 +80,8 @@ class TaskExecutor:
             ev.Refresh: lambda _: reloader.refresh(),
         }
         self._lines = IncomingCalls(
-            base.connection, base.handlers, base.worker, self._called, self._takes_lines,
-            lambda: self._runner.actor is not None, base.arena.withdraw, self._flushes_lines,
-            self._stop, remains.lines,
+            base, self._called, self._takes_lines, lambda: self._runner.actor is not None,
+            self._flushes_lines, self._stop, remains.lines,
         )  # fmt: skip
         self._runner.lines, self.output = self._lines, self._lines.output
         base.at_end.append(self._ended)

@@ -20,7 +20,7 @@ MOST_NAMED = 1000
 
 
 class SlotLending:
-    """See the module; see `events.Blocked`, too. Any thread.
+    """See the module; see `task_events.Blocked`, too. Any thread.
 
     ``take_back`` empties the queue of this worker: what is there may be what the task waits for.
     ``is_missing`` tells whether an object that isn't here may still come: who has read it and let

@@ -13,11 +13,9 @@ from functools import partial
 from typing import TypeVar
 
 from workbench.core.loop_events import WorkerExited
+from workbench.host.child_remains import ShownRemains
 from workbench.host.fd_capture import FdCapture
 from workbench.host.unsent import Unsent
-
-LAST_WORDS = 2000
-"""Bytes of what a worker writes to stderr past Python that the error tells, should it die."""
 
 _NUMBER = struct.Struct("q")
 _NOTE = struct.Struct("qq")
@@ -57,7 +55,7 @@ class LineNotes:
         return tuple((line, number) for line, number in pairs if line)
 
 
-class Remains:
+class Remains(ShownRemains):
     """Of one worker. OSError, and nothing is left of it, if a part of it can't be had."""
 
     def __init__(self) -> None:
@@ -68,7 +66,6 @@ class Remains:
                 return part
 
             self.captures = take(FdCapture()), take(FdCapture())
-            """Where descriptors 1 and 2 lead."""
             self.unsent = take(Unsent())
             note = mmap.mmap(-1, (1 + MOST_LINES) * _NOTE.size)
             made.pop_all()
@@ -82,24 +79,5 @@ class Remains:
     def told(self, worker: int, status: int) -> WorkerExited:
         """How the worker ended, and what it left."""
         running, ended = _NOTE.unpack_from(self._note)
-        out, err = self.captures
-        words = _told(err.last(since=ended)).decode(errors="backslashreplace").strip()
-        shown = list(self.unsent.read())
-        if running and (unread := out.unread()):
-            shown.append((running, "stdout", unread))
-        return WorkerExited(worker, status, words, running, "", tuple(shown), self.lines.read())
-
-    def close(self) -> None:
-        for part in (*self.captures, self.unsent):
-            part.close()
-
-
-def _told(heard: bytes) -> bytes:
-    """What of it to tell: of a fault handler's report the beginning, of all else the end.
-
-    The report begins with the innermost frame, and ends with a list of all extension modules.
-    """
-    start = heard.rfind(b"Fatal Python error: ")
-    if start < 0:
-        return heard[-LAST_WORDS:]
-    return heard[start:].partition(b"\n\nExtension modules: ")[0][:LAST_WORDS]
+        words, shown = self.words(since=ended), tuple(self.pieces(running))
+        return WorkerExited(worker, status, words, running, "", shown, self.lines.read())

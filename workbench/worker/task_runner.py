@@ -218,14 +218,7 @@ class TaskRunner:
         if run.method == CREATION:
             blueprint = cast(Any, self._function(run))
             self.actor = ActorHost(
-                run.task,
-                run.spec.namespace if run.spec is not None else "",
-                run.made > 0,
-                blueprint,
-                self._connection,
-                self._queue,
-                self.run,
-                self.run_async,
+                run, blueprint, self._connection, self._queue, self.run, self.run_async
             )
             return self.actor.make, args, kwargs
         assert self.actor is not None

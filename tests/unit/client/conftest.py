@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.wire.sockets import drain
 from workbench.client.base import ClientBase
-from workbench.client.direct_line import CallForm, CallRun, DirectLine
+from workbench.client.direct_line import CallRun, DirectLine
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.ref import ObjectRef
@@ -28,7 +28,7 @@ class Gone(NamedTuple):
 
 
 LINE, ACTOR = 1, 9
-FORM = CallForm(0, (), "", 0, 0, ACTOR, "m", 0, 0)
+FORM = ev.CallForm(0, (), "", 0, 0, ACTOR, "m", 0, 0)
 
 
 class Process:
@@ -91,14 +91,14 @@ class Process:
             if type(message) is CallRun and not message.is_said:
                 self.lines.unsaid.update(message.calls)
                 for task in message.calls.keys() - self._ends.keys():
-                    self._handles[task] = references.new_unsaid(task)
+                    self._handles[task] = references.new(task, is_said=False)
         return [self._end(m.id) if type(m) is Gone else m for m in queued]
 
     def _end(self, id: int) -> Any:
         """The handle dies now, if it hasn't yet: what its finalizer has queued."""
         if id not in self._ends:
             if self._handles.pop(id, None) is None:
-                self.base.references.new_unsaid(id)
+                self.base.references.new(id, is_said=False)
             self._ends[id] = self.rest.pop()
         return self._ends[id]
 

@@ -26,7 +26,7 @@ class Queue:
         )
         marshal: Any = SimpleNamespace(report=lambda known: None)
         lines: Any = SimpleNamespace(unsaid=set())
-        self._queue = SendQueue(objects, cast(Any, None), marshal, lines, 1)
+        self._queue = SendQueue(cast(Any, None), objects, cast(Any, None), marshal, lines, 1)
 
     def view(self, segment: int = SEGMENT) -> Any:
         array = np.zeros(1)

@@ -8,12 +8,11 @@ import pytest
 
 from tests.unit.client.conftest import ACTOR, LINE, Process
 from workbench.client.call_batches import MOST_BYTES, MOST_CALLS, CallBatches
-from workbench.client.direct_line import CallForm
 from workbench.core import events as ev
 from workbench.core import instructions as do
 
-USUAL = CallForm(7, (), "f", 1, 0, 0, "", 0, 0)
-CALL = CallForm(0, (), "call", 1, 0, ACTOR, "call", 0, 0)
+USUAL = ev.CallForm(7, (), "f", 1, 0, 0, "", 0, 0)
+CALL = ev.CallForm(0, (), "call", 1, 0, ACTOR, "call", 0, 0)
 
 
 class Caller:
@@ -27,7 +26,7 @@ class Caller:
         self._handlers = process.base.handlers
         self._batches = CallBatches(self.connection, self.lines)
 
-    def submit(self, *tasks: int, args: bytes = b"", form: CallForm = USUAL) -> None:
+    def submit(self, *tasks: int, args: bytes = b"", form: ev.CallForm = USUAL) -> None:
         for task in tasks:
             self._batches.submit(task, args, form)
 
@@ -43,7 +42,7 @@ def caller(process: Process) -> Caller:
 
 
 def many(*tasks: int) -> ev.SubmitCalls:
-    return ev.SubmitCalls(tasks, (b"",) * len(tasks), 7, "f", 1)
+    return ev.SubmitCalls(tasks, (b"",) * len(tasks), USUAL)
 
 
 def one(task: int) -> ev.Submit:

@@ -8,9 +8,10 @@ import pytest
 
 from tests.unit.client.conftest import ACTOR, LINE, Process
 from workbench.client.direct_calls import DirectCalls
-from workbench.client.direct_line import CallForm, DirectLine
+from workbench.client.direct_line import DirectLine
+from workbench.core import events as ev
 
-CALL = CallForm(0, (), "call", 1, 0, ACTOR, "call", 0, 0)
+CALL = ev.CallForm(0, (), "call", 1, 0, ACTOR, "call", 0, 0)
 
 
 class End:

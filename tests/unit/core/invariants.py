@@ -236,7 +236,7 @@ def _check_workers(scheduler: Scheduler) -> None:
         assert not (wait.is_over and wait.missing)
         for id in wait.missing:
             awaited.setdefault(id, set()).add(wait)
-    assert {id: set(waits) for id, waits in scheduler._waits.by_object.items()} == awaited
+    assert {id: set(waits) for id, waits in scheduler.waits.by_object.items()} == awaited
     actors = [w.actor for w in scheduler.workers.values() if w.actor is not None]
     assert scheduler.held == sum(actor.cpus for actor in actors) <= scheduler.cpus
     busy = sum(w.cpus for w in pooled if (w.sent or w.lease) and not w.blocked)

@@ -74,7 +74,7 @@ class Driver(Caller):
 
     def read(self) -> None:
         message = self.peer.inbox[0]
-        if isinstance(message, do.Lend):
+        if isinstance(message, do.Offer) and not message.actor:
             self.peer.inbox.popleft()
             wire = self.all_wires[message.line]
             assert isinstance(wire, Lease)
@@ -131,7 +131,7 @@ class PoolProcess(Process):
                 back = self.queue[len(self.queue) - count :] if count else []
                 self.queue = self.queue[: len(self.queue) - len(back)]
                 self.caller.post(ev.GaveBack(tuple(task for task, _ in back), asked=True))
-            case do.Registered(serializer, payload):
+            case ev.Register(serializer, payload):
                 self.peer.inbox.popleft()
                 self.drain()
                 self.told[serializer] = int(payload or 0)

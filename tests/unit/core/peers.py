@@ -145,7 +145,8 @@ class Peer:
         """So many tasks in one message, as in a burst. Returns their ids."""
         tasks = tuple([self.id() for _ in range(count)])
         self.holds.update(tasks)
-        self.post(ev.SubmitCalls(tasks, (b"args",) * count, function, retries=retries))
+        form = ev.CallForm(function, retries=retries)
+        self.post(ev.SubmitCalls(tasks, (b"args",) * count, form))
         return tasks
 
     def borrow(self, ids: tuple[int, ...]) -> None:

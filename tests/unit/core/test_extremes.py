@@ -40,7 +40,7 @@ USUAL: dict[type, Any] = {
     ev.Reshare: ev.Reshare(1, own(DRIVER)),
     ev.Submit: TASK,
     ev.SubmitCalls: ev.SubmitCalls(
-        (own(DRIVER, 9), own(DRIVER, 10)), (b"", b"x"), own(DRIVER, 1), "f"
+        (own(DRIVER, 9), own(DRIVER, 10)), (b"", b"x"), ev.CallForm(own(DRIVER, 1), (), "f")
     ),
     ev.Done: ev.Done(own(DRIVER, 2), (VALUE,), 0.0, (ABOUT,)),
     ev.Output: ev.Output(own(DRIVER, 2), "stdout", b"x"),

@@ -17,6 +17,9 @@ SEGMENT = MINE + 1
 """An arena of four pages, of which the first holds `MINE` + 2; one more page is granted."""
 
 
+FORM = ev.CallForm(MINE + 2)
+
+
 def placed(offset: int, length: int = PAGE, segment: int = SEGMENT) -> ev.Value:
     return ev.Value(b"E", segment, offset, length)
 
@@ -42,10 +45,10 @@ def sealed(id: int, value: ev.Value) -> ev.Sealed:
         pytest.param(ev.Submit(THEIRS + 9, MINE + 2, b""), id="another's task"),
         pytest.param(ev.Submit(THEIRS - 1, MINE + 2, b"", returns=2), id="another's result"),
         pytest.param(ev.Submit(MINE + 2, MINE + 2, b""), id="a result that exists"),
-        pytest.param(ev.SubmitCalls((MINE + 9, THEIRS), (b"", b""), MINE + 2), id="another's call"),
-        pytest.param(ev.SubmitCalls((MINE + 9,) * 2, (b"", b""), MINE + 2), id="a call twice"),
-        pytest.param(ev.SubmitCalls((MINE + 9, MINE + 2), (b"", b""), MINE + 2), id="known calls"),
-        pytest.param(ev.SubmitCalls((MINE + 9,), (), MINE + 2), id="calls without arguments"),
+        pytest.param(ev.SubmitCalls((MINE + 9, THEIRS), (b"", b""), FORM), id="another's call"),
+        pytest.param(ev.SubmitCalls((MINE + 9,) * 2, (b"", b""), FORM), id="a call twice"),
+        pytest.param(ev.SubmitCalls((MINE + 9, MINE + 2), (b"", b""), FORM), id="known calls"),
+        pytest.param(ev.SubmitCalls((MINE + 9,), (), FORM), id="calls without arguments"),
         pytest.param(ev.Done(MINE + 9, (NONE,), 0.0), id="done with what it was not given"),
         pytest.param(ev.Register(THEIRS + 9, b"how"), id="another's serializer"),
     ],

@@ -146,7 +146,7 @@ class SessionMachine(RuleBasedStateMachine):
                 return [("Found", object)]
             case do.Answer(request):
                 return [("Answer", request)]
-            case do.Registered(serializer, payload):
+            case ev.Register(serializer, payload):
                 return [("Registered", serializer, payload)]
             case do.Forget(objects, unused):
                 return [("Forget", id, "unused" * unused) for id in objects]

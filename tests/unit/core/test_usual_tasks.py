@@ -9,9 +9,9 @@ import pytest
 
 from tests.unit.core.conftest import Make, Stage
 from tests.unit.core.peers import ABOUT, BOOM, NONE
-from workbench.core import bursts, task_manager
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.core import task_manager
 
 
 def days(s: Stage, seed: int) -> list[do.Anything]:
@@ -58,11 +58,11 @@ def test_what_comes_of_them_is_what_comes_of_any(
     def counted(is_usual: Callable[..., bool]) -> Callable[..., bool]:
         return lambda *args: asked.append(usual := is_usual(*args)) or usual
 
-    places = (task_manager, "is_usual"), (task_manager, "ends_as_usual"), (bursts, "are_usual")
-    for module, name in places:
-        monkeypatch.setattr(module, name, counted(getattr(module, name)))
+    names = "is_usual", "are_usual", "ends_as_usual"
+    for name in names:
+        monkeypatch.setattr(task_manager, name, counted(getattr(task_manager, name)))
     usual = days(stage(workers=2), seed)
     assert sum(asked) > 200
-    for module, name in places:
-        monkeypatch.setattr(module, name, lambda *_: False)
+    for name in names:
+        monkeypatch.setattr(task_manager, name, lambda *_: False)
     assert days(stage(workers=2), seed) == usual
