@@ -89,8 +89,8 @@ def explain_cost(value: Any, name: str = "", *, whole: bool = False) -> Cost:
     """Where serializing a value spends its bytes and its time, and what would be cheaper.
 
     The value is really pickled, and what is advised was really tried. Nothing is stored, and no
-    session is needed. The answer comes within two seconds: of large containers a sample is looked
-    at, and what takes longer to pickle is estimated; the answer says so.
+    session is needed. The answer comes within two seconds of a processor: of large containers a
+    sample is looked at, and what takes longer to pickle is estimated; the answer says so.
 
     Parameters
     ----------

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import ast
 import math
-import time
 from collections.abc import Callable
 from typing import Any
 
 from workbench.format import human_bytes, human_count, human_seconds
 from workbench.serialization.alternatives import ADVISERS, Idea
 from workbench.serialization.arrays import Reducers
-from workbench.serialization.measure import Figures, Measure
+from workbench.serialization.measure import Allowance, Figures, Measure
 from workbench.serialization.sampling import spread
 
 MOST_TRYING = 0.1
@@ -49,15 +48,14 @@ def advise(
 
     The ``expression`` is how it is written. After so many ``seconds`` nothing more is tried.
     """
-    until = time.perf_counter() + seconds
+    allowance = Allowance(seconds)
     if not _can_be_changed(expression):
         return ()
     texts = []
     for adviser in ADVISERS:
         try:
             for idea in adviser(value, expression):
-                left = until - time.perf_counter()
-                if left > 0:
+                if (left := allowance.left) > 0:
                     texts.append(_tried(idea, total, reducers, measure, min(left, MOST_TRYING)))
         except Exception:  # the other form can't be made of it
             continue

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import heapq
 import math
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import count
@@ -24,6 +23,7 @@ from workbench.serialization.inspection import cannot_pickle, name_of
 from workbench.serialization.measure import (
     MATTERS,
     NOTICED,
+    Allowance,
     Figures,
     Measure,
     MeasuringPickler,
@@ -68,7 +68,7 @@ class Spend(NamedTuple):
 
 
 FIRST = Spend(0.4, 0.5, 0.5, 0.05, 0.4)
-"""Together, an answer within two seconds."""
+"""Together, an answer within two seconds of a processor: see `Allowance`."""
 
 WHOLE = Spend(math.inf, 0.6, 2.0, 0.2, 2.0)
 """All of it is pickled, however long that takes."""
@@ -210,10 +210,10 @@ def _counted(
 
     How large they are depends on the value and not on the clock, if there is enough time.
     """
-    until, large = time.perf_counter() + seconds, dict[int, list[int]]()
+    allowance, large = Allowance(seconds), dict[int, list[int]]()
     best: tuple[MeasuringPickler, Tally] | None = None
     for sample in SAMPLES:
-        left = until - time.perf_counter()
+        left = allowance.left
         if best is None:
             left = 2 * seconds  # it is small, and all there is if it isn't finished
         elif best[0].looked_at * GROWTH > most or left <= 0:
@@ -258,7 +258,7 @@ class _Account:
         self._reducers = reducers
         self._measure = measure
         self._spend = spend
-        self._until = time.perf_counter() + spend.parts
+        self._for_parts = Allowance(spend.parts)
         self._total = total or root.figures
         self._seconds: dict[int, float | None] = {}  # of the chosen: the costliest, from the root
         order = count()
@@ -274,7 +274,7 @@ class _Account:
             self._extrapolate(begun)
         if total is not None:
             self._seconds[id(root)], self._total = total.seconds, total
-        self._advice_until = time.perf_counter() + spend.advice
+        self._for_advice = Allowance(spend.advice)
 
     def _share(self, figures: Figures) -> float:
         """The larger of the shares in bytes and in seconds, by the tracing's clock."""
@@ -285,7 +285,7 @@ class _Account:
 
     def _measured(self, tally: Tally) -> float | None:
         """What it takes alone: if it is a sample, for all it stands for."""
-        left = min(self._until - time.perf_counter(), self._spend.part)
+        left = min(self._for_parts.left, self._spend.part)
         if left <= 0:
             return None
         some = tally.objects[:: len(tally.objects) // MOST_ALONE or 1]
@@ -339,7 +339,7 @@ class _Account:
         if self._share(rest._replace(seconds=0.0)) >= MATTERS:  # that it took long may be chance
             children.append(Cost(f"{path} others", "others", "", *rest[1:]))
         advice: tuple[str, ...] = ()
-        left = self._advice_until - time.perf_counter()
+        left = self._for_advice.left
         if left > 0 and not tally.is_inner:
             value, total = tally.objects[0], self._total
             advice = advise(value, path.expression, total, self._reducers, self._measure, left)

@@ -79,14 +79,13 @@ def measure(value: Any, reducers: Reducers, known: Known, seconds: float) -> Fig
     Raises
     ------
     OutOfTimeError
-        If once takes longer than so many ``seconds``: of this thread's, so that what others do on
-        a busy machine changes no answer, or `PATIENCE` times as many by the clock.
+        If once takes longer than so many ``seconds``: see `Allowance`.
     """
     taken: list[Figures] = []
-    began, latest = time.perf_counter(), time.thread_time() + seconds
+    began, allowance = time.perf_counter(), Allowance(seconds)
     enough = min(SHORT_SECONDS, seconds / 5)
     while len(taken) < MOST_TIMES and (not taken or time.perf_counter() - began < enough):
-        counter = _Stopwatch(latest, began + PATIENCE * seconds)
+        counter = _Stopwatch(allowance)
         started = time.perf_counter()
         pickler = Pickler(counter, reducers, counter.add_buffer)
         if known:
@@ -104,14 +103,28 @@ def measure(value: Any, reducers: Reducers, known: Known, seconds: float) -> Fig
     return min(taken)
 
 
+class Allowance:
+    """So many seconds of this thread's, so that what others do on a busy machine changes no answer;
+    or `PATIENCE` times as many by the clock."""
+
+    def __init__(self, seconds: float) -> None:
+        self._of_thread = time.thread_time() + seconds
+        self._by_clock = time.perf_counter() + PATIENCE * seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds of it; none, or less than none, once it is over."""
+        return min(self._of_thread - time.thread_time(), self._by_clock - time.perf_counter())
+
+
 class _Stopwatch(ByteCounter):
-    def __init__(self, of_thread: float, by_clock: float) -> None:
+    def __init__(self, allowance: Allowance) -> None:
         super().__init__()
-        self._of_thread, self._by_clock = of_thread, by_clock
+        self._allowance = allowance
 
     def write(self, data: Any, /) -> None:
         super().write(data)
-        if time.thread_time() > self._of_thread or time.perf_counter() > self._by_clock:
+        if self._allowance.left < 0:
             raise OutOfTimeError(Figures(0.0, self.inband, self.outband, self.buffers))
 
 
@@ -246,7 +259,7 @@ class MeasuringPickler(TracingPickler):
         self._large = {} if large is None else large  # numbers of items, by their container
         self._around = 1  # items of containers in containers, down to here
         self._started = time.perf_counter()
-        self._until = self._started + seconds
+        self._allowance = Allowance(seconds)
         self.complete = self.sampled = False
         self.tally = Tally(Step(None, root), [])  # of the part that is being saved
 
@@ -357,7 +370,7 @@ class MeasuringPickler(TracingPickler):
                 above.merge(tally)
 
     def _check_time(self) -> None:
-        if self._left < 0 or time.perf_counter() > self._until:
+        if self._left < 0 or self._allowance.left < 0:
             raise TooManyObjectsError
 
     def _begun(self, step: Step, obj: Any) -> Tally:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.unit.serialization.clocks import AMPLE, Looks, by_inband
 from tests.unit.serialization.samples import Holder, html, texts
-from workbench.serialization import advice, codec, costs
+from workbench.serialization import codec
 from workbench.serialization import measure as measuring
 from workbench.serialization.costs import FIRST, WHOLE, Cost, Spend, explain
 from workbench.serialization.measure import Figures, OutOfTimeError
@@ -94,8 +94,7 @@ def test_a_sample_stands_for_all_and_what_is_large_for_itself() -> None:
 def told_by(clock: Any) -> Iterator[None]:
     """By another clock than the machine's."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (advice, costs, measuring):
-            patch.setattr(module, "time", clock)
+        patch.setattr(measuring, "time", clock)
         yield
 
 
