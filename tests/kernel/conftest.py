@@ -338,7 +338,7 @@ END = """\
 import workbench as wb
 if (_alike := wb.is_initialized() and wb.api.engine().session == {!r}):
     for _name in {{name for each in wb.snapshot().objects for name in each.names}}: wb.free(_name)
-    wb.api.engine().settle()
+    wb.api.engine().ask(wb.engine.queries.CaughtUp())
     _seen = wb.snapshot()
     _left = _seen.count, _seen.actors, _seen.running, _seen.queued, len(_seen.workers) != 2
     _alike = {} and not any(_left)

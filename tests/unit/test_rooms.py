@@ -32,10 +32,10 @@ memory          pure | numpy xxhash
 serialization   pure expressions report.markup | cloudpickle numpy xxhash libraries
 client          neutral core engine memory report.facts report.freshness serialization wire | numpy
 engine          pure config core.descriptions core.events core.snapshot options ref ref_generator
-                serialization.comparison serialization.packing
+                serialization.comparison serialization.packing | msgspec
 server          pure core memory.segment memory.spill system wire | msgspec
-host            pure call_site context core.events core.logs error_notes report.freshness
-                serialization system | IPython comm traitlets
+host            pure call_site context core.events core.logs engine.queries error_notes
+                report.freshness serialization system | IPython comm traitlets
 worker          neutral api.functions client core.events core.instructions core.loop_events
                 engine host interop.registration
                 serialization server.forkserver_start server.settings wire.buffers wire.packets |
@@ -47,11 +47,11 @@ ipython         neutral api core.events core.logs core.snapshot engine engines.c
                 error_notes host.captured host.cells host.comms host.display
                 host.environment host.reloading host.seeding interop.registration report
                 serialization widgets.lines widgets.page_model widgets.views | IPython comm
-report          pure core.descriptions core.events core.snapshot engine.base expressions
-                ref | msgspec numpy
-plots           pure context core.snapshot report | matplotlib
-widgets         pure api context core.snapshot engine.base report serialization.costs |
-                IPython anywidget msgspec traitlets
+report          pure core.descriptions core.events core.snapshot engine.base engine.queries
+                expressions ref | msgspec numpy
+plots           pure context core.snapshot engine.queries report | matplotlib
+widgets         pure api context core.snapshot engine.base engine.queries report serialization.costs
+                | IPython anywidget msgspec traitlets
 util            api errors ray_api ref
 cli             neutral api core.descriptions core.events core.instructions core.referrers
                 core.snapshot engine engines memory.segment report server.settings wire |
@@ -60,9 +60,9 @@ interop         api call_site engine errors host.import_watch host.tracebacks op
                 serialization.comparison | joblib numpy threadpoolctl xxhash
 api             neutral core.snapshot engine engines error_notes ray_api report
                 serialization | IPython tqdm
-course          pure context core.snapshot engine.base engines.choice ref report system.machine |
-                IPython numpy
-error_notes     pure call_site context engine.base ref
+course          pure context core.snapshot engine.base engine.queries engines.choice ref report
+                system.machine | IPython numpy
+error_notes     pure call_site context engine.base engine.queries ref
 expressions     format | numpy
 format
 errors          format | IPython pygments
@@ -75,7 +75,7 @@ exceptions      errors ray_api
 options         ray_api
 ref
 ref_generator   ref
-runtime_context api.actors api.lifecycle engine.base ref
+runtime_context api.actors api.lifecycle engine.base engine.queries ref
 __main__        cli
 __init__        api config core.snapshot exceptions interop ipython.loading plots ray_api ref
                 ref_generator runtime_context util widgets

@@ -24,6 +24,7 @@ from workbench.call_site import is_own
 from workbench.client.collector import referents_of
 from workbench.client.references import is_ours, locals_of
 from workbench.engine.base import ROOT_NOTE
+from workbench.engine.queries import Places
 
 MOST_SECONDS = 0.02
 MOST_NODES = 10_000
@@ -40,7 +41,6 @@ _LEAVES = (
 _SAME = ("_oh", "_ih", "_dh", "In", "__builtins__", "get_ipython", "exit", "quit")
 """What IPython has under plainer names too, and what is its own."""
 
-Places = tuple[tuple[str, str], ...]
 Step = tuple[str, Any, bool]
 
 

@@ -12,11 +12,14 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from hashlib import blake2b
+from typing import Any
 
 import msgspec
 
 from workbench.client.survey import main_variables, survey
 from workbench.core.snapshot import Change, ObjectRecord, Sample, Snapshot
+from workbench.engine import queries
+from workbench.engine.queries import Answering
 from workbench.errors import SessionError
 
 PACE = 1.0
@@ -149,7 +152,7 @@ class PolledChanges:
 # -- the session -----------------------------------------------------------------------------------
 
 
-class Observer(ABC):
+class Observer(ABC, Answering):
     """`engine.base.Observed` for a session that is none of Workbench's: a read-only view of it.
 
     Its own classes say what else `Observed` has. ``who`` answers for the session, to people.
@@ -169,16 +172,20 @@ class Observer(ABC):
     def _key(self, thing: object) -> str | None:
         """The key of what a thing here refers to, if it is one of that system's handles."""
 
-    def settle(self) -> None:
-        """What it is asked for next is as new as it can be."""
-        return
+    def __init__(self) -> None:
+        self.answers = {
+            queries.CaughtUp: lambda: None,  # each look is as new as it can be
+            queries.Held: self._held,
+            # Nobody knows: its objects lie in other processes, or on other machines.
+            queries.CopySpeed: lambda: None,
+        }
 
-    def held(self) -> dict[int, tuple[tuple[str, str], ...]]:
+    def _held(self, name: str, value: Any) -> dict[int, queries.Places]:
         def held_by(thing: object) -> tuple[int | None, str]:
             key = self._key(thing)
             return (None, "") if key is None else (id_of(key), "ref")
 
-        return survey(held_by, main_variables())
+        return survey(held_by, {name: value} if name else main_variables())
 
     def snapshot(self) -> Snapshot:
         """See `Observed.snapshot`; SessionError if there is no answer, or not to such questions."""
@@ -194,7 +201,3 @@ class Observer(ABC):
 
     def changes(self) -> PolledChanges:
         return PolledChanges(self.snapshot, lambda: self.ended is not None)
-
-    def copy_speed(self) -> float | None:
-        """Nobody knows: its objects lie in other processes, or on other machines."""
-        return None

@@ -10,15 +10,15 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
 from workbench.client.base import ClientBase
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.engine.base import CellListener
 from workbench.engine.blueprint import CREATION
-from workbench.engine.lending_future import Lending, LendingFuture, Missing
+from workbench.engine.lending_future import Lending
 from workbench.engine.tally import CallTally
 from workbench.host.interrupts import Interrupts
 from workbench.host.process_state import ProcessState
@@ -70,6 +70,7 @@ class TaskExecutor:
         )  # fmt: skip
         self._ends = ends
         self._tallies: dict[int, CallTally] = {}  # by task
+        self.listener = CellListener(origin=self._origin, roots=self._roots, tally=self._tally)
         self.on_signal = self._interrupts.handle
         base.handlers |= {
             do.Run: self._sent,
@@ -163,39 +164,24 @@ class TaskExecutor:
             return host.namespace
         return "" if run is None or run.spec is None else run.spec.namespace
 
-    def origin(self) -> int:
+    def _origin(self) -> int:
         """What a nested task prints goes where ours does."""
         run = self._work.current
         return 0 if run is None else run.origin
 
-    def roots(self) -> dict[str, Any]:
+    def _roots(self) -> dict[str, Any]:
         actor = self._runner.actor
         return {} if actor is None else actor.variables
-
-    @property
-    def _has_slot(self) -> bool:
-        """An actor has none to lend, and its calls can run nowhere else."""
-        return self._runner.actor is None
-
-    def blocking(
-        self, missing: Missing, enough: int = 0, item: int = 0
-    ) -> contextlib.AbstractContextManager[None]:
-        if self._has_slot:
-            return self._lending.waiting(missing, enough, item)
-        return contextlib.nullcontext()
 
     def _is_missing(self, id: int) -> bool:
         return id not in self._base.objects.values and self._base.references.alive(id)
 
-    def polled(self, missing: Missing) -> None:
-        if self._has_slot:
-            self._lending.polled(missing())
-
     @property
     def lending(self) -> Lending | None:
-        return self._lending if self._has_slot else None
+        """An actor has no slot to lend, and its calls can run nowhere else."""
+        return self._lending if self._runner.actor is None else None
 
-    def tally(self) -> CallTally | None:
+    def _tally(self) -> CallTally | None:
         """A background cell's own calls, not those that these make."""
         run = self._work.current
         if run is None or run.spec is None or not run.spec.job or not self._work.runs(run.task):
@@ -207,9 +193,6 @@ class TaskExecutor:
     def _tell(self, task: int, done: int, known: int) -> None:
         if self._work.runs(task):
             self._connection.send(ev.Output(task, ev.PROGRESS, b"%d %d" % (done, known)))
-
-    def new_future(self, missing: Missing, item: int = 0) -> Future[Any]:
-        return Future() if self.lending is None else LendingFuture(self.lending, missing, item)
 
     def _over(self, task: int) -> None:
         """Its Done comes next."""

@@ -15,6 +15,7 @@ from workbench.core.snapshot import (
     Snapshot,
     WorkerRecord,
 )
+from workbench.engine.base import CellListener
 from workbench.engines.cluster import accounts, holders
 from workbench.engines.cluster.holders import HolderAnswer, Holders
 from workbench.engines.cluster.inquiries import ASKED, MOST, Inquiries
@@ -49,8 +50,9 @@ class Process:
         assert id == OBJECT
         return {} if self.thing is None else {"ref": self.thing}
 
-    def roots(self) -> dict[str, Any]:
-        return {"mine": self.thing}
+    @property
+    def listener(self) -> CellListener:
+        return CellListener(roots=lambda: {"mine": self.thing})
 
 
 class System:

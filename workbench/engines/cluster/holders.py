@@ -70,7 +70,7 @@ def found_here(process: ClusterStore, question: HolderQuestion) -> HolderAnswer 
     if not kept:
         return None
     kinds = tuple(kept)
-    roots = process.roots() if hosting is None else hosting.variables
+    roots = process.listener.roots() if hosting is None else hosting.variables
     # It empties ``kept``: what stood in a variable of ours would be found.
     places, complete, seen = find_referrers(kept, roots, question.deep)
     me, pid, host = process.prefix, os.getpid(), platform.node()

@@ -20,12 +20,12 @@ class ClusterJobs(ClusterTasks):
         found: tuple[JobRecord, ...] = self.backend.ask("jobs")
         return found
 
-    def shown_by(self, job: int) -> tuple[Output, ...] | None:
+    def outputs(self, job: int) -> tuple[Output, ...] | None:
         found: tuple[Output, ...] | None = self.backend.ask("shown_by", job)
         return found
 
     def collect(self, job: int, name: str = "") -> CollectedJob | None:
-        found = self.backend.ask("collect", job, self.prefix, self.origin(), name)
+        found = self.backend.ask("collect", job, self.prefix, self.listener.origin(), name)
         if found is None:
             return None
         results: list[ObjectRef | None] = []
@@ -36,7 +36,7 @@ class ClusterJobs(ClusterTasks):
             for output in found.outputs:
                 self.show(
                     Message(
-                        output.task, output.kind, output.data, self.origin(),
+                        output.task, output.kind, output.data, self.listener.origin(),
                         self.prefix, job, output.worker,
                     )
                 )  # fmt: skip

@@ -21,6 +21,7 @@ from workbench.core.snapshot import (
     Snapshot,
 )
 from workbench.engine.presentation import process_label
+from workbench.engine.queries import Places
 from workbench.engine.records import Shown
 from workbench.engines.cluster import accounts
 from workbench.engines.cluster.backend import ClusterParts
@@ -35,8 +36,7 @@ from workbench.engines.cluster.holders import ask_all
 from workbench.engines.cluster.jobs import ClusterJobs
 from workbench.engines.cluster.kept_names import KeptObject
 from workbench.engines.observed import PolledChanges
-from workbench.errors import SessionError, WorkbenchError
-from workbench.ref import ObjectRef
+from workbench.errors import SessionError
 
 SCOPE = (
     "what this process holds, and what has a name or is pinned; which other processes hold it is "
@@ -60,11 +60,6 @@ class Looking(ClusterJobs):
             self._parts = now, self.backend.parts()
         return self._parts[1]
 
-    @property
-    def capacity(self) -> int:
-        """Bytes that all nodes' stores may hold; 0: not known here."""
-        return self._told().capacity or 0
-
     def _kept_objects(self) -> dict[int, KeptObject]:
         found: dict[int, KeptObject] = self.backend.ask("kept")
         return found
@@ -80,9 +75,6 @@ class Looking(ClusterJobs):
     def names_of(self, id: int) -> tuple[str, ...]:
         """The names of one object."""
         return self._kept_objects().get(id, NOT_KEPT).names
-
-    def summary(self) -> Snapshot:
-        return self.snapshot()
 
     def snapshot(self) -> Snapshot:
         if self.ended is not None:
@@ -138,10 +130,10 @@ class Looking(ClusterJobs):
             escapes=known.escapes, job=job, type=kind if about is None else about.type,
         )  # fmt: skip
 
-    def describe(self, ref: ObjectRef, patient: bool = False) -> ObjectDescription | None:
+    def describe(self, id: int, patient: bool = False) -> ObjectDescription | None:
         """One object at a glance; never raises."""
-        entry = self.entries.get(ref.id)
-        is_shown = ref.id in self.views()
+        entry = self.entries.get(id)
+        is_shown = id in self.views()
         if entry is None or self.ended is not None:
             return None
         try:
@@ -153,8 +145,11 @@ class Looking(ClusterJobs):
         clients = (ClientRecord(1, os.getpid(), "driver", process_label(), prefix, host),)
         task = None
         if entry.state == PENDING:
-            task = TaskRecord(entry.name or A_RESULT, self._task_state(entry))
-        actor = next((each for each in self._actors() if each.id == ref.id), None)
+            head = self.unfinished.get(entry.task)
+            maker = None if head is None else self.entries.get(head.actor)
+            of = "" if maker is None else maker.actor
+            task = TaskRecord(entry.name or A_RESULT, self._task_state(entry), actor=of)
+        actor = next((each for each in self._actors() if each.id == id), None)
         return ObjectDescription(record, clients, task, actor)
 
     def _actors(self) -> tuple[ActorRecord, ...]:
@@ -175,28 +170,14 @@ class Looking(ClusterJobs):
             return "running" if self.backend.has_begun(entry.task) else "queued"
         return next((job.state for job in self.jobs() if job.id == entry.job), "")
 
-    def overview(self) -> Snapshot | None:
-        """The session, for a card; None if nobody answers."""
-        try:
-            return self.snapshot()
-        except (WorkbenchError, TimeoutError):
-            return None
-
     def changes(self) -> PolledChanges:
         """The session, followed."""
         return PolledChanges(self.snapshot, lambda: self.ended is not None)
 
-    def held(self) -> dict[int, tuple[tuple[str, str], ...]]:
-        """Where this process holds what, as far as that is found soon."""
-        return survey(self._held_by, {**main_variables(), **self.roots()})
-
-    def held_in(self, value: Any, name: str) -> dict[int, tuple[tuple[str, str], ...]]:
-        """The same in one value."""
-        return survey(self._held_by, {name: value})
-
-    def _held_by(self, thing: Any) -> tuple[int | None, str]:
-        found: tuple[int | None, str] = self.held_by(thing)
-        return found
+    def held(self, name: str = "", value: Any = None) -> dict[int, Places]:
+        """Where this process holds what, as far as that is found soon; or one value does."""
+        roots = {name: value} if name else {**main_variables(), **self.listener.roots()}
+        return survey(self.held_by, roots)
 
     def shown(self, array: Any) -> Shown | None:
         """The object whose bytes an array shows."""
@@ -234,7 +215,7 @@ class Looking(ClusterJobs):
         )  # fmt: skip
 
     def _identified(self, text: str) -> int | None:
-        ref = self.identify(text)  # no variable of who asks for places may have it
+        ref = self._identify(text)  # no variable of who asks for places may have it
         return None if ref is None else ref.id
 
     def _reasons(self, record: ObjectRecord) -> Iterator[PinRecord]:

@@ -16,8 +16,9 @@ import numpy as np
 from workbench import context, errors
 from workbench.call_site import name_of
 from workbench.core.events import About
+from workbench.core.snapshot import ACTOR_PREFIX
 from workbench.engine.base import Copying, Waitable, first_ready
-from workbench.engine.lending_future import Lending, LendingFuture
+from workbench.engine.lending_future import Lending, new_future
 from workbench.engines.cluster.backend import Backend, Native, StoredValue
 from workbench.engines.cluster.entries import (
     FAILED,
@@ -225,10 +226,7 @@ class ClusterStore(ClusterProcess):
         return found
 
     def future(self, ref: ObjectRef) -> Future[Any]:
-        lending = self.lending
-        future: Future[Any] = (
-            Future() if lending is None else LendingFuture(lending, lambda: (ref.id,))
-        )
+        future = new_future(self.lending, lambda: (ref.id,))
         future.set_running_or_notify_cancel()
 
         def open_it() -> None:
@@ -300,11 +298,9 @@ class ClusterStore(ClusterProcess):
         found = {"ref": self.entries.find(id), "view": self._arrays.array_of(id)}
         return {kind: thing for kind, thing in found.items() if thing is not None}
 
-    def put_from(self, value: Any) -> ObjectRef | None:
-        return None  # isn't remembered here: an argument of joblib's is stored once more
-
-    def stored_as(self, value: Any) -> ObjectRef | None:
-        entry = self._arrays.whole(value)
+    def stored_as(self, value: Any, changed: bool = False) -> ObjectRef | None:
+        # What was put isn't remembered here: an argument of joblib's is stored once more.
+        entry = None if changed else self._arrays.whole(value)
         return None if entry is None else self.entries.find(entry.id)
 
     def held_by(self, thing: Any) -> tuple[int | None, str]:
@@ -360,30 +356,41 @@ class ClusterStore(ClusterProcess):
             if seen.id in ids:
                 seen.state, seen.native = FREED, None
 
-    def find(self, name: str) -> ObjectRef | None:
+    def find(self, name: str, or_id: bool = False) -> ObjectRef | None:
+        if name.startswith(ACTOR_PREFIX):
+            return self._find_actor(name.removeprefix(ACTOR_PREFIX))
         self.check_open()
         found = self.backend.ask("find", name)
         if found is None:
-            return None
+            return self._identify(name) if or_id else None
         ref, entry = self.entries.new(found.id, found.native, UNKNOWN)
         entry.about = entry.about or found.about
         return ref
 
+    def _find_actor(self, name: str) -> ObjectRef | None:
+        found = self.backend.find_actor(name)
+        if found is None:
+            return None
+        ref, entry = self.entries.new(found[0], found[1], READY)
+        entry.actor = name
+        return ref
+
     def names(self, beginning: str = "") -> list[str]:
+        if beginning == ACTOR_PREFIX:
+            return sorted(ACTOR_PREFIX + name for name in self.backend.actor_names())
         self.check_open()
         named = self.backend.ask("named", beginning)
         return sorted(name for name in named if not name.startswith(ESCAPED))
 
-    def name(self, ref: ObjectRef, name: str) -> None:
+    def name(self, ref: ObjectRef | None, name: str) -> None:
         self.check_open()
+        if ref is None:
+            self.backend.ask("unbind", name)
+            return
         (native,) = self.outliving([ref.id], [self.native(ref)])
         self.backend.ask("bind", name, ref.id, native, self.entries.of(ref).about)
 
-    def unname(self, name: str) -> None:
-        self.check_open()
-        self.backend.ask("unbind", name)
-
-    def identify(self, text: str) -> ObjectRef | None:
+    def _identify(self, text: str) -> ObjectRef | None:
         digits = text.strip().removeprefix("ObjectRef(").partition(",")[0].rstrip(")")
         if not 4 <= len(digits) <= 16 or not all(c in "0123456789abcdef" for c in digits):
             return None

@@ -15,6 +15,7 @@ import msgspec
 from workbench.client.arguments import parameters_of
 from workbench.client.task_specs import spec_of
 from workbench.core.events import USUAL, TaskSpec
+from workbench.core.snapshot import ACTOR_PREFIX
 from workbench.engine.base import Call, Exported, Submitted
 from workbench.engine.blueprint import Blueprint
 from workbench.engines.cluster.backend import (
@@ -232,14 +233,19 @@ class ClusterTasks(ClusterStore):
 
     # -- stopping --------------------------------------------------------------------------------
 
-    def cancel(self, ref: ObjectRef, force: bool, recursive: bool) -> None:
+    def cancel(
+        self, ref: ObjectRef, force: bool = False, recursive: bool = True, begun: bool = True
+    ) -> bool:
         entry = self.entries.of(ref)
+        if not begun:
+            return not entry.is_over and self.backend.withdraw(entry.task or ref.id)
         if not recursive and self.backend.can.recursive:
             raise WorkbenchError(self.backend.can.recursive)
         if not entry.is_over:
             task = entry.task or ref.id
             group = [each.task for each in list(self.unfinished.values()) if each.job == task]
             self._stop(group or [task], force)  # a job's first task stands for all
+        return True
 
     def _stop(self, tasks: list[int], force: bool) -> None:
         self._stopped.update(task for task in tasks if task in self.unfinished)
@@ -249,19 +255,6 @@ class ClusterTasks(ClusterStore):
         """The session ends, and with it what of background cells still runs."""
         for own in [each for each in list(self.unfinished.values()) if each.is_own]:
             self._over(own, TaskCancelledError(f"`{own.name}` was stopped with the session."))
-
-    def withdraw(self, ref: ObjectRef) -> bool:
-        entry = self.entries.of(ref)
-        return not entry.is_over and self.backend.withdraw(entry.task or ref.id)
-
-    def has_begun(self, ref: ObjectRef) -> bool:
-        entry = self.entries.of(ref)
-        return entry.is_over or self.backend.has_begun(entry.task or ref.id)
-
-    def actor_of(self, ref: ObjectRef) -> str:
-        running = self.unfinished.get(self.entries.of(ref).task)
-        actor = self.entries.get(running.actor) if running is not None and running.actor else None
-        return "" if actor is None else actor.actor
 
     def interrupt(self, origin: int, jobs: Sequence[int], force: bool, timeout: float) -> bool:
         """See `Cells.interrupt`."""
@@ -310,7 +303,7 @@ class ClusterTasks(ClusterStore):
             described = self.backend.put(told, options.lifetime == DETACHED)
             actor, done = self.backend.create(launch, described)
         except ValueError:
-            other = self.find_actor(options.name) if options.name else None
+            other = self.find(ACTOR_PREFIX + options.name) if options.name else None
             if other is None:
                 raise
             return other, other
@@ -319,17 +312,6 @@ class ClusterTasks(ClusterStore):
         self.unfinished[id] = head
         self.backend.on_done(done, partial(self._done, head))
         return ref, None
-
-    def find_actor(self, name: str) -> ObjectRef | None:
-        found = self.backend.find_actor(name)
-        if found is None:
-            return None
-        ref, entry = self.entries.new(found[0], found[1], READY)
-        entry.actor = name
-        return ref
-
-    def actor_names(self) -> list[str]:
-        return sorted(self.backend.actor_names())
 
     def kill_actor(self, actor: ObjectRef, restart: bool) -> None:
         native = self.native(actor)
