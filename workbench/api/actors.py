@@ -11,8 +11,8 @@ from typing import Any, NoReturn
 from workbench.api.signatures import Signature, signature_of_class, signature_of_method
 from workbench.core.snapshot import ACTOR_PREFIX
 from workbench.engine.base import Call, Engine, Exported, engine_of
-from workbench.engine.blueprint import CREATION, Blueprint
 from workbench.engine.queries import Here, Lookup
+from workbench.engine.records import CREATION, Blueprint
 from workbench.format import printable, shortened
 from workbench.options import (
     ALIASES,

@@ -21,7 +21,7 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.snapshot import A_RESULT, Snapshot
 from workbench.engine import queries
-from workbench.engine.base import Abilities, CollectedJob, Engine, Facts, Running, Shown
+from workbench.engine.base import Abilities, CollectedJob, Engine, Facts, Shown
 from workbench.engine.lending_future import Lending
 from workbench.engine.queries import Answering, Places
 from workbench.ref import ObjectRef
@@ -78,7 +78,7 @@ class Client(Answering):
             queries.Reasons: requests.why,
             queries.Describe: requests.describe,
             queries.Peek: store.peek,
-            queries.Here: self._here,
+            queries.Here: role.here,
             queries.Held: self._held,
             queries.ShownBy: self._shown,
             queries.StoredAs: store.stored_as,
@@ -101,16 +101,6 @@ class Client(Answering):
         return self._role.lending
 
     # -- what is asked of this process ------------------------------------------------------------
-
-    def _here(self) -> Running:
-        role, worker, run = self._role, self._base.worker, self._role.task
-        here = Running(
-            worker, actor=role.actor, restarted=role.is_restarted, namespace=role.namespace
-        )
-        if run is None:
-            return here
-        cpus = 0.0 if role.actor else (run.spec or ev.USUAL).cpus / ev.USUAL.cpus
-        return here._replace(task=run.task, name=run.name, cpus=cpus)
 
     def _held(self, name: str = "", value: Any = None) -> dict[int, Places]:
         roots = {name: value} if name else {**main_variables(), **self._role.listener.roots()}

@@ -12,7 +12,7 @@ from workbench.client.task_prints import TaskPrints
 from workbench.config import NOTEBOOK_LINGER
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.engine.base import Facts
+from workbench.engine.base import Facts, Running
 from workbench.engine.presentation import SessionPresentation
 from workbench.engine.queries import Summary
 from workbench.errors import SessionError
@@ -31,8 +31,6 @@ class Driver(Client, SessionPresentation):
     """
 
     task = None  # the code that calls is no task's
-    actor = 0
-    is_restarted = False
     lending = None  # it has no slot
 
     def __init__(
@@ -48,7 +46,6 @@ class Driver(Client, SessionPresentation):
         self.facts = Facts("local", joined, not joined, logs)
         self._prints = TaskPrints(base.objects.values.__contains__)
         self.listener = self._prints.listener(logs)
-        self.show_prints = self._prints.flush
         self._is_final = False
         self._linger = linger
         self._reap = reap
@@ -63,6 +60,9 @@ class Driver(Client, SessionPresentation):
         base.join()
         if joined:  # its workers may have imported modules that were edited since
             self.refresh()
+
+    def here(self) -> Running:
+        return Running(namespace=self.namespace)
 
     @property
     def address(self) -> str:

@@ -42,7 +42,7 @@ It has to know all calls before it hears that their task waits."""
 
 
 class ObjectStore:
-    """The part of an engine about objects: what each method does is said in `engine.base.Store`.
+    """The part of an engine about objects: what each method does is said in `engine.base.Engine`.
 
     Until the server knows of an extent, only the list of claims does.
     """
@@ -128,7 +128,7 @@ class ObjectStore:
         values = self._objects.values
         ids = [ref.id for ref in refs]
         if all(map(values.__contains__, ids)):
-            self._role.show_prints()
+            self._role.listener.flush()
         else:
             self._check_refs(refs)
             self._objects.request(ids)
@@ -160,7 +160,7 @@ class ObjectStore:
         known = is_ready if has_item else values.__contains__
         chosen = first_ready(refs, map(known, ids), num_returns)
         if len(chosen[0]) == num_returns:
-            self._role.show_prints()
+            self._role.listener.flush()
             return chosen
         for reader in readers:
             reader.tell()  # its task may wait for this
@@ -242,7 +242,7 @@ class ObjectStore:
         else:
             with waiting(self._role.lending, missing, enough, item):
                 is_done = self._connection.wait_for(done, timeout)
-        self._role.show_prints()
+        self._role.listener.flush()
         return is_done
 
     def _is_soon(self, done: Callable[[], bool], timeout: float | None) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from workbench.core import instructions as do
-from workbench.engine.base import CellListener
+from workbench.engine.base import CellListener, Running
 from workbench.engine.lending_future import Lending
 
 
@@ -20,14 +20,6 @@ class Role(Protocol):
         """The task that the calling code is part of."""
 
     @property
-    def actor(self) -> int:
-        """The actor whose process this is, 0 if it is none's."""
-
-    @property
-    def is_restarted(self) -> bool:
-        """Whether that was made again, after its process had died."""
-
-    @property
     def namespace(self) -> str:
         """That of the driver from which the calling code comes: of actors' names."""
 
@@ -35,6 +27,6 @@ class Role(Protocol):
     def lending(self) -> Lending | None:
         """What lends the slot of the task that runs here; None if there is none to lend."""
 
-    def show_prints(self) -> None:
-        """What tasks are known to have printed is shown, before a person goes on because of it."""
+    def here(self) -> Running:
+        """Where the calling code runs."""
         ...

@@ -163,7 +163,7 @@ class TaskPrints:
     def listener(self, logs: bool) -> CellListener:
         """What listens until a notebook does. Without ``logs`` nothing is printed."""
         listener = CellListener(origin=self.origin)
-        return replace(listener, output=self.show) if logs else listener
+        return replace(listener, output=self.show, flush=self.flush) if logs else listener
 
     def origin(self) -> int:
         """The number of the notebook cell whose code calls; 0 where there are none.

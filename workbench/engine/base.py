@@ -87,8 +87,18 @@ class Observed(Protocol):
         """What is known of that; of other systems, only what views need: see `engine.queries`."""
 
 
-class Store(Protocol):
-    """Objects: stored, read, kept, named, looked up."""
+class Engine(Observed, SessionPresentation, Protocol):
+    """A session, whatever runs it. All methods may be called from any thread.
+
+    Every call but ``state`` raises SessionError once the session is over; ``get`` still gives
+    what this process has, until ``close``.
+    """
+
+    facts: Facts
+    listener: CellListener
+    """Set by the notebook, once."""
+
+    # -- objects: stored, read, kept, named, looked up --------------------------------------------
 
     def put(self, value: Any, name: str = "") -> tuple[ObjectRef, About]:
         """Store a value, under a name if given; returns its handle and what it cost."""
@@ -140,9 +150,7 @@ class Store(Protocol):
         """Have instances of exactly this class serialized and deserialized by these, here and in
         all workers; None: no more."""
 
-
-class Tasks(Protocol):
-    """Functions that run on the pool, and what they yield."""
+    # -- functions that run on the pool, and what they yield --------------------------------------
 
     def submit(self, function: Exported, call: Call[TaskOptions]) -> Submitted:
         """Run a function; a handle for its result, or what there is instead."""
@@ -162,9 +170,7 @@ class Tasks(Protocol):
     def lending(self) -> Lending | None:
         """What futures lend by while a task waits for them; None if this process has no slot."""
 
-
-class Actors(Protocol):
-    """Instances that live in workers of their own."""
+    # -- instances that live in workers of their own ----------------------------------------------
 
     def create(
         self, blueprint: Exported, description: Any, call: Call[ActorOptions]
@@ -178,12 +184,7 @@ class Actors(Protocol):
     def kill_actor(self, actor: ObjectRef, restart: bool) -> None:
         """End an actor now; with ``restart`` it is made again, if it may be."""
 
-
-class Cells(Protocol):
-    """What a notebook needs to run cells elsewhere, and to show what they show."""
-
-    listener: CellListener
-    """Set by the notebook, once."""
+    # -- what a notebook needs to run cells elsewhere, and to show what they show -----------------
 
     def collect(self, job: int, name: str = "") -> CollectedJob | None:
         """Have what a background cell has shown, and will show, sent here, and hold its results.
@@ -201,15 +202,7 @@ class Cells(Protocol):
     def refresh(self) -> None:
         """Source files may have changed: workers shall look before their next task."""
 
-
-class Engine(Observed, Store, Tasks, Actors, Cells, SessionPresentation, Protocol):
-    """A session, whatever runs it. All methods may be called from any thread.
-
-    Every call but ``state`` raises SessionError once the session is over; ``get`` still gives
-    what this process has, until ``close``.
-    """
-
-    facts: Facts
+    # -- the session itself ----------------------------------------------------------------------
 
     @property
     def workers(self) -> int:

@@ -161,7 +161,8 @@ class CellListener:
     collected one, once whole. ``origin`` is asked at each submit: the number that the task carries
     to ``output``. ``roots`` is asked for what holds objects under a name that is no variable's: see
     `ROOT_NOTE`. ``tally``: where the calls that the running cell submits are counted; None if
-    nobody looks.
+    nobody looks. ``flush`` shows what tasks are known to have printed, before a person goes on
+    because of a result.
     """
 
     output: Callable[[Output], object] = _nothing
@@ -170,6 +171,21 @@ class CellListener:
     origin: Callable[[], int] = int
     roots: Callable[[], Mapping[str, Any]] = dict
     tally: Callable[[], CallTally | None] = _nothing
+    flush: Callable[[], object] = _nothing
+
+
+CREATION = "__init__"
+"""The method that makes an actor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blueprint:
+    """What an actor's worker needs to know to make it."""
+
+    cls: type
+    concurrency: int
+    is_async: bool
+    groups: tuple[tuple[str, int], ...] = ()
 
 
 class CollectedJob(NamedTuple):

@@ -16,9 +16,9 @@ from typing import Any
 from workbench.client.base import ClientBase
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.engine.base import CellListener
-from workbench.engine.blueprint import CREATION
+from workbench.engine.base import CellListener, Running
 from workbench.engine.lending_future import Lending
+from workbench.engine.records import CREATION
 from workbench.engine.tally import CallTally
 from workbench.host.interrupts import Interrupts
 from workbench.host.process_state import ProcessState
@@ -148,21 +148,21 @@ class TaskExecutor:
         return self._work.current
 
     @property
-    def actor(self) -> int:
-        host = self._runner.actor
-        return 0 if host is None else host.id
-
-    @property
-    def is_restarted(self) -> bool:
-        host = self._runner.actor
-        return host is not None and host.is_restarted
-
-    @property
     def namespace(self) -> str:
         host, run = self._runner.actor, self._work.current
         if host is not None:
             return host.namespace
         return "" if run is None or run.spec is None else run.spec.namespace
+
+    def here(self) -> Running:
+        host, run = self._runner.actor, self._work.current
+        here = Running(self._base.worker, namespace=self.namespace)
+        if host is not None:
+            here = here._replace(actor=host.id, restarted=host.is_restarted)
+        if run is not None:
+            cpus = 0.0 if host is not None else (run.spec or ev.USUAL).cpus / ev.USUAL.cpus
+            here = here._replace(task=run.task, name=run.name, cpus=cpus)
+        return here
 
     def _origin(self) -> int:
         """What a nested task prints goes where ours does."""
@@ -200,9 +200,6 @@ class TaskExecutor:
         if self._tallies and (tally := self._tallies.pop(task, None)) is not None:
             tally.close()
         self._ends(task)
-
-    def show_prints(self) -> None:
-        """They are shown in a driver."""
 
     # -- the reading thread -----------------------------------------------------------------------
 

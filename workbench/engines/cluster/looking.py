@@ -23,7 +23,6 @@ from workbench.core.snapshot import (
 from workbench.engine.presentation import process_label
 from workbench.engine.queries import Places
 from workbench.engine.records import Shown
-from workbench.engines.cluster import accounts
 from workbench.engines.cluster.backend import ClusterParts
 from workbench.engines.cluster.entries import (
     FAILED,
@@ -32,7 +31,7 @@ from workbench.engines.cluster.entries import (
     READY,
     KnownObject,
 )
-from workbench.engines.cluster.holders import ask_all
+from workbench.engines.cluster.holders import account, ask_all
 from workbench.engines.cluster.jobs import ClusterJobs
 from workbench.engines.cluster.kept_names import KeptObject
 from workbench.engines.observed import PolledChanges
@@ -210,9 +209,7 @@ class Looking(ClusterJobs):
             return None
         found = ask_all(self, record.id, deep)
         name, waits = self._results().get(record.id, ("", True))
-        return accounts.account(
-            now, record, found, self._reasons(record), "" if waits else name
-        )  # fmt: skip
+        return account(now, record, found, self._reasons(record), "" if waits else name)
 
     def _identified(self, text: str) -> int | None:
         ref = self._identify(text)  # no variable of who asks for places may have it

@@ -143,7 +143,7 @@ class ClusterStore(ClusterProcess):
             if isinstance(error, TaskTimeoutError):
                 raise
             raise self._late(entries, timeout) from None
-        self._show_prints()
+        self.listener.flush()
         return [
             self._opened(entry, value, copy)
             for entry, value in zip(failed[:1] or entries, stored, strict=True)
@@ -214,7 +214,7 @@ class ClusterStore(ClusterProcess):
         if not done():
             self.check_open()
             self.wait_until(done, timeout, lambda: refs, num_returns)
-        self._show_prints()
+        self.listener.flush()
         return first_ready(refs, [entry.is_over for entry in entries], num_returns)
 
     def arrivals(self, refs: Iterable[ObjectRef]) -> ArrivalQueue:
@@ -274,10 +274,6 @@ class ClusterStore(ClusterProcess):
             raise LookupError("it isn't here")
         found = contents(self._glanced(entry))
         return check.run(value, found, self.packer.reducers([]), spent)
-
-    def _show_prints(self) -> None:
-        if self.hosting is None:
-            self.prints.flush()
 
     @property
     def lending(self) -> Lending | None:

@@ -17,7 +17,7 @@ from workbench.client.task_specs import spec_of
 from workbench.core.events import USUAL, TaskSpec
 from workbench.core.snapshot import ACTOR_PREFIX
 from workbench.engine.base import Call, Exported, Submitted
-from workbench.engine.blueprint import Blueprint
+from workbench.engine.records import Blueprint
 from workbench.engines.cluster.backend import (
     Backend,
     Launch,
@@ -257,7 +257,7 @@ class ClusterTasks(ClusterStore):
             self._over(own, TaskCancelledError(f"`{own.name}` was stopped with the session."))
 
     def interrupt(self, origin: int, jobs: Sequence[int], force: bool, timeout: float) -> bool:
-        """See `Cells.interrupt`."""
+        """See `Engine.interrupt`."""
         chosen = [
             each.task
             for each in list(self.unfinished.values())
