@@ -6,11 +6,9 @@ import platform
 
 from workbench.api.actors import ActorHandle, Description, handle_of
 from workbench.api.lifecycle import engine
-from workbench.engine.base import Engine
+from workbench.engine.base import Engine, Running
 from workbench.engine.queries import Here
 from workbench.ref import IdText
-
-_NO_ACTOR = "There is no current actor: this code runs in none."
 
 
 class RuntimeContext:
@@ -72,10 +70,13 @@ class RuntimeContext:
         RuntimeError
             If the code that asks is no actor's.
         """
-        actor = self._engine.ask(Here()).actor
-        if not actor:
-            raise RuntimeError(_NO_ACTOR)
-        return handle_of(self._engine, self._engine.borrow(actor))
+        return handle_of(self._engine, self._engine.borrow(self._in_actor().actor))
+
+    def _in_actor(self) -> Running:
+        running = self._engine.ask(Here())
+        if not running.actor:
+            raise RuntimeError("There is no current actor: this code runs in none.")
+        return running
 
     @property
     def was_current_actor_reconstructed(self) -> bool:
@@ -86,10 +87,7 @@ class RuntimeContext:
         RuntimeError
             If the code that asks is no actor's.
         """
-        running = self._engine.ask(Here())
-        if not running.actor:
-            raise RuntimeError(_NO_ACTOR)
-        return running.restarted
+        return self._in_actor().restarted
 
     @property
     def job_id(self) -> IdText:

@@ -53,9 +53,9 @@ plots           pure context core.snapshot engine.queries report | matplotlib
 widgets         pure api context core.snapshot engine.base engine.queries report serialization.costs
                 | IPython anywidget msgspec traitlets
 util            api errors ray_api ref
-cli             neutral api core.descriptions core.events core.instructions core.referrers
-                core.snapshot engine engines memory.segment report server.settings wire |
-                msgspec numpy
+cli             neutral api client.requests core.descriptions core.events core.instructions
+                core.referrers core.snapshot engine engines memory.segment report server.settings
+                wire | msgspec numpy
 interop         api call_site engine errors host.import_watch host.tracebacks options ref
                 serialization.comparison | joblib numpy threadpoolctl xxhash
 api             neutral core.snapshot engine engines error_notes ray_api report
@@ -230,6 +230,13 @@ def test_no_class_has_too_many_public_methods() -> None:
                 methods = [each.name for each in node.body if isinstance(each, ast.FunctionDef)]
                 public = [name for name in methods if not name.startswith("_")]
                 assert len(public) <= MOST_METHODS, f"{file}: {node.name}"
+
+
+def test_an_engine_has_to_have_little() -> None:
+    """Questions are records: `engine.queries`."""
+    classes = [n for n in tree(PACKAGE / "engine/base.py").body if isinstance(n, ast.ClassDef)]
+    members = [n for c in classes for n in c.body if isinstance(n, ast.FunctionDef | ast.AnnAssign)]
+    assert 20 < len(members) <= 35
 
 
 def test_no_two_classes_share_a_name() -> None:

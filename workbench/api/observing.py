@@ -114,7 +114,7 @@ def why(what: ObjectRef | str, *, deep: bool = False) -> Why:
 
 
 def asked_by(target: Engine, what: ObjectRef | str) -> int | str:
-    """By what `Engine.why` knows it; ForeignRefError if the ref is another session's."""
+    """By what `Reasons` has it; ForeignRefError if the ref is another session's."""
     if isinstance(what, str):
         return what
     if what.session != target.session:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any, cast
 
 from workbench import context
@@ -16,14 +17,14 @@ from workbench.client.referrer_search import find_referrers
 from workbench.client.role import Role
 from workbench.client.submitter import ARGUMENTS, Submitter
 from workbench.client.subscriptions import Subscription, measured
-from workbench.client.survey import main_variables, survey
+from workbench.client.survey import held
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.snapshot import A_RESULT, Snapshot
 from workbench.engine import queries
 from workbench.engine.base import Abilities, CollectedJob, Engine, Facts, Shown
 from workbench.engine.lending_future import Lending
-from workbench.engine.queries import Answering, Places
+from workbench.engine.queries import Answering
 from workbench.ref import ObjectRef
 from workbench.serialization.registry import Custom, Function
 from workbench.system.ki_protection import ki_protection
@@ -65,6 +66,7 @@ class Client(Answering):
         self.mimebundle: Callable[[object], dict[str, str]] = context.mimebundle
         self.abandon = base.abandon
 
+        here = partial(held, base.objects.held_by, lambda: role.listener.roots())
         self.answers = {
             queries.Summary: requests.summary,
             queries.Matching: requests.search,
@@ -79,7 +81,7 @@ class Client(Answering):
             queries.Describe: requests.describe,
             queries.Peek: store.peek,
             queries.Here: role.here,
-            queries.Held: self._held,
+            queries.Held: here,
             queries.ShownBy: self._shown,
             queries.StoredAs: store.stored_as,
             queries.Compare: store.compare,
@@ -88,7 +90,7 @@ class Client(Answering):
             queries.Copying: base.arena.copying,
             queries.CopySpeed: base.arena.copy_speed,
         }
-        base.arena.held = self._held
+        base.arena.held = here
         base.handlers |= {
             do.Explain: self._explain,
             do.Collected: self._collected,
@@ -101,10 +103,6 @@ class Client(Answering):
         return self._role.lending
 
     # -- what is asked of this process ------------------------------------------------------------
-
-    def _held(self, name: str = "", value: Any = None) -> dict[int, Places]:
-        roots = {name: value} if name else {**main_variables(), **self._role.listener.roots()}
-        return survey(self.objects.held_by, roots)
 
     def _shown(self, array: Any) -> Shown | None:
         id = self.objects.shown(array, self._role.task)
@@ -171,12 +169,6 @@ class Client(Answering):
             lambda request: ev.Collect(request, job, origin, name)
         )
         return found
-
-    def keep(self, linger: float | None) -> None:
-        assert linger is not None  # only a notebook is shut down
-        self.connection.check_open()
-        self.connection.send(ev.Keep(linger))
-        self.connection.flush()
 
     def close(self, goodbye: bool = True) -> None:
         self._base.close(goodbye)

@@ -70,7 +70,9 @@ class Driver(Client, SessionPresentation):
 
     def keep(self, linger: float | None) -> None:
         if linger is not None:
-            super().keep(linger)
+            self.connection.check_open()
+            self.connection.send(ev.Keep(linger))
+            self.connection.flush()
             self._linger = linger
         elif self._linger <= NOTEBOOK_LINGER:
             self._is_final = True

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from workbench.client.connection import Connection
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.descriptions import Account, ObjectDescription
 from workbench.core.snapshot import ACTOR_PREFIX, Change, JobRecord, ObjectRecord, Snapshot
 from workbench.errors import NotAnsweringError, ObjectLostError, SessionError
+
+if TYPE_CHECKING:
+    from workbench.client.connection import Connection
 
 GLANCE = 0.5
 """Seconds that somebody waits who only wants to see what a thing is, unless told otherwise."""
@@ -105,21 +107,11 @@ class Requests:
         return account
 
     def identify(self, text: str) -> int | None:
-        found = re.fullmatch(r"(?:ObjectRef\()?([0-9a-f]{4,16})(?:, .*\))?", text.strip())
-        if found is None:
-            return None
-        digits = found[1]
+        digits = digits_of(text)
         if len(digits) == 16:
             number = int(digits, 16)
             return number if self._ask("describe", number).description else None
-        known = {f"{record.id:016x}": record.id for record in self.snapshot().objects}
-        ids = [id for id in known if id.startswith(digits) or id.endswith(digits)]
-        if len(ids) > 1:
-            raise ObjectLostError(
-                f"{len(ids)} objects have an id like {digits!r}, among them {ids[0]} and {ids[1]}: "
-                "give more digits."
-            )
-        return known[ids[0]] if ids else None
+        return id_like(digits, (r.id for r in self.snapshot().objects)) if digits else None
 
     def names(self, beginning: str = "") -> list[str]:
         of_actors = beginning == ACTOR_PREFIX
@@ -169,3 +161,22 @@ class Requests:
         chosen = tuple(jobs)
         answer = self.ask(lambda request: ev.Interrupt(request, origin, chosen, force), timeout)
         return answer is not None
+
+
+def digits_of(text: str) -> str:
+    """Those of an id, as errors and lists show it, or of its beginning or end; '' if it is none."""
+    found = re.fullmatch(r"(?:ObjectRef\()?([0-9a-f]{4,16})(?:, .*\))?", text.strip())
+    return "" if found is None else found[1]
+
+
+def id_like(digits: str, known: Iterable[int]) -> int | None:
+    """The one of these that begins or ends so; None if none does, ObjectLostError if several do."""
+    ids = [
+        id for id in map("{:016x}".format, known) if id.startswith(digits) or id.endswith(digits)
+    ]
+    if len(ids) > 1:
+        raise ObjectLostError(
+            f"{len(ids)} objects have an id like {digits!r}, among them {ids[0]} and {ids[1]}: "
+            "give more digits."
+        )
+    return int(ids[0], 16) if ids else None

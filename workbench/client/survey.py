@@ -52,6 +52,14 @@ def main_variables() -> dict[str, Any]:
     return {**vars(main), **dict(_running()), **dict(_raised(error))}
 
 
+def held(
+    held_by: Callable[[Any], tuple[int | None, str]], roots: Callable[[], Mapping[str, Any]],
+    name: str = "", value: Any = None,
+) -> dict[int, Places]:  # fmt: skip
+    """Answer `queries.Held`; ``roots`` hold things beside this process's variables."""
+    return survey(held_by, {name: value} if name else {**main_variables(), **roots()})
+
+
 def survey(
     held_by: Callable[[Any], tuple[int | None, str]],
     roots: Mapping[str, Any],

@@ -1,4 +1,4 @@
-"""What is passed to an engine and comes back from it: records. What may be asked: see `base`."""
+"""What is passed to an engine and comes back from it: records."""
 
 from __future__ import annotations
 

@@ -11,12 +11,12 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 from hashlib import blake2b
-from typing import Any
 
 import msgspec
 
-from workbench.client.survey import main_variables, survey
+from workbench.client.survey import held
 from workbench.core.snapshot import Change, ObjectRecord, Sample, Snapshot
 from workbench.engine import queries
 from workbench.engine.queries import Answering
@@ -175,17 +175,14 @@ class Observer(ABC, Answering):
     def __init__(self) -> None:
         self.answers = {
             queries.CaughtUp: lambda: None,  # each look is as new as it can be
-            queries.Held: self._held,
+            queries.Held: partial(held, self._held_by, dict),
             # Nobody knows: its objects lie in other processes, or on other machines.
             queries.CopySpeed: lambda: None,
         }
 
-    def _held(self, name: str, value: Any) -> dict[int, queries.Places]:
-        def held_by(thing: object) -> tuple[int | None, str]:
-            key = self._key(thing)
-            return (None, "") if key is None else (id_of(key), "ref")
-
-        return survey(held_by, {name: value} if name else main_variables())
+    def _held_by(self, thing: object) -> tuple[int | None, str]:
+        key = self._key(thing)
+        return (None, "") if key is None else (id_of(key), "ref")
 
     def snapshot(self) -> Snapshot:
         """See `Observed.snapshot`; SessionError if there is no answer, or not to such questions."""

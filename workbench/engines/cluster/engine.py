@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
+from workbench.client.survey import held
 from workbench.core.events import USUAL
 from workbench.engine import queries
 from workbench.engine.base import CellListener, Engine, Facts, Running
@@ -44,8 +45,8 @@ class ClusterEngine(Looking, SessionPresentation):
             queries.Summary: lambda soon: self.snapshot(),
             queries.Matching: self.search,
             queries.CaughtUp: lambda: None,  # each answer is as new as it can be: see `Backend.ask`
-            queries.Jobs: self.jobs,
-            queries.Outputs: self.outputs,
+            queries.Jobs: partial(backend.ask, "jobs"),
+            queries.Outputs: partial(backend.ask, "shown_by"),
             queries.Capacity: lambda: self._told().capacity or 0,
             queries.HugePages: lambda: "",
             queries.Lookup: self.find,
@@ -54,7 +55,7 @@ class ClusterEngine(Looking, SessionPresentation):
             queries.Describe: self.describe,
             queries.Peek: self.peek,
             queries.Here: self._here,
-            queries.Held: self.held,
+            queries.Held: lambda *named: held(self.held_by, self.listener.roots, *named),
             queries.ShownBy: self.shown,
             queries.StoredAs: self.stored_as,
             queries.Compare: self.compare,
@@ -76,7 +77,7 @@ class ClusterEngine(Looking, SessionPresentation):
             "join", self.prefix, os.getpid(), process_label(), platform.node(), process,
             self._linger,
         )  # fmt: skip
-        self.custom.know_all()
+        self.custom.know()
         self.backend.listen(self.prefix, self.heard)
 
     # -- what comes from the cluster: threads of the system's ------------------------------------

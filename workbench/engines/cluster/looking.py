@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from workbench.client.survey import main_variables, survey
 from workbench.core.descriptions import Account, ObjectDescription, PinRecord, TaskRecord
 from workbench.core.snapshot import (
     A_RESULT,
@@ -21,7 +20,6 @@ from workbench.core.snapshot import (
     Snapshot,
 )
 from workbench.engine.presentation import process_label
-from workbench.engine.queries import Places
 from workbench.engine.records import Shown
 from workbench.engines.cluster.backend import ClusterParts
 from workbench.engines.cluster.entries import (
@@ -32,8 +30,8 @@ from workbench.engines.cluster.entries import (
     KnownObject,
 )
 from workbench.engines.cluster.holders import account, ask_all
-from workbench.engines.cluster.jobs import ClusterJobs
 from workbench.engines.cluster.kept_names import KeptObject
+from workbench.engines.cluster.tasks import ClusterTasks
 from workbench.engines.observed import PolledChanges
 from workbench.errors import SessionError
 
@@ -48,7 +46,7 @@ FRESH = 1.0
 """Seconds for which what the system told of itself is used again."""
 
 
-class Looking(ClusterJobs):
+class Looking(ClusterTasks):
     """See the module."""
 
     _parts: tuple[float, ClusterParts] | None = None
@@ -96,7 +94,7 @@ class Looking(ClusterJobs):
         return Snapshot(
             session=self.session, capacity=told.capacity, live=live, granted=None,
             queued=told.queued, running=told.running, objects=tuple(objects), workers=told.workers,
-            clients=clients, actors=self._actors(), spilled=None, jobs=self.jobs(),
+            clients=clients, actors=self._actors(), spilled=None, jobs=self.backend.ask("jobs"),
             count=len(objects), segments=None, history=None, taken=time.time(),
             engine=self.backend.engine, available=told.available, scope=SCOPE,
             names=sum(len(each.names) for each in kept.values()),
@@ -167,16 +165,11 @@ class Looking(ClusterJobs):
         """Of the task that is to make it."""
         if entry.task in self.unfinished:
             return "running" if self.backend.has_begun(entry.task) else "queued"
-        return next((job.state for job in self.jobs() if job.id == entry.job), "")
+        return next((job.state for job in self.backend.ask("jobs") if job.id == entry.job), "")
 
     def changes(self) -> PolledChanges:
         """The session, followed."""
         return PolledChanges(self.snapshot, lambda: self.ended is not None)
-
-    def held(self, name: str = "", value: Any = None) -> dict[int, Places]:
-        """Where this process holds what, as far as that is found soon; or one value does."""
-        roots = {name: value} if name else {**main_variables(), **self.listener.roots()}
-        return survey(self.held_by, roots)
 
     def shown(self, array: Any) -> Shown | None:
         """The object whose bytes an array shows."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from workbench.engines.cluster.backend import Backend
@@ -37,16 +38,10 @@ class SharedSerializers:
         """How many were registered by now, as far as this process knows."""
         return self._count
 
-    def know(self, count: int) -> None:
-        """So many were registered by now, anywhere."""
-        if count > self._count:
-            self._learn()
-
-    def know_all(self) -> None:
-        """All that were registered before this process came."""
-        self._learn()
-
-    def _learn(self) -> None:
+    def know(self, count: float = math.inf) -> None:
+        """So many were registered by now, anywhere; without a count, some before we came."""
+        if count <= self._count:
+            return
         news = self._backend.ask("serializers", self._count)
         for number, payload in news:
             self._packer.registry.tell(number, payload)

@@ -15,6 +15,7 @@ import numpy as np
 
 from workbench import context, errors
 from workbench.call_site import name_of
+from workbench.client.requests import digits_of, id_like
 from workbench.core.events import About
 from workbench.core.snapshot import ACTOR_PREFIX
 from workbench.engine.base import Copying, Waitable, first_ready
@@ -387,23 +388,15 @@ class ClusterStore(ClusterProcess):
         self.backend.ask("bind", name, ref.id, native, self.entries.of(ref).about)
 
     def _identify(self, text: str) -> ObjectRef | None:
-        digits = text.strip().removeprefix("ObjectRef(").partition(",")[0].rstrip(")")
-        if not 4 <= len(digits) <= 16 or not all(c in "0123456789abcdef" for c in digits):
+        if not (digits := digits_of(text)):
             return None
         refs = {each.id: self.learn([each.id], [each.native])[0]
                 for each in self.backend.ask("identify", digits)}  # fmt: skip
         for entry in (*self.entries.all(), *self.views().values()):
-            known = f"{entry.id:016x}"
-            held = self._handle(entry)
-            if held is not None and (known.startswith(digits) or known.endswith(digits)):
-                refs[entry.id] = held
-        if len(refs) > 1:
-            one, two, *_ = refs
-            raise errors.ObjectLostError(
-                f"{len(refs)} objects have an id like {digits!r}, among them {one} and {two}: give "
-                "more digits."
-            )
-        return next(iter(refs.values()), None)
+            if (ref := self._handle(entry)) is not None:
+                refs[entry.id] = ref
+        id = id_like(digits, refs)
+        return None if id is None else refs[id]
 
 
 def _of_whom(error: WorkbenchError, entries: Sequence[KnownObject]) -> WorkbenchError:

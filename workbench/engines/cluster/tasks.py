@@ -14,9 +14,9 @@ import msgspec
 
 from workbench.client.arguments import parameters_of
 from workbench.client.task_specs import spec_of
-from workbench.core.events import USUAL, TaskSpec
+from workbench.core.events import USUAL, About, TaskSpec
 from workbench.core.snapshot import ACTOR_PREFIX
-from workbench.engine.base import Call, Exported, Submitted
+from workbench.engine.base import Call, CollectedJob, Exported, Submitted
 from workbench.engine.records import Blueprint
 from workbench.engines.cluster.backend import (
     Backend,
@@ -26,7 +26,7 @@ from workbench.engines.cluster.backend import (
     TaskEnd,
 )
 from workbench.engines.cluster.call_packing import CallPacker, Sent
-from workbench.engines.cluster.entries import FAILED, PENDING, READY
+from workbench.engines.cluster.entries import FAILED, PENDING, READY, UNKNOWN
 from workbench.engines.cluster.heads import Head
 from workbench.engines.cluster.keeper import encode as encode_batch
 from workbench.engines.cluster.kept_jobs import LOST
@@ -270,6 +270,51 @@ class ClusterTasks(ClusterStore):
         return self.entries.wait(
             lambda: not any(task in self.unfinished for task in chosen), timeout
         )
+
+    # -- background cells, asked for again ------------------------------------------------------
+
+    def collect(self, job: int, name: str = "") -> CollectedJob | None:
+        found = self.backend.ask("collect", job, self.prefix, self.listener.origin(), name)
+        if found is None:
+            return None
+        results: list[ObjectRef | None] = []
+        for task, natives in found.natives.items():
+            end, binds = found.ends.get(task), found.record.binds
+            results += self._collected(task, natives[1:], binds, end, name)
+        if not name:
+            for output in found.outputs:
+                self.show(
+                    Message(
+                        output.task, output.kind, output.data, self.listener.origin(),
+                        self.prefix, job, output.worker,
+                    )
+                )  # fmt: skip
+        return CollectedJob(found.record, results)
+
+    def _collected(
+        self, task: int, natives: Sequence[Native], binds: Sequence[str], end: TaskEnd | None,
+        name: str,
+    ) -> list[ObjectRef | None]:  # fmt: skip
+        refs: list[ObjectRef | None] = []
+        for number, native in enumerate(natives):
+            if name and (number == 0 or binds[number - 1 : number] != (name,)):
+                continue
+            if native is None:  # somebody freed it
+                refs.append(None)
+                continue
+            ref, entry = self.entries.new(task + number, native, UNKNOWN)
+            entry.task, entry.job = task, task
+            if end is not None and number < len(end.failed):
+                about: About | None = end.abouts[number]
+                state = FAILED if end.failed[number] else READY
+                self.entries.settle(ref.id, state, about)
+            elif end is None:  # it runs, or waits for that
+                self.entries.watch(entry)
+                with self.entries.lock:
+                    if entry.state == UNKNOWN:
+                        entry.state = PENDING
+            refs.append(ref)
+        return refs
 
     # -- actors ----------------------------------------------------------------------------------
 
