@@ -11,13 +11,19 @@ from workbench.ref import ObjectRef
 
 
 class StreamEngine(Protocol):
-    """What a stream asks of the engine it belongs to: see `engine.base.Engine`."""
+    """What a stream asks of the engine it belongs to: `Client`, as others have no streams."""
 
     def state(self, ref: ObjectRef) -> str: ...
-    def cancel(self, ref: ObjectRef, force: bool, recursive: bool) -> None: ...
-    def wait_for_item(self, stream: ObjectRefGenerator) -> None: ...
-    def next_item(self, stream: ObjectRefGenerator) -> Future[None] | None: ...
-    def took(self, stream: ObjectRefGenerator, taken: int, at_once: bool) -> None: ...
+    def cancel(self, ref: ObjectRef) -> object: ...
+
+    def wait_for_item(self, stream: ObjectRefGenerator) -> None:
+        """Wait until the next item is there, or there won't be one."""
+
+    def next_item(self, stream: ObjectRefGenerator) -> Future[None] | None:
+        """A future of that; None if it is so already."""
+
+    def took(self, stream: ObjectRefGenerator, taken: int, at_once: bool) -> None:
+        """So many were taken in all: `max_ahead` more may be made. If not ``at_once``, soon."""
 
 
 class ObjectRefGenerator:
@@ -90,7 +96,7 @@ class ObjectRefGenerator:
         if not self._over:
             self._over = True  # before the rest: what comes from now on isn't kept
             self.items.clear()
-            self._engine.cancel(self._end, False, True)
+            self._engine.cancel(self._end)
 
     def __iter__(self) -> Iterator[ObjectRef]:
         return self

@@ -6,10 +6,9 @@ import platform
 
 from workbench.api.actors import ActorHandle, Description, handle_of
 from workbench.api.lifecycle import engine
-from workbench.engine.base import Engine
+from workbench.engine.base import Engine, Running
+from workbench.engine.queries import Here
 from workbench.ref import IdText
-
-_NO_ACTOR = "There is no current actor: this code runs in none."
 
 
 class RuntimeContext:
@@ -37,30 +36,30 @@ class RuntimeContext:
 
     def get_worker_id(self) -> str:
         """The number of the worker process, as its output shows it; ``"0"`` in a notebook."""
-        return str(self._engine.running().worker)
+        return str(self._engine.ask(Here()).worker)
 
     def get_task_id(self) -> str | None:
         """The running task: what the ``hex()`` of its (first) result's ref says."""
-        task = self._engine.running().task
+        task = self._engine.ask(Here()).task
         return f"{task:016x}" if task else None
 
     def get_task_name(self) -> str | None:
         """What the task is called in messages."""
-        return self._engine.running().name or None
+        return self._engine.ask(Here()).name or None
 
     def get_actor_id(self) -> str | None:
         """The actor whose process this is."""
-        actor = self._engine.running().actor
+        actor = self._engine.ask(Here()).actor
         return f"{actor:016x}" if actor else None
 
     def get_actor_name(self) -> str | None:
         """The name that ``.options(name=...)`` gave this actor; ``""`` if it has none."""
-        return self._description().name if self._engine.running().actor else None
+        return self._description().name if self._engine.ask(Here()).actor else None
 
     @property
     def namespace(self) -> str:
         """That of the driver from which this code comes: of the names of actors it makes."""
-        return self._engine.namespace
+        return self._engine.ask(Here()).namespace
 
     @property
     def current_actor(self) -> ActorHandle:
@@ -71,10 +70,13 @@ class RuntimeContext:
         RuntimeError
             If the code that asks is no actor's.
         """
-        actor = self._engine.running().actor
-        if not actor:
-            raise RuntimeError(_NO_ACTOR)
-        return handle_of(self._engine, self._engine.borrow(actor))
+        return handle_of(self._engine, self._engine.borrow(self._in_actor().actor))
+
+    def _in_actor(self) -> Running:
+        running = self._engine.ask(Here())
+        if not running.actor:
+            raise RuntimeError("There is no current actor: this code runs in none.")
+        return running
 
     @property
     def was_current_actor_reconstructed(self) -> bool:
@@ -85,10 +87,7 @@ class RuntimeContext:
         RuntimeError
             If the code that asks is no actor's.
         """
-        running = self._engine.running()
-        if not running.actor:
-            raise RuntimeError(_NO_ACTOR)
-        return running.restarted
+        return self._in_actor().restarted
 
     @property
     def job_id(self) -> IdText:
@@ -123,7 +122,7 @@ class RuntimeContext:
 
     def get_assigned_resources(self) -> dict[str, float]:
         """``{"CPU": n}``: the processors that the task or the actor has of the session's."""
-        running = self._engine.running()
+        running = self._engine.ask(Here())
         cpus = self._description().actor.num_cpus if running.actor else running.cpus
         return {"CPU": cpus} if cpus else {}
 

@@ -17,6 +17,7 @@ import numpy as np
 import workbench as wb
 from tests.chaos.values import is_right, make, name_of
 from workbench.engine.base import Engine
+from workbench.engine.queries import Lookup
 from workbench.errors import ObjectLostError, WorkbenchError
 
 SESSION = "chaos"
@@ -157,7 +158,7 @@ class Driver:
         """The handle; a driver keeps it, once it has one, until it drops it."""
         ref = self._refs.get(name)
         if ref is None:
-            ref = self._engine.find(name)
+            ref = self._engine.ask(Lookup(name))
         if ref is None:
             raise ObjectLostError(f"There is no {name}.")
         self._refs[name] = ref

@@ -27,6 +27,7 @@ from tests.process import limits
 from tests.process.processes import Processes, segments
 from tests.process.scripts import Script
 from workbench.core.snapshot import ObjectRecord, Snapshot
+from workbench.engine.queries import Lookup, Names
 from workbench.errors import ObjectFreedError, SessionError
 from workbench.system.sizes import round_up
 
@@ -348,7 +349,7 @@ class Chaos:
 
     def account(self) -> None:
         """Every named object is there, and right; and the books agree with the system."""
-        names = self.engine.names()
+        names = self.engine.ask(Names())
         lost = self._kept.keys() - set(names)
         assert not lost, f"lost: {lost}"
         for name in names:
@@ -365,7 +366,7 @@ class Chaos:
         self._at_rest = True
 
     def _look(self, name: str) -> None:
-        ref = self.engine.find(name)
+        ref = self.engine.ask(Lookup(name))
         try:
             assert ref is None or is_right(name, wb.get(ref)), f"altered: {name}"
         except ObjectFreedError:

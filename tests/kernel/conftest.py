@@ -338,10 +338,11 @@ END = """\
 import workbench as wb
 if (_alike := wb.is_initialized() and wb.api.engine().session == {!r}):
     for _name in {{name for each in wb.snapshot().objects for name in each.names}}: wb.free(_name)
-    wb.api.engine().settle()
+    _caught_up = wb.engine.queries.CaughtUp()
+    wb.api.engine().ask(_caught_up)
     if wb.snapshot().count:  # what cycles keep
         __import__("gc").collect()
-        wb.api.engine().settle()
+        wb.api.engine().ask(_caught_up)
     _seen = wb.snapshot()
     _left = _seen.count, _seen.actors, _seen.running, _seen.queued, len(_seen.workers) != 2
     _alike = {} and not any(_left)

@@ -11,6 +11,8 @@ import numpy as np
 lst, x, d = [1, 2], np.zeros(10**5), {"k": 1}
 """
 
+STORED = "wb.get(wb.api.engine().ask(wb.engine.queries.Lookup({!r})))"
+
 
 def notes(kernel: Kernel, reads: str, options: str = "-w") -> list[str]:
     """What a remote cell that reads this says besides; what it read is `got`."""
@@ -28,7 +30,7 @@ def test_what_was_changed_after_put_is_stored_again(session: Kernel) -> None:
     assert "`lst`, changed since %put" in session.ok("%why --deep lst").results()[0]
     (table,) = session.ok("%%remote --dry-run\ngot = lst").results()
     assert "lst changed since %put: it would be stored again" in table
-    assert session.value("wb.get(wb.api.engine().find('lst'))") == "[1, 2]"  # nothing was
+    assert session.value(STORED.format("lst")) == "[1, 2]"  # nothing was
     (said,) = notes(session, "lst")
     assert re.fullmatch(r"lst changed since %put: stored again, [\d.]+ [mµ]?s", said.strip())
     assert session.value("got") == "[1, 2, 3]"
@@ -44,7 +46,7 @@ def test_an_alias_and_an_expression(session: Kernel) -> None:
     session.ok(f"{SETUP}\n%put --name numbers lst\nother = lst; other.append(3)")
     assert "other changed since %put" in session.ok("ref = %remote sum(other)").text()
     assert session.value("wb.get(ref)") == "6"
-    assert session.value("wb.get(wb.api.engine().find('numbers'))") == "[1, 2, 3]"
+    assert session.value(STORED.format("numbers")) == "[1, 2, 3]"
 
 
 def test_what_a_get_brought_keeps_its_name_for_the_original(session: Kernel) -> None:

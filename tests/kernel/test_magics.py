@@ -276,7 +276,7 @@ def test_an_output_is_a_reason_too(session: Kernel) -> None:
     (remedy,) = ast.literal_eval(session.value("outputs"))
     assert "flush" in remedy  # `%reset -f out` leaves one of IPython's
     session.ok(remedy)
-    session.ok("wb.api.engine().unname('x')\ndel ref")
+    session.ok("wb.api.engine().name(None, 'x')\ndel ref")
     assert session.value("list(wb.objects())") == "[]"
 
 

@@ -89,7 +89,8 @@ def test_a_new_kernel_finds_what_the_old_one_left(
     kernel.until(lambda: "done in" in again.line)
     assert kernel.value("x") == "42", "what was fetched is no ref again"
     kernel.ok("import workbench as wb")
-    assert kernel.value("sorted(wb.api.engine().names())") == "['df', 'model', 'the_counter']"
+    names = "wb.api.engine().ask(wb.engine.queries.Names())"
+    assert kernel.value(names) == "['df', 'model', 'the_counter']"
     kernel.ok("%free df model the_counter")
 
 

@@ -16,7 +16,7 @@ def test_several_variables_at_once(session: Kernel) -> None:
     session.ok("a, b, c = [1], 'two', 3.0")
     lines = session.ok("%put a b c").text().splitlines()
     assert [line.partition(":")[0] for line in lines] == ["a", "b", "c"]
-    assert session.value("wb.api.engine().names()") == "['a', 'b', 'c']"
+    assert session.value("wb.api.engine().ask(wb.engine.queries.Names())") == "['a', 'b', 'c']"
     session.ok("refs = %put a c a")
     assert session.value("wb.get(refs)") == "[[1], 3.0]"
 
@@ -32,7 +32,7 @@ def test_all_or_none(session: Kernel) -> None:
         cell = session.run(line)
         assert (line, cell.error) == (line, error)
         assert says in cell.failure
-        assert session.value("wb.api.engine().names()") == "['a']"
+        assert session.value("wb.api.engine().ask(wb.engine.queries.Names())") == "['a']"
         assert session.value("wb.get('a')") == "'before'"
         # The error's traceback may hold a ref still, but there is nothing behind it.
         states = session.value("{r.state for r in wb.objects() if not r.names}")
@@ -149,7 +149,7 @@ def test_a_long_one_says_what_it_is_at_and_ends_with_its_line(
         session.until(lambda: interrupted.told)
         session.interrupt()
         session.until(lambda: interrupted.idle)
-        assert session.value("wb.api.engine().names()") == "[]"
+        assert session.value("wb.api.engine().ask(wb.engine.queries.Names())") == "[]"
         cell = session.start(line)
         session.until(lambda: cell.told)
         gate.open()

@@ -17,6 +17,7 @@ from typing import Any
 
 import workbench as ray
 from tests.process.endings import leave_at_once
+from workbench.engine.queries import Capacity
 from workbench.ray_api import IN_EXCEPTIONS, IN_RAY, IN_UTIL
 
 SAME = "same"
@@ -444,7 +445,7 @@ def begun() -> dict[str, Any]:
     return {
         "namespace": ray.list_named_actors(all_namespaces=True),
         "workers": session.workers,
-        "memory": session.capacity,
+        "memory": session.ask(Capacity()),
         "address": session["address"] == session.address_info["address"] == session.session,
         "again": ray.init(ignore_reinit_error=True) is session,
         "color": got(variable.remote("COLOR")),

@@ -19,6 +19,7 @@ from tests.process.endings import leave_at_once
 from tests.process.gates import Gate, stopper
 from tests.process.processes import ends
 from workbench.engine.base import Engine
+from workbench.engine.queries import Names
 from workbench.errors import ActorDiedError, SerializationError, TaskCancelledError
 
 
@@ -122,7 +123,7 @@ def test_an_actor_lives_as_long_as_its_handles_unless_it_is_detached(session: En
     assert ends(pid)
     Counter.options(name="kept", lifetime="detached").remote()
     pid = wb.get(wb.get_actor("kept").pid.remote())
-    assert "kept" not in " ".join(session.names())
+    assert "kept" not in " ".join(session.ask(Names()))
     wb.kill(wb.get_actor("kept"))
     assert ends(pid)
 

@@ -13,6 +13,7 @@ from IPython.core.formatters import HTMLFormatter
 
 import workbench as wb
 from workbench.engine.base import Engine
+from workbench.engine.queries import Lookup, StoredAs
 from workbench.errors import NotDefinedError
 from workbench.ipython.capture import LARGE, CellInputs, InputRecord, InputsPreview
 from workbench.ipython.cells import CellNames, analyse
@@ -84,7 +85,7 @@ def test_a_view_of_a_whole_object_is_that_object(session: Engine, stored: str) -
         except ValueError:
             continue  # no such view of this layout
         expected = view in WHOLE and not ("columns" in stored and "reshaped" in view)
-        assert session.stored_as(value) == (ref if expected else None), view
+        assert session.ask(StoredAs(value)) == (ref if expected else None), view
 
 
 def test_what_lies_elsewhere_in_an_object_is_not_the_object(session: Engine) -> None:
@@ -92,10 +93,10 @@ def test_what_lies_elsewhere_in_an_object_is_not_the_object(session: Engine) -> 
     shown = wb.get(ref)
     extent = shown.base  # whole pages, so there is room behind
     shifted = extent[64 : 64 + shown.nbytes].view(shown.dtype)
-    assert session.stored_as(shifted) is None
-    assert session.stored_as(extent[: shown.nbytes].view(shown.dtype)) is ref
+    assert session.ask(StoredAs(shifted)) is None
+    assert session.ask(StoredAs(extent[: shown.nbytes].view(shown.dtype))) is ref
     inside = wb.get(wb.put([np.ones(ROWS)]))
-    assert session.stored_as(inside[0]) is session.stored_as(inside) is None
+    assert session.ask(StoredAs(inside[0])) is session.ask(StoredAs(inside)) is None
 
 
 def test_a_view_travels_by_reference_while_there_is_a_ref(session: Engine) -> None:
@@ -115,9 +116,9 @@ def test_an_object_that_moved_to_disk_and_back_is_still_recognised(runtime: str)
     engine = wb.init(workers=0, memory="64MB", spill_dir=runtime)
     ref = wb.put(np.ones(ROWS))
     wb.spill(ref)
-    assert engine.stored_as(shown := wb.get(ref)) is ref
+    assert engine.ask(StoredAs(shown := wb.get(ref))) is ref
     wb.shutdown()
-    assert engine.stored_as(shown) is None
+    assert engine.ask(StoredAs(shown)) is None
 
 
 def test_what_is_bound_goes_by_reference_under_any_name(session: Engine) -> None:
@@ -138,7 +139,7 @@ def test_given_names_are_taken_along_and_known_ones_left_alone(session: Engine) 
     assert capture(book, session, cell, ("d", "b"), frozenset("bc")) == {"d": 4, "b": 2, "a": 1}
     assert capture(book, session, reads("model"), known=frozenset(["model"])) == {}
     ref, *_ = session.put(5, "stored")
-    assert capture(book, session, reads(), ("stored",))["stored"] == session.find("stored")
+    assert capture(book, session, reads(), ("stored",))["stored"] == session.ask(Lookup("stored"))
     wb.free(ref)
 
 

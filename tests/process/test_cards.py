@@ -172,7 +172,7 @@ def test_whatever_a_class_does(session: Engine) -> None:
             assert state(ref) == "ready"
     for thing in (ref, wb.objects(), wb.why(ref), session):
         assert NASTY not in shown(thing)["text/html"]
-    session.unname(NASTY)
+    session.name(None, NASTY)
 
 
 def test_what_lies_on_disk_stays_there(tmp_path: Any) -> None:

@@ -11,7 +11,7 @@ import workbench as wb
 from workbench import api
 from workbench.api.actors import ActorClass
 from workbench.core.events import Output
-from workbench.engine.base import Call, Engine, Exported
+from workbench.engine.base import Call, CellListener, Engine, Exported
 from workbench.errors import ActorDiedError, TaskError
 from workbench.host.cells import Cell, Namespace, run_cell
 from workbench.options import ActorOptions, TaskOptions
@@ -24,7 +24,7 @@ class Notebook:
         self._engine = engine
         self._function = Exported(run_cell, "cell")
         self.shown: list[Output] = []
-        engine.output = lambda output: self.shown.append(output)
+        engine.listener = CellListener(lambda output: self.shown.append(output))
 
     def run(self, source: str) -> None:
         self.shown.clear()

@@ -14,6 +14,7 @@ from workbench.course import progress
 from workbench.course.checks import STATES
 from workbench.course.exercises import Live
 from workbench.engine.base import Abilities, Engine
+from workbench.engine.queries import CaughtUp
 
 
 class Wrapped:
@@ -35,7 +36,7 @@ class Unpinned(Wrapped):
 
 def own(engine: Engine) -> list[str]:
     """The types of all objects, Workbench's own included."""
-    engine.settle()
+    engine.ask(CaughtUp())
     return [record.about.type for record in engine.snapshot().objects if record.about]
 
 
@@ -85,7 +86,7 @@ class Overtaken(Wrapped):
     def get(self, refs: Any, *args: Any) -> Any:
         if self.others:
             progress.note(self._engine, [self.others.pop()])
-            self._engine.settle()
+            self._engine.ask(CaughtUp())
         return self._engine.get(refs, *args)
 
 

@@ -30,6 +30,7 @@ from tests.process.endings import (
 from tests.process.gates import Gate
 from tests.process.processes import Processes
 from workbench.engine.base import Engine
+from workbench.engine.queries import Lookup
 from workbench.errors import (
     ActorDiedError,
     SerializationError,
@@ -105,10 +106,10 @@ def in_order(session: Engine) -> Callable[[], None]:
 
     def check() -> None:
         assert wb.get(wb.remote(lambda: "goes on").remote()) == "goes on"
-        left = session.find("left")
+        left = session.ask(Lookup("left"))
         assert left is not None
         assert (wb.get(left) == np.arange(LARGE)).all()
-        session.unname("left")
+        session.name(None, "left")
         del left
         gc.collect()  # a caught error's traceback holds refs, and is part of a cycle
         assert eventually(whole), session.snapshot()

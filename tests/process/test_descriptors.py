@@ -17,6 +17,7 @@ from tests.process.scripts import Scripts
 from tests.process.test_actors import counter
 from workbench.client.base import SPARES
 from workbench.engine.base import Engine
+from workbench.engine.queries import Names
 from workbench.errors import OutOfDescriptorsError
 
 
@@ -29,7 +30,7 @@ def test_a_driver_without_descriptors_stays_in_its_session(session: Engine) -> N
 
     most = SPARES + 2
     makers = [Maker.remote(f"x{i}") for i in range(most)]  # a call might open a line to its actor
-    assert eventually(lambda: len(session.names()) == len(makers))
+    assert eventually(lambda: len(session.ask(Names())) == len(makers))
 
     def total(number: int) -> float:
         """Of an array in a segment of its own."""

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import workbench as wb
+from workbench.engine.base import CellListener
 
 
 class Project:
@@ -40,7 +41,7 @@ def test_an_edit_reaches_a_warm_worker(project: Project, monkeypatch: pytest.Mon
     monkeypatch.setenv("WORKBENCH_RELOAD", "1")
     session = wb.init(workers=1, memory="64MB")
     shown: list[str] = []
-    session.output = lambda output: shown.append(output.data.decode())
+    session.listener = CellListener(lambda output: shown.append(output.data.decode()))
     project.edit("def answer(): return 1\nclass Thing:\n    def name(self): return 'old'")
     import edited_helpers  # type: ignore[import-not-found]
 

@@ -15,6 +15,7 @@ import workbench as wb
 from tests.patience import THOROUGH
 from tests.unit.serialization.edits import EDITS, VALUES, edit, exact, inner_values
 from workbench.engine.base import Engine
+from workbench.engine.queries import Lookup
 from workbench.ipython.bindings import Bindings
 from workbench.ipython.freshness import Freshness
 from workbench.serialization.comparison import BUDGET
@@ -38,7 +39,7 @@ class Notebook:
         self.bindings.note("value", self.value, ref, "%put", "value", about)
 
     def get(self, copy: bool = False) -> None:
-        ref = self.engine.find("value")
+        ref = self.engine.ask(Lookup("value"))
         assert ref is not None
         (self.value,) = self.engine.get([ref], None, copy)
         self.bindings.note("value", self.value, ref)
@@ -59,7 +60,7 @@ def test_a_late_answer_costs_no_name_or_pin(runtime: str, monkeypatch: pytest.Mo
     session = wb.init(workers=1, memory="16MB")
     notebook = Notebook(session, [1, 2])
     notebook.put()
-    ref = session.find("value")
+    ref = session.ask(Lookup("value"))
     assert ref is not None
     session.pin(ref, True)
     notebook.value.append(3)
@@ -69,7 +70,7 @@ def test_a_late_answer_costs_no_name_or_pin(runtime: str, monkeypatch: pytest.Mo
     other = wb.put("another", name="value")
     notebook.value.append(4)
     assert notebook.read()[0] == [1, 2, 3, 4]
-    assert session.find("value") == other
+    assert session.ask(Lookup("value")) == other
     wb.shutdown()
 
 

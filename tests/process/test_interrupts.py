@@ -27,6 +27,7 @@ from tests.process.gates import Gate
 from tests.process.processes import most_granted
 from tests.process.scripts import Scripts
 from workbench.engine.base import Engine
+from workbench.engine.queries import Lookup, Reducers
 from workbench.errors import SerializationError
 
 
@@ -215,14 +216,14 @@ def interrupt_calls(
         "put large": lambda: wb.put(ARRAY),
         "get": lambda: wb.get(held),
         "find and get": lambda: (
-            found.append(session.find("container")),
+            found.append(session.ask(Lookup("container"))),
             wb.get(wb.get(found[-1])),
         ),
         "borrow": lambda: pickle.loads(pickled),
         "submit and get": lambda: wb.get(one.remote(held, [held])),
         "wait": lambda: wb.wait([one.remote(), held], num_returns=2),
         "future": lambda: one.remote().future().result(TIMEOUT),
-        "find and future": lambda: session.find("container").future().result(TIMEOUT),  # type: ignore[union-attr]
+        "find and future": lambda: session.ask(Lookup("container")).future().result(TIMEOUT),  # type: ignore[union-attr]
         "call an actor": lambda: wb.get(actor.ready.remote()),
         "free": lambda: wb.free(wb.put(ARRAY)),
         "search": lambda: wb.objects(limit=1),
@@ -249,7 +250,7 @@ def interrupt_calls(
 
     def in_order(thorough: bool) -> None:
         assert wb.get(one.remote(), timeout=TIMEOUT) == 1
-        is_custom = Kind in session.reducers()
+        is_custom = Kind in session.ask(Reducers())
         assert (wb.get(make.remote(), timeout=TIMEOUT) == "custom") == is_custom
         wb.deregister_serializer(Kind)
         assert wb.get(make.remote(), timeout=TIMEOUT) != "custom"
@@ -273,7 +274,7 @@ def interrupt_calls(
 
 
 def assert_nothing_is_lost(session: Engine) -> None:
-    session.unname("container")
+    session.name(None, "container")
     gc.collect()  # the calls' errors have tracebacks, with all that is here
     assert eventually(lambda: not session.snapshot().objects), session.snapshot().objects
     wb.put(np.zeros(63_000_000, np.uint8))  # all of the store: no extent and no grant is lost

@@ -11,14 +11,13 @@ from tests.leaks import eventually
 from tests.process.gates import Gate
 from tests.process.scripts import Scripts
 from workbench.core.events import Output
-from workbench.engine.base import CollectedJob, Engine
+from workbench.engine.base import CellListener, CollectedJob, Engine
 
 
 def collect(engine: Engine, origin: int) -> CollectedJob:
     """The background cell, which has shown all that it showed, under that number."""
     shown: list[Output] = []
-    engine.output = shown.append
-    engine.origin = lambda: origin
+    engine.listener = CellListener(shown.append, origin=lambda: origin)
     found = engine.collect(wb.snapshot().jobs[0].id)
     assert found is not None
     assert b"".join(each.data for each in shown if each.origin == origin) == b"before\nafter\n"

@@ -18,6 +18,7 @@ from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from tests.process.processes import Processes, most_granted, seen_memory
 from workbench.engine.base import Engine
+from workbench.engine.queries import Capacity, HugePages
 from workbench.errors import StoreFullError
 from workbench.report.text import put_line
 
@@ -82,7 +83,7 @@ def test_a_full_store_lists_what_fills_it(session: Engine) -> None:
     assert "del" in rows[-1]
     assert "--memory" in rows[-1]
     del held, shown
-    session.unname("named")
+    session.name(None, "named")
 
 
 def test_what_is_let_go_makes_room_for_who_needs_it(session: Engine, processes: Processes) -> None:
@@ -98,14 +99,14 @@ def test_what_is_let_go_makes_room_for_who_needs_it(session: Engine, processes: 
         return sum(int(wb.get(wb.put(array(40, i)))[-1]) for i in range(20))
 
     assert passes() == wb.get(wb.remote(passes).remote()) == sum(range(20))
-    assert processes.touched() <= session.capacity
+    assert processes.touched() <= session.ask(Capacity())
     del makes
     assert eventually(lambda: not session.snapshot().objects)
     snapshot = session.snapshot()
     assert snapshot.live == 0
     assert snapshot.granted <= most_granted(snapshot.capacity)
     assert processes.touched() <= snapshot.granted  # warm, and counted
-    assert session.huge_pages() == "", "nobody asked"
+    assert session.ask(HugePages()) == "", "nobody asked"
     wb.put(array(63.9))
 
 

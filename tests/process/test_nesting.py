@@ -18,6 +18,7 @@ from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from tests.process.gates import Gate, stopper
 from workbench.engine.base import Engine
+from workbench.engine.queries import CaughtUp
 from workbench.errors import GetTimeoutError
 
 
@@ -173,7 +174,7 @@ def test_who_has_waited_runs_in_a_slot(session: Engine, gate: Gate, kind: str) -
     refs = [parent.remote([ready]) for _ in range(7)]
     visitors = [gate.next(), gate.next()]
     for _ in range(5):
-        session.settle()
+        session.ask(CaughtUp())
         assert len(running(session)) == 2
         visitors.pop(0).let_on()
         visitors.append(gate.next())

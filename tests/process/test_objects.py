@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import pickle
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from tests.process.processes import mapping_of
 from tests.process.scripts import Scripts
 from workbench.core.snapshot import ObjectRecord
 from workbench.engine.base import Engine
+from workbench.engine.queries import Lookup, Names, ShownBy
 from workbench.error_notes.readonly import note_of
 from workbench.errors import (
     ForeignRefError,
@@ -78,7 +78,7 @@ def test_the_original_and_small_arrays_are_not_shared_with_the_object(session: E
     array = wb.get(ref)["x"]
     ctypes.memset(array.ctypes.data, 1, array.nbytes)  # C code may, whatever the flag says
     assert not wb.get(ref)["x"].any()
-    assert session.shown(array) is not None  # it still shows the object
+    assert session.ask(ShownBy(array)) is not None  # it still shows the object
 
 
 def test_what_numpy_writes_to_although_it_is_read_only_is_refused(session: Engine) -> None:
@@ -101,7 +101,7 @@ def test_what_numpy_writes_to_although_it_is_read_only_is_refused(session: Engin
     with pytest.raises(ValueError, match="read-only"):
         wb.get(wb.remote(lambda into: np.add.at(into, 0, 1.0)).remote(ref))
     assert not shown.any()
-    session.unname("sums")
+    session.name(None, "sums")
 
 
 def test_get_takes_refs_names_and_lists_of_them(session: Engine) -> None:
@@ -119,8 +119,8 @@ def test_get_takes_refs_names_and_lists_of_them(session: Engine) -> None:
             wb.get(wrong)  # type: ignore[call-overload]
     with pytest.raises(SerializationError, match="ObjectRef already"):
         wb.put(refs[0])
-    session.unname("one")
-    session.unname("two")
+    session.name(None, "one")
+    session.name(None, "two")
 
 
 def test_get_runs_out_of_time_and_the_object_comes_later(session: Engine, gate: Gate) -> None:
@@ -133,10 +133,10 @@ def test_get_runs_out_of_time_and_the_object_comes_later(session: Engine, gate: 
     for get, timeout in ((wb.get, TIMEOUT), (wb.gather, TIMEOUT), (wb.gather, 0)):
         assert get([slow, quick], timeout=timeout) == ["late", 1]
     wb.get(wb.remote(lambda: wb.put("there", name="it")).remote())
-    ref = session.find("it")
+    ref = session.ask(Lookup("it"))
     assert wb.wait([ref], timeout=0) == ([ref], []), "it asks once"
     del ref
-    assert wb.get(session.find("it"), timeout=0) == "there"
+    assert wb.get(session.ask(Lookup("it")), timeout=0) == "there"
 
 
 def test_get_of_several_raises_as_soon_as_one_has_failed(session: Engine, gate: Gate) -> None:
@@ -270,13 +270,14 @@ def test_names_limits_and_orders_that_make_no_sense_are_refused(
 def test_two_drivers_share_names_and_objects(script: Scripts) -> None:
     other = script("""
         import numpy as np
+        from workbench.engine.queries import Lookup
         engine = wb.init(session="shared", workers=1)
         wb.put("from the other", name="theirs")
         ref = wb.put(np.ones(100_000))
         shown = wb.get(ref)
         say(wb.snapshot().live > 0)
         while name := hear():
-            say(engine.find(name) is not None)
+            say(engine.ask(Lookup(name)) is not None)
         del ref
         hear()
         del shown
@@ -284,13 +285,13 @@ def test_two_drivers_share_names_and_objects(script: Scripts) -> None:
     """)
     assert other.line() == "True"
     session = wb.init(session="shared")
-    assert session.joined
-    assert wb.get(session.find("theirs")) == "from the other"
+    assert session.facts.joined
+    assert wb.get(session.ask(Lookup("theirs"))) == "from the other"
     kept = wb.put(large(), name="ours")
     for number in range(1, 16):
         refs = [wb.put(i) for i in range(200)]
-        for rename, is_there in ((partial(session.name, refs[0]), True), (session.unname, False)):
-            rename(f"{number}")
+        for ref, is_there in ((refs[0], True), (None, False)):
+            session.name(ref, f"{number}")
             other.tell(f"{number}")  # who is told of a name at once finds it
             assert other.line() == str(is_there)
     del refs
@@ -308,5 +309,5 @@ def test_two_drivers_share_names_and_objects(script: Scripts) -> None:
     other.tell()
     assert other.wait() == 0  # it started the session, and leaves first
     assert wb.get(wb.remote(len).remote(kept)) == len(large())
-    assert sorted(session.names()) == ["ours", "theirs"]
+    assert sorted(session.ask(Names())) == ["ours", "theirs"]
     wb.shutdown()

@@ -20,7 +20,7 @@ from tests.patience import THOROUGH, TIMEOUT
 from tests.process.endings import WAYS, leave_at_once
 from tests.process.gates import Gate
 from workbench.core.events import Output
-from workbench.engine.base import Engine
+from workbench.engine.base import CellListener, Engine
 from workbench.errors import TaskCancelledError, WorkerCrashedError
 
 LINE = "one line of a flood, as a loop prints it while somebody looks for an error\n"
@@ -33,7 +33,7 @@ class Screen:
         self.received: list[Output] = []
         self._came = threading.Condition()
         self._engine = engine
-        engine.output = self._show
+        engine.listener = CellListener(self._show)
 
     def _show(self, output: Output) -> None:
         with self._came:
@@ -42,7 +42,7 @@ class Screen:
 
     def under(self, origin: int) -> None:
         """What is submitted from now on belongs to this cell."""
-        self._engine.origin = lambda: origin
+        self._engine.listener = CellListener(self._show, origin=lambda: origin)
 
     def shown(self, origin: int = 0) -> list[tuple[str, str]]:
         """In order; neighbouring text of a stream as one."""
@@ -67,9 +67,9 @@ class Screen:
 
 @pytest.fixture
 def screen(session: Engine) -> Iterator[Screen]:
-    before = session.output, session.origin
+    before = session.listener
     yield Screen(session)
-    session.output, session.origin = before
+    session.listener = before
 
 
 # -- past Python -----------------------------------------------------------------------------------
@@ -212,7 +212,7 @@ def test_a_sink_that_fails_harms_nobody(screen: Screen, session: Engine, capfd: 
     def broken(output: Output) -> None:
         raise RuntimeError("no room on the page")
 
-    session.output = broken
+    session.listener = CellListener(broken)
     wb.get(wb.remote(lambda: print("x")).remote())
     assert wb.get(wb.put("goes on")) == "goes on"
     assert "no room on the page" in capfd.readouterr().err

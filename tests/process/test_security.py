@@ -12,6 +12,7 @@ import pytest
 import workbench as wb
 from tests.process.scripts import Scripts
 from workbench.engine.base import Engine
+from workbench.engine.queries import Names
 from workbench.errors import SessionError
 
 NOBODY = "65534"
@@ -80,5 +81,5 @@ def test_the_uid_check_holds_where_the_directory_does_not(
         assert script(words, runtime, NOBODY, name).line() == "SessionError"
     finally:
         os.chmod(runtime, 0o700)
-    assert session.names() == ["secret"]
+    assert session.ask(Names()) == ["secret"]
     assert script(words, runtime, "0", name).line() == "1"  # ours: the same words do work

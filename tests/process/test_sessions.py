@@ -22,6 +22,7 @@ from tests.process.processes import Processes
 from tests.process.scripts import Scripts
 from workbench.cli import admin
 from workbench.engine.base import Engine
+from workbench.engine.queries import Names, Summary
 from workbench.engines.local import address_of
 from workbench.errors import SessionError
 from workbench.format import human_count
@@ -35,7 +36,7 @@ def test_again_and_again(runtime: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for i in range(4):
         assert not wb.is_initialized()
         session = wb.init(workers=1, session="again" if i % 2 else None, linger="1h")
-        assert not session.joined
+        assert not session.facts.joined
         assert os.stat(directory).st_mode & 0o777 == 0o700
         if i:
             assert wb.get(wb.remote(lambda: "ran").remote()) == "ran"
@@ -109,8 +110,8 @@ def test_a_unique_name_joins_that_session_alone(script: Scripts, processes: Proc
     """)
     unique = other.line()
     engine = wb.init(session=unique, workers=1)
-    assert engine.joined
-    assert engine.names() == ["x"]
+    assert engine.facts.joined
+    assert engine.ask(Names()) == ["x"]
     other.tell()
     assert other.line() == "over"
     roles = lambda: [client.role for client in engine.snapshot().clients]
@@ -257,9 +258,9 @@ def test_what_killed_servers_leave_is_swept(runtime: str, processes: Processes) 
         listens.listen()
         second = wb.init(session="killed", workers=1)  # the name can be used again
     alive.unlink()  # it was left alone
-    assert not second.joined
+    assert not second.facts.joined
     assert second.session != first.session
-    assert second.names() == []
+    assert second.ask(Names()) == []
     wb.shutdown()
 
 
@@ -295,7 +296,7 @@ def test_whatever_is_asked_comes_in_frames_that_are_small_enough(
     kept = [wb.put(n, name=f"n{n}" if n % 2 else "") for n in range(MANY)]
     monkeypatch.setattr(framing, "LARGEST", FRAME)
     count = len(kept)
-    summary = engine.summary()  # %workbench, %workbench jobs, Tab behind them
+    summary = engine.ask(Summary())  # %workbench, %workbench jobs, Tab behind them
     assert (summary.count, len(summary.objects)) == (count, 20)
     table = wb.objects(limit=MOST_ROWS)  # %objects
     assert (len(table), table.others) == (MOST_ROWS, count - MOST_ROWS)
@@ -303,8 +304,8 @@ def test_whatever_is_asked_comes_in_frames_that_are_small_enough(
     found = wb.objects("n1", sort="name", limit=MOST_ROWS)
     assert [record.names for record in found] == [("n1",)]
     assert "'n1'" in str(wb.why("n1"))
-    assert len(engine.names()) == count // 2
-    assert engine.names("n199")[0] == "n199"
+    assert len(engine.ask(Names())) == count // 2
+    assert engine.ask(Names("n199"))[0] == "n199"
     whole = wb.snapshot()
     assert len(whole.objects) == len({record.id for record in whole.objects}) == count
     with admin.AdminConnection(engine.session.rpartition("~")[0]) as connection:

@@ -23,6 +23,7 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.events import ID_BITS
 from workbench.engine.base import Engine
+from workbench.engine.queries import Lookup
 from workbench.wire.codec import decode_from_server, encode
 from workbench.wire.framing import frame, split
 
@@ -184,4 +185,4 @@ def test_questions_without_a_reader(session: Engine, runtime: str, processes: Pr
     assert eventually(lambda: server.num_fds() <= descriptors), "descriptors are kept"
     del refs
     for n in range(1000):
-        wb.free(session.find(f"x{n}"))
+        wb.free(session.ask(Lookup(f"x{n}")))

@@ -9,6 +9,7 @@ import threading
 import tracemalloc
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from types import FunctionType
 from typing import Any
 
@@ -20,6 +21,7 @@ from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from workbench.client import connection
 from workbench.engine.base import Engine
+from workbench.engine.queries import Lookup
 from workbench.errors import TaskError
 
 
@@ -73,7 +75,7 @@ def test_large_arguments_go_through_the_store_and_leave_it(session: Engine) -> N
 def test_what_an_argument_refers_to_is_held_until_the_call_is_sent(session: Engine) -> None:
     """Another thread, or a collection, may let go of the last handle meanwhile."""
     driver: Any = session
-    last, origin = [wb.put(np.ones(100_000))], driver.origin
+    last, origin = [wb.put(np.ones(100_000))], driver.listener.origin
     shown = wb.get(last[0])
 
     def let_go() -> Any:
@@ -81,11 +83,11 @@ def test_what_an_argument_refers_to_is_held_until_the_call_is_sent(session: Engi
         driver.connection.flush()
         return origin()
 
-    driver.origin = let_go
+    driver.listener = replace(driver.listener, origin=let_go)
     try:
         total = wb.remote(np.sum).remote(shown)
     finally:
-        driver.origin = origin
+        driver.listener = replace(driver.listener, origin=origin)
     assert not last
     assert wb.get(total) == 100_000
 
@@ -112,8 +114,8 @@ def test_a_task_has_as_many_refs_as_results(session: Engine) -> None:
         wb.get(bad)
     runs = wb.remote(num_returns=0)(lambda: wb.put("done", name="effect"))
     assert runs.remote() is None
-    assert eventually(lambda: session.find("effect") is not None)
-    session.unname("effect")
+    assert eventually(lambda: session.ask(Lookup("effect")) is not None)
+    session.name(None, "effect")
 
 
 def test_three_threads_at_once(session: Engine) -> None:

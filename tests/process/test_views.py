@@ -338,7 +338,7 @@ def test_questions_are_answered_and_what_cannot_be_done_says_why(session: Engine
     answer = do(session, "spill", ref)
     assert not answer["ok"]
     assert "started without a `spill_dir`" in answer["text"]
-    session.unname("<b>")
+    session.name(None, "<b>")
 
 
 def test_what_is_gone_or_no_request_is_answered_too(session: Engine) -> None:

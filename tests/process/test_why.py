@@ -14,6 +14,7 @@ import workbench as wb
 from tests.leaks import eventually
 from tests.process.gates import Gate
 from workbench.engine.base import Engine
+from workbench.engine.queries import Lookup
 from workbench.errors import ObjectFreedError, ObjectLostError
 
 
@@ -94,7 +95,7 @@ def test_what_a_worker_keeps_is_named_and_lets_go(session: Engine) -> None:
 def test_an_id_is_enough_also_a_part_of_it(session: Engine) -> None:
     ref, other = wb.put([1]), wb.put([2], name="list")
     for text in (ref.hex(), ref.hex()[-8:], repr(ref)):
-        assert session.identify(text) == ref, text
+        assert session.ask(Lookup(text, or_id=True)) == ref, text
     assert "`ref`" in str(told(repr(ref)))
     with pytest.raises(ObjectLostError, match="2 objects have an id like"):
         wb.why(ref.hex()[:8])

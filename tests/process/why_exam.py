@@ -22,6 +22,7 @@ import pytest
 from tests.leaks import eventually
 from tests.patience import THOROUGH
 from workbench.engine.base import Engine
+from workbench.engine.queries import Reasons
 from workbench.report.why import Why
 from workbench.report.why import why as in_words
 
@@ -91,7 +92,7 @@ def hidden(session: Engine, puzzle: Puzzle, kind: str, namespace: dict[str, Any]
 
 
 def asked(session: Engine, id: int) -> Why:
-    account = session.why(id, deep=True)  # however long a busy machine takes
+    account = session.ask(Reasons(id, deep=True))  # however long a busy machine takes
     assert account is not None
     return in_words(account, "")
 
@@ -130,7 +131,7 @@ def test_the_keeper_is_named_and_lets_go(
         assert all("free(" in reason.action for reason in why.reasons) or "runs" in str(why)
     if kind == VIEW:
         assert "free(" not in str(why)
-    assert eventually(lambda: is_gone(session, id)), f"{why}\n\n{session.why(id)}"
+    assert eventually(lambda: is_gone(session, id)), f"{why}\n\n{session.ask(Reasons(id))}"
 
 
 def test_there_are_as_many_puzzles_as_there_were() -> None:

@@ -32,10 +32,10 @@ memory          pure | numpy xxhash
 serialization   pure expressions report.markup | cloudpickle numpy xxhash libraries
 client          neutral core engine memory report.facts report.freshness serialization wire | numpy
 engine          pure config core.descriptions core.events core.snapshot options ref ref_generator
-                serialization.comparison serialization.packing
+                serialization.comparison serialization.packing | msgspec
 server          pure core memory.segment memory.spill system wire | msgspec
-host            pure call_site context core.events core.logs error_notes report.freshness
-                serialization system | IPython comm traitlets
+host            pure call_site context core.events core.logs engine.queries error_notes
+                report.freshness serialization system | IPython comm traitlets
 worker          neutral api.functions client core.events core.instructions core.loop_events
                 engine host interop.registration
                 serialization server.forkserver_start server.settings wire.buffers wire.packets |
@@ -47,22 +47,22 @@ ipython         neutral api core.events core.logs core.snapshot engine engines.c
                 error_notes host.captured host.cells host.comms host.display
                 host.environment host.reloading host.seeding interop.registration report
                 serialization widgets.lines widgets.page_model widgets.views | IPython comm
-report          pure core.descriptions core.events core.snapshot engine.base expressions
-                ref | msgspec numpy
-plots           pure context core.snapshot report | matplotlib
-widgets         pure api context core.snapshot engine.base report serialization.costs |
-                IPython anywidget msgspec traitlets
+report          pure core.descriptions core.events core.snapshot engine.base engine.queries
+                expressions ref | msgspec numpy
+plots           pure context core.snapshot engine.queries report | matplotlib
+widgets         pure api context core.snapshot engine.base engine.queries report serialization.costs
+                | IPython anywidget msgspec traitlets
 util            api errors ray_api ref
-cli             neutral api core.descriptions core.events core.instructions core.referrers
-                core.snapshot engine engines memory.segment report server.settings wire |
-                msgspec numpy
+cli             neutral api client.requests core.descriptions core.events core.instructions
+                core.referrers core.snapshot engine engines memory.segment report server.settings
+                wire | msgspec numpy
 interop         api call_site engine errors host.import_watch host.tracebacks options ref
                 serialization.comparison | joblib numpy threadpoolctl xxhash
 api             neutral core.snapshot engine engines error_notes ray_api report
                 serialization | IPython tqdm
-course          pure context core.snapshot engine.base engines.choice ref report system.machine |
-                IPython numpy
-error_notes     pure call_site context engine.base ref
+course          pure context core.snapshot engine.base engine.queries engines.choice ref report
+                system.machine | IPython numpy
+error_notes     pure call_site context engine.base engine.queries ref
 expressions     format | numpy
 format
 errors          format | IPython pygments
@@ -75,7 +75,7 @@ exceptions      errors ray_api
 options         ray_api
 ref
 ref_generator   ref
-runtime_context api.actors api.lifecycle engine.base ref
+runtime_context api.actors api.lifecycle engine.base engine.queries ref
 __main__        cli
 __init__        api config core.snapshot exceptions interop ipython.loading plots ray_api ref
                 ref_generator runtime_context util widgets
@@ -230,6 +230,13 @@ def test_no_class_has_too_many_public_methods() -> None:
                 methods = [each.name for each in node.body if isinstance(each, ast.FunctionDef)]
                 public = [name for name in methods if not name.startswith("_")]
                 assert len(public) <= MOST_METHODS, f"{file}: {node.name}"
+
+
+def test_an_engine_has_to_have_little() -> None:
+    """Questions are records: `engine.queries`."""
+    classes = [n for n in tree(PACKAGE / "engine/base.py").body if isinstance(n, ast.ClassDef)]
+    members = [n for c in classes for n in c.body if isinstance(n, ast.FunctionDef | ast.AnnAssign)]
+    assert 20 < len(members) <= 35
 
 
 def test_no_two_classes_share_a_name() -> None:

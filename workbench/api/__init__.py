@@ -21,6 +21,7 @@ from workbench.api.serializers import (
     register_serializer,
 )
 from workbench.engine.base import Copying, Waitable, acting_on, engine_of
+from workbench.engine.queries import Describe, Held, Lookup
 from workbench.errors import ObjectLostError, SpillError
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
@@ -240,8 +241,8 @@ def spill(what: ObjectRef | str) -> None:
     if obstacle:
         from workbench.report.facts import title_of
 
-        found = target.describe(ref)
-        name = title_of(found.object, target.held()) if found else ref.hex()
+        found = target.ask(Describe(ref.id))
+        name = title_of(found.object, target.ask(Held())) if found else ref.hex()
         raise SpillError(f"{name!r} can't be moved to disk: {obstacle}.")
 
 
@@ -292,7 +293,8 @@ def cancel(
     if not isinstance(ref, ObjectRef):
         raise TypeError(f"cancel takes an ObjectRef, not {type(ref).__name__}.")
     engine = engine_of(ref)
-    if force and (actor := engine.actor_of(ref)):
+    found = engine.ask(Describe(ref.id, patient=True)) if force else None
+    if found is not None and found.task is not None and (actor := found.task.actor):
         raise ValueError(
             f"force=True would end {actor}, an actor, with all it has: `kill(handle)` does that. "
             "`cancel(ref)` stops this call alone."
@@ -311,7 +313,7 @@ def _ref_of(what: ObjectRef | str) -> ObjectRef:
     if not isinstance(what, str):
         raise TypeError(f"An ObjectRef, or a name, was expected, not {type(what).__name__}.")
     target = engine()
-    if (ref := target.find(what)) is None and (ref := target.identify(what)) is None:
+    if (ref := target.ask(Lookup(what, or_id=True))) is None:
         raise ObjectLostError(f"This session has no object named {what!r}.")
     return ref
 

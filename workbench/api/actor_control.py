@@ -7,8 +7,9 @@ from typing import Any, NoReturn
 from workbench import context
 from workbench.api.actors import ActorHandle, handle_of
 from workbench.api.lifecycle import engine
-from workbench.core.snapshot import INCARNATION
+from workbench.core.snapshot import ACTOR_PREFIX, INCARNATION
 from workbench.engine.base import engine_of
+from workbench.engine.queries import Here, Lookup, Names
 from workbench.errors import ActorExit
 from workbench.format import shortened
 from workbench.options import SEPARATOR, ActorOptions, changed, full_name
@@ -35,8 +36,8 @@ def get_actor(name: str, namespace: str | None = None) -> ActorHandle:
     """
     named = changed(ActorOptions(), {"name": name, "namespace": namespace}, "An actor")
     target = engine()
-    full = full_name(named, target.namespace)
-    ref = target.find_actor(full) if full else None
+    full = full_name(named, target.ask(Here()).namespace)
+    ref = target.ask(Lookup(ACTOR_PREFIX + full)) if full else None
     if ref is None:
         place = f"namespace {namespace!r} of session" if namespace else "session"
         session = target.session.partition(INCARNATION)[0]
@@ -59,10 +60,14 @@ def list_named_actors(all_namespaces: bool = False) -> list[Any]:
         The names, sorted. With ``all_namespaces`` each is a dict of ``name`` and ``namespace``.
     """
     target = engine()
-    names = [name.rpartition(SEPARATOR) for name in target.actor_names()]
+    names = [
+        name.removeprefix(ACTOR_PREFIX).rpartition(SEPARATOR)
+        for name in target.ask(Names(ACTOR_PREFIX))
+    ]
     if all_namespaces:
         return [{"name": name, "namespace": namespace} for namespace, _, name in names]
-    return [name for namespace, _, name in names if namespace == target.namespace]
+    here = target.ask(Here()).namespace
+    return [name for namespace, _, name in names if namespace == here]
 
 
 def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
@@ -98,7 +103,7 @@ def exit_actor() -> NoReturn:
         If the code that calls it is no actor's.
     """
     found = context.get()
-    if found is None or not found.running().actor:
+    if found is None or not found.ask(Here()).actor:
         raise TypeError(
             "exit_actor ends the actor whose method calls it, and this code runs in none. `return` "
             "ends a task; `kill(handle)` ends an actor from outside."

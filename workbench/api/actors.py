@@ -9,8 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 from workbench.api.signatures import Signature, signature_of_class, signature_of_method
+from workbench.core.snapshot import ACTOR_PREFIX
 from workbench.engine.base import Call, Engine, Exported, engine_of
-from workbench.engine.blueprint import CREATION, Blueprint
+from workbench.engine.queries import Here, Lookup
+from workbench.engine.records import CREATION, Blueprint
 from workbench.format import printable, shortened
 from workbench.options import (
     ALIASES,
@@ -297,8 +299,9 @@ class ActorClass:
             If its ``__init__`` doesn't take these arguments.
         """
         engine = self._engine()
-        options = replace(self._options, name=full_name(self._options, engine.namespace))
-        if options.name and (ref := engine.find_actor(options.name)) is not None:
+        here = engine.ask(Here())
+        options = replace(self._options, name=full_name(self._options, here.namespace))
+        if options.name and (ref := engine.ask(Lookup(ACTOR_PREFIX + options.name))) is not None:
             return _of_that_name(engine, ref, options)
         methods = {**self._signatures}
         signature = methods.pop(CREATION)

@@ -15,6 +15,7 @@ from workbench import config as config_module
 from workbench import context, error_notes
 from workbench.core.snapshot import INCARNATION
 from workbench.engine.base import Engine
+from workbench.engine.queries import Capacity
 from workbench.engines.choice import Choice, connect, engine_at, read, require
 from workbench.errors import SessionError
 from workbench.format import human_bytes
@@ -165,7 +166,7 @@ def init(
         atexit.register(_leave)
         error_notes.install()
         context.set(new, replaced)
-        if new.joined:
+        if new.facts.joined:
             _tell_what_stays(new, config, {**given, "runtime_env": variables or None})
         elif config.engine != "local" and (
             config.address not in ("", "local") or chosen.target is not None
@@ -207,15 +208,16 @@ def _tell_what_stays(engine: Engine, config: config_module.Config, given: dict[s
     differences = {}
     if given["workers"] is not None and engine.workers != config.workers:
         differences["workers"] = str(engine.workers), str(config.workers)
-    if given["memory"] is not None and engine.capacity != config.memory:
-        differences["memory"] = human_bytes(engine.capacity), human_bytes(config.memory)
+    if given["memory"] is not None and (now := engine.ask(Capacity())) != config.memory:
+        differences["memory"] = human_bytes(now), human_bytes(config.memory)
     for option in ("spill_dir", "huge_pages", "runtime_env"):
         if given[option] is not None:
             differences[option] = "", str(given[option])
     if differences:
         from workbench.report import sessions
 
-        warnings.warn(sessions.stays_text(engine.session, differences, engine.system), stacklevel=3)
+        text = sessions.stays_text(engine.session, differences, engine.facts.system)
+        warnings.warn(text, stacklevel=3)
 
 
 def _tell_what_a_cluster_has(given: dict[str, Any]) -> None:

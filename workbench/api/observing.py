@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.api.lifecycle import engine
 from workbench.core.snapshot import Snapshot
 from workbench.engine.base import Engine, Observed, acting_on
+from workbench.engine.queries import Held, Matching, Reasons
 from workbench.errors import ForeignRefError, ObjectLostError
 from workbench.ref import ObjectRef
 
@@ -69,11 +70,12 @@ def objects(pattern: str = "", *, sort: str = "size", limit: int | None = None) 
     if limit is not None and (type(limit) is not int or not 0 <= limit < 1 << 63):
         raise ValueError(f"limit={limit!r} must be a whole number, 0 or more, or None for all.")
     target = engine()
+    held = target.ask(Held())
     if limit is None or sort not in text.ORDERS:
-        return text.objects(target.snapshot().objects, pattern, sort, target.held())
-    found = target.search(pattern, sort, limit)
+        return text.objects(target.snapshot().objects, pattern, sort, held)
+    found = target.ask(Matching(pattern, sort, limit))
     more = found.others, found.others_size
-    return text.objects(found.objects, pattern, sort, target.held(), limit, *more, searched=True)
+    return text.objects(found.objects, pattern, sort, held, limit, *more, searched=True)
 
 
 def why(what: ObjectRef | str, *, deep: bool = False) -> Why:
@@ -104,7 +106,7 @@ def why(what: ObjectRef | str, *, deep: bool = False) -> Why:
     from workbench.report import why as report
 
     target = acting_on(engine(), "why")
-    account = target.why(asked_by(target, what), deep)
+    account = target.ask(Reasons(asked_by(target, what), deep))
     if account is None:
         call = what if isinstance(what, str) else what.hex()
         raise ObjectLostError(f"This session has no object {call!r}: nothing keeps it.")
@@ -112,7 +114,7 @@ def why(what: ObjectRef | str, *, deep: bool = False) -> Why:
 
 
 def asked_by(target: Engine, what: ObjectRef | str) -> int | str:
-    """By what `Engine.why` knows it; ForeignRefError if the ref is another session's."""
+    """By what `Reasons` has it; ForeignRefError if the ref is another session's."""
     if isinstance(what, str):
         return what
     if what.session != target.session:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from workbench.api.lifecycle import engine
+from workbench.engine.queries import Capacity, Summary
 
 CPU, STORE = "CPU", "object_store_memory"
 
@@ -17,7 +18,7 @@ def cluster_resources() -> dict[str, float]:
         has. ``object_store_memory``: bytes that the store may hold.
     """
     session = engine()
-    return {CPU: float(session.workers), STORE: float(session.capacity)}
+    return {CPU: float(session.workers), STORE: float(session.ask(Capacity()))}
 
 
 def available_resources() -> dict[str, float]:
@@ -29,7 +30,8 @@ def available_resources() -> dict[str, float]:
         As that of `cluster_resources`, without what is used up, as in Ray.
     """
     session = engine()
-    now = session.summary()
+    now = session.ask(Summary())
     used = sum(worker.cpus for worker in now.workers)
-    free = {CPU: session.workers - used, STORE: float(session.capacity - (now.live or 0))}
+    left = (now.capacity or 0) - (now.live or 0)
+    free = {CPU: session.workers - used, STORE: float(left)}
     return {name: amount for name, amount in free.items() if amount > 0}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench import context
 from workbench.api.lifecycle import engine
+from workbench.engine.queries import Reducers
 from workbench.ref import ObjectRef
 
 if TYPE_CHECKING:
@@ -45,7 +46,9 @@ def register_serializer(
     ...     Database, serializer=lambda db: db.path, deserializer=Database
     ... )  # doctest: +SKIP
     """
-    engine().register(cls, serializer, deserializer)
+    if cls is ObjectRef:
+        raise TypeError("An ObjectRef has its own serializer: what it refers to stays alive.")
+    engine().register(cls, (serializer, deserializer))
 
 
 def deregister_serializer(cls: type) -> None:
@@ -58,7 +61,7 @@ def deregister_serializer(cls: type) -> None:
     """
     current_engine = context.get()
     if current_engine is not None:
-        current_engine.deregister(cls)
+        current_engine.register(cls, None)
 
 
 def inspect_serializability(value: Any, name: str = "") -> Inspection:
@@ -120,7 +123,7 @@ def explain_cost(value: Any, name: str = "", *, whole: bool = False) -> Cost:
 
 def _reducers() -> Mapping[type, Callable[[Any], Any]]:
     found = context.get()
-    reducers = {} if found is None else found.reducers()
+    reducers = {} if found is None else found.ask(Reducers())
 
     def reduce_ref(ref: ObjectRef) -> tuple[Any, ...]:
         """As if it were a text: `__reduce__` would take it for one that leaves the session."""

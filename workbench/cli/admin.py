@@ -11,19 +11,19 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
+from workbench.client.requests import Requests
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.descriptions import Account
-from workbench.core.snapshot import ObjectRecord, Snapshot
+from workbench.core.snapshot import ACTOR_PREFIX, ObjectRecord, Snapshot
 from workbench.engines.local import (
     SOCKET,
     address_of,
@@ -54,8 +54,6 @@ class Patience(NamedTuple):
 
 USUAL = Patience()
 
-_ANSWERS = (do.Answer, do.Changed)
-
 _MODULES = {"workbench.server", "workbench.worker.forkserver"}
 """What a session's processes run; workers keep the command line of the forkserver."""
 
@@ -70,7 +68,9 @@ class AdminConnection:
     def __init__(self, name: str, patience: Patience = USUAL) -> None:
         self.name = name
         self._patience = patience
-        self._requests = count(1)
+        self._seconds = patience.answered
+        self._requests = Requests(cast(Any, self))  # it is as much of a `Connection` as they need
+        self.summary = self._requests.summary
         self._inbox = Inbox(decode_from_server, largest=LARGEST_OF_SERVER)
         sock = _dial(address_of(name)) if name in names_found() else None  # others become no paths
         if sock is None:
@@ -78,7 +78,7 @@ class AdminConnection:
         self._sock = sock
         try:
             prefix = secrets.randbits(31) | 1 << 30
-            self._say(ev.Hello(os.getpid(), prefix, label="workbench", admin=True))
+            self.post(ev.Hello(os.getpid(), prefix, label="workbench", admin=True))
         except BaseException:
             self._sock.close()
             raise
@@ -89,55 +89,47 @@ class AdminConnection:
     def __exit__(self, *_: object) -> None:
         self._sock.close()
 
-    def summary(self) -> Snapshot:
-        """The session at this moment, with a few of its objects."""
-        snapshot = self._ask("overview").snapshot
-        assert snapshot is not None
-        return snapshot
-
     def objects(self) -> Iterator[ObjectRecord]:
         """All objects. They come in parts: the server goes on in between."""
-        request, left = next(self._requests), 1
-        while left:
-            change = self._asked(ev.Subscribe(request, once=True)).change
-            left = change.left
+        for change in self._requests.look():
             yield from change.objects
 
-    def names(self) -> tuple[str, ...]:
-        """What objects are called; of very many, some."""
-        return self._ask("names").names
+    def names(self) -> list[str]:
+        """What objects and actors are called; of very many, some."""
+        return sorted([*self._requests.names(), *self._requests.names(ACTOR_PREFIX)])
 
     def why(self, what: int | str, deep: bool = False) -> Account | None:
-        id, name = (0, what) if isinstance(what, str) else (what, "")
-        seconds = self._patience.deep if deep else self._patience.why
-        return self._ask("why", id, name, seconds, deep).account
+        self._seconds = self._patience.deep if deep else self._patience.why
+        return self._requests.why(what, deep)
 
     def end(self, reason: str) -> None:
         """End the session for everybody; returns before it has ended."""
-        self._say(ev.EndSession(reason))
+        self.post(ev.EndSession(reason))
 
-    def _ask(
-        self, what: str, object: int = 0, name: str = "", seconds: float | None = None,
-        deep: bool = False,
-    ) -> do.Answer:  # fmt: skip
-        answer = self._asked(ev.Ask(next(self._requests), what, object, name, deep), seconds)
-        assert isinstance(answer, do.Answer)
-        return answer
+    # -- what `Requests` needs --------------------------------------------------------------------
 
-    def _asked(self, question: ev.Ask | ev.Subscribe, seconds: float | None = None) -> Any:
-        self._say(question)
-        deadline = time.monotonic() + (self._patience.answered if seconds is None else seconds)
-        while True:
+    ended = None
+
+    def check_open(self) -> None:
+        """If it isn't, there will be no answer."""
+
+    def wait_for(self, done: Callable[[], bool], timeout: float | None = None) -> bool:
+        deadline = time.monotonic() + self._seconds
+        while not done():
             messages = self._inbox.messages()
+            if not messages:
+                self._read(deadline - time.monotonic())
             while messages:
                 message = messages.popleft()
                 if isinstance(message, do.Ended):
                     raise SessionError(message.reason)
-                if isinstance(message, _ANSWERS) and message.request == question.request:
-                    return message
-            self._read(deadline - time.monotonic())
+                if isinstance(message, do.Changed):
+                    self._requests.answer(message.request, message.change)
+                elif isinstance(message, do.Answer):
+                    self._requests.answer(message.request, message)
+        return True
 
-    def _say(self, message: Any) -> None:
+    def post(self, message: Any) -> None:
         outbox = Outbox()
         outbox.put(message)
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import shlex
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -120,10 +119,7 @@ def objects(session: str, pattern: str, sort: str, as_json: bool, patience: admi
 def why(session: str, name: str, deep: bool, as_json: bool, patience: admin.Patience) -> int:
     with admin.AdminConnection(session, patience) as connection:
         account = connection.why(name, deep)
-        by_name = account is not None
-        if account is None and re.fullmatch("[0-9a-f]{16}", name):
-            account = connection.why(int(name, 16), deep)
-        names = sorted(connection.names()) if account is None else []
+        names = connection.names() if account is None else []
     if account is None:
         raise ObjectLostError(
             f"Session {session!r} has no object {name!r}.{did_you_mean(name, names)} Names it has: "
@@ -131,7 +127,7 @@ def why(session: str, name: str, deep: bool, as_json: bool, patience: admin.Pati
             "is."
         )
     command = shlex.join(["workbench", "why", session, name, "--deep"])
-    answer = why_text.why(account, name if by_name else "", deep=command)
+    answer = why_text.why(account, name if name in account.object.names else "", deep=command)
     if as_json:
         lines = [{"text": reason.text, "action": reason.action} for reason in answer.reasons]
         show.document({"session": session, "what": answer.what, "reasons": lines})

@@ -6,8 +6,8 @@ Threads: any may call the public methods; messages are handled in whichever read
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable
+from functools import partial
 from typing import Any, cast
 
 from workbench import context
@@ -17,68 +17,80 @@ from workbench.client.referrer_search import find_referrers
 from workbench.client.role import Role
 from workbench.client.submitter import ARGUMENTS, Submitter
 from workbench.client.subscriptions import Subscription, measured
-from workbench.client.survey import Places, main_variables, survey
+from workbench.client.survey import held
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core.descriptions import ObjectDescription
-from workbench.core.snapshot import A_RESULT, ACTOR_PREFIX, Change, Snapshot
-from workbench.engine.base import Abilities, CollectedJob, Engine, Running, Shown
+from workbench.core.snapshot import A_RESULT, Snapshot
+from workbench.engine import queries
+from workbench.engine.base import Abilities, CollectedJob, Engine, Facts, Shown
 from workbench.engine.lending_future import Lending
-from workbench.engine.tally import CallTally
+from workbench.engine.queries import Answering
 from workbench.ref import ObjectRef
-from workbench.serialization.arrays import Reducer
-from workbench.serialization.registry import Custom
+from workbench.serialization.registry import Custom, Function
 from workbench.system.ki_protection import ki_protection
 
 
-class Client:
-    """A session, seen from one of its processes: an `Engine`, but for what a notebook sets on it.
+class Client(Answering):
+    """A session, seen from one of its processes: an `Engine`, but for what a person needs of it.
 
     What each method does is said in `engine.base`. Most are those of its parts, named in
-    ``__init__``.
+    ``__init__``, as is who answers which question.
     """
 
     can = Abilities()
-    system = "local"
-    inherits = False  # of a driver that started the session it is True
+    facts = Facts()
 
     def __init__(self, base: ClientBase, role: Role) -> None:
-        base.references.engine = cast(Engine, self)  # what is missing, only notebooks use
+        base.references.engine = cast(Engine, self)  # what is missing, only people use
         self._base = base
         self._role = role
         self.session = base.session  # an attribute, for it is read once for each ref in a pickle
+        self.listener = role.listener
         self.connection = base.connection
         self.objects = base.objects
         self._requests = requests = base.requests
         self._subscriptions: dict[int, Subscription] = {}  # by number
 
         store = ObjectStore(base, role)
-        self.put, self.get, self.wait, self.peek = store.put, store.get, store.wait, store.peek
-        self.compare, self.put_from = store.compare, store.put_from
-        self.future, self.arrivals = store.future, store.arrivals
+        self.put, self.get, self.wait = store.put, store.get, store.wait
+        self.future, self.arrivals, self.state = store.future, store.arrivals, base.objects.state
         self.pin, self.free, self.spill = store.pin, store.free, store.spill
-        self.borrow, self.escaped = store.borrow, store.escaped
-        self.find, self.name, self.unname = store.find, store.name, store.unname
+        self.borrow, self.escaped, self.name = store.borrow, store.escaped, store.name
         self.wait_for_item, self.next_item = store.wait_for_item, store.next_item
         self.took = base.generators.took
-        self.state, self.stored_as = base.objects.state, base.objects.stored_as
-        self.copy_speed, self.copying = base.arena.copy_speed, base.arena.copying
-        self.huge_pages = base.arena.huge_pages
-        base.arena.held = self.held
 
         tasks = Submitter(base, store, role)
         self.submit, self.create, self.call = tasks.submit, tasks.create, tasks.call
-        self.cancel, self.withdraw, self.has_begun = tasks.cancel, tasks.withdraw, tasks.has_begun
-        self.find_actor, self.kill_actor = tasks.find_actor, tasks.kill_actor
-        self.actor_of, self.together = tasks.actor_of, base.connection.together
+        self.cancel, self.kill_actor = tasks.cancel, tasks.kill_actor
+        self.together, self.interrupt = base.connection.together, requests.interrupt
+        self.mimebundle: Callable[[object], dict[str, str]] = context.mimebundle
+        self.abandon = base.abandon
 
-        self.tally: Callable[[], CallTally | None] = role.tally
-
-        self.overview, self.interrupt = requests.overview, requests.interrupt
-        self.why, self.summary, self.settle = requests.why, requests.summary, requests.settle
-        self.jobs, self.shown_by = requests.jobs, requests.shown_by
-        self.mimebundle = context.mimebundle
-        self.abandon, self.pack = base.abandon, base.marshal.pack
+        here = partial(held, base.objects.held_by, lambda: role.listener.roots())
+        self.answers = {
+            queries.Summary: requests.summary,
+            queries.Matching: requests.search,
+            queries.CaughtUp: requests.settle,
+            queries.Jobs: requests.jobs,
+            queries.Outputs: requests.outputs,
+            queries.Capacity: lambda: base.capacity,
+            queries.HugePages: base.arena.huge_pages,
+            queries.Lookup: store.find,
+            queries.Names: requests.names,
+            queries.Reasons: requests.why,
+            queries.Describe: requests.describe,
+            queries.Peek: store.peek,
+            queries.Here: role.here,
+            queries.Held: here,
+            queries.ShownBy: self._shown,
+            queries.StoredAs: store.stored_as,
+            queries.Compare: store.compare,
+            queries.Pack: base.marshal.pack,
+            queries.Reducers: lambda: base.marshal.reducers([]),
+            queries.Copying: base.arena.copying,
+            queries.CopySpeed: base.arena.copy_speed,
+        }
+        base.arena.held = here
         base.handlers |= {
             do.Explain: self._explain,
             do.Collected: self._collected,
@@ -86,22 +98,13 @@ class Client:
         }
         base.at_end.append(self._ended)
 
-    def waiting(
-        self, refs: Sequence[ObjectRef] = (), some: bool = False
-    ) -> AbstractContextManager[None]:
-        ids = [ref.id for ref in refs]
-        return self._role.blocking(lambda: ids, 1 if some else 0)
-
     @property
     def lending(self) -> Lending | None:
         return self._role.lending
 
-    # -- objects ------------------------------------------------------------------------------
+    # -- what is asked of this process ------------------------------------------------------------
 
-    def describe(self, ref: ObjectRef, patient: bool = False) -> ObjectDescription | None:
-        return self._requests.describe(ref.id, patient)
-
-    def shown(self, array: Any) -> Shown | None:
+    def _shown(self, array: Any) -> Shown | None:
         id = self.objects.shown(array, self._role.task)
         if not id:
             return None if id is None else Shown(0, (), "")
@@ -113,54 +116,21 @@ class Client:
             return Shown(0, (), "")
         return Shown(id, record.names, record.about.type if record.about else A_RESULT)
 
-    def identify(self, text: str) -> ObjectRef | None:
-        id = self._requests.identify(text)
-        return None if id is None else self.borrow(id)
-
-    def names(self, beginning: str = "") -> list[str]:
-        names = self._requests.names(beginning)
-        return sorted(name for name in names if not name.startswith(ACTOR_PREFIX))
-
-    @property
-    def namespace(self) -> str:
-        return self._role.namespace
-
-    def actor_names(self) -> list[str]:
-        names = self._requests.names(ACTOR_PREFIX)
-        return sorted(name.removeprefix(ACTOR_PREFIX) for name in names)
-
-    def running(self) -> Running:
-        role, worker = self._role, self._base.worker
-        run = role.task
-        if run is None:
-            return Running(worker, actor=role.actor, restarted=role.is_restarted)
-        cpus = 0.0 if role.actor else (run.spec or ev.USUAL).cpus / ev.USUAL.cpus
-        return Running(worker, run.task, run.name, role.actor, cpus, role.is_restarted)
-
     # -- custom serializers ---------------------------------------------------------------------
 
-    def register(
-        self, cls: type, serializer: Callable[[Any], Any], deserializer: Callable[[Any], Any]
-    ) -> None:
-        self.connection.check_open()
-        if cls is ObjectRef:
-            raise TypeError("An ObjectRef has its own serializer: what it refers to stays alive.")
-        custom = Custom(cls, serializer, deserializer)
-        parts = {cls.__name__: cls, "serializer": serializer, "deserializer": deserializer}
-        marshal = self._base.marshal
-        payload = marshal.inline((cls, serializer, deserializer), lambda: parts)
+    def register(self, cls: type, by: tuple[Function, Function] | None) -> None:
+        marshal, number, payload = self._base.marshal, None, b""
+        if by is not None:
+            self.connection.check_open()
+            custom = Custom(cls, *by)
+            payload = marshal.inline((cls, *by), custom.parts)
         with ki_protection():  # nobody shall know it alone
-            number = marshal.registry.add(custom, self._base.next_id)
-            self.connection.send(ev.Register(number, payload))
-
-    def deregister(self, cls: type) -> None:
-        with ki_protection():
-            number = self._base.marshal.registry.remove(cls)
+            if by is None:
+                number = marshal.registry.remove(cls)
+            else:
+                number = marshal.registry.add(custom, self._base.next_id)
             if number is not None:
-                self.connection.send(ev.Register(number, b""))
-
-    def reducers(self) -> Mapping[type, Reducer]:
-        return self._base.marshal.reducers([])
+                self.connection.send(ev.Register(number, payload))
 
     # -- the session --------------------------------------------------------------------------
 
@@ -174,18 +144,11 @@ class Client:
         return self._base.workers
 
     @property
-    def capacity(self) -> int:
-        return self._base.capacity
-
-    @property
     def ended(self) -> str | None:
         return self.connection.ended
 
     def snapshot(self) -> Snapshot:
         return measured(self._requests.snapshot())
-
-    def search(self, pattern: str, order: str, most: int) -> Change:
-        return self._requests.search(ev.Search(pattern, order, most))
 
     def changes(self) -> Subscription:
         self.connection.check_open()
@@ -197,26 +160,15 @@ class Client:
             made.came(None)
         return made
 
-    def held(self) -> dict[int, Places]:
-        return survey(self.objects.held_by, {**main_variables(), **self._role.roots()})
-
-    def held_in(self, value: Any, name: str) -> dict[int, Places]:
-        return survey(self.objects.held_by, {name: value})
-
     def refresh(self) -> None:
         self.connection.post(ev.Refresh())
 
     def collect(self, job: int, name: str = "") -> CollectedJob | None:
-        origin = self._role.origin()
+        origin = self._role.listener.origin()
         found: CollectedJob | None = self._requests.ask(
             lambda request: ev.Collect(request, job, origin, name)
         )
         return found
-
-    def keep(self, linger: float) -> None:
-        self.connection.check_open()
-        self.connection.send(ev.Keep(linger))
-        self.connection.flush()
 
     def close(self, goodbye: bool = True) -> None:
         self._base.close(goodbye)
@@ -237,7 +189,7 @@ class Client:
         found: tuple[Any, ...] = ((), False)
         try:
             found = find_referrers(
-                self.objects.kept(message.object), self._role.roots(), message.deep
+                self.objects.kept(message.object), self._role.listener.roots(), message.deep
             )
         finally:  # also if something hostile was in the way
             self.connection.post(ev.Explained(message.inquiry, *found))

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from collections.abc import Callable
 
 from workbench.client.base import ClientBase
 from workbench.client.client import Client
@@ -15,19 +12,17 @@ from workbench.client.task_prints import TaskPrints
 from workbench.config import NOTEBOOK_LINGER
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.engine.base import OutputSink
-from workbench.engine.lending_future import Missing
+from workbench.engine.base import Facts, Running
 from workbench.engine.presentation import SessionPresentation
-from workbench.engine.tally import CallTally
+from workbench.engine.queries import Summary
 from workbench.errors import SessionError
-from workbench.ref import ObjectRef
 
 PATIENCE = 5.0
 """Seconds for which a driver that leaves waits for the server it started to end."""
 
 
-class Driver(SessionPresentation, Client):
-    """An `Engine`. It is its own `Role`, because notebooks set on an engine what a role answers.
+class Driver(Client, SessionPresentation):
+    """An `Engine`. It is its own `Role`, because a notebook sets the listener of both.
 
     ``base`` hasn't joined yet. ``linger``: seconds the session shall outlive its last driver.
     ``reap`` waits for the end of the server, if this process started it; None: it didn't.
@@ -36,8 +31,6 @@ class Driver(SessionPresentation, Client):
     """
 
     task = None  # the code that calls is no task's
-    actor = 0
-    is_restarted = False
     lending = None  # it has no slot
 
     def __init__(
@@ -48,55 +41,40 @@ class Driver(SessionPresentation, Client):
         logs: bool = True,
         namespace: str = "",
     ) -> None:
-        self._namespace = namespace
-        self.joined = reap is None
-        self.inherits = not self.joined
-        self.logs = logs
+        joined = reap is None
+        self.namespace = namespace
+        self.facts = Facts("local", joined, not joined, logs)
         self._prints = TaskPrints(base.objects.values.__contains__)
-        self.output: OutputSink | None = self._prints.show if logs else None
-        self.began: Callable[[int, int], None] | None = None
-        self.completed: Callable[[int, int, list[ObjectRef | None]], None] | None = None
-        self.origin: Callable[[], int] = self._prints.origin
-        self.show_prints = self._prints.flush
-        self.tally: Callable[[], CallTally | None] = lambda: None
-        self.roots: Callable[[], Mapping[str, Any]] = dict
+        self.listener = self._prints.listener(logs)
         self._is_final = False
         self._linger = linger
         self._reap = reap
         super().__init__(base, self)
         self.abandon = self._abandon
-        self.leave: Callable[[], None] = self.close  # at the end of a `with` block
-        base.handlers |= {ev.Output: self._output, do.Began: self._began}
-        base.handlers |= {do.JobComplete: self._completed}
+        self.leave: Callable[[], None] = self.close
+        base.handlers |= {
+            ev.Output: self._output,
+            do.Began: lambda message: self.listener.began(message.job, message.worker),
+            do.JobComplete: self._completed,
+        }
         base.join()
-        if self.joined:  # its workers may have imported modules that were edited since
+        if joined:  # its workers may have imported modules that were edited since
             self.refresh()
+
+    def here(self) -> Running:
+        return Running(namespace=self.namespace)
 
     @property
     def address(self) -> str:
         return self.session
 
-    @property
-    def namespace(self) -> str:
-        return self._namespace
-
-    def blocking(
-        self, missing: Missing, enough: int = 0, item: int = 0
-    ) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def polled(self, missing: Missing) -> None:
-        """It has no slot to lend."""
-
-    def new_future(self, missing: Missing, item: int = 0) -> Future[Any]:
-        return Future()
-
-    def keep(self, linger: float) -> None:
-        super().keep(linger)
-        self._linger = linger
-
-    def is_shut_down(self) -> None:
-        if self._linger <= NOTEBOOK_LINGER:
+    def keep(self, linger: float | None) -> None:
+        if linger is not None:
+            self.connection.check_open()
+            self.connection.send(ev.Keep(linger))
+            self.connection.flush()
+            self._linger = linger
+        elif self._linger <= NOTEBOOK_LINGER:
             self._is_final = True
             self._base.say_final()
 
@@ -117,7 +95,7 @@ class Driver(SessionPresentation, Client):
     def _stays(self, goodbye: bool) -> bool:
         """Whether another driver keeps the session up, or it is to outlive them all."""
         try:
-            snapshot = self.summary()
+            snapshot = self.ask(Summary())
         except SessionError:
             return False
         drivers = sum(client.role == "driver" for client in snapshot.clients)
@@ -126,17 +104,11 @@ class Driver(SessionPresentation, Client):
     # -- the reading thread -----------------------------------------------------------------------
 
     def _output(self, message: ev.Output) -> None:
-        if self.output is not None:
-            try:
-                self.output(message)
-            except Exception:  # what shows output must not be able to end the connection
-                traceback.print_exc(file=sys.__stderr__)
-
-    def _began(self, message: do.Began) -> None:
-        if self.began is not None:
-            self.began(message.job, message.worker)
+        try:
+            self.listener.output(message)
+        except Exception:  # what shows output must not be able to end the connection
+            traceback.print_exc(file=sys.__stderr__)
 
     def _completed(self, message: do.JobComplete) -> None:
         results = self.granted(message.results)
-        if self.completed is not None:
-            self.completed(message.job, message.size, results)
+        self.listener.completed(message.job, message.size, results)

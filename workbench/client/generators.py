@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from typing import cast
 
 from workbench.client.connection import Connection
 from workbench.client.objects import KnownObjects
 from workbench.client.reference_counter import ReferenceCounter
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.engine.base import engine_of
 from workbench.memory.views import Watch
 from workbench.ref import ObjectRef
-from workbench.ref_generator import ObjectRefGenerator
+from workbench.ref_generator import ObjectRefGenerator, StreamEngine
 
 
 class ReaderWatch(Watch):
@@ -38,7 +38,8 @@ class GeneratorReaders:
     def new(self, end: ObjectRef, ahead: int) -> ObjectRefGenerator:
         """The reader of the generator that ends with ``end``; at most ``ahead`` items are made
         unread."""
-        reader = ObjectRefGenerator(end, engine_of(end), ahead)
+        engine = cast(StreamEngine, end._engine)
+        reader = ObjectRefGenerator(end, engine, ahead)
         connection = self._connection
         self._readers[end.id] = ReaderWatch.of(
             reader, connection.put, end.id, connection.wake_from_finalizer

@@ -180,7 +180,7 @@ class Marshal:
     def pack(
         self, value: Any, parts: Parts, numbers: Numbers | None = None
     ) -> tuple[PackedValues, Any]:
-        """See `Cells.pack`."""
+        """See `queries.Pack`."""
         refs: list[ObjectRef] = []
         reduce_ref = self.reducers([])[ObjectRef]
 

@@ -19,7 +19,7 @@ from workbench.client.objects import chunks
 from workbench.client.role import Role
 from workbench.core import events as ev
 from workbench.engine.base import Copying, Waitable, first_ready
-from workbench.engine.lending_future import Missing
+from workbench.engine.lending_future import Missing, new_future, waiting
 from workbench.errors import GetTimeoutError, SerializationError, SessionError
 from workbench.expressions import describe
 from workbench.ref import ObjectRef
@@ -42,7 +42,7 @@ It has to know all calls before it hears that their task waits."""
 
 
 class ObjectStore:
-    """The part of an engine about objects: what each method does is said in `engine.base.Store`.
+    """The part of an engine about objects: what each method does is said in `engine.base.Engine`.
 
     Until the server knows of an extent, only the list of claims does.
     """
@@ -80,7 +80,9 @@ class ObjectStore:
         if len(self._put) > MOST:
             self._put.popitem(last=False)  # in one step: other threads put, too
 
-    def put_from(self, value: Any) -> ObjectRef | None:
+    def stored_as(self, value: Any, changed: bool) -> ObjectRef | None:
+        if not changed:
+            return self._objects.stored_as(value)
         found, id_ = self._put.get(id(value), (None, 0))
         if found is None or found() is not value:
             return None
@@ -126,7 +128,7 @@ class ObjectStore:
         values = self._objects.values
         ids = [ref.id for ref in refs]
         if all(map(values.__contains__, ids)):
-            self._role.show_prints()
+            self._role.listener.flush()
         else:
             self._check_refs(refs)
             self._objects.request(ids)
@@ -158,7 +160,7 @@ class ObjectStore:
         known = is_ready if has_item else values.__contains__
         chosen = first_ready(refs, map(known, ids), num_returns)
         if len(chosen[0]) == num_returns:
-            self._role.show_prints()
+            self._role.listener.flush()
             return chosen
         for reader in readers:
             reader.tell()  # its task may wait for this
@@ -187,12 +189,12 @@ class ObjectStore:
     def next_item(self, stream: ObjectRefGenerator) -> Future[None] | None:
         self._check_refs([stream.completed()])
         id = stream.id
-        future = self._role.new_future(lambda: (id,), stream.received + 1)
+        future = self._new_future(lambda: (id,), stream.received + 1)
         return self._generators.next(stream, future)
 
     def arrivals(self, refs: Iterable[ObjectRef]) -> CompletionQueue:
         found = CompletionQueue(
-            self._objects, self._wait, self._role.new_future, self._check_refs,
+            self._objects, self._wait, self._new_future, self._check_refs,
             self._connection.flush,
         )  # fmt: skip
         found.add(refs)
@@ -201,7 +203,10 @@ class ObjectStore:
     def future(self, ref: ObjectRef) -> Future[Any]:
         self._check_refs([ref])
         id = ref.id
-        return self._objects.resolve(self._role.new_future(lambda: (id,)), ref)
+        return self._objects.resolve(self._new_future(lambda: (id,)), ref)
+
+    def _new_future(self, missing: Missing, item: int = 0) -> Future[Any]:
+        return new_future(self._role.lending, missing, item)
 
     def peek(self, ref: ObjectRef) -> Any:
         known = partial(self._objects.values.__contains__, ref.id)
@@ -229,15 +234,15 @@ class ObjectStore:
             is_done = True
         elif timeout is not None and timeout <= 0:
             self._base.requests.ask(ev.Ask)  # what the server knows comes before its answer
-            if not done():
-                self._role.polled(missing)
+            if not done() and (lending := self._role.lending) is not None:
+                lending.polled(missing())
             is_done = done()
         elif self._base.worker and self._is_soon(done, timeout):
             is_done = True
         else:
-            with self._role.blocking(missing, enough, item):
+            with waiting(self._role.lending, missing, enough, item):
                 is_done = self._connection.wait_for(done, timeout)
-        self._role.show_prints()
+        self._role.listener.flush()
         return is_done
 
     def _is_soon(self, done: Callable[[], bool], timeout: float | None) -> bool:
@@ -278,15 +283,15 @@ class ObjectStore:
 
     # -- names --------------------------------------------------------------------------------
 
-    def find(self, name: str) -> ObjectRef | None:
-        ref: ObjectRef | None = self._base.requests.ask(lambda request: ev.Find(request, name))
+    def find(self, name: str, or_id: bool = False) -> ObjectRef | None:
+        requests = self._base.requests
+        ref: ObjectRef | None = requests.ask(lambda request: ev.Find(request, name))
+        if ref is None and or_id and (id := requests.identify(name)):
+            return self.borrow(id)
         return ref
 
-    def name(self, ref: ObjectRef, name: str) -> None:
-        self._check_refs([ref])
-        self._connection.send(ev.Bind(name, ref.id))
-        self._confirm()
-
-    def unname(self, name: str) -> None:
-        self._connection.send(ev.Bind(name, 0))
+    def name(self, ref: ObjectRef | None, name: str) -> None:
+        if ref is not None:
+            self._check_refs([ref])
+        self._connection.send(ev.Bind(name, 0 if ref is None else ref.id))
         self._confirm()

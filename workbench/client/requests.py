@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from workbench.client.connection import Connection
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.descriptions import Account, ObjectDescription
-from workbench.core.snapshot import Change, JobRecord, ObjectRecord, Snapshot
-from workbench.errors import ObjectLostError, SessionError
+from workbench.core.snapshot import ACTOR_PREFIX, Change, JobRecord, ObjectRecord, Snapshot
+from workbench.errors import NotAnsweringError, ObjectLostError, SessionError
+
+if TYPE_CHECKING:
+    from workbench.client.connection import Connection
 
 GLANCE = 0.5
 """Seconds that somebody waits who only wants to see what a thing is, unless told otherwise."""
@@ -84,11 +87,11 @@ class Requests:
             objects += change.objects
         return change.session.replace(objects=tuple(objects))
 
-    def search(self, search: ev.Search) -> Change:
+    def search(self, pattern: str, order: str, most: int) -> Change:
         """The objects that match, those that come first of each part, and how many others do."""
         objects: list[ObjectRecord] = []
         others = size = 0
-        for change in self.look(search):
+        for change in self.look(ev.Search(pattern, order, most)):
             objects += change.objects
             others += change.others
             size += change.others_size
@@ -104,24 +107,16 @@ class Requests:
         return account
 
     def identify(self, text: str) -> int | None:
-        found = re.fullmatch(r"(?:ObjectRef\()?([0-9a-f]{4,16})(?:, .*\))?", text.strip())
-        if found is None:
-            return None
-        digits = found[1]
+        digits = digits_of(text)
         if len(digits) == 16:
             number = int(digits, 16)
             return number if self._ask("describe", number).description else None
-        known = {f"{record.id:016x}": record.id for record in self.snapshot().objects}
-        ids = [id for id in known if id.startswith(digits) or id.endswith(digits)]
-        if len(ids) > 1:
-            raise ObjectLostError(
-                f"{len(ids)} objects have an id like {digits!r}, among them {ids[0]} and {ids[1]}: "
-                "give more digits."
-            )
-        return known[ids[0]] if ids else None
+        return id_like(digits, (r.id for r in self.snapshot().objects)) if digits else None
 
-    def names(self, beginning: str) -> tuple[str, ...]:
-        return self._ask("names", name=beginning).names
+    def names(self, beginning: str = "") -> list[str]:
+        of_actors = beginning == ACTOR_PREFIX
+        names = self._ask("names", name=beginning).names
+        return sorted(name for name in names if name.startswith(ACTOR_PREFIX) == of_actors)
 
     def settle(self) -> None:
         """Return when all that came to the server before this has been handled, and told."""
@@ -130,45 +125,58 @@ class Requests:
         self._ask("describe")
         self._ask("describe")
 
-    def summary(self) -> Snapshot:
-        """The session without its objects."""
-        snapshot = self._ask("overview").snapshot
-        assert snapshot is not None
+    def summary(self, soon: bool = False) -> Snapshot:
+        question = partial(ev.Ask, what="overview")
+        answer = self.ask(question, self.glance if soon else None)
+        if answer is None:
+            raise NotAnsweringError(f"The session didn't answer within {self.glance:g} s.")
+        snapshot: Snapshot = answer.snapshot
         return snapshot
 
     def jobs(self) -> tuple[JobRecord, ...]:
         return self._ask("jobs").jobs
 
-    def shown_by(self, job: int) -> tuple[ev.Output, ...] | None:
+    def outputs(self, job: int) -> tuple[ev.Output, ...] | None:
         return self._ask("log", job).outputs
 
     def spill(self, id: int) -> str:
         return self._ask("spill", id).text
 
-    def task(self, what: str, id: int) -> str:
-        return self._ask(what, id).text
+    def withdraw(self, id: int) -> bool:
+        return self._ask("withdraw", id).text == "waiting"
 
     def describe(self, id: int, patient: bool = False) -> ObjectDescription | None:
-        answer = self._glance("describe", id, None if patient else self.glance)
+        question = partial(ev.Ask, what="describe", object=id)
+        try:
+            answer = self.ask(question, None if patient else self.glance)
+        except SessionError:
+            return None
         return None if answer is None else answer.description
-
-    def overview(self) -> Snapshot | None:
-        """The session with a few of its objects; None if nobody answers soon."""
-        answer = self._glance("overview", 0, self.glance)
-        return None if answer is None else answer.snapshot
 
     def _ask(self, what: str, id: int = 0, name: str = "", deep: bool = False) -> do.Answer:
         answer: do.Answer = self.ask(lambda request: ev.Ask(request, what, id, name, deep))
         return answer
 
-    def _glance(self, what: str, id: int, seconds: float | None) -> do.Answer | None:
-        try:
-            found: do.Answer | None = self.ask(lambda request: ev.Ask(request, what, id), seconds)
-        except SessionError:
-            return None
-        return found
-
     def interrupt(self, origin: int, jobs: Sequence[int], force: bool, timeout: float) -> bool:
         chosen = tuple(jobs)
         answer = self.ask(lambda request: ev.Interrupt(request, origin, chosen, force), timeout)
         return answer is not None
+
+
+def digits_of(text: str) -> str:
+    """Those of an id, as errors and lists show it, or of its beginning or end; '' if it is none."""
+    found = re.fullmatch(r"(?:ObjectRef\()?([0-9a-f]{4,16})(?:, .*\))?", text.strip())
+    return "" if found is None else found[1]
+
+
+def id_like(digits: str, known: Iterable[int]) -> int | None:
+    """The one of these that begins or ends so; None if none does, ObjectLostError if several do."""
+    ids = [
+        id for id in map("{:016x}".format, known) if id.startswith(digits) or id.endswith(digits)
+    ]
+    if len(ids) > 1:
+        raise ObjectLostError(
+            f"{len(ids)} objects have an id like {digits!r}, among them {ids[0]} and {ids[1]}: "
+            "give more digits."
+        )
+    return int(ids[0], 16) if ids else None

@@ -99,7 +99,7 @@ class Submitter:
         )
         create = ev.Submit(
             ref.id, export.ref.id, payload, deps, contains, 0, blueprint.name,
-            self._role.origin(), 0, ref.id, "__init__", spec,
+            self._role.listener.origin(), 0, ref.id, "__init__", spec,
         )  # fmt: skip
         limits = options.max_restarts, options.max_concurrency
         in_order = not options.allow_out_of_order_execution
@@ -116,29 +116,19 @@ class Submitter:
         del packed
         return ref, other
 
-    def find_actor(self, name: str) -> ObjectRef | None:
-        return self._store.find(f"{ACTOR_PREFIX}{name}")
-
     def kill_actor(self, actor: ObjectRef, restart: bool) -> None:
         self._base.check_refs([actor])
         self._connection.send(ev.KillActor(actor.id, restart))
 
-    def cancel(self, ref: ObjectRef, force: bool, recursive: bool) -> None:
+    def cancel(
+        self, ref: ObjectRef, force: bool = False, recursive: bool = True, begun: bool = True
+    ) -> bool:
         self._base.check_refs([ref])
+        if not begun:
+            return self._base.requests.withdraw(ref.id)
         self._connection.send(ev.Cancel(ref.id, force, recursive))
         self._connection.flush()
-
-    def withdraw(self, ref: ObjectRef) -> bool:
-        self._base.check_refs([ref])
-        return self._base.requests.task("withdraw", ref.id) == "waiting"
-
-    def has_begun(self, ref: ObjectRef) -> bool:
-        self._base.check_refs([ref])
-        return self._base.requests.task("task", ref.id) != "waiting"
-
-    def actor_of(self, ref: ObjectRef) -> str:
-        self._base.check_refs([ref])
-        return self._base.requests.task("actor", ref.id)
+        return True
 
     def _submit(
         self, function: int, call: Call[TaskOptions], name: str, parameters: Parameters,
@@ -174,8 +164,8 @@ class Submitter:
         if given == STREAMING:
             stream = self._base.generators.new(refs[0], options.max_ahead)
         what = (
-            task, function, payload, deps, contains, returns, name, self._role.origin(), retries,
-            actor, method, spec,
+            task, function, payload, deps, contains, returns, name,
+            self._role.listener.origin(), retries, actor, method, spec,
         )  # fmt: skip
         parent, root = self._parent()
         try:
@@ -198,7 +188,7 @@ class Submitter:
             line = lines.of(actor, deps) if actor else lines.lease(function, deps)
         if line is None and deps:
             return None
-        origin = self._role.origin()
+        origin = self._role.listener.origin()
         form = ev.CallForm(function, deps, name, origin, retries, actor, method, parent, root)
         task = self._next_id()
         self._objects.expect((task,))
@@ -307,7 +297,7 @@ class Submitter:
 
     def _warns(self, function: Exported) -> bool:
         """Once a cell."""
-        if function.told != (origin := self._role.origin()):
+        if function.told != (origin := self._role.listener.origin()):
             function.told = origin
             warn(function_text(function.name))
         return False

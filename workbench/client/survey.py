@@ -24,6 +24,7 @@ from workbench.call_site import is_own
 from workbench.client.collector import referents_of
 from workbench.client.references import is_ours, locals_of
 from workbench.engine.base import ROOT_NOTE
+from workbench.engine.queries import Places
 
 MOST_SECONDS = 0.02
 MOST_NODES = 10_000
@@ -40,7 +41,6 @@ _LEAVES = (
 _SAME = ("_oh", "_ih", "_dh", "In", "__builtins__", "get_ipython", "exit", "quit")
 """What IPython has under plainer names too, and what is its own."""
 
-Places = tuple[tuple[str, str], ...]
 Step = tuple[str, Any, bool]
 
 
@@ -50,6 +50,14 @@ def main_variables() -> dict[str, Any]:
     main = sys.modules["__main__"]
     error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
     return {**vars(main), **dict(_running()), **dict(_raised(error))}
+
+
+def held(
+    held_by: Callable[[Any], tuple[int | None, str]], roots: Callable[[], Mapping[str, Any]],
+    name: str = "", value: Any = None,
+) -> dict[int, Places]:  # fmt: skip
+    """Answer `queries.Held`; ``roots`` hold things beside this process's variables."""
+    return survey(held_by, {name: value} if name else {**main_variables(), **roots()})
 
 
 def survey(

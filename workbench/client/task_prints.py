@@ -17,6 +17,7 @@ import traceback
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from contextvars import Context, copy_context
+from dataclasses import replace
 from itertools import groupby
 from operator import attrgetter
 from queue import SimpleQueue
@@ -24,6 +25,7 @@ from typing import Any, NamedTuple
 
 from workbench.core.events import Output
 from workbench.core.logs import TEXT
+from workbench.engine.base import CellListener
 from workbench.system.ki_protection import ki_protection
 
 PATIENCE = 1.0
@@ -157,6 +159,11 @@ class TaskPrints:
             )
             self._thread.start()
         self._wake.put(True)
+
+    def listener(self, logs: bool) -> CellListener:
+        """What listens until a notebook does. Without ``logs`` nothing is printed."""
+        listener = CellListener(origin=self.origin)
+        return replace(listener, output=self.show, flush=self.flush) if logs else listener
 
     def origin(self) -> int:
         """The number of the notebook cell whose code calls; 0 where there are none.

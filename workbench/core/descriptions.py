@@ -18,12 +18,14 @@ from workbench.core.snapshot import (
 class TaskRecord(Record, frozen=True):
     """The task that is to make an object. ``state``: waiting (for arguments), queued or running.
 
-    ``worker`` is the number of the one that has it, 0 if none has.
+    ``worker`` is the number of the one that has it, 0 if none has. ``actor``: what that is called
+    whose call it is, '' if it is none's.
     """
 
     name: str
     state: str
     worker: int = 0
+    actor: str = ""
 
 
 class PinRecord(Record, frozen=True):

@@ -222,9 +222,8 @@ class Ask(Event, tag=21):
     ``name``; describe: ``object`` at a glance; why: what keeps ``object``, or the one called
     ``name``, with what its holders find out (``deep``: however long that takes); jobs: all
     background cells that are remembered; log: what the job ``object`` has shown; spill: move
-    ``object`` to disk, answered when it is there or can't be; task: where the task that makes
-    ``object`` is: waiting, sent, or over; withdraw: the same, and one that waits is dropped; or
-    actor: the name of the actor whose call it is, if it is one.
+    ``object`` to disk, answered when it is there or can't be; or withdraw: where the task that
+    makes ``object`` is (waiting, sent, or over), and one that waits is dropped.
     What an answer may have doesn't depend on how many objects there are.
     """
 

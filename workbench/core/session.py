@@ -154,9 +154,7 @@ class Session:
         return {
             "why": self.referrers.ask,
             "spill": self.spilling.spill,
-            "task": self.tasks.answer,
-            "withdraw": self.tasks.answer,
-            "actor": self.tasks.answer,
+            "withdraw": self.tasks.withdraw,
             "log": self.jobs.log,
             "jobs": self.jobs.records,
         }

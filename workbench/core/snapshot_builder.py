@@ -157,11 +157,12 @@ def worker_record(worker: Worker) -> WorkerRecord:
 
 def _task(task: Task) -> TaskRecord:
     worker, name = task.worker, task.submit.name
+    actor = "" if task.actor is None else task.actor.name
     if worker is None:
-        return TaskRecord(name, "waiting" if task.pending_dependencies else "queued")
+        return TaskRecord(name, "waiting" if task.pending_dependencies else "queued", 0, actor)
     at_a_time = 1 if worker.actor is None else worker.actor.at_a_time
     runs = task in islice(worker.sent.values(), at_a_time)
-    return TaskRecord(name, "running" if runs else "queued", worker.number)
+    return TaskRecord(name, "running" if runs else "queued", worker.number, actor)
 
 
 def actor_record(state: State, actor: Actor) -> ActorRecord:

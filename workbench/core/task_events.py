@@ -124,7 +124,7 @@ PROGRESS = "progress"
 
 
 class Output(Event, tag=17):
-    """Something a task shows; for its ``kind`` see `engine.base.OutputSink`. Forwarded to the
+    """Something a task shows; for its ``kind`` see `engine.records.CellListener`. Forwarded to the
     owner, who learns from which ``worker`` it comes."""
 
     task: Id

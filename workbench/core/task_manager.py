@@ -290,16 +290,13 @@ class TaskManager:
             tasks = [maker]
         self._stop_all(tasks, event.force, event.recursive)
 
-    def answer(self, client: ClientState, event: ev.Ask) -> None:
-        """Where a task is; one that wasn't sent is dropped, if it is to be withdrawn. Or whose."""
+    def withdraw(self, client: ClientState, event: ev.Ask) -> None:
+        """Drop a task that wasn't sent, and answer where it was."""
         task = self._scheduler.tasks.maker(event.object)
-        if event.what == "actor":
-            actor = "" if task is None or task.actor is None else task.actor.name
-            return self._state.send(client.number, do.Answer(event.request, text=actor))
         where = "over" if task is None else "waiting" if task.worker is None else "sent"
-        if task is not None and where == "waiting" and event.what == "withdraw":
+        if task is not None and where == "waiting":
             self._state.fail(task, cancelled(task))
-        return self._state.send(client.number, do.Answer(event.request, text=where))
+        self._state.send(client.number, do.Answer(event.request, text=where))
 
     def interrupt(self, client: ClientState, event: ev.Interrupt) -> None:
         tasks = [task for job in event.jobs for task in self._jobs.cancelled(job)]

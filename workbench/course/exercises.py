@@ -11,6 +11,7 @@ from workbench.core.snapshot import ActorRecord, JobRecord, ObjectRecord, Snapsh
 from workbench.course.measure import settled
 from workbench.course.words import Said, say
 from workbench.engine.base import Engine
+from workbench.engine.queries import Describe, Jobs, Lookup, Reasons
 from workbench.errors import WorkbenchError
 from workbench.ref import ObjectRef
 from workbench.report.facts import is_internal
@@ -116,7 +117,7 @@ class Live:
 
     def assigning(self, name: str) -> JobRecord | None:
         """The last background cell that assigns a name, or will; also one with ``--wait``."""
-        jobs = reversed(self.engine.jobs())
+        jobs = reversed(self.engine.ask(Jobs()))
         return next((job for job in jobs if name in job.binds), None)
 
     def made_by(self, name: str) -> JobRecord:
@@ -143,7 +144,7 @@ class Live:
 
     def value(self, name: str) -> Any:
         """What the store has under a name; refused if it has none, or that isn't ready."""
-        ref = self.engine.find(name)
+        ref = self.engine.ask(Lookup(name))
         found = self.fetched(self.engine.borrow(self.record(name).id) if ref is None else ref)
         if found is ... and self.record(name).where == "pending":
             raise RefusedError(unready("`{name}` isn't ready yet: ask again.", name=name))
@@ -153,7 +154,7 @@ class Live:
         """What a ref refers to, ``...`` if that isn't ready; of anything else itself."""
         if not isinstance(value, ObjectRef):
             return value
-        found = self.engine.describe(value)
+        found = self.engine.ask(Describe(value.id))
         if found is not None and found.object.where == "pending":
             return ...
         return self.engine.get([value], None, False)[0]
@@ -166,7 +167,7 @@ class Live:
         found = self._of_id(self[variable])
         if found is not None:
             # A worker says what it reads no more within some milliseconds, or when it is asked.
-            self.engine.why(found.id)
+            self.engine.ask(Reasons(found.id))
             del self.snapshot
             found = self._of_id(self[variable])
         return found
@@ -176,7 +177,7 @@ class Live:
 
     def reasons(self, record: ObjectRecord) -> str:
         """All that keeps an object, in the words of `%why`."""
-        account = self.engine.why(record.id, deep=True)
+        account = self.engine.ask(Reasons(record.id, deep=True))
         found = why(account, f"{record.id:016x}").reasons if account is not None else ()
         return "; ".join(sorted(reason.text for reason in found)) or ", ".join(chips(record))
 

@@ -14,6 +14,7 @@ from workbench.course.exercises import (
     right,
     wrong,
 )
+from workbench.engine.queries import Reasons
 from workbench.format import human_bytes
 
 PAGE = Page("howto/find-what-keeps-memory.md", "Find what keeps memory")
@@ -97,7 +98,8 @@ def traceback_let_go(live: Live) -> Outcome:
     record = live.let_go("moth_in_error")
     if record is None:
         return right("The film is gone: the traceback doesn't keep it any more.")
-    account = live.engine.why(record.id, deep=True)  # a busy machine looks at little in a second
+    # Deep, as a busy machine looks at little in a second.
+    account = live.engine.ask(Reasons(record.id, deep=True))
     keepers = {place.keeper for pin in account.pins for place in pin.places} if account else set()
     if keepers == {"cycle"}:
         return almost(

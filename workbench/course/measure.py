@@ -19,6 +19,7 @@ from workbench.course.location import where as where
 from workbench.course.watching import watching as watching
 from workbench.course.words import Said, say
 from workbench.engine.base import Engine
+from workbench.engine.queries import CaughtUp, Summary
 from workbench.format import human_bytes, human_seconds
 from workbench.report.reasons import chips
 from workbench.system.machine import MemoryGauge
@@ -102,7 +103,7 @@ def sharing(first: Any, second: Any) -> Measurement:
 def on_cluster() -> bool:
     """Whether the session runs on a cluster, where much is otherwise than the lessons say."""
     engine = context.get()
-    return engine is not None and engine.ended is None and engine.summary().engine != "local"
+    return engine is not None and engine.ended is None and engine.facts.system != "local"
 
 
 def _inode(place: Location) -> Said | str:
@@ -204,8 +205,8 @@ def occupancy() -> int:
     engine = context.get()
     if engine is None or engine.ended is not None:
         return 0
-    engine.settle()
-    return engine.summary().live or 0
+    engine.ask(CaughtUp())
+    return engine.ask(Summary()).live or 0
 
 
 def kept(id: str) -> Measurement:
@@ -239,7 +240,7 @@ def settled(engine: Engine) -> Snapshot:
     """The session when what was let go of before is gone, and the actors that nobody has."""
     deadline = time.monotonic() + ENDING
     while True:
-        engine.settle()
+        engine.ask(CaughtUp())
         found = engine.snapshot()
         living = {0, *(actor.id for actor in found.actors if actor.state != "dead")}
         ending = [worker for worker in found.workers if worker.actor not in living]
@@ -286,8 +287,8 @@ def _bars() -> tuple[int, int, int]:
     engine = context.get()
     if engine is None or engine.ended is not None:
         return 0, 0, 0
-    engine.settle()
-    now = engine.summary()
+    engine.ask(CaughtUp())
+    now = engine.ask(Summary())
     live, reusable = now.live or 0, now.warm_free or 0
     return live, reusable, max(0, (now.capacity or 0) - live - reusable)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from workbench.engine.base import Engine
+from workbench.engine.queries import Matching
 from workbench.errors import ObjectFreedError
 from workbench.format import OWN
 from workbench.ref import ObjectRef
@@ -31,7 +32,7 @@ ATTEMPTS = 5
 
 
 def _kept(engine: Engine) -> list[ObjectRef]:
-    found = engine.search(f"{OWN}{Progress.__qualname__}", "age", 100).objects
+    found = engine.ask(Matching(f"{OWN}{Progress.__qualname__}", "age", 100)).objects
     return [engine.borrow(record.id) for record in found if record.pinned]
 
 

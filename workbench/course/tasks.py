@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.course.exercises import Lesson, Live, Outcome, Page, almost, exercise, right, wrong
+from workbench.engine.queries import Describe
 from workbench.errors import GetTimeoutError
 from workbench.format import count
 from workbench.ref import ObjectRef
@@ -99,7 +100,7 @@ def counter(live: Live) -> Outcome:
 def asked_again(live: Live) -> Outcome:
     if not isinstance(live["sugar"], ObjectRef):
         return wrong("`sugar` is no ref: it should be what `.remote(...)` returns.")
-    found = live.engine.describe(live["sugar"])
+    found = live.engine.ask(Describe(live["sugar"].id))
     if found is not None and found.object.about is not None:  # which tells what a put has cost
         return wrong("`sugar` is a ref to something that was put: no task has made it.")
     value, error = _answer(live, live["sugar"])

@@ -7,7 +7,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -44,6 +44,19 @@ class Lending(Protocol):
 
     def polled(self, objects: Iterable[int]) -> None:
         """Somebody looked for these, and they aren't there."""
+
+
+def waiting(
+    lending: Lending | None, missing: Missing = tuple, enough: int = 0, item: int = 0
+) -> AbstractContextManager[None]:
+    """Around code that waits, in a task if something lends: for so many of these, or until it ends,
+    if it waits for none. Meanwhile others run in its place."""
+    return nullcontext() if lending is None else lending.waiting(missing, enough, item)
+
+
+def new_future(lending: Lending | None, missing: Missing, item: int = 0) -> Future[Any]:
+    """A new one, for one of these objects."""
+    return Future() if lending is None else LendingFuture(lending, missing, item)
 
 
 class LendingFuture(Future[T]):

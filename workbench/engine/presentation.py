@@ -6,56 +6,43 @@ import os
 import platform
 import sys
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, Self
 
 from workbench.config import notebook_path
 
 
-class _Session(Protocol):
-    """What is needed of an engine here. ``address``: by which `init` finds it again."""
+class SessionPresentation(Protocol):
+    """Base of engines in which a person works."""
 
     leave: Callable[[], None]
+    """What the end of ``with init():`` calls."""
+
+    mimebundle: Callable[[object], dict[str, str]]
+    """What Jupyter is given to show a ref, an actor's handle, or the session."""
 
     @property
-    def session(self) -> str: ...
-    @property
-    def ended(self) -> str | None: ...
-    @property
-    def workers(self) -> int: ...
-    @property
-    def address(self) -> str: ...
-    @property
-    def address_info(self) -> dict[str, str]: ...
-    @property
-    def mimebundle(self) -> Callable[[object], dict[str, str]]: ...
+    def address(self) -> str:
+        """By which `init` finds the session again."""
 
-
-S = TypeVar("S", bound=_Session)
-
-
-class SessionPresentation:
-    """Base of engines: see `engine.base.Engine` for each of these."""
-
-    def __repr__(self: _Session) -> str:
+    def __repr__(self: Any) -> str:
         state = "over" if self.ended is not None else f"{self.workers} workers"
         return f"Session({self.session!r}, {state})"
 
-    def _repr_mimebundle_(
-        self: _Session, include: Any = None, exclude: Any = None
-    ) -> dict[str, str]:
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return self.mimebundle(self)
 
-    def __enter__(self: S) -> S:
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self: _Session, *error: object) -> None:
+    def __exit__(self, *error: object) -> None:
         self.leave()
 
-    def __getitem__(self: _Session, key: str) -> str:
+    def __getitem__(self, key: str) -> str:
         return self.address_info[key]
 
     @property
-    def address_info(self: _Session) -> dict[str, str]:
+    def address_info(self) -> dict[str, str]:
+        """Ray's, as far as there is such a thing; ``session["address"]`` is short for it."""
         return {"address": self.address, "node_id": platform.node()}
 
 

@@ -1,4 +1,4 @@
-"""What is passed to an engine and comes back from it: records. What may be asked: see `base`."""
+"""What is passed to an engine and comes back from it: records."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
+from workbench.core.events import Output
 from workbench.core.snapshot import JobRecord
+from workbench.engine.tally import CallTally
 from workbench.options import ActorOptions, TaskOptions
 from workbench.ref import ObjectRef
 
@@ -125,6 +127,67 @@ class Abilities:
         return {name: lack for name, lack in found.items() if lack}
 
 
+class Facts(NamedTuple):
+    """What never changes about a session, seen from one process.
+
+    ``system`` runs it: ``local``, ``ray`` or ``dask``; words alone may depend on it. ``joined``: it
+    was there before this process came. ``inherits``: its workers began with this process's
+    directory, ``sys.path`` and environment. ``logs``: what tasks print is to be seen here;
+    background cells' output always is.
+    """
+
+    system: str = "local"
+    joined: bool = True
+    inherits: bool = False
+    logs: bool = False
+
+
+def _nothing(*_: object) -> None:
+    """Who doesn't listen."""
+
+
+@dataclass(frozen=True, slots=True)
+class CellListener:
+    """What the code of a process's cells is told and asked: in any thread, so it must be quick.
+
+    ``output`` gets what tasks show. Its ``kind`` is ``stdout`` or ``stderr`` (data: UTF-8 text), or
+    ``display``, ``update`` or ``clear`` (data: JSON, the content of Jupyter's ``display_data``,
+    ``update_display_data`` or ``clear_output`` message), or ``comm``: what a widget says (data:
+    JSON, an object of ``msg_type``: ``comm_open``, ``comm_msg`` or ``comm_close``, with that
+    message's ``content`` and ``metadata``, and its ``buffers`` in base64). ``origin`` is the number
+    that the task was submitted with, ``worker`` the one it runs on, 0 if that isn't known any more.
+
+    ``began`` hears (job, worker) of one that runs; ``completed`` (job, size, other results) of a
+    collected one, once whole. ``origin`` is asked at each submit: the number that the task carries
+    to ``output``. ``roots`` is asked for what holds objects under a name that is no variable's: see
+    `ROOT_NOTE`. ``tally``: where the calls that the running cell submits are counted; None if
+    nobody looks. ``flush`` shows what tasks are known to have printed, before a person goes on
+    because of a result.
+    """
+
+    output: Callable[[Output], object] = _nothing
+    began: Callable[[int, int], object] = _nothing
+    completed: Callable[[int, int, list[ObjectRef | None]], object] = _nothing
+    origin: Callable[[], int] = int
+    roots: Callable[[], Mapping[str, Any]] = dict
+    tally: Callable[[], CallTally | None] = _nothing
+    flush: Callable[[], object] = _nothing
+
+
+CREATION = "__init__"
+"""The method that makes an actor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blueprint:
+    """What an actor's worker needs to know to make it."""
+
+    cls: type
+    concurrency: int
+    is_async: bool
+    groups: tuple[tuple[str, int], ...] = ()
+
+
 class CollectedJob(NamedTuple):
     """A background cell that somebody asked for: what it was, and its results.
 
@@ -150,7 +213,8 @@ class Running(NamedTuple):
     """Where code runs: in which ``worker`` (0: a driver), task and actor (0: none).
 
     ``name`` is what people call the task, ``cpus`` are the processors that it was given.
-    ``restarted``: the actor was made again.
+    ``restarted``: the actor was made again. ``namespace``: in which actors' names are given and
+    looked up, if nothing else is said.
     """
 
     worker: int = 0
@@ -159,3 +223,4 @@ class Running(NamedTuple):
     actor: int = 0
     cpus: float = 0.0
     restarted: bool = False
+    namespace: str = ""

@@ -11,12 +11,15 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 from hashlib import blake2b
 
 import msgspec
 
-from workbench.client.survey import main_variables, survey
+from workbench.client.survey import held
 from workbench.core.snapshot import Change, ObjectRecord, Sample, Snapshot
+from workbench.engine import queries
+from workbench.engine.queries import Answering
 from workbench.errors import SessionError
 
 PACE = 1.0
@@ -149,7 +152,7 @@ class PolledChanges:
 # -- the session -----------------------------------------------------------------------------------
 
 
-class Observer(ABC):
+class Observer(ABC, Answering):
     """`engine.base.Observed` for a session that is none of Workbench's: a read-only view of it.
 
     Its own classes say what else `Observed` has. ``who`` answers for the session, to people.
@@ -169,16 +172,17 @@ class Observer(ABC):
     def _key(self, thing: object) -> str | None:
         """The key of what a thing here refers to, if it is one of that system's handles."""
 
-    def settle(self) -> None:
-        """What it is asked for next is as new as it can be."""
-        return
+    def __init__(self) -> None:
+        self.answers = {
+            queries.CaughtUp: lambda: None,  # each look is as new as it can be
+            queries.Held: partial(held, self._held_by, dict),
+            # Nobody knows: its objects lie in other processes, or on other machines.
+            queries.CopySpeed: lambda: None,
+        }
 
-    def held(self) -> dict[int, tuple[tuple[str, str], ...]]:
-        def held_by(thing: object) -> tuple[int | None, str]:
-            key = self._key(thing)
-            return (None, "") if key is None else (id_of(key), "ref")
-
-        return survey(held_by, main_variables())
+    def _held_by(self, thing: object) -> tuple[int | None, str]:
+        key = self._key(thing)
+        return (None, "") if key is None else (id_of(key), "ref")
 
     def snapshot(self) -> Snapshot:
         """See `Observed.snapshot`; SessionError if there is no answer, or not to such questions."""
@@ -194,7 +198,3 @@ class Observer(ABC):
 
     def changes(self) -> PolledChanges:
         return PolledChanges(self.snapshot, lambda: self.ended is not None)
-
-    def copy_speed(self) -> float | None:
-        """Nobody knows: its objects lie in other processes, or on other machines."""
-        return None

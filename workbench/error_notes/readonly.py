@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench import context
 from workbench.call_site import OURS
+from workbench.engine.queries import ShownBy
 from workbench.ref import ObjectRef
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def note_of(error: BaseException) -> str:
         names = {**dict(_written_at(frame, at)), **dict(named_at(frame, line))}
         there = [(name, v, list(arrays_in(v))) for name, v in names.items()]
         for name, value, arrays in there:
-            found = next(filter(None, map(engine.shown, arrays)), None)
+            found = next(filter(None, (engine.ask(ShownBy(a)) for a in arrays)), None)
             if found is not None and (shown is None or found.id == shown.id):
                 shown, called = found, (name, value)
                 break

@@ -8,6 +8,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from workbench.call_site import OURS
+from workbench.engine.queries import Describe
 from workbench.error_notes.readonly import named_at
 from workbench.errors import ObjectFreedError
 from workbench.ref import ObjectRef
@@ -134,7 +135,7 @@ def _object(engine: Engine, ref: ObjectRef, cell: str) -> tuple[str, bool, bool]
     """What it refers to; whether one has to wait for that; whether it can be had at all."""
     if engine.ended is not None:
         return "an object of a session that is over", False, False
-    described = engine.describe(ref)
+    described = engine.ask(Describe(ref.id))
     record = None if described is None else described.object
     if record is not None and record.state == "pending":
         task = described.task if described is not None else None

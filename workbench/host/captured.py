@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench import context
+from workbench.engine.queries import Pack, Reducers
 from workbench.errors import SerializationError
 from workbench.serialization.codec import Where
 from workbench.serialization.mutations import BUDGET, Mutations, MutationTracker
@@ -66,7 +67,7 @@ class Captured:
             foreign, slow = map(tracked.numbers, (tracked.foreign, tracked.slow))
             foreign += tracked.read_only
             self._tracker = MutationTracker(
-                values, memo, engine.reducers(), foreign=foreign, slow=slow
+                values, memo, engine.ask(Reducers()), foreign=foreign, slow=slow
             )
 
     def mutations(
@@ -92,7 +93,7 @@ class Captured:
             parts = {name: self.values[name] for name in found.names if name in self.values}
             value = found.objects, found.variables
             try:
-                packed, _ = engine.pack(value, lambda: parts, found.numbers)
+                packed, _ = engine.ask(Pack(value, lambda: parts, found.numbers))
             except SerializationError as error:
                 lost = str(error)
         return Mutations(

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from workbench import context, error_notes
+from workbench.engine.queries import Lookup
 from workbench.errors import NotDefinedError
 from workbench.format import human_seconds, joined
 from workbench.host.captured import NOTHING_TRACKED, Captured, Tracked
@@ -296,7 +297,7 @@ def _note_stored(error: NameError) -> None:
     The notebook brings along those whose names the cell is seen to read; so it wasn't.
     """
     engine, name = context.get(), error.name
-    if engine is None or not name or hasattr(builtins, name) or engine.find(name) is None:
+    if engine is None or not name or hasattr(builtins, name) or engine.ask(Lookup(name)) is None:
         return
     error_notes.add(
         error,

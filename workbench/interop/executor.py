@@ -174,7 +174,7 @@ class Executor(futures.Executor):
         with self._lock:
             self._check_open()
             function = self._functions.for_chunks(fn, kind)
-            tally = self._bound()[0].tally() if known else None
+            tally = self._bound()[0].listener.tally() if known else None
         if tally is not None:
             tally.expect(known)
 
@@ -210,7 +210,7 @@ class Executor(futures.Executor):
             return future
         assert isinstance(ref, ObjectRef)
         call: TaskFuture[Any] = TaskFuture(engine, ref)
-        if tally is None and (tally := engine.tally()) is not None:
+        if tally is None and (tally := engine.listener.tally()) is not None:
             tally.expect(count)
         call.tally, call.calls = tally, count
         settler.add(call)

@@ -26,7 +26,7 @@ from joblib.parallel import FallbackToBackend, ParallelBackendBase, SequentialBa
 from workbench import api
 from workbench.call_site import warn
 from workbench.engine.base import Engine
-from workbench.engine.lending_future import when_over
+from workbench.engine.lending_future import waiting, when_over
 from workbench.errors import SessionError
 from workbench.interop import calls
 from workbench.interop.executor import Executor
@@ -220,7 +220,7 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
         joblib looks every 10 ms whether the next batch is over: where it makes a list of short
         calls, that would be most of the time. What else it looks for, it finds a little later.
         """
-        with self._engine.waiting():
+        with waiting(self._engine.lending):
             parallel: Any = self.parallel
             if parallel.timeout is None and not parallel.return_generator:
                 self._batches.wait(SHORT)

@@ -13,6 +13,7 @@ import numpy as np
 import xxhash
 
 from workbench.engine.base import Engine
+from workbench.engine.queries import Compare, StoredAs
 from workbench.errors import WorkbenchError
 from workbench.ref import ObjectRef
 from workbench.serialization.comparison import ChangeCheck, Verdict
@@ -53,7 +54,7 @@ class SharedArguments:
             return known.ref
         if size_of(value) < LARGE:
             return None
-        view = engine.stored_as(value)
+        view = engine.ask(StoredAs(value))
         if view is not None:
             return view
         put = None
@@ -63,7 +64,7 @@ class SharedArguments:
             except TypeError:
                 return None
             finalizer.atexit = False
-            put = engine.put_from(value)
+            put = engine.ask(StoredAs(value, changed=True))
         if put is not None:
             stored = self._known[id(value)] = _Stored(engine, value, put)
             if stored.is_same(self._round):
@@ -121,7 +122,7 @@ class _Stored:
                 return False
         if form is None or form != self._form:
             try:
-                found = self._engine.compare(self.ref, value, self._check, 0.0)
+                found = self._engine.ask(Compare(self.ref, value, self._check, 0.0))
             except LookupError:  # it is on disk
                 return False
             return found.verdict is Verdict.SAME

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.api import engine, get, put
+from workbench.engine.queries import StoredAs
 from workbench.ref import ObjectRef
 
 
@@ -53,7 +54,7 @@ class StoredArray:
         if isinstance(array, ObjectRef):
             self.ref = array
         else:
-            stored = engine().stored_as(value)
+            stored = engine().ask(StoredAs(value))
             self.ref = put(value) if stored is None else stored
         self.shape, self.dtype = shape, dtype
 

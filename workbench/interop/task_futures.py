@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 
 from workbench.engine.base import Arrivals, Engine
 from workbench.engine.lending_future import LendingFuture
+from workbench.engine.lending_future import waiting as lent_while
+from workbench.engine.queries import Describe
 from workbench.engine.tally import CallTally
 from workbench.errors import (
     OutOfMemoryError,
@@ -65,7 +67,7 @@ class TaskFuture(LendingFuture[T]):
         self.awaited_no_more()
         if not self.is_over():
             try:
-                withdrawn = self.engine.withdraw(self.ref)
+                withdrawn = self.engine.cancel(self.ref, begun=False)
             except SessionError:  # its end is on its way
                 withdrawn = False
             if withdrawn and not self._settle_cancelled():
@@ -82,10 +84,9 @@ class TaskFuture(LendingFuture[T]):
         """
         if self.is_over():
             return False
-        try:
-            return self.engine.has_begun(self.ref) and not self.is_over()
-        except SessionError:
-            return False
+        found = self.engine.ask(Describe(self.ref.id, patient=True))
+        task = None if found is None else found.task
+        return task is not None and (task.worker > 0 or task.state == "running")
 
     def result(self, timeout: float | None = None) -> T:
         """What the call returns.
@@ -174,7 +175,7 @@ def stop(calls: Iterable[futures.Future[Any]]) -> None:
     for each in running:
         if isinstance(each, TaskFuture):
             with contextlib.suppress(SessionError):
-                each.engine.cancel(each.ref, False, True)
+                each.engine.cancel(each.ref)
 
 
 def waiting(
@@ -183,7 +184,10 @@ def waiting(
     """Around code that waits for all calls of an executor, or for one of them: in a task, others
     run in its place."""
     left = [each for each in calls if isinstance(each, TaskFuture) and not each.is_over()]
-    return left[0].engine.waiting([each.ref for each in left], some) if left else nullcontext()
+    if not left:
+        return nullcontext()
+    ids = [each.ref.id for each in left]
+    return lent_while(left[0].engine.lending, lambda: ids, 1 if some else 0)
 
 
 class Settler:
@@ -222,7 +226,7 @@ class Settler:
             for future in reversed(pending):  # so that none begins meanwhile
                 future.cancel()
         if wait and thread is not None and thread is not threading.current_thread():
-            with self._engine.waiting():
+            with lent_while(self._engine.lending):
                 thread.join()
 
     @property

@@ -14,6 +14,7 @@ from IPython.display import display
 
 from workbench.core.snapshot import ObjectRecord
 from workbench.engine.base import Engine
+from workbench.engine.queries import Describe, Lookup, Names, Reducers
 from workbench.expressions import describe
 from workbench.format import count, human_bytes
 from workbench.ipython.cells import CellNames
@@ -134,7 +135,7 @@ class CellInputs:
         self._captured = self._found(names, given, known)
         self._items: list[_Item] = []
         self.apart: list[tuple[str, str]] = []
-        self._estimator = estimator = Estimator(engine.reducers())
+        self._estimator = estimator = Estimator(engine.ask(Reducers()))
         taken = {id(value) for value in self._captured.values()}
         for name, value in self._captured.items():
             if isinstance(value, ObjectRef):
@@ -228,13 +229,13 @@ class CellInputs:
                 stored = self._freshness.ref(name, value)
                 captured[name] = value if stored is None else stored
             elif name in given or not (hasattr(builtins, name) or name in hidden):
-                ref = self._engine.find(name)
+                ref = self._engine.ask(Lookup(name))
                 if ref is not None:
                     captured[name] = ref
                 elif name in required:
                     absent.append(name)
         if absent:
-            there = [*self._notebook.own_names(), *self._engine.names(), *dir(builtins)]
+            there = [*self._notebook.own_names(), *self._engine.ask(Names()), *dir(builtins)]
             where, outcome = "the notebook or the store", "Nothing was sent."
             raise missing(absent, where, there, self._notebook.stayed, outcome)
         return captured
@@ -252,7 +253,7 @@ class CellInputs:
     def _record(self, item: _Item) -> InputRecord:
         name, owner, value, size = item
         if size is None:
-            described = self._engine.describe(value)
+            described = self._engine.ask(Describe(value.id))
             record = None if described is None else described.object
             return _referred(name, record, self._freshness.would(name))
         if owner == _EACH:

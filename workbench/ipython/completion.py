@@ -21,6 +21,7 @@ from IPython.core.completer import (
 from IPython.core.magic import Magics
 
 from workbench import api
+from workbench.engine.queries import Names, Summary
 from workbench.ipython.magics.sessions import ACTIONS
 from workbench.ipython.notebook import Notebook
 from workbench.ref import ObjectRef
@@ -128,17 +129,17 @@ def _options(magic: Any) -> Iterable[Any]:
 
 
 def _stored() -> list[str]:
-    return _asked(lambda: api.engine().names())
+    return _asked(lambda: api.engine().ask(Names()))
 
 
 def _actors() -> list[str]:
-    actors = _asked(lambda: list(api.engine().summary().actors))
+    actors = _asked(lambda: list(api.engine().ask(Summary()).actors))
     return [name.partition(":")[2] for actor in actors for name in actor.names]
 
 
 def _jobs(written: str, word: str) -> Iterable[SimpleCompletion]:
     """Names of background cells have a space: what is written of one is a part of it."""
-    jobs = _asked(lambda: list(api.engine().summary().jobs))
+    jobs = _asked(lambda: list(api.engine().ask(Summary()).jobs))
     for name in dict.fromkeys(job.name for job in jobs):
         if name.startswith(written):
             yield SimpleCompletion(text=name[len(written) - len(word) :], type="name")

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from workbench import context, error_notes
-from workbench.engine.base import Engine
+from workbench.engine.base import CellListener, Engine
 from workbench.errors import TaskError
 from workbench.host.display import figure_png
 from workbench.host.environment import Baseline
@@ -97,13 +97,14 @@ class Extension:
 
     def _meet(self, engine: Engine, replaced: Engine | None) -> None:
         """Whoever starts the session, its output comes to the cells of this shell."""
-        self._notebook.baseline = Baseline(shared=engine.inherits)
-        engine.output, self._router.logs = self._router.sink, engine.logs
-        engine.began, engine.completed = self._notebook.began, self._notebook.completed
-        engine.origin = self._submits
+        self._notebook.baseline = Baseline(shared=engine.facts.inherits)
+        notebook = self._notebook
+        self._router.logs = engine.facts.logs
+        engine.listener = CellListener(
+            self._router.sink, notebook.began, notebook.completed, self._submits,
+            notebook.bindings.held, notebook.calls.tally,
+        )  # fmt: skip
         self._lacks_reload = engine.can.edited
-        engine.tally = self._notebook.calls.tally
-        engine.roots = self._notebook.bindings.held
         if self._tells:
             self._notebook.bindings.clear()  # of the session before
             print(started_line(engine, replaced))
@@ -114,7 +115,7 @@ class Extension:
         for restarts; VS Code knows one word for both."""
         engine = context.get()
         if engine is not None and not (restart or _in_vs_code()):
-            engine.is_shut_down()
+            engine.keep(None)
         return type(self._shell.kernel).do_shutdown(self._shell.kernel, restart)
 
     def _show_error(

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from workbench.engine.base import Engine
+from workbench.engine.queries import Compare, Describe, StoredAs
 from workbench.ipython.bindings import Binding, Bindings
 from workbench.ipython.output import Router
 from workbench.ipython.progress import watch_put
@@ -38,7 +39,7 @@ class Freshness:
         """The stored object that a variable's value is, or was, if that is there still."""
         known = self._bindings.find(name, value)
         if known is None:
-            ref = self._engine.stored_as(value)
+            ref = self._engine.ask(StoredAs(value))
             return None if ref is None or self._is_gone(ref) else ref
         variable, binding = known
         if self._is_gone(binding.ref):
@@ -58,7 +59,7 @@ class Freshness:
     def is_stored(self, name: str, value: Any) -> bool:
         """Whether there is such an object, without a look at whether it is still the same."""
         known = self._bindings.find(name, value)
-        ref = self._engine.stored_as(value) if known is None else known[1].ref
+        ref = self._engine.ask(StoredAs(value)) if known is None else known[1].ref
         return ref is not None and not self._is_gone(ref)
 
     def pickling(self, name: str, value: Any) -> float:
@@ -98,7 +99,7 @@ class Freshness:
     def _store_again(self, name: str, variable: str, binding: Binding) -> ObjectRef:
         """As `%put` did, if it was that: under the same name, unless that means something else."""
         engine, old, value = self._engine, binding.ref, binding.value()
-        described = engine.describe(old, patient=True)
+        described = engine.ask(Describe(old.id, patient=True))
         names = described.object.names if described is not None else (binding.stored,)
         own = binding.stored if binding.stored in names else ""
         watched: AbstractContextManager[object] = nullcontext()
@@ -148,9 +149,9 @@ def _compare(
     engine: Engine, binding: Binding, value: Any, spent: float = 0.0
 ) -> tuple[Comparison, str]:
     """What came of it; and if it couldn't be done at all, why."""
-    if not binding.can_change or engine.stored_as(value) == binding.ref:
+    if not binding.can_change or engine.ask(StoredAs(value)) == binding.ref:
         return Comparison(Verdict.SAME, 0.0), ""
     try:
-        return engine.compare(binding.ref, value, binding.check, spent), ""
+        return engine.ask(Compare(binding.ref, value, binding.check, spent)), ""
     except LookupError as error:
         return Comparison(Verdict.UNKNOWN, 0.0), str(error)

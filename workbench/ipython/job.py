@@ -14,6 +14,7 @@ from typing import Any
 from workbench.core.events import PROGRESS, Output
 from workbench.core.logs import TEXT
 from workbench.core.snapshot import JobRecord
+from workbench.engine import queries
 from workbench.engine.base import CollectedJob, Engine
 from workbench.errors import (
     GetTimeoutError,
@@ -368,7 +369,7 @@ class Job(Rich):
 
     def shown(self) -> tuple[Output, ...] | None:
         """All that it has shown so far, or the last of it, as `output`; None: nobody knows."""
-        return self._engine.shown_by(self.id)
+        return self._engine.ask(queries.Outputs(self.id))
 
     @property
     def key(self) -> str:

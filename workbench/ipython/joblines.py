@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench import context
+from workbench.engine.queries import Jobs
 from workbench.errors import SessionError
 from workbench.ipython.interleave import Screen, Text
 from workbench.ipython.job import Job, key_of
@@ -284,7 +285,9 @@ class JobLines:
     def _attend(self) -> None:
         engine = context.get()
         with contextlib.suppress(Exception):  # a front end that can't, or the session's end
-            if engine is not None and (_has_open_lines() or (engine.joined and engine.jobs())):
+            if engine is not None and (
+                _has_open_lines() or (engine.facts.joined and engine.ask(Jobs()))
+            ):
                 self._make_page()
 
     def _make_page(self, line: JobLine | None = None) -> None:
@@ -328,7 +331,7 @@ class JobLines:
         if not others or engine is None:
             return
         with contextlib.suppress(SessionError):
-            records = {key_of(engine, job.id): job for job in engine.jobs()}
+            records = {key_of(engine, job.id): job for job in engine.ask(Jobs())}
             for each in others:  # of kernels that are gone
                 record = records.get(each.get("job", ""))
                 status = of_record(record) if record else elsewhere(each.get("name", ""))

@@ -15,6 +15,7 @@ from workbench import api
 from workbench.api.actors import ActorHandle
 from workbench.core.snapshot import JobRecord
 from workbench.engine.base import ROOT_NOTE
+from workbench.engine.queries import Held, Lookup, Names
 from workbench.errors import MagicError, ObjectLostError
 from workbench.ipython.arguments import unquoted
 from workbench.ipython.notebook import Notebook
@@ -58,16 +59,16 @@ def _one(notebook: Notebook, word: str, shown: bool) -> Iterator[tuple[str, Mean
     refs = _refs(word, value)
     if refs:
         yield from refs
-    elif api.engine().find(word) is not None:
+    elif api.engine().ask(Lookup(word)) is not None:
         yield word, word
     elif word in variables:
         yield from _shown(notebook, word, value, shown)
-    elif (ref := api.engine().identify(word)) is not None:
+    elif (ref := api.engine().ask(Lookup(word, or_id=True))) is not None:
         yield ref.hex(), ref.hex()
     elif (wrong := _mistake(word)) and not word.isalnum():
         raise MagicError(f"`{word}` is no name or id, and no expression: {wrong}.")
     elif word.isidentifier() or wrong:
-        known = [*notebook.own_names(), *api.engine().names()]
+        known = [*notebook.own_names(), *api.engine().ask(Names())]
         raise ObjectLostError(
             f"This session has no object {word!r}: no variable, name or id is that."
             f"{did_you_mean(word, known)}"
@@ -85,7 +86,7 @@ def _shown(notebook: Notebook, word: str, value: Any, shown: bool) -> Iterator[t
             return
     inside = {
         id: places[0][0]
-        for id, places in api.engine().held_in(value, word).items()
+        for id, places in api.engine().ask(Held(word, value)).items()
         if shown or places[0][0] == word
     }
     if not inside:

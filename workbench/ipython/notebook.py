@@ -10,7 +10,9 @@ from typing import Any
 from IPython.core.magic import Magics
 
 from workbench import context
+from workbench.core.snapshot import ACTOR_PREFIX
 from workbench.engine.base import Call, Engine
+from workbench.engine.queries import Lookup
 from workbench.errors import SessionError
 from workbench.host.environment import Baseline
 from workbench.ipython import write_back
@@ -95,7 +97,7 @@ class Notebook:
         engine = context.get()
         if engine is None or engine.ended is not None:
             return
-        namespace = engine.find_actor(actor)
+        namespace = engine.ask(Lookup(ACTOR_PREFIX + actor))
         if namespace is not None:
             with self.router.within(origin):
                 engine.call(namespace, "hear", Call((id, data), {}, _TOLD))

@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from workbench.engine.base import Engine
+from workbench.engine.queries import Pack, Reducers
 from workbench.host.captured import Tracked
 from workbench.ref import ObjectRef
 from workbench.serialization.codec import Where
@@ -60,7 +61,7 @@ class Originals:
         self.values = {**by_value, **{n: each for n, each in own.items() if n not in foreign}}
         self.packed, self._memo, self.names = None, None, captured
         if not by_value.keys().isdisjoint(changeable):
-            self.packed, self._memo = engine.pack(by_value, lambda: by_value)
+            self.packed, self._memo = engine.ask(Pack(by_value, lambda: by_value))
             self.names = {n: each for n, each in captured.items() if n not in by_value}
             # Arrays travel as such buffers, all but those of objects. Asking the memo takes longer
             # than packing did.
@@ -84,7 +85,7 @@ class Originals:
     def watch(self) -> None:
         """Remember what they are, so that it is known later whether the notebook changed them."""
         values = {n: self.values[n] for n in self.tracked.names if n in self.values}
-        reducers = self._engine.reducers()
+        reducers = self._engine.ask(Reducers())
         slow = self.tracked.numbers(self.tracked.slow)
         objects = self.objects()
         self._tracker = MutationTracker(values, objects, reducers, slow=slow, opened=False)
@@ -149,7 +150,7 @@ class Originals:
 
     def _state(self, value: Any, new: ReducedState) -> ReducedState:
         if new.kind != "bindings":
-            return state_of(value, self._engine.reducers())
+            return state_of(value, self._engine.ask(Reducers()))
         before = bindings(value)
         return ReducedState(
             "bindings", {name: before[name] for name in new.parts if name in before}

@@ -140,7 +140,7 @@ class Router:
     # -- what tasks show: whichever thread reads the socket ---------------------------------------
 
     def sink(self, output: Output) -> None:
-        """Show what a task sent: see `OutputSink`."""
+        """Show what a task sent: see `CellListener`."""
         cell = self.cell(output.origin)
         if not (cell.jobs or self.logs):
             return

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from workbench.engine.base import Engine
+from workbench.engine.queries import Copying, Describe, Reducers
 from workbench.engine.tally import CallTally
 from workbench.errors import GetTimeoutError
 from workbench.format import printable
@@ -70,13 +71,13 @@ def watch_put(
     router: Router, engine: Engine, values: Mapping[str, Any], stored: Sequence[object]
 ) -> AbstractContextManager[Callable[[str], object]]:
     """`progress` of storing these values one after the other; ``stored`` is as long as it got."""
-    estimator = Estimator(engine.reducers(), COUNTING)
+    estimator = Estimator(engine.ask(Reducers()), COUNTING)
     sizes = {name: estimator.estimate(value)[:2] for name, value in values.items()}
     if sum(nbytes for nbytes, _ in sizes.values()) < WORTH_WATCHING:
         return nullcontext(lambda text: print(printable(text)))
 
     def tell(seconds: float) -> str:
-        copying = engine.copying()
+        copying = engine.ask(Copying())
         name, (nbytes, at_least) = list(sizes.items())[min(len(stored), len(sizes) - 1)]
         if copying is not None:
             return texts.copying_text(name, *copying)
@@ -169,7 +170,7 @@ class Waiting:
     def _maker(self, name: str) -> str:
         """The task that is to make the object, in words; asked for once."""
         if name not in self._makers:
-            described = self._engine.describe(self._refs[name])
+            described = self._engine.ask(Describe(self._refs[name].id))
             task = None if described is None else described.task
             self._makers[name] = "" if task is None else texts.maker_text(task.name)
         return self._makers[name]

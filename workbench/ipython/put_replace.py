@@ -9,6 +9,7 @@ from typing import Any
 
 from workbench.core.events import About
 from workbench.engine.base import Engine
+from workbench.engine.queries import Compare, Describe, StoredAs
 from workbench.error_notes.readonly import arrays_in
 from workbench.format import human_bytes
 from workbench.ipython.notebook import Notebook
@@ -55,13 +56,14 @@ def unchanged(
     if found is None or found[1].stored != name:
         return None
     ref = found[1].ref
-    described = None if ref.session != engine.session else engine.describe(ref, patient=True)
+    is_ours = ref.session == engine.session
+    described = engine.ask(Describe(ref.id, patient=True)) if is_ours else None
     record = None if described is None else described.object
     if record is None or record.about is None or name not in record.names:
         return None
-    if engine.stored_as(value) != ref:
+    if engine.ask(StoredAs(value)) != ref:
         try:
-            compared = engine.compare(ref, value, ChangeCheck(False, math.inf), 0.0)
+            compared = engine.ask(Compare(ref, value, ChangeCheck(False, math.inf), 0.0))
         except LookupError:  # it is on disk
             return None
         if compared.verdict is not Verdict.SAME:

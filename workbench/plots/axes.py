@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from workbench import context
 from workbench.core.snapshot import Snapshot
+from workbench.engine import queries
 from workbench.errors import SessionError
 from workbench.plots import charts, maps
 from workbench.plots.drawing import POINTS
@@ -162,7 +163,7 @@ def _resolved(snapshot: Snapshot | str | bytes | None) -> tuple[Snapshot, Held |
             "There is no session to draw. `workbench.init()` or `%load_ext workbench` begins one; "
             "or give a snapshot that was kept: plot_occupancy(text)."
         )
-    return view_texts.shown(engine.snapshot()), engine.held()
+    return view_texts.shown(engine.snapshot()), engine.ask(queries.Held())
 
 
 def _axes(ax: Axes | None, height: float, ends: bool = False) -> Axes:

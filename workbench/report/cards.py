@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from workbench.core.descriptions import ObjectDescription
 from workbench.core.snapshot import Snapshot
 from workbench.engine.base import Engine
-from workbench.errors import ObjectFreedError, TaskCancelledError, TaskError, failure_of
+from workbench.engine.queries import Describe, Peek, Summary
+from workbench.errors import (
+    ObjectFreedError,
+    TaskCancelledError,
+    TaskError,
+    WorkbenchError,
+    failure_of,
+)
 from workbench.expressions import describe
 from workbench.format import NOW, UNKNOWN, human_age, human_bytes, printable
 from workbench.ref import ObjectRef
@@ -76,7 +83,7 @@ class Card:
 
 def of_ref(engine: Engine, ref: ObjectRef) -> Card:
     name = ("ObjectRef", ref.hex())
-    found = engine.describe(ref)
+    found = engine.ask(Describe(ref.id))
     if engine.ended is not None:
         return Card(name, "session over", [("why", engine.ended)])
     if engine.state(ref) == "failed":
@@ -135,7 +142,7 @@ def _failed(name: tuple[str, str], engine: Engine, ref: ObjectRef) -> Card:
 def _preview(engine: Engine, ref: ObjectRef) -> tuple[str, Preview]:
     kind = ""
     try:
-        value = engine.peek(ref)
+        value = engine.ask(Peek(ref))
         kind = describe(value)
         return kind, preview(value)
     except LookupError as reason:
@@ -150,7 +157,7 @@ def _preview(engine: Engine, ref: ObjectRef) -> tuple[str, Preview]:
 def of_actor(engine: Engine, ref: ObjectRef, cls: str, methods: Iterable[str]) -> Card:
     name = ("ActorHandle", cls)
     can = ("methods", ", ".join(f"`{method}`" for method in methods if method[:1] != "_"))
-    found = engine.describe(ref)
+    found = engine.ask(Describe(ref.id))
     if engine.ended is not None:
         return Card(name, "session over", [("why", engine.ended), can])
     if found is None:
@@ -178,13 +185,13 @@ def of_actor(engine: Engine, ref: ObjectRef, cls: str, methods: Iterable[str]) -
 
 
 def of_session(engine: Engine) -> Card:
-    snapshot = engine.overview()
     name = ("Session", facts.short_name(engine.session))
-    if engine.ended is not None:
-        return Card(name, "over", [("why", engine.ended)])
-    if snapshot is None:
+    try:
+        return of_snapshot(engine.ask(Summary(soon=True)))
+    except (WorkbenchError, TimeoutError):
+        if engine.ended is not None:
+            return Card(name, "over", [("why", engine.ended)])
         return Card(name, "busy", [("why", "it doesn't answer just now")], mood="busy")
-    return of_snapshot(snapshot)
 
 
 def of_snapshot(snapshot: Snapshot, more: Facts | None = None) -> Card:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from workbench.core.snapshot import ObjectRecord, Snapshot
 from workbench.engine.base import Engine
+from workbench.engine.queries import Summary
 from workbench.format import count, human_bytes, human_seconds, joined, listed
 from workbench.report import facts
 from workbench.report.processes import actor_text, is_this_process
@@ -20,7 +21,7 @@ FEW = 1000
 
 def lost_by_leaving(engine: Engine) -> str:
     """What is lost when this process leaves its session; see `lost_text`."""
-    now = engine.summary()
+    now = engine.ask(Summary())
     return lost_text(engine.snapshot() if now.count <= FEW else now)
 
 

@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 from workbench.core.events import About
 from workbench.core.snapshot import JobRecord, ObjectRecord, Snapshot
 from workbench.engine.base import Engine
+from workbench.engine.queries import Capacity, Summary
 from workbench.format import (
     count,
     human_bytes,
@@ -197,18 +198,19 @@ def started_line(engine: Engine, replaced: Engine | None = None) -> str:
 
     ``replaced``: the session that made way for it, with nothing in it.
     """
-    store = f", store of {human_bytes(engine.capacity)}" if engine.system == "local" else ""
+    system, joined, *_ = engine.facts
+    store = f", store of {human_bytes(engine.ask(Capacity()))}" if system == "local" else ""
     line = (
-        f"Workbench {'joined' if engine.joined else 'started'} session "
-        f"{facts.short_name(engine.session)}{facts.on_engine(engine.system)}: "
+        f"Workbench {'joined' if joined else 'started'} session "
+        f"{facts.short_name(engine.session)}{facts.on_engine(system)}: "
         f"{count(engine.workers, 'worker')}{store}."
     )
     ends = f" {engine.can.keep}" if engine.can.keep else ""
     if replaced is not None:
-        where = facts.on_engine(replaced.system) or " on this machine"
-        where = " before it" if replaced.system == engine.system else where
+        where = facts.on_engine(replaced.facts.system) or " on this machine"
+        where = " before it" if replaced.facts.system == system else where
         ends += f" It replaces the session{where}; nothing is lost."
-    return printable(line + ends + _found(engine.summary())) if engine.joined else line + ends
+    return printable(line + ends + _found(engine.ask(Summary()))) if joined else line + ends
 
 
 def _found(snapshot: Snapshot) -> str:

@@ -51,6 +51,11 @@ class Custom:
             if not callable(function := getattr(self, what)):
                 raise TypeError(f"The {what} must be a function of one argument, not {function!r}.")
 
+    def parts(self) -> dict[str, Any]:
+        """What can't be pickled is one of these."""
+        functions = {"serializer": self.serializer, "deserializer": self.deserializer}
+        return {self.cls.__name__: self.cls, **functions}
+
     def __call__(self, obj: Any) -> tuple[Any, ...]:
         """What ``__reduce__`` would return for this object."""
         name = self.cls.__qualname__

@@ -13,6 +13,7 @@ from msgspec import to_builtins
 
 from workbench import api
 from workbench.engine.base import Engine, Observed, acting_on
+from workbench.engine.queries import Reasons
 from workbench.errors import ObjectLostError, WorkbenchError
 from workbench.report import why as why_text
 from workbench.report.page import BUTTONS, PageAnswer, Tree
@@ -70,7 +71,7 @@ def _spill(engine: Engine, id: int, request: Request) -> PageAnswer:
 
 
 def _why(engine: Engine, id: int, request: Request) -> PageAnswer:
-    account = engine.why(id)
+    account = engine.ask(Reasons(id))
     if account is None:
         raise ObjectLostError("It is gone: nothing keeps it any more.")
     why = why_text.why(account, ", ".join(account.object.names[:1]))

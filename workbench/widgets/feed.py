@@ -20,6 +20,7 @@ from msgspec import to_builtins
 from workbench import api, context
 from workbench.core.snapshot import HISTORY_SECONDS, Sample, Snapshot
 from workbench.engine.base import Observed
+from workbench.engine.queries import CaughtUp, CopySpeed, Held
 from workbench.errors import SessionError, WorkbenchError
 from workbench.format import UNKNOWN
 from workbench.report import page
@@ -175,7 +176,7 @@ class Feed:
 
     def _settle(self) -> None:
         with contextlib.suppress(WorkbenchError):  # it ended, or doesn't answer
-            self.engine.settle()
+            self.engine.ask(CaughtUp())
 
     def shown(self, view: Audience, on: bool, page: str = "", seq: int = -1) -> bool:
         """A page shows this view, of which it knows all up to that difference; or not any more.
@@ -235,7 +236,7 @@ class Feed:
         try:
             if self._speed is None:
                 with contextlib.suppress(RuntimeError, MemoryError):  # it is ending; or too full
-                    self._speed = self.engine.copy_speed()
+                    self._speed = self.engine.ask(CopySpeed())
             while self._update():
                 pass
         finally:
@@ -362,7 +363,7 @@ class Feed:
         self, processes: Processes, owners: dict[int, str]
     ) -> tuple[dict[str, Row], list[str]]:
         mirror, before = self._mirror, self.held
-        self.held = held = self.engine.held()
+        self.held = held = self.engine.ask(Held())
         mirror.changed.update(id for id in {*before, *held} if before.get(id) != held.get(id))
         moved = {id for id in owners if owners[id] != self._owners.get(id)}
         if moved:

@@ -12,7 +12,7 @@ from typing import Any
 from workbench.client.connection import Connection
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.engine.blueprint import Blueprint
+from workbench.engine.records import Blueprint
 from workbench.host.actor_instance import made_on_loop, method_of, variables_of
 from workbench.host.cells import Namespace
 from workbench.worker.call_loop import CallLoop

@@ -10,15 +10,15 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
 from workbench.client.base import ClientBase
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.engine.blueprint import CREATION
-from workbench.engine.lending_future import Lending, LendingFuture, Missing
+from workbench.engine.base import CellListener, Running
+from workbench.engine.lending_future import Lending
+from workbench.engine.records import CREATION
 from workbench.engine.tally import CallTally
 from workbench.host.interrupts import Interrupts
 from workbench.host.process_state import ProcessState
@@ -70,6 +70,7 @@ class TaskExecutor:
         )  # fmt: skip
         self._ends = ends
         self._tallies: dict[int, CallTally] = {}  # by task
+        self.listener = CellListener(origin=self._origin, roots=self._roots, tally=self._tally)
         self.on_signal = self._interrupts.handle
         base.handlers |= {
             do.Run: self._sent,
@@ -146,55 +147,40 @@ class TaskExecutor:
         return self._work.current
 
     @property
-    def actor(self) -> int:
-        host = self._runner.actor
-        return 0 if host is None else host.id
-
-    @property
-    def is_restarted(self) -> bool:
-        host = self._runner.actor
-        return host is not None and host.is_restarted
-
-    @property
     def namespace(self) -> str:
         host, run = self._runner.actor, self._work.current
         if host is not None:
             return host.namespace
         return "" if run is None or run.spec is None else run.spec.namespace
 
-    def origin(self) -> int:
+    def here(self) -> Running:
+        host, run = self._runner.actor, self._work.current
+        here = Running(self._base.worker, namespace=self.namespace)
+        if host is not None:
+            here = here._replace(actor=host.id, restarted=host.is_restarted)
+        if run is not None:
+            cpus = 0.0 if host is not None else (run.spec or ev.USUAL).cpus / ev.USUAL.cpus
+            here = here._replace(task=run.task, name=run.name, cpus=cpus)
+        return here
+
+    def _origin(self) -> int:
         """What a nested task prints goes where ours does."""
         run = self._work.current
         return 0 if run is None else run.origin
 
-    def roots(self) -> dict[str, Any]:
+    def _roots(self) -> dict[str, Any]:
         actor = self._runner.actor
         return {} if actor is None else actor.variables
-
-    @property
-    def _has_slot(self) -> bool:
-        """An actor has none to lend, and its calls can run nowhere else."""
-        return self._runner.actor is None
-
-    def blocking(
-        self, missing: Missing, enough: int = 0, item: int = 0
-    ) -> contextlib.AbstractContextManager[None]:
-        if self._has_slot:
-            return self._lending.waiting(missing, enough, item)
-        return contextlib.nullcontext()
 
     def _is_missing(self, id: int) -> bool:
         return id not in self._base.objects.values and self._base.references.alive(id)
 
-    def polled(self, missing: Missing) -> None:
-        if self._has_slot:
-            self._lending.polled(missing())
-
     @property
     def lending(self) -> Lending | None:
-        return self._lending if self._has_slot else None
+        """An actor has no slot to lend, and its calls can run nowhere else."""
+        return self._lending if self._runner.actor is None else None
 
-    def tally(self) -> CallTally | None:
+    def _tally(self) -> CallTally | None:
         """A background cell's own calls, not those that these make."""
         run = self._work.current
         if run is None or run.spec is None or not run.spec.job or not self._work.runs(run.task):
@@ -207,18 +193,12 @@ class TaskExecutor:
         if self._work.runs(task):
             self._connection.send(ev.Output(task, ev.PROGRESS, b"%d %d" % (done, known)))
 
-    def new_future(self, missing: Missing, item: int = 0) -> Future[Any]:
-        return Future() if self.lending is None else LendingFuture(self.lending, missing, item)
-
     def _over(self, task: int) -> None:
         """Its Done comes next."""
         self._lending.task_over()
         if self._tallies and (tally := self._tallies.pop(task, None)) is not None:
             tally.close()
         self._ends(task)
-
-    def show_prints(self) -> None:
-        """They are shown in a driver."""
 
     # -- the reading thread -----------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from workbench.client.base import ClientBase
 from workbench.client.role import Role
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.engine.lending_future import waiting
 from workbench.errors import StoreFullError
 from workbench.expressions import describe
 from workbench.host.interrupts import Interrupts
@@ -177,7 +178,7 @@ class GeneratorSender:
 
     def _wait_for_room(self, backpressure: Backpressure) -> None:
         if not backpressure.has_room():
-            with self._role.blocking(tuple):
+            with waiting(self._role.lending):
                 self._base.connection.wait_for(backpressure.has_room)
 
     def _deliver(self, run: do.Run, item: Any, backpressure: Backpressure) -> bool:

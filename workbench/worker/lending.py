@@ -1,5 +1,5 @@
 """Lends this worker's slot while its task waits, wherever in it that is. What waits looks like is
-in `lending_future`, and in whoever asks `client.role.Role.blocking`.
+in `lending_future`.
 """
 
 from __future__ import annotations

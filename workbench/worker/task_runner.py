@@ -29,7 +29,7 @@ from workbench.client.base import ClientBase
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.events import ID_BITS
-from workbench.engine.blueprint import CREATION
+from workbench.engine.records import CREATION
 from workbench.errors import ActorExit, StoreFullError, WorkbenchError
 from workbench.host.environment import set_variables
 from workbench.host.interrupts import Interrupts

@@ -225,16 +225,15 @@ def test_a_task_given_back_twice_is_run_once(pair: Pair) -> None:
     assert runs(worker) == [task, task], "sent, given back, and sent again"
 
 
-def test_whose_call_or_where_a_task_is_can_be_asked_of_any_object(pair: Pair) -> None:
+def test_what_is_made_by_no_task_can_be_withdrawn_too(pair: Pair) -> None:
     s, driver, _ = pair()
     sent, value = driver.submit(s.function(driver), (), ())[0], driver.put(ev.Value(b"1"))
     s.turn()
     for id in (sent, value):
-        driver.post(ev.Ask(1, "actor", id))
         driver.post(ev.Ask(1, "withdraw", id))
     s.turn()
     answers = [each.text for each in driver.inbox if isinstance(each, do.Answer)]
-    assert answers == ["", "sent", "", "over"]
+    assert answers == ["sent", "over"]
 
 
 # -- whom a Cancel reaches -------------------------------------------------------------------------

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 import queue
 import threading
 from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from tests.patience import TIMEOUT
+from workbench.engine.queries import Query
 from workbench.engines.cluster.backend import Backend, StoredValue
+from workbench.engines.cluster.engine import ClusterEngine
 from workbench.engines.cluster.entries import FAILED, PENDING, READY
 from workbench.engines.cluster.store import ClusterStore
 from workbench.errors import SessionError
@@ -93,3 +97,13 @@ def test_who_waits_for_many_hears_of_a_failure_at_once(world: World) -> None:
     done = world.entries.until_known([world.entries.of(ref) for ref in refs[:2]])
     world.entries.settle(1, READY)
     assert done()
+
+
+def test_each_question_is_answered_by_what_takes_all_that_it_says() -> None:
+    backend: Any = SimpleNamespace(
+        session="", engine="", can=None, joined=True, blocks=False, ask=lambda *of: None
+    )
+    answers = ClusterEngine(backend).answers
+    assert set(answers) == set(Query.__subclasses__())
+    for query, answer in answers.items():
+        inspect.signature(answer).bind(*query.__struct_fields__)

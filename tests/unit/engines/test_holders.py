@@ -15,7 +15,8 @@ from workbench.core.snapshot import (
     Snapshot,
     WorkerRecord,
 )
-from workbench.engines.cluster import accounts, holders
+from workbench.engine.base import CellListener
+from workbench.engines.cluster import holders
 from workbench.engines.cluster.holders import HolderAnswer, Holders
 from workbench.engines.cluster.inquiries import ASKED, MOST, Inquiries
 from workbench.engines.cluster.keeper import Keeper, batch_of
@@ -49,8 +50,9 @@ class Process:
         assert id == OBJECT
         return {} if self.thing is None else {"ref": self.thing}
 
-    def roots(self) -> dict[str, Any]:
-        return {"mine": self.thing}
+    @property
+    def listener(self) -> CellListener:
+        return CellListener(roots=lambda: {"mine": self.thing})
 
 
 class System:
@@ -116,7 +118,7 @@ def told_of(found: Holders, *reasons: PinRecord, fetched: str = "") -> str:
         "name~1", None, None, None, None, None, (RECORD,), (),
         (ClientRecord(1, 1, "driver", "one.ipynb", 11, "far"),), engine="dask",
     )  # fmt: skip
-    said = why(accounts.account(now, RECORD, found, reasons, fetched), "df")
+    said = why(holders.account(now, RECORD, found, reasons, fetched), "df")
     assert not said.complete
     return " ".join(str(said).split())
 

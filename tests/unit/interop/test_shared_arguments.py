@@ -10,6 +10,7 @@ import pytest
 from tests.unit.serialization.clocks import Looks
 from workbench.core import events as ev
 from workbench.engine.base import Engine
+from workbench.engine.queries import Answering, Compare, StoredAs
 from workbench.interop.shared_arguments import LARGE, SharedArguments
 from workbench.ref import ObjectRef
 from workbench.serialization import comparison
@@ -19,7 +20,7 @@ from workbench.serialization.comparison import ChangeCheck, Comparison
 NONE: Reducers = {}
 
 
-class Store:
+class Store(Answering):
     """As much of an engine as it needs, with one value that was put."""
 
     ended = None
@@ -27,14 +28,12 @@ class Store:
     def __init__(self, value: Any) -> None:
         self._stored = comparison.remember(value, NONE, 1 << 30)
         self.ref = ObjectRef(1, cast(Engine, self))
+        self.answers = {StoredAs: self._stored_as, Compare: self._compare}
 
-    def stored_as(self, value: Any) -> None:
-        """No view of an object."""
+    def _stored_as(self, value: Any, changed: bool) -> ObjectRef | None:
+        return self.ref if changed else None
 
-    def put_from(self, value: Any) -> ObjectRef:
-        return self.ref
-
-    def compare(self, ref: ObjectRef, value: Any, check: ChangeCheck, spent: float) -> Comparison:
+    def _compare(self, ref: ObjectRef, value: Any, check: ChangeCheck, spent: float) -> Comparison:
         assert self._stored is not None
         return check.run(value, self._stored, NONE, spent)
 

@@ -12,6 +12,7 @@ import pytest
 from workbench.core.events import Output
 from workbench.core.snapshot import JobRecord
 from workbench.engine.base import CollectedJob
+from workbench.engine.queries import Outputs
 from workbench.errors import SerializationError, TaskCancelledError, TaskError, TaskTimeoutError
 from workbench.host.cells import Ran
 from workbench.ipython import joblines
@@ -47,7 +48,7 @@ class Engine:
         future = self.future(ref)
         return "pending" if not future.done() else "failed" if future.exception() else "ready"
 
-    def shown_by(self, job: int) -> tuple[Output, ...]:
+    def ask(self, query: Outputs) -> tuple[Output, ...]:
         return self.shown
 
 

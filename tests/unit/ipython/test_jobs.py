@@ -15,7 +15,8 @@ from workbench.core.snapshot import (
     ObjectRecord,
     Snapshot,
 )
-from workbench.engine.base import Abilities
+from workbench.engine.base import Abilities, Facts
+from workbench.engine.queries import Capacity, Summary
 from workbench.errors import MagicError
 from workbench.ipython.meant import job_meant
 from workbench.report.text import JobTable, started_line
@@ -59,17 +60,15 @@ class Engine:
     there: Snapshot | None
     session: str = "lab~1a2b"
     workers: int = 2
-    capacity: int = 10**9
-    system: str = "local"
     can: Abilities = field(default_factory=Abilities)
 
     @property
-    def joined(self) -> bool:
-        return self.there is not None
+    def facts(self) -> Facts:
+        return Facts("local", joined=self.there is not None)
 
-    def summary(self) -> Snapshot:
-        assert self.there is not None
-        return self.there
+    def ask(self, query: Capacity | Summary) -> Any:
+        assert self.there is not None or isinstance(query, Capacity)
+        return 10**9 if isinstance(query, Capacity) else self.there
 
 
 HEAD = "Workbench joined session lab: 2 workers, store of 1 GB."

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from workbench.engine.base import Engine
+from workbench.engine.queries import Pack
 from workbench.ipython.originals import Originals
 from workbench.ref import ObjectRef
 from workbench.serialization.packing import PackedValues
@@ -19,8 +20,8 @@ class Packing:
     def __init__(self) -> None:
         self.packed: list[Any] = []
 
-    def pack(self, value: Any, *args: Any) -> tuple[Any, Any]:
-        self.packed.append(value)
+    def ask(self, query: Pack) -> tuple[Any, Any]:
+        self.packed.append(query.value)
         return PACKED, {}
 
 

@@ -22,6 +22,7 @@ from workbench.cli.sessions import SESSIONS, Seen
 from workbench.core.descriptions import Account, ObjectDescription, PinRecord
 from workbench.core.snapshot import ObjectRecord, Snapshot
 from workbench.engine.base import Abilities
+from workbench.engine.queries import Answering, Describe, Peek, Summary
 from workbench.format import NO_FIGURE, UNKNOWN, human_age, human_count, joined
 from workbench.report import cards, facts, json, page, reasons, text, why
 from workbench.report.facts import Held
@@ -102,21 +103,21 @@ def a_document(now: Snapshot, held: Held) -> Told:
     return told
 
 
-class Source:
+class Source(Answering):
     """As much of an engine as a card asks."""
 
     session, ended = "first-steps~1a2b", None
 
     def __init__(self, now: Snapshot) -> None:
         self._now = now
+        self.answers = {
+            Describe: self._describe, Summary: lambda soon: now, Peek: self._peek,
+        }  # fmt: skip
 
-    def describe(self, ref: Any) -> ObjectDescription:
-        record = next(r for r in self._now.objects if r.id == int(ref.hex(), 16))
+    def _describe(self, id: int, patient: bool) -> ObjectDescription:
+        record = next(r for r in self._now.objects if r.id == id)
         now = self._now
         return ObjectDescription(record, now.clients, None, None, now.workers, now.actors)
-
-    def overview(self) -> Snapshot:
-        return self._now
 
     def state(self, ref: Any) -> str:
         return "ready"
@@ -124,16 +125,16 @@ class Source:
     def get(self, refs: Any, timeout: float | None, is_copy: bool) -> list[Any]:
         raise AssertionError("nothing failed")
 
-    def peek(self, ref: Any) -> Any:
+    def _peek(self, ref: Any) -> Any:
         raise LookupError("it isn't here")
 
 
 class Ref:
     def __init__(self, id: int) -> None:
-        self._id = id
+        self.id = id
 
     def hex(self) -> str:
-        return facts.id_of(self._id)
+        return facts.id_of(self.id)
 
 
 def a_card(now: Snapshot, held: Held) -> Told:

@@ -10,51 +10,65 @@ import platform
 import signal
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
-from workbench.engine.base import Engine
-from workbench.engine.base import Running as RunningNow
+from workbench.client.survey import held
+from workbench.core.events import USUAL
+from workbench.engine import queries
+from workbench.engine.base import CellListener, Engine, Facts, Running
 from workbench.engine.presentation import SessionPresentation, process_label
-from workbench.engine.tally import CallTally
 from workbench.engines.cluster import holders
 from workbench.engines.cluster.backend import BEGAN, ENDED, Backend, Message
 from workbench.engines.cluster.hosting import Hosting
 from workbench.engines.cluster.inquiries import ASKED
 from workbench.engines.cluster.keeper import FREES, STOPS, ids_of, stops_of
 from workbench.engines.cluster.looking import Looking
-from workbench.errors import WorkbenchError
 from workbench.ref import ObjectRef
-from workbench.ref_generator import ObjectRefGenerator
 
 
-class ClusterEngine(SessionPresentation, Looking):
+class ClusterEngine(Looking, SessionPresentation):
     """See the module. ``linger``: seconds the session shall outlive its last driver."""
 
     def __init__(
         self, backend: Backend, *, logs: bool = True, namespace: str = "", linger: float = 0.0
     ) -> None:
         super().__init__(backend, logs, namespace)
-        self.system = backend.engine
-        self.inherits = False  # its workers are wherever they are
-        self.joined = backend.joined
+        # Its workers are wherever they are: they inherit nothing.
+        self.facts = Facts(backend.engine, backend.joined, False, logs)
         self._linger = linger
         self._closed = False
-        self.began: Callable[[int, int], None] | None = None
-        self.completed: Callable[[int, int, list[ObjectRef | None]], None] | None = None
-        self.tally: Callable[[], CallTally | None] = lambda: None
         self.leave: Callable[[], None] = self.close
-        self.pack, self.reducers = self.packer.pack_values, self.custom.reducers
-        self.register, self.deregister = self.custom.register, self.custom.deregister
-        self.know_serializers = self.custom.know
+        self.register, self.know_serializers = self.custom.register, self.custom.know
+        self.answers = {
+            queries.Summary: lambda soon: self.snapshot(),
+            queries.Matching: self.search,
+            queries.CaughtUp: lambda: None,  # each answer is as new as it can be: see `Backend.ask`
+            queries.Jobs: partial(backend.ask, "jobs"),
+            queries.Outputs: partial(backend.ask, "shown_by"),
+            queries.Capacity: lambda: self._told().capacity or 0,
+            queries.HugePages: lambda: "",
+            queries.Lookup: self.find,
+            queries.Names: self.names,
+            queries.Reasons: self.why,
+            queries.Describe: self.describe,
+            queries.Peek: self.peek,
+            queries.Here: self._here,
+            queries.Held: lambda *named: held(self.held_by, self.listener.roots, *named),
+            queries.ShownBy: self.shown,
+            queries.StoredAs: self.stored_as,
+            queries.Compare: self.compare,
+            queries.Pack: self.packer.pack_values,
+            queries.Reducers: lambda: self.packer.reducers([]),
+            queries.Copying: lambda: None,
+            queries.CopySpeed: lambda: None,
+        }
 
     def host(self, hosting: Hosting) -> None:
         """This process is a worker of the cluster's: its tasks run so."""
         self.hosting = hosting
-        self.origin = lambda: self.place()[1]
-        self.output = None
+        self.listener = CellListener(origin=lambda: self.place()[1])
 
     def join(self) -> None:
         """Say that this driver is here; from now on what tasks show comes."""
@@ -63,7 +77,7 @@ class ClusterEngine(SessionPresentation, Looking):
             "join", self.prefix, os.getpid(), process_label(), platform.node(), process,
             self._linger,
         )  # fmt: skip
-        self.custom.know_all()
+        self.custom.know()
         self.backend.listen(self.prefix, self.heard)
 
     # -- what comes from the cluster: threads of the system's ------------------------------------
@@ -72,8 +86,7 @@ class ClusterEngine(SessionPresentation, Looking):
         """What came on the channel."""
         for message in messages:
             if message.kind == BEGAN:
-                if self.began is not None:
-                    self.began(message.job, message.worker)
+                self.listener.began(message.job, message.worker)
             elif message.kind == ENDED:
                 continue
             elif message.kind == FREES:
@@ -104,54 +117,23 @@ class ClusterEngine(SessionPresentation, Looking):
     def together(self) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def waiting(
-        self, refs: Sequence[ObjectRef] = (), some: bool = False
-    ) -> AbstractContextManager[None]:
-        ids = [ref.id for ref in refs]
-        if self.lending is None:
-            return nullcontext()
-        return self._lending.waiting(lambda: ids, 1 if some else 0)
-
-    def wait_for_item(self, stream: ObjectRefGenerator) -> None:
-        raise WorkbenchError(self.can.streams)
-
-    def next_item(self, stream: ObjectRefGenerator) -> Future[None] | None:
-        raise WorkbenchError(self.can.streams)
-
-    def took(self, stream: ObjectRefGenerator, taken: int, at_once: bool) -> None:
-        raise WorkbenchError(self.can.streams)
-
-    # -- looking ---------------------------------------------------------------------------------
-
-    def settle(self) -> None:
-        """What it is asked for next is as new as it can be: see `Backend.ask`."""
-
-    def running(self) -> RunningNow:
+    def _here(self) -> Running:
         hosting = self.hosting
-        run = None if hosting is None else hosting.work.current
         if hosting is None:
-            return RunningNow()
-        if run is None:
-            return RunningNow(hosting.worker, actor=hosting.actor)
-        cpus = 0.0 if hosting.actor or run.spec is None else run.spec.cpus / 1000
-        cpus = cpus if hosting.actor or run.spec is not None else 1.0
-        return RunningNow(
-            hosting.worker, run.task, run.name, hosting.actor, cpus, hosting.is_restarted
-        )
-
-    def copy_speed(self) -> float | None:
-        return None
-
-    def copying(self) -> tuple[int, int] | None:
-        return None
+            return Running(namespace=self.namespace)
+        run, spec = hosting.work.current, None
+        cpus = 0.0
+        if run is not None and not hosting.actor:
+            cpus = 1.0 if (spec := run.spec) is None else spec.cpus / USUAL.cpus
+        return Running(
+            hosting.worker, 0 if run is None else run.task, "" if run is None else run.name,
+            hosting.actor, cpus, run is not None and hosting.is_restarted, self.namespace,
+        )  # fmt: skip
 
     # -- what this engine has none of ------------------------------------------------------------
 
     def spill(self, ref: ObjectRef) -> str:
         return self.can.spill
-
-    def huge_pages(self) -> str:
-        return ""
 
     def refresh(self) -> None:
         """Tasks look for edited modules when they are told so in their heads."""
@@ -166,11 +148,9 @@ class ClusterEngine(SessionPresentation, Looking):
     def workers(self) -> int:
         return self.backend.workers
 
-    def keep(self, linger: float) -> None:
-        self.backend.ask("keep", linger)
-
-    def is_shut_down(self) -> None:
-        """The session isn't on this machine: it may be kept as long as any."""
+    def keep(self, linger: float | None) -> None:
+        if linger is not None:  # who is shut down isn't on the session's machine: it may be kept
+            self.backend.ask("keep", linger)
 
     def close(self, goodbye: bool = True) -> None:
         if self._closed:

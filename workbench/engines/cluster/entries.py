@@ -10,12 +10,12 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
 from workbench.core.events import About
 from workbench.engine.base import engine_of
+from workbench.engine.following import Arrivals
 from workbench.engines.cluster.backend import Native
 from workbench.errors import ForeignRefError, SessionError, WorkbenchError
 from workbench.ref import ObjectRef
@@ -214,55 +214,23 @@ class Entries:
                     listener(id)
 
 
-class ArrivalQueue:
-    """An `engine.following.Arrivals` over entries. ``wait(done, timeout, refs)`` waits for one."""
+class ArrivalQueue(Arrivals):
+    """Refs of entries as they are over. ``wait(done, timeout, refs)`` waits for one."""
 
     def __init__(
         self, entries: Entries, wait: Callable[[Callable[[], bool], float | None, Any], bool]
     ) -> None:
+        super().__init__(lambda refs: [entries.of(ref) for ref in refs])
         self._entries = entries
-        self._wait = wait
-        self._pending: dict[int, ObjectRef] = {}
-        self._came: deque[ObjectRef] = deque()
-        self._waiting: list[Future[None]] = []
+        self._wait_for = wait
 
-    def add(self, refs: Iterable[ObjectRef]) -> None:
-        new = [ref for ref in refs if ref.id not in self._pending]
-        self._pending.update((ref.id, ref) for ref in new)
-        self._entries.announce(new, self._arrived)
+    def _announce(self, new: Sequence[ObjectRef]) -> None:
+        self._entries.announce(new, self.arrived)
 
-    def _arrived(self, id: int) -> None:
-        ref = self._pending.pop(id, None)
-        if ref is None:
-            return
-        self._came.append(ref)
+    def arrived(self, id: int) -> None:
+        super().arrived(id)
         with self._entries.lock:
             self._entries.changed.notify_all()
-        self._notify()
 
-    def _notify(self) -> None:
-        while self._waiting:
-            with suppress(IndexError):
-                future = self._waiting.pop()
-                if future.set_running_or_notify_cancel():
-                    future.set_result(None)
-
-    def take(self) -> ObjectRef | None:
-        return self._came.popleft() if self._came else None
-
-    def next(self, timeout: float | None = None) -> ObjectRef | None:
-        if not self._came:
-            self._wait(lambda: bool(self._came), timeout, lambda: list(self._pending.values()))
-        return self.take()
-
-    def soon(self) -> Future[None] | None:
-        future: Future[None] = Future()
-        self._waiting.append(future)
-        if self._came:
-            self._notify()
-            return None
-        return future
-
-    def close(self) -> None:
-        self._pending.clear()
-        self._came.clear()
+    def _wait(self, timeout: float | None) -> None:
+        self._wait_for(lambda: bool(self._came), timeout, lambda: list(self._pending.values()))

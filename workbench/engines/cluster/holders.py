@@ -1,4 +1,5 @@
-"""Holders: which processes of a session on a cluster have an object, and under which names.
+"""Holders: which processes of a session on a cluster have an object, and under which names; and
+why it is here, put together from that (`account`).
 
 Nobody there counts who holds what, so all are asked that listen to the keeper (`inquiries`). Each
 looks at itself (`found_here`).
@@ -11,15 +12,22 @@ import platform
 import queue
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import NamedTuple
 
 import msgspec
 
 from workbench.client.referrer_search import find_referrers
-from workbench.core.descriptions import PinRecord
-from workbench.core.snapshot import ACTOR_PREFIX, ActorRecord, ClientRecord, WorkerRecord
+from workbench.core.descriptions import Account, PinRecord
+from workbench.core.snapshot import (
+    ACTOR_PREFIX,
+    ActorRecord,
+    ClientRecord,
+    ObjectRecord,
+    Snapshot,
+    WorkerRecord,
+)
 from workbench.engine.presentation import process_label
 from workbench.engines.cluster.backend import Backend, Message
 from workbench.engines.cluster.store import ClusterStore
@@ -70,7 +78,7 @@ def found_here(process: ClusterStore, question: HolderQuestion) -> HolderAnswer 
     if not kept:
         return None
     kinds = tuple(kept)
-    roots = process.roots() if hosting is None else hosting.variables
+    roots = process.listener.roots() if hosting is None else hosting.variables
     # It empties ``kept``: what stood in a variable of ours would be found.
     places, complete, seen = find_referrers(kept, roots, question.deep)
     me, pid, host = process.prefix, os.getpid(), platform.node()
@@ -148,3 +156,34 @@ def ask_all(process: ClusterStore, id: int, deep: bool, patience: float | None =
     silent += process.backend.unasked
     every = [_answer_of(each) for each in (mine.get(), *told.values()) if each]
     return Holders(tuple({each.client.client: each for each in every}.values()), tuple(silent))
+
+
+INSIDE = "whether it is inside other objects in the store"
+"""What no process knows."""
+
+
+def account(
+    now: Snapshot, record: ObjectRecord, found: Holders, reasons: Iterable[PinRecord],
+    fetched: str = "",
+) -> Account:  # fmt: skip
+    """``reasons`` are those that this process knows besides. ``fetched``: the background cell whose
+    result it is, though somebody has fetched that."""
+    pins = [PinRecord("name", detail=name) for name in record.names]
+    if record.pinned:
+        pins.append(PinRecord("user", detail=record.pinned))
+    if record.job:
+        pins.append(PinRecord("job", detail=record.job))
+    pins += [pin for answer in found.answers for pin in answer.pins]
+    pins += reasons
+    pins += [PinRecord("escaped", detail=site) for site in record.escapes]
+    unknown = [f"whether {each} has it: no answer in time" for each in found.silent]
+    if fetched:
+        unknown.insert(0, f"when the session forgets {fetched}, whose result it is and is kept")
+    workers = {(each.host, each.pid): each for each in now.workers}
+    workers |= {(w.host, w.pid): w for a in found.answers if (w := a.worker) is not None}
+    return Account(
+        record, tuple(pins), (*now.clients, *(answer.client for answer in found.answers)),
+        tuple(workers.values()),
+        (*now.actors, *(answer.actor for answer in found.answers if answer.actor is not None)),
+        (*unknown, INSIDE),
+    )  # fmt: skip

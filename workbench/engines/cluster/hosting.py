@@ -18,7 +18,7 @@ import msgspec
 
 from workbench.client.arguments import parameters_of
 from workbench.core.events import ID_BITS
-from workbench.engine.blueprint import CREATION, Blueprint
+from workbench.engine.records import CREATION, Blueprint
 from workbench.engines.cluster.backend import BEGAN, ENDED, Native, StoredValue, TaskEnd
 from workbench.engines.cluster.call_opener import CallOpener, Opener
 from workbench.engines.cluster.channel import ChannelLink

@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from workbench.client.survey import main_variables, survey
 from workbench.core.descriptions import Account, ObjectDescription, PinRecord, TaskRecord
 from workbench.core.snapshot import (
     A_RESULT,
@@ -22,7 +21,6 @@ from workbench.core.snapshot import (
 )
 from workbench.engine.presentation import process_label
 from workbench.engine.records import Shown
-from workbench.engines.cluster import accounts
 from workbench.engines.cluster.backend import ClusterParts
 from workbench.engines.cluster.entries import (
     FAILED,
@@ -31,12 +29,11 @@ from workbench.engines.cluster.entries import (
     READY,
     KnownObject,
 )
-from workbench.engines.cluster.holders import ask_all
-from workbench.engines.cluster.jobs import ClusterJobs
+from workbench.engines.cluster.holders import account, ask_all
 from workbench.engines.cluster.kept_names import KeptObject
+from workbench.engines.cluster.tasks import ClusterTasks
 from workbench.engines.observed import PolledChanges
-from workbench.errors import SessionError, WorkbenchError
-from workbench.ref import ObjectRef
+from workbench.errors import SessionError
 
 SCOPE = (
     "what this process holds, and what has a name or is pinned; which other processes hold it is "
@@ -49,7 +46,7 @@ FRESH = 1.0
 """Seconds for which what the system told of itself is used again."""
 
 
-class Looking(ClusterJobs):
+class Looking(ClusterTasks):
     """See the module."""
 
     _parts: tuple[float, ClusterParts] | None = None
@@ -59,11 +56,6 @@ class Looking(ClusterJobs):
         if self._parts is None or now - self._parts[0] > FRESH:
             self._parts = now, self.backend.parts()
         return self._parts[1]
-
-    @property
-    def capacity(self) -> int:
-        """Bytes that all nodes' stores may hold; 0: not known here."""
-        return self._told().capacity or 0
 
     def _kept_objects(self) -> dict[int, KeptObject]:
         found: dict[int, KeptObject] = self.backend.ask("kept")
@@ -80,9 +72,6 @@ class Looking(ClusterJobs):
     def names_of(self, id: int) -> tuple[str, ...]:
         """The names of one object."""
         return self._kept_objects().get(id, NOT_KEPT).names
-
-    def summary(self) -> Snapshot:
-        return self.snapshot()
 
     def snapshot(self) -> Snapshot:
         if self.ended is not None:
@@ -105,7 +94,7 @@ class Looking(ClusterJobs):
         return Snapshot(
             session=self.session, capacity=told.capacity, live=live, granted=None,
             queued=told.queued, running=told.running, objects=tuple(objects), workers=told.workers,
-            clients=clients, actors=self._actors(), spilled=None, jobs=self.jobs(),
+            clients=clients, actors=self._actors(), spilled=None, jobs=self.backend.ask("jobs"),
             count=len(objects), segments=None, history=None, taken=time.time(),
             engine=self.backend.engine, available=told.available, scope=SCOPE,
             names=sum(len(each.names) for each in kept.values()),
@@ -138,10 +127,10 @@ class Looking(ClusterJobs):
             escapes=known.escapes, job=job, type=kind if about is None else about.type,
         )  # fmt: skip
 
-    def describe(self, ref: ObjectRef, patient: bool = False) -> ObjectDescription | None:
+    def describe(self, id: int, patient: bool = False) -> ObjectDescription | None:
         """One object at a glance; never raises."""
-        entry = self.entries.get(ref.id)
-        is_shown = ref.id in self.views()
+        entry = self.entries.get(id)
+        is_shown = id in self.views()
         if entry is None or self.ended is not None:
             return None
         try:
@@ -153,8 +142,11 @@ class Looking(ClusterJobs):
         clients = (ClientRecord(1, os.getpid(), "driver", process_label(), prefix, host),)
         task = None
         if entry.state == PENDING:
-            task = TaskRecord(entry.name or A_RESULT, self._task_state(entry))
-        actor = next((each for each in self._actors() if each.id == ref.id), None)
+            head = self.unfinished.get(entry.task)
+            maker = None if head is None else self.entries.get(head.actor)
+            of = "" if maker is None else maker.actor
+            task = TaskRecord(entry.name or A_RESULT, self._task_state(entry), actor=of)
+        actor = next((each for each in self._actors() if each.id == id), None)
         return ObjectDescription(record, clients, task, actor)
 
     def _actors(self) -> tuple[ActorRecord, ...]:
@@ -173,30 +165,11 @@ class Looking(ClusterJobs):
         """Of the task that is to make it."""
         if entry.task in self.unfinished:
             return "running" if self.backend.has_begun(entry.task) else "queued"
-        return next((job.state for job in self.jobs() if job.id == entry.job), "")
-
-    def overview(self) -> Snapshot | None:
-        """The session, for a card; None if nobody answers."""
-        try:
-            return self.snapshot()
-        except (WorkbenchError, TimeoutError):
-            return None
+        return next((job.state for job in self.backend.ask("jobs") if job.id == entry.job), "")
 
     def changes(self) -> PolledChanges:
         """The session, followed."""
         return PolledChanges(self.snapshot, lambda: self.ended is not None)
-
-    def held(self) -> dict[int, tuple[tuple[str, str], ...]]:
-        """Where this process holds what, as far as that is found soon."""
-        return survey(self._held_by, {**main_variables(), **self.roots()})
-
-    def held_in(self, value: Any, name: str) -> dict[int, tuple[tuple[str, str], ...]]:
-        """The same in one value."""
-        return survey(self._held_by, {name: value})
-
-    def _held_by(self, thing: Any) -> tuple[int | None, str]:
-        found: tuple[int | None, str] = self.held_by(thing)
-        return found
 
     def shown(self, array: Any) -> Shown | None:
         """The object whose bytes an array shows."""
@@ -229,12 +202,10 @@ class Looking(ClusterJobs):
             return None
         found = ask_all(self, record.id, deep)
         name, waits = self._results().get(record.id, ("", True))
-        return accounts.account(
-            now, record, found, self._reasons(record), "" if waits else name
-        )  # fmt: skip
+        return account(now, record, found, self._reasons(record), "" if waits else name)
 
     def _identified(self, text: str) -> int | None:
-        ref = self.identify(text)  # no variable of who asks for places may have it
+        ref = self._identify(text)  # no variable of who asks for places may have it
         return None if ref is None else ref.id
 
     def _reasons(self, record: ObjectRecord) -> Iterator[PinRecord]:

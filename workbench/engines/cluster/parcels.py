@@ -98,7 +98,7 @@ class Packer:
     def pack_values(
         self, value: Any, parts: Parts, numbers: Numbers | None = None
     ) -> tuple[PackedValues, Any]:
-        """See `Cells.pack`."""
+        """See `queries.Pack`."""
         met: list[ObjectRef] = []
         return pack(value, self.reducers(met), met, parts, LIMIT, numbers)
 

@@ -1,6 +1,6 @@
 """What one process of a session on a cluster has and knows, on which its `engine` stands.
 
-That is built in layers, a file each: `store`, `tasks`, `jobs`, `looking`, `engine`. Any thread may
+That is built in layers, a file each: `store`, `tasks`, `looking`, `engine`. Any thread may
 call them.
 """
 
@@ -10,14 +10,14 @@ import itertools
 import secrets
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from workbench import context
 from workbench.call_site import call_site
 from workbench.client.task_prints import TaskPrints
 from workbench.core.events import ID_BITS, Output
-from workbench.engine.base import OutputSink
+from workbench.engine.queries import Answering
 from workbench.engines.cluster.backend import Backend, Message, Native
 from workbench.engines.cluster.entries import FAILED, READY, UNKNOWN, Entries, KnownObject
 from workbench.engines.cluster.heads import Head
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
     from workbench.engines.cluster.hosting import Hosting
 
 
-class ClusterProcess:
+class ClusterProcess(Answering):
     """See the module. ``hosting`` runs tasks here, in a process of the cluster's; None: a driver.
 
     ``prefix`` is that of the ids that are made here; ``unfinished`` are tasks that were submitted
     here and aren't over. ``logs``: what they print is printed here, until a notebook shows it under
-    its cells: ``output`` shows it, and ``origin`` says where that is.
+    its cells.
     """
 
     def __init__(self, backend: Backend, logs: bool = True) -> None:
         self.backend = backend
         self.can = backend.can
         self.session = backend.session
-        self.mimebundle = context.mimebundle
+        self.mimebundle: Callable[[object], dict[str, str]] = context.mimebundle
         self.hosting: Hosting | None = None
         self.prefix = prefix = secrets.randbits(31) | 1 << 30
         self.next_id = itertools.count((prefix << ID_BITS) + 1).__next__
@@ -49,11 +49,8 @@ class ClusterProcess:
         self.packer = Packer(self.session, prefix, self.native, side)
         self.entries = Entries(self, self._watched)
         self.unfinished: dict[int, Head] = {}
-        self.logs = logs
         self.prints = TaskPrints(lambda task: task not in self.unfinished)
-        self.output: OutputSink | None = self.prints.show if logs else None
-        self.origin: Callable[[], int] = self.prints.origin
-        self.roots: Callable[[], Mapping[str, Any]] = dict
+        self.listener = self.prints.listener(logs)
 
     @property
     def ended(self) -> str | None:
@@ -67,16 +64,14 @@ class ClusterProcess:
     def place(self) -> tuple[int, int]:
         """Where what a task shows goes that is submitted now: whose screen, under which cell."""
         if self.hosting is None:
-            return self.prefix, self.origin()
+            return self.prefix, self.listener.origin()
         run = self.hosting.work.current or self.hosting.work.latest
         return (0, 0) if run is None else (run.audience, run.origin)
 
     def show(self, message: Message) -> None:
         """Show what a task has shown."""
-        if self.output is None:
-            return
         try:
-            self.output(
+            self.listener.output(
                 Output(message.task, message.kind, message.data, message.origin, message.worker)
             )
         except Exception:  # what shows output must not be able to end the channel

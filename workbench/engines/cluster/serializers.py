@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+import math
+from collections.abc import Callable
 
 from workbench.engines.cluster.backend import Backend
 from workbench.engines.cluster.parcels import Packer
-from workbench.ref import ObjectRef
-from workbench.serialization.registry import Custom
+from workbench.serialization.registry import Custom, Function
 
 
 class SharedSerializers:
@@ -24,40 +23,25 @@ class SharedSerializers:
         self._check_open = check_open
         self._count = 0
 
-    def register(
-        self, cls: type, serializer: Callable[[Any], Any], deserializer: Callable[[Any], Any]
-    ) -> None:
-        self._check_open()
-        if cls is ObjectRef:
-            raise TypeError("An ObjectRef has its own serializer: what it refers to stays alive.")
-        custom = Custom(cls, serializer, deserializer)
-        parts = {cls.__name__: cls, "serializer": serializer, "deserializer": deserializer}
-        packed = self._packer.packed((cls, serializer, deserializer), lambda: parts)[1]
-        number = self._packer.registry.add(custom, self._next_id)
-        self._count = self._backend.ask("register", number, packed.inline())
-
-    def deregister(self, cls: type) -> None:
-        number = self._packer.registry.remove(cls)
+    def register(self, cls: type, by: tuple[Function, Function] | None) -> None:
+        if by is None:
+            number, payload = self._packer.registry.remove(cls), b""
+        else:
+            self._check_open()
+            custom = Custom(cls, *by)
+            payload = self._packer.packed((cls, *by), custom.parts)[1].inline()
+            number = self._packer.registry.add(custom, self._next_id)
         if number is not None:
-            self._count = self._backend.ask("register", number, b"")
-
-    def reducers(self) -> Mapping[type, Callable[[Any], Any]]:
-        return self._packer.reducers([])
+            self._count = self._backend.ask("register", number, payload)
 
     def count(self) -> int:
         """How many were registered by now, as far as this process knows."""
         return self._count
 
-    def know(self, count: int) -> None:
-        """So many were registered by now, anywhere."""
-        if count > self._count:
-            self._learn()
-
-    def know_all(self) -> None:
-        """All that were registered before this process came."""
-        self._learn()
-
-    def _learn(self) -> None:
+    def know(self, count: float = math.inf) -> None:
+        """So many were registered by now, anywhere; without a count, some before we came."""
+        if count <= self._count:
+            return
         news = self._backend.ask("serializers", self._count)
         for number, payload in news:
             self._packer.registry.tell(number, payload)

@@ -15,9 +15,11 @@ import numpy as np
 
 from workbench import context, errors
 from workbench.call_site import name_of
+from workbench.client.requests import digits_of, id_like
 from workbench.core.events import About
+from workbench.core.snapshot import ACTOR_PREFIX
 from workbench.engine.base import Copying, Waitable, first_ready
-from workbench.engine.lending_future import Lending, LendingFuture
+from workbench.engine.lending_future import Lending, new_future
 from workbench.engines.cluster.backend import Backend, Native, StoredValue
 from workbench.engines.cluster.entries import (
     FAILED,
@@ -142,7 +144,7 @@ class ClusterStore(ClusterProcess):
             if isinstance(error, TaskTimeoutError):
                 raise
             raise self._late(entries, timeout) from None
-        self._show_prints()
+        self.listener.flush()
         return [
             self._opened(entry, value, copy)
             for entry, value in zip(failed[:1] or entries, stored, strict=True)
@@ -213,7 +215,7 @@ class ClusterStore(ClusterProcess):
         if not done():
             self.check_open()
             self.wait_until(done, timeout, lambda: refs, num_returns)
-        self._show_prints()
+        self.listener.flush()
         return first_ready(refs, [entry.is_over for entry in entries], num_returns)
 
     def arrivals(self, refs: Iterable[ObjectRef]) -> ArrivalQueue:
@@ -225,10 +227,7 @@ class ClusterStore(ClusterProcess):
         return found
 
     def future(self, ref: ObjectRef) -> Future[Any]:
-        lending = self.lending
-        future: Future[Any] = (
-            Future() if lending is None else LendingFuture(lending, lambda: (ref.id,))
-        )
+        future = new_future(self.lending, lambda: (ref.id,))
         future.set_running_or_notify_cancel()
 
         def open_it() -> None:
@@ -277,10 +276,6 @@ class ClusterStore(ClusterProcess):
         found = contents(self._glanced(entry))
         return check.run(value, found, self.packer.reducers([]), spent)
 
-    def _show_prints(self) -> None:
-        if self.hosting is None:
-            self.prints.flush()
-
     @property
     def lending(self) -> Lending | None:
         return None if self.hosting is None or self.hosting.actor else self._lending
@@ -300,11 +295,9 @@ class ClusterStore(ClusterProcess):
         found = {"ref": self.entries.find(id), "view": self._arrays.array_of(id)}
         return {kind: thing for kind, thing in found.items() if thing is not None}
 
-    def put_from(self, value: Any) -> ObjectRef | None:
-        return None  # isn't remembered here: an argument of joblib's is stored once more
-
-    def stored_as(self, value: Any) -> ObjectRef | None:
-        entry = self._arrays.whole(value)
+    def stored_as(self, value: Any, changed: bool = False) -> ObjectRef | None:
+        # What was put isn't remembered here: an argument of joblib's is stored once more.
+        entry = None if changed else self._arrays.whole(value)
         return None if entry is None else self.entries.find(entry.id)
 
     def held_by(self, thing: Any) -> tuple[int | None, str]:
@@ -360,47 +353,50 @@ class ClusterStore(ClusterProcess):
             if seen.id in ids:
                 seen.state, seen.native = FREED, None
 
-    def find(self, name: str) -> ObjectRef | None:
+    def find(self, name: str, or_id: bool = False) -> ObjectRef | None:
+        if name.startswith(ACTOR_PREFIX):
+            return self._find_actor(name.removeprefix(ACTOR_PREFIX))
         self.check_open()
         found = self.backend.ask("find", name)
         if found is None:
-            return None
+            return self._identify(name) if or_id else None
         ref, entry = self.entries.new(found.id, found.native, UNKNOWN)
         entry.about = entry.about or found.about
         return ref
 
+    def _find_actor(self, name: str) -> ObjectRef | None:
+        found = self.backend.find_actor(name)
+        if found is None:
+            return None
+        ref, entry = self.entries.new(found[0], found[1], READY)
+        entry.actor = name
+        return ref
+
     def names(self, beginning: str = "") -> list[str]:
+        if beginning == ACTOR_PREFIX:
+            return sorted(ACTOR_PREFIX + name for name in self.backend.actor_names())
         self.check_open()
         named = self.backend.ask("named", beginning)
         return sorted(name for name in named if not name.startswith(ESCAPED))
 
-    def name(self, ref: ObjectRef, name: str) -> None:
+    def name(self, ref: ObjectRef | None, name: str) -> None:
         self.check_open()
+        if ref is None:
+            self.backend.ask("unbind", name)
+            return
         (native,) = self.outliving([ref.id], [self.native(ref)])
         self.backend.ask("bind", name, ref.id, native, self.entries.of(ref).about)
 
-    def unname(self, name: str) -> None:
-        self.check_open()
-        self.backend.ask("unbind", name)
-
-    def identify(self, text: str) -> ObjectRef | None:
-        digits = text.strip().removeprefix("ObjectRef(").partition(",")[0].rstrip(")")
-        if not 4 <= len(digits) <= 16 or not all(c in "0123456789abcdef" for c in digits):
+    def _identify(self, text: str) -> ObjectRef | None:
+        if not (digits := digits_of(text)):
             return None
         refs = {each.id: self.learn([each.id], [each.native])[0]
                 for each in self.backend.ask("identify", digits)}  # fmt: skip
         for entry in (*self.entries.all(), *self.views().values()):
-            known = f"{entry.id:016x}"
-            held = self._handle(entry)
-            if held is not None and (known.startswith(digits) or known.endswith(digits)):
-                refs[entry.id] = held
-        if len(refs) > 1:
-            one, two, *_ = refs
-            raise errors.ObjectLostError(
-                f"{len(refs)} objects have an id like {digits!r}, among them {one} and {two}: give "
-                "more digits."
-            )
-        return next(iter(refs.values()), None)
+            if (ref := self._handle(entry)) is not None:
+                refs[entry.id] = ref
+        id = id_like(digits, refs)
+        return None if id is None else refs[id]
 
 
 def _of_whom(error: WorkbenchError, entries: Sequence[KnownObject]) -> WorkbenchError:

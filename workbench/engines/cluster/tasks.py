@@ -14,9 +14,10 @@ import msgspec
 
 from workbench.client.arguments import parameters_of
 from workbench.client.task_specs import spec_of
-from workbench.core.events import USUAL, TaskSpec
-from workbench.engine.base import Call, Exported, Submitted
-from workbench.engine.blueprint import Blueprint
+from workbench.core.events import USUAL, About, TaskSpec
+from workbench.core.snapshot import ACTOR_PREFIX
+from workbench.engine.base import Call, CollectedJob, Exported, Submitted
+from workbench.engine.records import Blueprint
 from workbench.engines.cluster.backend import (
     Backend,
     Launch,
@@ -25,7 +26,7 @@ from workbench.engines.cluster.backend import (
     TaskEnd,
 )
 from workbench.engines.cluster.call_packing import CallPacker, Sent
-from workbench.engines.cluster.entries import FAILED, PENDING, READY
+from workbench.engines.cluster.entries import FAILED, PENDING, READY, UNKNOWN
 from workbench.engines.cluster.heads import Head
 from workbench.engines.cluster.keeper import encode as encode_batch
 from workbench.engines.cluster.kept_jobs import LOST
@@ -232,14 +233,19 @@ class ClusterTasks(ClusterStore):
 
     # -- stopping --------------------------------------------------------------------------------
 
-    def cancel(self, ref: ObjectRef, force: bool, recursive: bool) -> None:
+    def cancel(
+        self, ref: ObjectRef, force: bool = False, recursive: bool = True, begun: bool = True
+    ) -> bool:
         entry = self.entries.of(ref)
+        if not begun:
+            return not entry.is_over and self.backend.withdraw(entry.task or ref.id)
         if not recursive and self.backend.can.recursive:
             raise WorkbenchError(self.backend.can.recursive)
         if not entry.is_over:
             task = entry.task or ref.id
             group = [each.task for each in list(self.unfinished.values()) if each.job == task]
             self._stop(group or [task], force)  # a job's first task stands for all
+        return True
 
     def _stop(self, tasks: list[int], force: bool) -> None:
         self._stopped.update(task for task in tasks if task in self.unfinished)
@@ -250,21 +256,8 @@ class ClusterTasks(ClusterStore):
         for own in [each for each in list(self.unfinished.values()) if each.is_own]:
             self._over(own, TaskCancelledError(f"`{own.name}` was stopped with the session."))
 
-    def withdraw(self, ref: ObjectRef) -> bool:
-        entry = self.entries.of(ref)
-        return not entry.is_over and self.backend.withdraw(entry.task or ref.id)
-
-    def has_begun(self, ref: ObjectRef) -> bool:
-        entry = self.entries.of(ref)
-        return entry.is_over or self.backend.has_begun(entry.task or ref.id)
-
-    def actor_of(self, ref: ObjectRef) -> str:
-        running = self.unfinished.get(self.entries.of(ref).task)
-        actor = self.entries.get(running.actor) if running is not None and running.actor else None
-        return "" if actor is None else actor.actor
-
     def interrupt(self, origin: int, jobs: Sequence[int], force: bool, timeout: float) -> bool:
-        """See `Cells.interrupt`."""
+        """See `Engine.interrupt`."""
         chosen = [
             each.task
             for each in list(self.unfinished.values())
@@ -277,6 +270,51 @@ class ClusterTasks(ClusterStore):
         return self.entries.wait(
             lambda: not any(task in self.unfinished for task in chosen), timeout
         )
+
+    # -- background cells, asked for again ------------------------------------------------------
+
+    def collect(self, job: int, name: str = "") -> CollectedJob | None:
+        found = self.backend.ask("collect", job, self.prefix, self.listener.origin(), name)
+        if found is None:
+            return None
+        results: list[ObjectRef | None] = []
+        for task, natives in found.natives.items():
+            end, binds = found.ends.get(task), found.record.binds
+            results += self._collected(task, natives[1:], binds, end, name)
+        if not name:
+            for output in found.outputs:
+                self.show(
+                    Message(
+                        output.task, output.kind, output.data, self.listener.origin(),
+                        self.prefix, job, output.worker,
+                    )
+                )  # fmt: skip
+        return CollectedJob(found.record, results)
+
+    def _collected(
+        self, task: int, natives: Sequence[Native], binds: Sequence[str], end: TaskEnd | None,
+        name: str,
+    ) -> list[ObjectRef | None]:  # fmt: skip
+        refs: list[ObjectRef | None] = []
+        for number, native in enumerate(natives):
+            if name and (number == 0 or binds[number - 1 : number] != (name,)):
+                continue
+            if native is None:  # somebody freed it
+                refs.append(None)
+                continue
+            ref, entry = self.entries.new(task + number, native, UNKNOWN)
+            entry.task, entry.job = task, task
+            if end is not None and number < len(end.failed):
+                about: About | None = end.abouts[number]
+                state = FAILED if end.failed[number] else READY
+                self.entries.settle(ref.id, state, about)
+            elif end is None:  # it runs, or waits for that
+                self.entries.watch(entry)
+                with self.entries.lock:
+                    if entry.state == UNKNOWN:
+                        entry.state = PENDING
+            refs.append(ref)
+        return refs
 
     # -- actors ----------------------------------------------------------------------------------
 
@@ -310,7 +348,7 @@ class ClusterTasks(ClusterStore):
             described = self.backend.put(told, options.lifetime == DETACHED)
             actor, done = self.backend.create(launch, described)
         except ValueError:
-            other = self.find_actor(options.name) if options.name else None
+            other = self.find(ACTOR_PREFIX + options.name) if options.name else None
             if other is None:
                 raise
             return other, other
@@ -319,17 +357,6 @@ class ClusterTasks(ClusterStore):
         self.unfinished[id] = head
         self.backend.on_done(done, partial(self._done, head))
         return ref, None
-
-    def find_actor(self, name: str) -> ObjectRef | None:
-        found = self.backend.find_actor(name)
-        if found is None:
-            return None
-        ref, entry = self.entries.new(found[0], found[1], READY)
-        entry.actor = name
-        return ref
-
-    def actor_names(self) -> list[str]:
-        return sorted(self.backend.actor_names())
 
     def kill_actor(self, actor: ObjectRef, restart: bool) -> None:
         native = self.native(actor)

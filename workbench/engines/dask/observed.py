@@ -39,6 +39,7 @@ class Dask(Observer):
             raise SessionError(
                 "This client belongs to an event loop: give one made without asynchronous=True."
             )
+        super().__init__()
         self._client = client
         if client.scheduler is None:
             raise SessionError("This client of Dask isn't connected to a scheduler.")

@@ -45,6 +45,7 @@ class Ray(Observer):
     )
 
     def __init__(self, ray: Any) -> None:
+        super().__init__()
         self._ray = ray
         if not ray.is_initialized():
             raise SessionError("This process isn't connected to Ray: `ray.init()` comes first.")

@@ -10,6 +10,7 @@ from IPython.core.magic_arguments import argument
 from workbench import api
 from workbench.api.observing import asked_by
 from workbench.engine.base import acting_on
+from workbench.engine.queries import Lookup, Reasons
 from workbench.errors import ObjectLostError
 from workbench.ipython.arguments import as_written, magic_arguments, parse, unquoted
 from workbench.ipython.freshness import compared
@@ -54,7 +55,7 @@ class KeepingMagics(NotebookMagics):
 
     def _why(self, what: Meant, deep: bool, label: str) -> Why:
         engine, bindings = api.engine(), self._notebook.bindings
-        ref = engine.find(what) if isinstance(what, str) else what
+        ref = engine.ask(Lookup(what)) if isinstance(what, str) else what
         if ref is None or not bindings.of(ref):
             del ref  # it would be a reason
             return _why(what, deep, label)
@@ -100,10 +101,10 @@ class KeepingMagics(NotebookMagics):
 def _why(what: Meant, deep: bool, label: str) -> Why:
     engine, name = acting_on(api.engine(), "why"), what if isinstance(what, str) else ""
     asked = asked_by(engine, what)
-    account = engine.why(asked)
+    account = engine.ask(Reasons(asked))
     if account is not None and deep and not (why := in_words(account, name, label)).complete:
         print(f"{why}\n\nLooking at all there is ...", flush=True)  # it may take a while
-        account = engine.why(asked, deep=True)
+        account = engine.ask(Reasons(asked, deep=True))
     if account is None:
         raise ObjectLostError(f"{label!r} has just gone: nothing keeps it any more.")
     return in_words(account, name, label)

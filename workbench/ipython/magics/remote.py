@@ -12,7 +12,9 @@ from IPython.core.magic_arguments import argument
 
 from workbench import api
 from workbench.api.actors import ActorClass, ActorHandle, handle_of
+from workbench.core.snapshot import ACTOR_PREFIX
 from workbench.engine.base import Call, Engine, Exported
+from workbench.engine.queries import Lookup, StoredAs
 from workbench.errors import MagicError, for_future
 from workbench.errors.remote_frames import cell_label
 from workbench.format import printable
@@ -253,7 +255,7 @@ class RemoteMagics(NotebookMagics):
         for index, item in enumerate([None] if request.items is None else request.items):
             if request.items is not None:
                 if not isinstance(item, ObjectRef):  # perhaps a view of what is stored
-                    stored = engine.stored_as(item)
+                    stored = engine.ask(StoredAs(item))
                     item = item if stored is None else stored
                 captured = {**captured, "index": index, request.item: item}
                 name = f"{request.options.name}[{index}]"
@@ -364,7 +366,7 @@ class RemoteMagics(NotebookMagics):
         or None."""
         if not name:
             return None
-        ref = engine.find_actor(name)
+        ref = engine.ask(Lookup(ACTOR_PREFIX + name))
         if ref is None:
             options = ActorOptions(name=name, lifetime=DETACHED)
             made = ActorClass(Namespace, options, api.engine)

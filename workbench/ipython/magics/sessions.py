@@ -12,6 +12,7 @@ from IPython.core.magic_arguments import argument
 from workbench import api, config, context
 from workbench.core.snapshot import JobRecord
 from workbench.engine.base import Engine, acting_on
+from workbench.engine.queries import HugePages, Jobs, Summary
 from workbench.errors import MagicError, SessionError
 from workbench.format import printable
 from workbench.ipython.arguments import magic_arguments, parse, unquoted
@@ -116,10 +117,10 @@ class SessionMagics(NotebookMagics):
                     return None
                 engine = api.engine()
                 more = [
-                    ("huge pages", "" if engine.can.huge_pages else engine.huge_pages()),
+                    ("huge pages", "" if engine.can.huge_pages else engine.ask(HugePages())),
                     ("can't", facts.lacks_text(engine.can.lacking().values())),
                 ]
-                print(cards.of_snapshot(engine.summary(), more).text())
+                print(cards.of_snapshot(engine.ask(Summary()), more).text())
         return None
 
     def _start(self, settings: dict[str, Any]) -> None:
@@ -133,13 +134,13 @@ class SessionMagics(NotebookMagics):
 
     @staticmethod
     def _tell() -> None:
-        now = api.engine().summary()
+        now = api.engine().ask(Summary())
         print(printable(f"Session {facts.session_name(now)}: {facts.users_text(now)}."))
 
     def _jobs(self, wanted: str) -> JobTable | None:
         """List the background cells; or show here what one shows, and bind what it assigned."""
         if not wanted:
-            return JobTable(api.engine().summary().jobs if api.is_initialized() else ())
+            return JobTable(api.engine().ask(Summary()).jobs if api.is_initialized() else ())
         record = self._chosen(wanted)
         self._notebook.collect(api.engine(), record.id)
         return None
@@ -155,7 +156,7 @@ class SessionMagics(NotebookMagics):
 
     @staticmethod
     def _chosen(wanted: str) -> JobRecord:
-        return job_meant(api.engine().jobs() if api.is_initialized() else (), wanted)
+        return job_meant(api.engine().ask(Jobs()) if api.is_initialized() else (), wanted)
 
 
 def _lost() -> str:

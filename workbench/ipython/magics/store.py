@@ -16,6 +16,7 @@ from IPython.display import display
 from workbench import api
 from workbench.core.events import About
 from workbench.engine.base import Copying, Engine, acting_on
+from workbench.engine.queries import Jobs, Lookup, Names, Summary
 from workbench.errors import MagicError
 from workbench.format import human_seconds, printable
 from workbench.ipython import write_back
@@ -200,7 +201,7 @@ class StoringMagics(NotebookMagics):
         ``brought`` gets the names of all that came.
         """
         is_elsewhere = isinstance(self._notebook.variables.get(name), ObjectRef) or (
-            api.engine().find(name) is not None
+            api.engine().ask(Lookup(name)) is not None
         )
         job = write_back.find(self._notebook.jobs.values(), name, not is_elsewhere)
         if job is None:
@@ -223,7 +224,7 @@ class StoringMagics(NotebookMagics):
         engine = api.engine()
         jobs = self._notebook.jobs
         variables = self._notebook.variables
-        for record in engine.summary().jobs:
+        for record in engine.ask(Summary()).jobs:
             if record.id not in jobs and record.kept:
                 self._notebook.collect(engine, record.id)
             job = jobs.get(record.id)
@@ -288,7 +289,7 @@ class StoringMagics(NotebookMagics):
             return self.shell.ev(expression), _in_brackets(expression)
         value = self._notebook.variables.get(expression, self)
         if value is self:
-            ref = api.engine().find(expression) if api.is_initialized() else None
+            ref = api.engine().ask(Lookup(expression)) if api.is_initialized() else None
             if ref is None:
                 names = self._notebook.own_names()
                 raise missing([expression], "the notebook or the store", names)
@@ -310,19 +311,19 @@ class StoringMagics(NotebookMagics):
         value = self._notebook.variables.get(name)
         if isinstance(value, ObjectRef) or _is_list(value):
             return value
-        ref = engine.find(name)
+        ref = engine.ask(Lookup(name))
         if ref is None:
             ref = self._assigned(engine, name)
         if ref is None and (got := self._notebook.bindings.find(name, value)) and got[0] == name:
             ref = got[1].ref  # a cell that gets it ran before
         if ref is None:
-            raise missing([name], "the store", engine.names())
+            raise missing([name], "the store", engine.ask(Names()))
         return ref
 
     def _assigned(self, engine: Engine, name: str) -> Any:
         """What the last cell assigned to that name whose kernel has gone, if nobody has it yet."""
         dropped = ""
-        for record in reversed(engine.jobs()):
+        for record in reversed(engine.ask(Jobs())):
             if name not in record.binds:
                 continue
             if record.is_over and name in record.there:
