@@ -50,12 +50,15 @@ def test_a_new_kernel_finds_what_the_old_one_left(
     notebook: Opens, gates: Gates, ends: Ends
 ) -> None:
     kernel = notebook("analysis.ipynb", WORKBENCH_LINGER="1h")  # shut down, it would be seconds
-    kernel.ok("%load_ext workbench\nimport workbench as wb\ndf = [1]\nmodel = {}")
-    kernel.ok("%put df\n%put model\nunnamed = wb.put('unnamed')")
+    kernel.ok("%load_ext workbench\nimport workbench as wb\ndf = [1]")
+    kernel.ok("%put df\nunnamed = wb.put('unnamed')")
     kernel.ok(
         "counter = wb.remote(type('Counter', (), {})).options(name='counter').remote()\n"
         "wb.put(counter, name='the_counter')"
     )
+    made = kernel.ok("%%remote\nmodel = {'w': [1, 2]}; scores = [3]; print('trained')")
+    kernel.over(made)
+    kernel.ok("%get scores")
     fast, slow = gates(), gates()
     cells = [
         kernel.ok(f"%%remote\nprint('before')\n{gate.wait}\nprint('after')\n{name} = 42")
@@ -63,12 +66,13 @@ def test_a_new_kernel_finds_what_the_old_one_left(
     ]
     kernel.until(lambda: all(cell.text() for cell in cells))
     ends(kernel)
-    running, finished = (f"cell {cell.number}" for cell in cells)
-    line = kernel.ok("%load_ext workbench").text()
+    over, running, finished = (f"cell {cell.number}" for cell in (made, *cells))
+    line = kernel.ok("%load_ext workbench\nimport workbench as wb").text()
     assert re.fullmatch(
         r"Workbench joined session analysis-\w+: 2 workers, store of [\d.]+ [MG]B\. "
-        r"It has df, model, the_counter, actor counter\. "
-        rf"Background: {running} running, {finished} running; %workbench jobs shows more\.\n",
+        r"It has df, the_counter, actor counter\. "
+        rf"Background: {running} running, {finished} running; %workbench jobs shows more\. "
+        r"Of cells that are done: model, scores; %get brings them\.\n",
         line,
     ), line
     fast.open()
@@ -89,9 +93,18 @@ def test_a_new_kernel_finds_what_the_old_one_left(
     kernel.until(lambda: "done in" in again.line)
     assert kernel.value("x") == "42", "what was fetched is no ref again"
     kernel.ok("import workbench as wb")
-    names = "wb.api.engine().ask(wb.engine.queries.Names())"
-    assert kernel.value(names) == "['df', 'model', 'the_counter']"
-    kernel.ok("%free df model the_counter")
+    names = "sorted(wb.api.engine().ask(wb.engine.queries.Names()))"
+    assert kernel.value(names) == "['df', 'the_counter']"
+    # What was done before is kept, until somebody has let go of it.
+    assert "done, results kept" in kernel.ok("%workbench jobs").results()[0]
+    assert kernel.ok("%get model").text() == f"model: what {over} assigned.\n"
+    assert kernel.value("model") == "{'w': [1, 2]}"
+    kernel.ok("del model")
+    assert kernel.over(kernel.ok(f"%workbench jobs {over}")).endswith(" · scores")
+    kernel.ok("%get scores")
+    assert kernel.value("scores") == "[3]"
+    assert "not defined in the store" in kernel.run("%get model").failure
+    kernel.ok("%free df the_counter")
 
 
 def notes_byes(kernel: Kernel, said: Path) -> None:
@@ -142,28 +155,6 @@ def test_so_is_it_when_the_kernel_takes_long_to_end(notebook: Opens, tmp_path: P
     assert kernel.manager.is_alive()
     assert said.read_text() == "True"
     crash(kernel)
-
-
-@pytest.mark.parametrize("ends", ENDS[:2])
-def test_what_a_cell_made_survives_the_kernel_that_had_it(notebook: Opens, ends: Ends) -> None:
-    kernel = notebook("made.ipynb")
-    kernel.ok("%load_ext workbench")
-    cell = kernel.ok("%%remote\nmodel = {'w': [1, 2]}; scores = [3]; print('trained')")
-    kernel.until(lambda: "done" in cell.line)
-    name = f"cell {cell.number}"
-    kernel.ok("%get scores")
-    ends(kernel)
-    kernel.ok("%load_ext workbench")
-    assert "done, results kept" in kernel.ok("%workbench jobs").results()[0]
-    assert kernel.ok("%get model").text() == f"model: what {name} assigned.\n"
-    assert kernel.value("model") == "{'w': [1, 2]}"
-    kernel.ok("del model")
-    shown = kernel.ok(f"%workbench jobs {cell.number}")
-    kernel.until(lambda: "done" in shown.line)
-    assert shown.line.endswith(" · scores"), "the model was let go of"
-    kernel.ok("%get scores")
-    assert kernel.value("scores") == "[3]"
-    assert "not defined in the store" in kernel.run("%get model").failure
 
 
 @pytest.mark.extended
