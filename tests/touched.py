@@ -79,7 +79,7 @@ WHOLE = {
     "ipython/put_replace": ["kernel/test_storing.py"],
     "ipython/worker_widgets": ["kernel/test_remote_widgets.py"],
     "memory": ["process/test_memory.py", "contract/test_segments.py"],
-    "plots": ["process/test_plots.py", "unit/widgets/test_plots.py"],
+    "plots": ["unit/widgets/test_plots.py"],
     "ray_api": ["process/test_ray_options.py", "process/test_ray_table.py"],
     "report": ["process/test_cards.py", "process/test_why.py", "kernel/test_displays.py"],
     "serialization": [

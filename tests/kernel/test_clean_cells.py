@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,11 +10,13 @@ import pytest
 from tests.kernel.conftest import Kernel
 
 
-@pytest.fixture
-def one(session: Kernel) -> Kernel:
-    """A session of one worker, so that it runs all cells."""
-    session.ok("%workbench stop\n%workbench start --workers 1")
-    return session
+@pytest.fixture(scope="module")
+def one(kernel: Kernel) -> Iterator[Kernel]:
+    """A session of one worker, so that it runs all cells of all tests here."""
+    kernel.ok("%load_ext workbench\n%workbench stop\n%workbench start --workers 1")
+    kernel.ok("import workbench as wb")
+    yield kernel
+    kernel.ok("%workbench stop\n%reset -f")
 
 
 def test_figures_that_a_task_leaves_open_are_no_cells(one: Kernel) -> None:

@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.kernel.conftest import Kernel
 from tests.patience import TIMEOUT
 
 IMPORT = "from workbench.course import check"
-
-
-@pytest.fixture
-def course(fresh: Kernel) -> Kernel:
-    """What was done of it is kept in a session."""
-    fresh.ok(f"%workbench start\n{IMPORT}")
-    return fresh
 
 
 def asked(kernel: Kernel, name: str = "put_again") -> list[str]:
@@ -23,7 +14,10 @@ def asked(kernel: Kernel, name: str = "put_again") -> list[str]:
     return str(text).splitlines()
 
 
-def test_hints_come_one_by_one_and_begin_anew_once_it_is_right(course: Kernel) -> None:
+def test_hints_come_one_by_one_and_what_is_right_is_done_for_good(fresh: Kernel) -> None:
+    """Progress is kept in the session: one for all of it."""
+    course = fresh
+    course.ok(f"%workbench start\n{IMPORT}")
     course.ok("plan = {'months': 12}\n%put plan\nplan['months'] = 24")
     for hints in (0, 1, 2, 3, 3):
         lines = asked(course)
@@ -39,11 +33,7 @@ def test_hints_come_one_by_one_and_begin_anew_once_it_is_right(course: Kernel) -
     assert lines[2:] == ["○○●○ Is it a copy?: 1 of 4 exercises done"]
     course.ok("plan['months'] = 36")
     assert not [line for line in asked(course) if line.startswith("hint")]
-
-
-def test_done_stays_done_and_no_list_has_it(course: Kernel) -> None:
-    course.ok("plan = {'months': 12}\n%put plan")
-    assert asked(course)[0] == "put_again: Right."
+    # What is done stays done, and no list has it.
     course.ok("%free plan\ndel plan")
     assert asked(course)[0] == "put_again: Not yet."
     assert "○○●○ Is it a copy?: 1 of 4 exercises done" in asked(course)
@@ -53,9 +43,7 @@ def test_done_stays_done_and_no_list_has_it(course: Kernel) -> None:
     assert '<span aria-hidden="true"' in html
     assert "1 of 4 exercises done" in html
     assert "<script" not in html
-
-
-def test_a_number_typed_by_hand_isnt_said_to_be_a_workers(course: Kernel) -> None:
+    # A number that was typed by hand isn't said to be a worker's.
     course.ok("import numpy as np\nfutures = np.ones((12, 1000))\n%put futures")
     course.ok("%%remote --wait\nmean_worth = 1.0")
     course.ok("mean_worth = 5000.0")
@@ -64,6 +52,12 @@ def test_a_number_typed_by_hand_isnt_said_to_be_a_workers(course: Kernel) -> Non
         "`mean_worth` is 5000, as with a first month halved once, and the store's first row is as "
         "it was.",
     ]
+    # To ask while the cell runs is no try.
+    course.ok("%%remote\nimport threading\nthreading.Event().wait()\nsteepest = 1")
+    for _ in range(3):
+        first, *more = asked(course, "repair")
+        assert first == "repair: Wait.", more
+        assert not [line for line in more if line.startswith("hint")]
 
 
 def test_a_mistyped_exercise_is_named(fresh: Kernel) -> None:
@@ -77,11 +71,3 @@ def test_a_mistyped_exercise_is_named(fresh: Kernel) -> None:
     assert "There is no exercise 'put_agian'. Did you mean 'put_again'?" in failure
     reply = fresh.client.complete("check.one_c", reply=True, timeout=TIMEOUT)
     assert "one_copy" in str(reply["content"]["matches"])
-
-
-def test_asking_while_the_cell_runs_is_no_try(course: Kernel) -> None:
-    course.ok("%%remote\nimport threading\nthreading.Event().wait()\nsteepest = 1")
-    for _ in range(3):
-        first, *more = asked(course, "repair")
-        assert first == "repair: Wait.", more
-        assert not [line for line in more if line.startswith("hint")]

@@ -216,12 +216,10 @@ def test_a_page_learns_what_became_of_lines_whose_kernel_is_gone(
     assert told["text"] == "training · of another session, so how it ended isn't known here"
 
 
-def test_two_notebooks_on_one_session(notebook: Opens, gate: Gate) -> None:
+def test_two_notebooks_on_one_session(notebook: Opens, fresh: Kernel, gate: Gate) -> None:
     """What cells show and make is for both. Options that it can't take any more are said."""
-    first, second = notebook("one.ipynb"), notebook("two.ipynb")
-    for kernel in (first, second):
-        kernel.ok("%load_ext workbench\n%workbench stop\nimport workbench as wb")
-    first.ok("%workbench start --session lab")
+    first, second = notebook("one.ipynb"), fresh
+    first.ok("%load_ext workbench\n%workbench start --session lab")
     line = second.ok("%workbench start --session lab --workers 1").text()
     assert "joined session lab: 2 workers" in line
     assert "workers stays 2, not 1. `workbench stop lab`" in line
@@ -238,39 +236,32 @@ def test_two_notebooks_on_one_session(notebook: Opens, gate: Gate) -> None:
     first.until(lambda: cell.text() == "before\nafter\n")  # it isn't taken away from the first
     second.ok("%get number")
     assert second.value("number") == "6"
-    assert "one.ipynb and two.ipynb; kept" in first.ok("%workbench").text()
+    assert "one.ipynb and a notebook; kept" in first.ok("%workbench").text()
     second.ok("%free result")
 
 
 NONE = "No background cells. %%remote starts one."
 
 
-def test_jobs_that_are_not_there(fresh: Kernel) -> None:
-    for leave in ("%workbench stop", "wb.shutdown()"):
-        cell = fresh.ok("%%remote --wait\na = 1")  # a session that begins by itself is told of
-        assert re.match(r"Workbench started session .*: \d+ workers?, store of ", cell.text())
-        assert fresh.ok("%%remote --wait\na = 2").text() == ""
-        fresh.ok(leave)
+def test_sessions_begin_by_themselves_take_each_others_place_and_end(fresh: Kernel) -> None:
+    """What is said of it; and of background cells that are not there."""
+    begun = r"Workbench started session .*: \d+ workers?, store of "
+    over = "The session is over for this notebook."
+    assert re.match(begun, fresh.ok("%%remote --wait\na = 1").text())
+    assert fresh.ok("%%remote --wait\na = 2").text() == ""
+    said = fresh.ok("x = 1\n%put x\n%workbench stop").text().splitlines()[-1]
+    assert re.fullmatch(rf"{over} Lost with it: 2 objects \(.*\): x and 1 more\.", said)
     assert fresh.ok("%workbench jobs").results() == [NONE]
     assert "MagicError" in fresh.failure("%workbench jobs 1")
     fresh.ok("%workbench start")
-    assert fresh.ok("%workbench jobs").results() == [NONE]
     assert "nothing more" in fresh.failure("%workbench stop now")
-    fresh.ok("%%remote --wait\na = 1")
-    assert " done " in fresh.ok("%workbench jobs").results()[0]
-
-
-def test_start_takes_the_place_of_a_session_in_which_there_is_nothing(fresh: Kernel) -> None:
-    fresh.ok("%workbench start")
     line = fresh.ok("%workbench start --session lab --workers 1").text()
     replaces = "It replaces the session before it; nothing is lost."
     assert re.fullmatch(rf"Workbench started session lab: 1 worker, store of .* {replaces}\n", line)
+    assert fresh.ok("%workbench jobs").results() == [NONE]
     fresh.ok("%%remote --wait\n1 + 1")
+    assert " done " in fresh.ok("%workbench jobs").results()[0]
     assert "Session lab" in (status := fresh.ok("%workbench").text())
     assert "in 0 objects" in status  # what runs cells is none, as in the dashboard
-    fresh.ok("%workbench start --session other --workers 2")
-    over = "The session is over for this notebook."
     assert fresh.ok("%workbench stop").text() == f"{over}\n"
-    fresh.ok("%workbench start\nx = 1\n%put x")
-    said = fresh.ok("%workbench stop").text()
-    assert re.fullmatch(rf"{over} Lost with it: 1 object \(.*\): x\.\n", said)
+    assert re.match(begun, fresh.ok("%%remote --wait\na = 1").text())  # it is told of again

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import io
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 import xarray as xr
+from matplotlib.figure import Figure
 
 from tests.unit.serialization.extents import extent_of
 from workbench.errors import SerializationError
@@ -131,13 +133,13 @@ CASES = [
 
 
 ELSEWHERE = (
-    "matplotlib figures",
+    "matplotlib figures",  # below
     "torch tensors on the CPU, parameters, modules; pyarrow's tensors",
     "what offers the Arrow PyCapsule interface or DLPack, and can't be pickled (arro3, nanoarrow); "
     "jax's arrays",
 )
-"""What other tests hold: tests/process/test_figures.py, test_objects.py, test_interchange.py, and
-those that need torch."""
+"""What other tests hold: tests/process/test_objects.py, test_interchange.py, and those that need
+torch."""
 
 
 def test_the_table_has_these_rows() -> None:
@@ -262,3 +264,60 @@ def test_a_small_tensor_keeps_its_strides() -> None:
             assert inline.strides == matrix.strides
         matrix.flags.writeable = False
         assert libraries.writable(matrix).strides == matrix.strides
+
+
+# -- figures ---------------------------------------------------------------------------------------
+
+DRAWN = (
+    "ax.plot(x, y); ax.twinx().plot(x, y); ax.legend(['a'])",
+    "fig.colorbar(ax.imshow(square)); ax.scatter(x, y, c=y, s=y)",
+    "ax.pcolormesh(square); ax.contourf(square[:50, :50])",
+    "ax.imshow(np.ma.masked_less(square, 0.5)); ax.plot(np.ma.masked_less(y, 0.5))",
+)
+CHANGES = (
+    "ax.set_xlim(0, 2); ax.margins(0.2); ax.autoscale_view(); ax.set_ylim(0.1, 3)",
+    "fig.set_size_inches(3, 3); fig.subplots_adjust(left=0.3)",
+    "for line in ax.lines: line.set_ydata(line.get_ydata() * 2)",
+    "for each in [*ax.images, *ax.collections]: each.set_clim(0, 0.5); each.set_cmap('gray')",
+    "ax.dataLim.x0 = 0; ax.viewLim.intervalx = (0, 1)",
+    "ax.start_pan(1, 1, 1); ax.drag_pan(1, None, 20, 20); ax.end_pan()",
+)
+
+
+def drawn(code: str) -> Any:
+    """A figure of large data, as somebody gets it whose memory it isn't."""
+    draw, fig = np.random.default_rng(0), Figure()
+    x, y, square = np.linspace(0, 1, 20_000), draw.random(20_000), draw.random((140, 140))
+    exec(code, {"np": np, "fig": fig, "ax": fig.subplots(), "x": x, "y": y, "square": square})
+    fig.draw_without_rendering()
+    return read_only(fig)
+
+
+def read_only(value: Any) -> Any:
+    serialized = codec.serialize(value, {})
+    return codec.deserialize(serialized.header(), extent_of(serialized))
+
+
+def picture(figure: Any) -> bytes:
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=30)
+    return file.getvalue()
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("code", DRAWN)
+def test_a_figure_can_be_drawn_changed_and_stored_again(code: str) -> None:
+    fig = drawn(code)
+    first = picture(fig)
+    for change in CHANGES:
+        exec(change, {"fig": fig, "ax": fig.axes[0]})
+        fig.draw_without_rendering()
+    assert first != (last := picture(fig))
+    assert picture(read_only(fig)) == last
+
+
+def test_of_a_figure_only_what_matplotlib_writes_to_is_copied() -> None:
+    axes = drawn("ax.plot(x, y); ax.imshow(square)").axes[0]
+    read = axes.lines[0].get_ydata(orig=True), axes.images[0].get_array().data
+    written = axes.spines["left"].get_path().vertices, axes.viewLim.get_points()
+    assert [array.flags.writeable for array in (*read, *written)] == [False, False, True, True]

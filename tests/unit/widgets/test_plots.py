@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from itertools import combinations
+from types import SimpleNamespace
 from typing import Any
 
 import matplotlib as mpl
@@ -16,6 +17,7 @@ from matplotlib.text import Text
 
 import workbench
 from tests.unit.widgets import snapshots
+from workbench import context
 from workbench.core.snapshot import Snapshot
 from workbench.errors import SessionError
 from workbench.plots.maps import MOST_BOXES
@@ -102,6 +104,17 @@ def test_a_kept_snapshot_is_drawn_as_the_session_was(plot: Callable[..., Any]) -
         plot('{"a": 1}')
     with pytest.raises(TypeError, match="not of int"):
         plot(3)
+
+
+@every_plot
+def test_the_default_is_the_session_as_it_is(plot: Callable[..., Any]) -> None:
+    engine: Any = SimpleNamespace(snapshot=snapshots.usual, held=dict)
+    context.set(engine)
+    try:
+        ax = plot(ax=_axes())
+    finally:
+        context.set(None)
+    assert _texts(ax) == _texts(plot(snapshots.usual(), _axes()))
 
 
 def test_segments_are_to_scale() -> None:
