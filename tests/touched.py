@@ -85,7 +85,6 @@ WHOLE = {
     "serialization": [
         "process/test_serialization.py",
         "process/test_custom_serializers.py",
-        "process/test_identity.py",
     ],
     "server": [
         "process/test_sessions.py",

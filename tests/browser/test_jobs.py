@@ -43,27 +43,6 @@ def test_a_page_that_is_loaded_again_goes_on_with_the_line_and_the_prints(
     expect(notebook.cell(2)).to_contain_text("epoch 2")
 
 
-def test_two_windows_show_a_cell_and_either_stops_it(lab: Lab, gate: Gates) -> None:
-    training = gate("training")
-    first = lab.open("two", "%load_ext workbench", TRAINS)
-    first.run(1, 2)
-    training.open()
-    expect(first.output(2)).to_contain_text("epoch 0")
-    expect(first.stop_button(2)).to_be_visible()
-    saved = first.save().cells[1].outputs[0].data["text/plain"]
-    assert re.fullmatch(r"cell 2 · .* \(as of \d\d:\d\d, \d+ \w+\)", saved), "true at any time"
-    second = lab.reopen("two")
-    expect(second.output(2)).to_contain_text(RUNNING)
-    training.open()
-    for notebook in (first, second):
-        expect(notebook.output(2)).to_contain_text("epoch 1")
-        assert str(notebook.output(2).text_content()).count("epoch 1") == 1
-    second.stop_button(2).click()
-    for notebook in (first, second):
-        expect(notebook.output(2)).to_contain_text("cell 2 · stopped after")
-        expect(notebook.stop_button(2)).to_have_count(0)
-
-
 def test_a_restarted_kernel_finds_its_cell_and_its_line_comes_to_its_end(
     lab: Lab, gate: Gates, picture: Picture
 ) -> None:

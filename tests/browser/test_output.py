@@ -1,4 +1,4 @@
-"""What background cells show, and where: in the window, and in the saved file. Widgets too."""
+"""What background cells show, and where: in the window, and in the saved file."""
 
 from __future__ import annotations
 
@@ -131,40 +131,3 @@ def test_a_cell_that_runs_once_per_item_has_one_line(
     expect(notebook.output(3)).to_contain_text("cell 3 · done in")
     notebook.run(4)
     expect(notebook.output(4)).to_contain_text("[9, 9, 8, 8]")
-
-
-# -- widgets ---------------------------------------------------------------------------------------
-
-INTERACTS = """\
-%%remote --actor desk
-import matplotlib.pyplot as plt
-from ipywidgets import Button, interact
-
-@interact(x=(0, 10))
-def square(x=3):
-    print("the square of", x, "is", x * x)
-    plt.figure(figsize=(3, 1))
-    plt.plot([0, x], [0, x * x])
-
-button = Button(description="press me")
-button.on_click(lambda button: print("pressed"))
-display(button)"""
-
-
-def test_controls_work_in_a_namespace(lab: Lab) -> None:
-    notebook = lab.open("interacts", "%load_ext workbench", INTERACTS, "6 * 7")
-    notebook.run(1, 2, 3)
-    shown = notebook.output(2)
-    expect(shown).to_contain_text("the square of 3 is 9")
-    handle = shown.get_by_role("slider")
-    for x in (4, 5):
-        handle.press("ArrowRight")
-        expect(shown).to_contain_text(f"the square of {x} is {x * x}")
-        expect(shown).not_to_contain_text("the square of 3")
-        expect(shown.locator("img")).to_have_count(1)
-        expect(shown.locator(".widget-output img")).to_have_count(1)
-    expect(handle).to_be_visible()
-    shown.get_by_role("button", name="press me").click()
-    expect(shown).to_contain_text("pressed")
-    expect(shown).to_contain_text("the square of 5 is 25")
-    expect(notebook.output(3)).to_have_text("[3]:42")

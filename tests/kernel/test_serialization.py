@@ -1,34 +1,14 @@
-"""What a person meets of serialization in a notebook: the notes, the paths, %inspect and %cost."""
+"""What a person meets of serialization in a notebook: errors that are others', the paths, %inspect
+and %cost. The notes: `test_figures.py`."""
 
 from __future__ import annotations
 
 import pickle
-import re
 import threading
 
 import pytest
 
 from tests.kernel.conftest import Kernel
-
-# -- the read-only lesson --------------------------------------------------------------------------
-
-
-def test_writing_to_what_get_brought_or_in_a_remote_cell(session: Kernel) -> None:
-    for x, write, note in [
-        ("np.arange(9)", "x.sort()", "`x = x.copy()`"),
-        ("[np.arange(100_000), 1]", "x[0][:] = 1", "copy the array before"),
-    ]:
-        session.ok(f"import numpy as np\nx = {x}\n%put x\n%get x")
-        failure = session.failure(write)
-        for words in ("read-only", "`x` shows the stored object 'x'", note, "`%get x --copy`"):
-            assert words in failure
-        session.ok(f"%get x --copy\n{write}")
-    session.ok("x = np.arange(100_000)\n%put x")
-    cell = session.run("%%remote --wait\nx += 1")
-    assert "`x` shows the stored object 'x'" in cell.failure
-    assert cell.failure.count("The way out in a task: `x = x.copy()`.") == 1
-    assert "%get" not in cell.failure  # which isn't for a remote cell
-    assert re.search(r"Cell In\[\d+\], line 2", cell.failure)
 
 
 def test_other_errors_and_other_handlers_are_left_alone(session: Kernel) -> None:
@@ -63,6 +43,9 @@ def test_inspect_leads_to_what_fails(session: Kernel) -> None:
     assert "global of test → lock" in session.ok("%inspect test").results()[0]
     (text,) = session.ok("%inspect [1] + [lock]").results()
     assert "([1] + [lock])[1] (_thread.lock)" in text  # the path can be pasted
+    session.ok("import ipywidgets\nslider = ipywidgets.IntSlider()")
+    assert "A widget belongs to one process" in session.ok("%inspect slider").results()[0]
+    assert session.value("slider in type(slider).widgets.values()") == "True"  # it still is one
 
 
 with pytest.raises(TypeError) as _unpicklable:
@@ -101,18 +84,6 @@ def test_the_same_words_everywhere(session: Kernel) -> None:
         failure = session.failure(code)
         assert f"{name}{SAME}" in failure, code
         assert "Traceback" not in failure
-
-
-def test_inspect_of_a_thread_in_a_kernel_is_one_line(session: Kernel) -> None:
-    """Its prints lead to the kernel, and from there to everything."""
-    session.ok("import threading")
-    for what in ("threading.Thread(target=print)", "get_ipython()", "get_ipython().kernel"):
-        (text,) = session.ok(f"%inspect {what}").results()
-        assert len(text.splitlines()) == 3
-        assert "belongs to one process" in text
-    session.ok("import ipywidgets\nslider = ipywidgets.IntSlider()")
-    assert "A widget belongs to one process" in session.ok("%inspect slider").results()[0]
-    assert session.value("slider in type(slider).widgets.values()") == "True"  # it still is one
 
 
 def test_cost(session: Kernel) -> None:

@@ -1,113 +1,45 @@
-"""What readers of a stored variable get is what it is now: random edits, in a real session."""
+"""What readers of a stored variable get is what it is now, in a real session. That no edit is
+missed: `tests/unit/serialization/test_comparison.py`."""
 
 from __future__ import annotations
 
-import contextlib
 import time
 from typing import Any
 
-import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import workbench as wb
-from tests.patience import THOROUGH
-from tests.unit.serialization.edits import EDITS, VALUES, edit, exact, inner_values
 from workbench.engine.base import Engine
-from workbench.engine.queries import Lookup
 from workbench.ipython.bindings import Bindings
 from workbench.ipython.freshness import Freshness
 from workbench.serialization.comparison import BUDGET
-
-USUAL = settings(
-    max_examples=300 if THOROUGH else 15,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-
-
-class Notebook:
-    """One variable, stored or read, that remote cells read."""
-
-    def __init__(self, engine: Engine, value: Any) -> None:
-        self.engine = engine
-        self.bindings = Bindings()
-        self.value = value
-
-    def put(self) -> None:
-        ref, about = self.engine.put(self.value, "value")
-        self.bindings.note("value", self.value, ref, "%put", "value", about)
-
-    def get(self, copy: bool = False) -> None:
-        ref = self.engine.ask(Lookup("value"))
-        assert ref is not None
-        (self.value,) = self.engine.get([ref], None, copy)
-        self.bindings.note("value", self.value, ref)
-
-    def read(self) -> tuple[Any, list[str]]:
-        """What a cell that reads it gets, and what its line says."""
-        found = Freshness(self.bindings, self.engine)
-        ref = found.ref("value", self.value)
-        assert ref is not None
-        captured = {"value": ref}
-        found.renew(captured)
-        return self.engine.get([captured["value"]], None, True)[0], found.notes
 
 
 def test_a_late_answer_costs_no_name_or_pin(runtime: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is stored again keeps its pin, and takes no name that means another object by now."""
     monkeypatch.setenv("WORKBENCH_GLANCE", "0")
     session = wb.init(workers=1, memory="16MB")
-    notebook = Notebook(session, [1, 2])
-    notebook.put()
-    ref = session.ask(Lookup("value"))
-    assert ref is not None
+    value, bindings = [1, 2], Bindings()
+    ref, about = session.put(value, "value")
+    bindings.note("value", value, ref, "%put", "value", about)
     session.pin(ref, True)
-    notebook.value.append(3)
-    notebook.read()
+
+    def read() -> Any:
+        """What a cell that reads it gets."""
+        found = Freshness(bindings, session)
+        captured = {"value": found.ref("value", value)}
+        found.renew(captured)
+        return wb.get(captured["value"])
+
+    value.append(3)
+    read()
     (stored,) = [each for each in session.snapshot().objects if each.names]
     assert stored.pinned
     other = wb.put("another", name="value")
-    notebook.value.append(4)
-    assert notebook.read()[0] == [1, 2, 3, 4]
-    assert session.ask(Lookup("value")) == other
+    value.append(4)
+    assert read() == [1, 2, 3, 4]
+    assert session.find("value") == other
     wb.shutdown()
-
-
-@USUAL
-@given(st.data(), VALUES, st.sampled_from([0, 3000]))
-def test_no_read_is_stale(session: Engine, data: st.DataObject, value: Any, more: int) -> None:
-    """3 000 edits when thorough; of objects in messages, and of such that have an extent."""
-    notebook = Notebook(session, [value, np.zeros(more)])
-    notebook.put()
-    assert notebook.read()[1] == []
-    for _ in range(EDITS):
-        way = data.draw(st.sampled_from(["edit", "edit", "edit", "edit", "get", "replace", "put"]))
-        if way == "edit":
-            editable = [v for v in inner_values(notebook.value) if _is_writable(v)]
-            chosen = editable[data.draw(st.sampled_from(range(len(editable))))]
-            with contextlib.suppress(ValueError):  # a frame that shows the store: read-only
-                edit(chosen, data.draw)
-        elif way == "put":
-            notebook.put()
-        elif way == "get":
-            notebook.put()
-            notebook.get(copy=False)
-        else:
-            notebook.read()
-            known = notebook.bindings.find("value", notebook.value)
-            assert known is not None
-            (notebook.value,) = session.get([known[1].ref], None, False)
-            notebook.bindings.replaced("value", notebook.value)
-        got, notes = notebook.read()
-        assert exact(got) == exact(notebook.value)
-        if way != "edit":
-            assert notes == []
-    assert notebook.read()[1] == []
-
-
-def _is_writable(value: Any) -> bool:
-    return not isinstance(value, np.ndarray) or value.flags.writeable
 
 
 class Slow:

@@ -10,13 +10,14 @@ import subprocess
 import sys
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -48,38 +49,105 @@ def travel(request: pytest.FixtureRequest) -> Any:
     return WAYS[request.param]
 
 
-def same(a: Any, b: Any) -> bool:
-    """Equal, and arrays of one dtype, shape and layout."""
-    if isinstance(a, np.ndarray):
-        return (
-            type(a) is type(b)
-            and a.dtype == b.dtype
-            and a.shape == b.shape
-            and np.array_equal(a, b, equal_nan=a.dtype.kind in "fcmM")
-        )
-    if isinstance(a, list | tuple):
-        return type(a) is type(b) and len(a) == len(b) and all(map(same, a, b))
-    if isinstance(a, dict):
-        return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
-    return type(a) is type(b) and bool(a == b)
+SIZES = st.sampled_from([0, 1, 7, 3000])
+LAYOUTS: list[Callable[[Any], Any]] = [
+    lambda a: a, np.asfortranarray, lambda a: a[::2, 1:4], lambda a: a[::-1], lambda a: a.T,
+]  # fmt: skip
+DTYPES = hnp.scalar_dtypes() | hnp.array_dtypes(allow_subarrays=True)
 
 
-@given(hnp.arrays(hnp.scalar_dtypes(), hnp.array_shapes(min_dims=0, max_side=4), fill=st.nothing()))
-def test_any_plain_array(array: npt.NDArray[Any]) -> None:
-    for way in WAYS.values():
-        got = way(array)
-        assert got.dtype == array.dtype
-        assert got.shape == array.shape
-        assert got.tobytes() == array.tobytes()
-        assert not got.flags.writeable
+@dataclass
+class Node:
+    left: Any
+    right: Any
 
 
-LEAVES = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(), st.binary(),
-    st.dates(), hnp.arrays(st.sampled_from(["u1", "<f8", "M8[s]"]), hnp.array_shapes(max_side=3)),
+@st.composite
+def arrays(draw: st.DrawFn) -> Any:
+    """Any dtype without objects, any layout."""
+    dtype, n = draw(DTYPES).base, draw(SIZES)
+    some = np.frombuffer(draw(st.binary(min_size=8, max_size=8)), np.uint8)
+    data = np.resize(some, n * 6 * max(dtype.itemsize, 1))
+    return draw(st.sampled_from(LAYOUTS))(np.ndarray((n, 6), dtype, data))
+
+
+ATOMS = st.one_of(
+    st.none(), st.integers(), st.floats(), st.text(), st.dates(), st.complex_numbers(),
+    st.sampled_from([b"large" * 5000, "groß" * 5000]),
 )  # fmt: skip
-NESTED = st.recursive(
-    LEAVES,
+SHARED = st.one_of(
+    arrays(), SIZES.map(bytearray), st.just([]), st.builds(dict),
+)  # fmt: skip
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> Any:
+    """Containers in containers, in which what can be shared is: some of it is there twice."""
+    leaves = draw(st.lists(SHARED, min_size=1, max_size=4))
+    some = st.sampled_from(leaves) | ATOMS  # an element of a list drawn once: the very object
+    value = draw(
+        st.recursive(
+            some,
+            lambda inner: st.one_of(
+                st.lists(inner, max_size=4),
+                st.tuples(inner, inner),
+                st.dictionaries(st.text(max_size=3) | st.integers(), inner, max_size=4),
+                st.builds(Node, inner, inner),
+            ),
+            max_leaves=8,
+        )
+    )
+    top = [value, *leaves]
+    if draw(st.booleans()):
+        top.append(top)  # contains itself
+    return top
+
+
+def assert_same(a: Any, b: Any, twins: dict[int, Any]) -> None:
+    """Equal, and ``twins`` maps each object of one to its one counterpart in the other."""
+    assert type(a) is type(b)
+    if not isinstance(a, str | bytes | int | float | complex | tuple | None):
+        if id(a) in twins:
+            assert twins[id(a)] is b, "shared there, not here"
+            return
+        assert all(b is not other for other in twins.values()), "shared here, not there"
+        twins[id(a)] = b
+    match a:
+        case np.ndarray():
+            assert (a.dtype, a.shape) == (b.dtype, b.shape)
+            assert a.tobytes() == b.tobytes()
+            assert b.flags.f_contiguous if a.flags.f_contiguous else b.flags.c_contiguous
+        case list() | tuple():
+            assert len(a) == len(b)
+            for one, other in zip(a, b, strict=True):
+                assert_same(one, other, twins)
+        case dict():
+            assert [*a] == [*b]
+            for key in a:
+                assert_same(a[key], b[key], twins)
+        case Node():
+            assert_same(a.left, b.left, twins)
+            assert_same(a.right, b.right, twins)
+        case float() | complex():
+            assert repr(a) == repr(b)
+        case _:
+            assert a == b
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(graphs())
+def test_any_value_comes_back_as_it_was(value: Any) -> None:
+    """Equal, with the same objects shared, in the same layout."""
+    for name, way in WAYS.items():
+        got = way(value)
+        assert_same(value, got, {})
+        assert not any(one.flags.writeable for one in got if isinstance(one, np.ndarray)), name
+
+
+PLAIN = st.recursive(
+    st.one_of(
+        st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.binary(), st.dates()
+    ),
     lambda inner: st.one_of(
         st.lists(inner), st.tuples(inner, inner), st.dictionaries(st.text(), inner)
     ),
@@ -87,12 +155,10 @@ NESTED = st.recursive(
 )
 
 
-@given(NESTED)
-def test_any_nested_value(value: Any) -> None:
-    for way in WAYS.values():
-        assert same(value, way(value))
+@given(PLAIN)
+def test_plain_values_take_a_shorter_way(value: Any) -> None:
     small, whole = codec.serialize_small(value), codec.serialize(value, {})
-    if small is not None:  # plain values take a shorter way
+    if small is not None:
         assert small.inline() == whole.inline()
         assert (small.inband, small.outband, small.size) == (whole.inband, 0, whole.size)
 
