@@ -50,7 +50,7 @@ def test_a_new_kernel_finds_what_the_old_one_left(
     notebook: Opens, gates: Gates, ends: Ends
 ) -> None:
     kernel = notebook("analysis.ipynb", WORKBENCH_LINGER="1h")  # shut down, it would be seconds
-    kernel.ok("%load_ext workbench\nimport workbench as wb\ndf = [1]")
+    kernel.ok("%load_ext workbench\nimport workbench as wb\ndf, rest = [1], [1]")
     kernel.ok("%put df\nunnamed = wb.put('unnamed')")
     kernel.ok(
         "counter = wb.remote(type('Counter', (), {})).options(name='counter').remote()\n"
@@ -61,7 +61,9 @@ def test_a_new_kernel_finds_what_the_old_one_left(
     kernel.ok("%get scores")
     fast, slow = gates(), gates()
     cells = [
-        kernel.ok(f"%%remote\nprint('before')\n{gate.wait}\nprint('after')\n{name} = 42")
+        kernel.ok(
+            f"%%remote\nprint('before')\n{gate.wait}\nprint('after')\n{name} = 42; rest.pop()\n;"
+        )
         for gate, name in ((slow, "x"), (fast, "y"))
     ]
     kernel.until(lambda: all(cell.text() for cell in cells))
@@ -87,7 +89,9 @@ def test_a_new_kernel_finds_what_the_old_one_left(
     kernel.until(lambda: shown.text() == "before\n")
     assert kernel.value("type(x).__name__") == "'ObjectRef'"
     slow.open()
-    kernel.until(lambda: shown.text() == "before\nafter\n")
+    gone = "rest changed on the worker; the kernel that had it is gone"
+    assert gone in kernel.over(shown)
+    assert shown.text() == "before\nafter\n"
     kernel.ok("%get x")
     again = kernel.ok(f"%workbench jobs {running}")
     kernel.until(lambda: "done in" in again.line)

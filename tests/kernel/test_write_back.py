@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.kernel.conftest import Kernel, Opens
+from tests.kernel.conftest import Kernel
 from tests.kernel.gates import Gate
 
 CLASSES = """
@@ -185,17 +185,6 @@ def test_what_cannot_travel_back_or_be_replaced_is_said(session: Kernel) -> None
     said = session.ok("%%remote -w\ny[0][1] = 2; y.append(1)").notes
     assert "y changed on the worker and can't be changed here" in said
     assert session.value("(len(y), x[1])") == "(1, None)"
-
-
-def test_what_belonged_to_a_kernel_that_is_gone(notebook: Opens, gate: Gate) -> None:
-    kernel = notebook("gone.ipynb")
-    kernel.ok("%load_ext workbench\nx = [1]")
-    cell = kernel.ok(f"%%remote --name adds\nprint('before')\n{gate.wait}\nx.append(2)")
-    kernel.until(lambda: cell.text() == "before\n")
-    kernel.restart(now=True)
-    again = kernel.ok("%load_ext workbench\n%workbench jobs adds")
-    gate.open()
-    assert "x changed on the worker; the kernel that had it is gone" in kernel.over(again)
 
 
 # -- what comes by reference, several runs, namespaces ---------------------------------------------

@@ -171,17 +171,6 @@ def test_calls_one_after_the_other_go_straight(server: psutil.Process, line: Any
     assert seen == list(range(1, 21))
 
 
-def test_both_ways_keep_the_callers_order(line: Any) -> None:
-    actor, stored = line(), wb.put(1)
-    refs = []
-    for n in range(300):
-        refs.append(actor.note.remote(n, stored) if n % 7 == 6 else actor.note.remote(n))
-        if n % 50 == 0:
-            wb.get(refs)
-    assert wb.get(refs) == list(range(1, 301))
-    assert wb.get(actor.all.remote()) == list(range(300))
-
-
 def test_a_short_calls_result_doesnt_wait_for_a_long_one(line: Any, gate: Gate) -> None:
     """It is packed for as long as more are queued."""
     actor = line()
@@ -238,12 +227,6 @@ def test_what_was_said_before_is_known(server: psutil.Process, session: Engine, 
         wb.get(actor.names.remote(f"its {n}"))
         assert wb.get(f"its {n}") == f"its {n}"
         wb.free(["mine", f"its {n}"])
-
-
-def test_a_result_is_there_for_others(line: Any) -> None:
-    actor, more = line(), wb.remote(lambda value: value + 1)
-    refs = [more.remote(actor.note.remote("x")) for _ in range(20)]
-    assert wb.get(refs) == list(range(2, 22))
 
 
 def test_a_call_is_cancelled(line: Any, gate: Gate) -> None:

@@ -30,36 +30,29 @@ from workbench.report.text import MOST_ROWS
 from workbench.wire import framing
 
 
-def test_again_and_again(runtime: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_again_and_again(runtime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there are files beside the notebook: one is called like a module of the standard
+    library, another one is to be imported."""
     directory = os.path.join(runtime, "new")
     monkeypatch.setenv("WORKBENCH_RUNTIME_DIR", directory)
-    for i in range(4):
+    (tmp_path / "select.py").write_text("raise ImportError('not this one')")
+    (tmp_path / "helpers_of_mine.py").write_text("answer = 42")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    answer = wb.remote(lambda: import_module("helpers_of_mine").answer)
+    for name in (None, "again", "again"):
         assert not wb.is_initialized()
-        session = wb.init(workers=1, session="again" if i % 2 else None, linger="1h")
+        session = wb.init(workers=1, session=name, linger="1h")
         assert not session.facts.joined
         assert os.stat(directory).st_mode & 0o777 == 0o700
-        if i:
-            assert wb.get(wb.remote(lambda: "ran").remote()) == "ran"
+        if name:
+            assert wb.get(answer.remote()) == 42
         wb.shutdown()
     wb.shutdown()  # as often as you like
     assert os.listdir(directory) == ["workbench.lock"]
 
 
-def test_one_session_at_a_time(runtime: str) -> None:
-    session = wb.init(session="lab", workers=1)
-    with pytest.raises(SessionError, match=r"already.*shutdown"):
-        wb.init()
-    assert wb.init(ignore_reinit_error=True) is session
-    kept = wb.put([1], name="kept")
-    assert wb.init(session="lab") is session
-    assert wb.init(session=session.session) is session
-    with pytest.raises(SessionError, match="lose 1 object"):
-        wb.init(session="other")
-    assert wb.get(kept) == [1]
-    wb.shutdown()
-
-
-def test_options_start_anew_unless_something_would_be_lost(runtime: str) -> None:
+def test_one_session_at_a_time_and_no_other_if_something_would_be_lost(runtime: str) -> None:
     wb.init(workers=1)
     assert wb.init(workers=2).workers == 2
     makers: list[tuple[Callable[[], Any], str]] = [
@@ -74,7 +67,17 @@ def test_options_start_anew_unless_something_would_be_lost(runtime: str) -> None
         if "actor" in loss:
             wb.kill(made)
         del made
-    assert wb.init(workers=1, session="named").workers == 1
+    session = wb.init(workers=1, session="lab")
+    assert session.workers == 1
+    with pytest.raises(SessionError, match=r"already.*shutdown"):
+        wb.init()
+    assert wb.init(ignore_reinit_error=True) is session
+    kept = wb.put([1], name="kept")
+    assert wb.init(session="lab") is session
+    assert wb.init(session=session.session) is session
+    with pytest.raises(SessionError, match="lose 1 object"):
+        wb.init(session="other")
+    assert wb.get(kept) == [1]
     wb.shutdown()
 
 
@@ -127,25 +130,17 @@ def test_a_unique_name_joins_that_session_alone(script: Scripts, processes: Proc
         wb.init(session=unique)
 
 
-def test_a_block_leaves_its_session(runtime: str) -> None:
-    """Also by an error."""
+def test_a_block_leaves_its_session(runtime: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also by an error; but not another one, which the first use starts."""
     with pytest.raises(KeyError), wb.init(workers=1) as engine:
         raise KeyError
     assert not wb.is_initialized()
     assert engine.ended is not None
-    with wb.init(workers=1):  # left within, and another begun: that one stays
-        wb.shutdown()
-        other = wb.init(workers=1)
-    assert wb.is_initialized()
-    assert other.ended is None
-
-
-def test_the_first_use_starts_a_session(runtime: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORKBENCH_WORKERS", "1")
-    assert wb.get(wb.put(1)) == 1
+    with wb.init(workers=1):
+        wb.shutdown()
+        assert wb.get(wb.remote(lambda: 2).remote()) == 2
     assert wb.is_initialized()
-    wb.shutdown()
-    assert wb.get(wb.remote(lambda: 2).remote()) == 2
     wb.shutdown()
 
 
@@ -261,23 +256,6 @@ def test_what_killed_servers_leave_is_swept(runtime: str, processes: Processes) 
     assert not second.facts.joined
     assert second.session != first.session
     assert second.ask(Names()) == []
-    wb.shutdown()
-
-
-# -- where it is started --------------------------------------------------------------------------
-
-
-def test_files_beside_the_notebook_are_the_tasks_business_alone(
-    runtime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One is called like a module of the standard library, another one is to be imported."""
-    (tmp_path / "select.py").write_text("raise ImportError('not this one')")
-    (tmp_path / "helpers_of_mine.py").write_text("answer = 42")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    wb.init(workers=1)
-    answer = wb.remote(lambda: import_module("helpers_of_mine").answer)
-    assert wb.get(answer.remote()) == 42
     wb.shutdown()
 
 

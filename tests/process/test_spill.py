@@ -87,17 +87,6 @@ def test_three_times_what_memory_holds(disk: Path) -> None:
     wb.shutdown()
 
 
-def test_small_objects_move_too_when_they_are_many(disk: Path) -> None:
-    values = [n.to_bytes(2, "big") * 5_000 for n in range(1_500)]
-    session = wb.init(workers=0, memory="8MB", spill_dir=disk)
-    kept = [wb.put(value) for value in values]
-    snapshot = session.snapshot()
-    assert snapshot.granted <= most_granted(snapshot.capacity)
-    assert snapshot.spilled > sum(map(len, values)) - snapshot.capacity
-    assert wb.get(kept) == values
-    wb.shutdown()
-
-
 def test_what_is_larger_than_the_store_goes_to_disk_at_once(disk: Path) -> None:
     session = wb.init(workers=1, memory="16MB", spill_dir=disk)
     large = array(20, 1)
