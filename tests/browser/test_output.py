@@ -5,27 +5,11 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.gates import READS, Gates
+from tests.browser.gates import Gates
 from tests.browser.lab import DARK, Lab, Picture
 from tests.notebooks import Node
 
 pytestmark = pytest.mark.extended
-
-SHOWS = """\
-%%remote
-import matplotlib.pyplot as plt
-import training
-from IPython.display import HTML, display
-
-losses = []
-for epoch in range(3):
-    losses.append(training.step(epoch))
-    print("epoch", epoch, "loss", losses[-1])
-display(HTML("<b>trained</b>"))
-plt.figure(figsize=(4, 2))
-plt.plot(losses)
-plt.show()
-{"best": min(losses)}"""
 
 FAILS = """\
 %%remote
@@ -37,29 +21,6 @@ def ratio(a, b):
 print("before")
 training.step()
 ratio(1, 0)"""
-
-
-def test_output_comes_under_its_cell_while_others_run(
-    lab: Lab, gate: Gates, picture: Picture
-) -> None:
-    training, reading = gate("training"), gate("reading")
-    notebook = lab.open("training", "%load_ext workbench", SHOWS, READS)
-    notebook.run(1, 2, 3)
-    for epoch in range(3):
-        training.open()
-        expect(notebook.output(2)).to_contain_text(f"epoch {epoch} loss {0.5**epoch}")
-    expect(notebook.output(2)).to_contain_text("{'best': 0.25}")
-    expect(notebook.prompt(3)).to_have_text("[*]:")
-    reading.open()
-    expect(notebook.output(3)).to_have_text("read")
-    picture("output-of-a-background-cell", notebook)
-    expect(notebook.output(2).locator("b", has_text="trained")).to_be_visible()
-    expect(notebook.output(2).locator("img")).to_have_js_property("complete", True)
-    cells = notebook.save().cells
-    assert printed(cells[1]) == "epoch 0 loss 1.0\nepoch 1 loss 0.5\nepoch 2 loss 0.25\n"
-    assert shows(cells[1], "text/html", "<b>trained</b>")
-    assert shows(cells[1], "image/png")
-    assert printed(cells[2]) == "read\n"
 
 
 def test_an_error_comes_under_its_cell_and_points_at_its_line(
@@ -98,11 +59,6 @@ def printed(cell: Node) -> str:
     """What a saved cell has of stdout."""
     streams = [output for output in cell.outputs if output.output_type == "stream"]
     return "".join(stream.text for stream in streams if stream.name == "stdout")
-
-
-def shows(cell: Node, mime: str, what: str = "") -> bool:
-    """True if a saved cell has that among its displays."""
-    return any(what in output.get("data", {}).get(mime, "") for output in cell.outputs)
 
 
 EACH = """\

@@ -36,13 +36,6 @@ def test_of_a_flood_the_list_says_that_it_was_at_least_so_much(fresh: Kernel) ->
     assert listed.count("at least") == 1
 
 
-def test_a_result_that_can_t_be_stored_fails_alone(session: Kernel) -> None:
-    cell = session.ok("%%remote\nimport sqlite3\ncon3 = sqlite3.connect(':memory:'); n = 1")
-    assert session.over(cell).splitlines()[1] == "  con3: can't be stored (sqlite3.Connection)"
-    assert session.value("wb.get(n)") == "1"
-    assert "can't be serialized" in session.run("%get con3").failure
-
-
 def test_a_result_that_no_variable_waited_for_is_on_the_line(session: Kernel, gate: Gate) -> None:
     for loses in ("answer = 'mine'", "del answer"):
         cell = session.ok(f"%%remote\n{gate.wait}\nanswer, other = 1, 2")
@@ -51,18 +44,6 @@ def test_a_result_that_no_variable_waited_for_is_on_the_line(session: Kernel, ga
         first, *notes = session.over(cell).splitlines()
         assert first.endswith(" · other")
         assert notes == ["  answer: not kept: no variable referred to it when the cell ended"]
-
-
-def test_its_output_is_asked_for_as_often_as_one_likes(session: Kernel) -> None:
-    name = finished(session, "print('one'); 1 / 0")
-    for _ in range(2):
-        shown = session.ok(f"%workbench jobs {name}")
-        session.until(lambda shown=shown: shown.failure)  # type: ignore[misc]
-        assert shown.text() == "one\n"
-        assert "ZeroDivisionError" in shown.failure
-    assert session.value(f"get_ipython().run_line_magic('workbench', 'job {name}').output()") == (
-        "'one\\n'"
-    )
 
 
 def test_it_ends_whatever_its_variable_means_by_then(session: Kernel, gate: Gate) -> None:

@@ -188,6 +188,7 @@ BAD = [
     ("%%remote\nx = = 1", "CellSyntaxError", "line 2 of the cell"),
     ("%%remote\nif 1:\nx = 1", "CellSyntaxError", "on line 2, in line 3 of the cell"),
     ("%%remote\nlock", "SerializationError", "lock"),
+    ("%workbench job", "MagicError", "Name one"),
     ("%workbench --workers 3", "MagicError", "%workbench start"),
     ("%objects --sort colour", "MagicError", "colour"),
     ("%workbench stop\n%workbench start --memory much", "ConfigError", "much"),

@@ -241,17 +241,6 @@ def test_who_does_not_hear_an_interrupt_is_ended(session: Kernel) -> None:
     assert "`workbench.kill` of that actor ends it" in cell.text("stderr")
 
 
-def test_a_job_is_shown_by_its_name(session: Kernel) -> None:
-    """`tests/contract/engine` has what else one can do with it."""
-    session.over(session.ok("%%remote --name 'second try'\nx = 3"))
-    shown = session.ok("%workbench job 'second try'")
-    assert re.match(r"second try · done in .* · x$", shown.results()[0])
-    assert "second try · done in" in shown.results("text/html")[0]
-    assert "There is no background cell 'nothing'." in session.failure("%workbench job nothing")
-    session.ok("%workbench stop")
-    assert "Name one" in session.failure("%workbench start\n%workbench job")
-
-
 def test_all_that_background_cells_made_at_once(session: Kernel, gate: Gate) -> None:
     session.ok("%workbench stop")  # in another there may be more to get
     cells = [

@@ -1,4 +1,4 @@
-"""What people write in remote cells, in a real kernel: magics, await, widgets, errors."""
+"""What people write in remote cells, in a real kernel: magics, widgets, errors."""
 
 from __future__ import annotations
 
@@ -83,24 +83,6 @@ def test_what_needs_a_person_says_so(session: Kernel) -> None:
         assert re.search(r"UnattendedError: \w+\(\) needs a person", cell.failure)
         line = "[23]" if "pdb" in ask else "2"  # before Python 3.13 it stops at the next one
         assert re.search(rf"Cell In\[{cell.number}\], line {line}\b", cell.failure)
-
-
-# -- await ----------------------------------------------------------------------------------------
-
-
-def test_top_level_await(session: Kernel) -> None:
-    cell = session.ok(
-        "%%remote -w\nfrom asyncio import Lock, sleep as pause\n"
-        "async def items():\n    for n in range(3):\n        await pause(0)\n        yield n\n"
-        "async with Lock():\n    seen = [n async for n in items()]\n"
-        "total = 0\nasync for n in items():\n    total += n\n"
-        "await pause(0, 'done')"
-    )
-    assert cell.results() == ["'done'"]
-    assert session.value("(seen, total)") == "([0, 1, 2], 3)"
-    cell = session.run("%%remote -w\nimport asyncio as a\n\nawait a.wait_for(a.Event().wait(), 0)")
-    assert "TimeoutError" in cell.failure
-    assert f"Cell In[{cell.number}], line 4" in cell.failure
 
 
 # -- nothing of a cell stays ----------------------------------------------------------------------

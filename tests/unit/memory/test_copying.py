@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 import tracemalloc
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 
 import numpy as np
@@ -15,10 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from tests.patience import TIMEOUT
 from workbench.memory import segment as seg
 from workbench.memory.arena import Extent
 from workbench.memory.copying import PARALLEL_BYTES, WRITE_CHUNK, Copier, Filling, fill, write_cold
-from workbench.system.ki_protection import ki_protection
+from workbench.system.ki_protection import interrupt, ki_protection
 from workbench.system.sizes import PAGE
 
 Array = npt.NDArray[np.generic]
@@ -58,7 +59,6 @@ def test_every_layout_small_and_split_over_threads(copier: Copier, rows: int) ->
         assert (target == source).all()
 
 
-@pytest.mark.own_process
 def test_an_interrupted_copy_is_whole_before_anybody_hears_of_it() -> None:
     """Whoever is interrupted gives the extent back; it may be somebody else's the moment after."""
     source = np.arange(3 * PARALLEL_BYTES).reshape(3, -1)  # the other thread's share is the larger
@@ -67,12 +67,12 @@ def test_an_interrupted_copy_is_whole_before_anybody_hears_of_it() -> None:
     @contextmanager
     def interrupted() -> Iterator[None]:
         with ki_protection():
-            signal.raise_signal(signal.SIGINT)
+            interrupt(threading.get_ident())
             yield
 
-    with closing(Copier(2, interrupted)) as copier:
-        with pytest.raises(KeyboardInterrupt):
-            copier.copy([(target, source)])
+    with closing(Copier(2, interrupted)) as copier, ThreadPoolExecutor(1) as threads:
+        copying = threads.submit(copier.copy, [(target, source)])
+        assert isinstance(copying.exception(TIMEOUT), KeyboardInterrupt)
         assert (target == source).all()
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import inspect
-import os
 import pathlib
 import random
-import signal
 import threading
 import time
 import warnings
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -40,6 +39,7 @@ from workbench.errors import SerializationError
 from workbench.serialization import codec, comparison
 from workbench.serialization.comparison import ChangeCheck, Verdict
 from workbench.serialization.object_state import is_immutable
+from workbench.system.ki_protection import interrupt
 
 SAME, CHANGED, UNKNOWN = Verdict
 LONG = 60.0
@@ -312,20 +312,18 @@ def test_what_was_spent_on_others_counts_but_a_small_one_is_compared() -> None:
     assert check.run(small, stored.contents, {}, spent=LONG).verdict is CHANGED
 
 
-@pytest.mark.own_process
 def test_an_interrupt_ends_it() -> None:
     value = np.zeros(16 * comparison.PIECE, np.uint8)
     contents = Stored(value).contents
-    timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
 
     def compare_forever() -> None:
-        timer.start()
+        threading.Timer(0.05, interrupt, (threading.get_ident(),)).start()
         while True:
             comparison.compare(value, contents, {}, LONG)
 
-    with pytest.raises(KeyboardInterrupt):
-        compare_forever()
-    timer.join()
+    with ThreadPoolExecutor(1) as threads:
+        comparing = threads.submit(compare_forever)
+        assert isinstance(comparing.exception(TIMEOUT), KeyboardInterrupt)
     for thread in threading.enumerate():
         if "compare" in thread.name:  # the interrupt came while they were waited for
             thread.join(TIMEOUT)
