@@ -105,9 +105,15 @@ def test_a_class_that_was_changed(session: Kernel) -> None:
             assert notes(session, reads) == []
 
 
-def test_an_older_object_does_not_change_a_class_back(session: Kernel) -> None:
+def test_in_another_session_all_goes_by_value_and_no_older_object_changes_a_class_back(
+    session: Kernel,
+) -> None:
     """Neither for the cell that reads it, nor for the next task of that worker."""
-    session.ok(f"wb.shutdown(); wb.init(workers=1)\n{CLASS}\nold = wb.put(model)\nModel.rate = 2")
+    session.ok(f"{SETUP}\n%put lst d")
+    session.ok("wb.shutdown(); wb.init(workers=1); other = wb.put([0]); lst.append(5)")
+    assert notes(session, "(lst, d)") == []
+    assert session.value("got") == "([1, 2, 5], {'k': 1})"
+    session.ok(f"{CLASS}\nold = wb.put(model)\nModel.rate = 2")
     session.ok("rate, look = wb.remote(lambda: Model.rate), wb.remote(lambda m: m.rate)")
     calls = "(wb.get(rate.remote()), wb.get(look.remote(old)), wb.get(rate.remote()))"
     assert session.value(calls) == "(2, 2, 2)"
@@ -148,13 +154,6 @@ def test_looking_whether_something_changed_changes_no_class(session: Kernel) -> 
     assert len(notes(session, "len([m])")) == 1
     assert session.value("(m.f(), C.f is new)") == "('new', True)"
     assert notes(session, "len([m])") == []
-
-
-def test_what_a_session_had_that_is_over_goes_by_value(session: Kernel) -> None:
-    session.ok(f"{SETUP}\n%put lst d")
-    session.ok("wb.shutdown(); wb.init(workers=1); other = wb.put([0]); lst.append(5)")
-    assert notes(session, "(lst, d)") == []
-    assert session.value("got") == "([1, 2, 5], {'k': 1})"
 
 
 def test_what_is_on_disk_is_not_read_for_it(session: Kernel) -> None:

@@ -112,15 +112,6 @@ def test_a_view_travels_by_reference_while_there_is_a_ref(session: Engine) -> No
     assert capture(book, session, reads("y"))["y"] is book.variables["y"]
 
 
-def test_an_object_that_moved_to_disk_and_back_is_still_recognised(runtime: str) -> None:
-    engine = wb.init(workers=0, memory="64MB", spill_dir=runtime)
-    ref = wb.put(np.ones(ROWS))
-    wb.spill(ref)
-    assert engine.ask(StoredAs(shown := wb.get(ref))) is ref
-    wb.shutdown()
-    assert engine.ask(StoredAs(shown)) is None
-
-
 def test_what_is_bound_goes_by_reference_under_any_name(session: Engine) -> None:
     private = [1, 2]
     book = notebook(a=private, b=private, c=[1, 2])

@@ -141,16 +141,19 @@ def test_several_refs_have_a_mapping_each_and_small_arrays_none(session: Engine)
 
 
 def test_on_disk_and_after_the_session(tmp_path: Path) -> None:
-    wb.init(workers=0, memory="64MB", spill_dir=str(tmp_path))
+    engine = wb.init(workers=0, memory="64MB", spill_dir=str(tmp_path))
     ref = wb.put(np.zeros(N))
     wb.spill(ref)
     own = get(ref)
     own[5] = 1
     assert own.sum() == 1
     assert private_pages(address(own)) == PAGE
-    assert wb.get(ref).sum() == 0
+    shown = wb.get(ref)
+    assert shown.sum() == 0
+    assert engine.stored_as(shown) is ref
     later = get(wb.put(np.zeros(N)))
     later[0] = 1
     wb.shutdown()
     later[N // 2] = 1
     assert later.sum() == 2
+    assert engine.stored_as(shown) is None
