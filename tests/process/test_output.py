@@ -17,11 +17,11 @@ import pytest
 
 import workbench as wb
 from tests.patience import THOROUGH, TIMEOUT
-from tests.process.endings import WAYS, leave_at_once
+from tests.process.endings import leave_at_once
 from tests.process.gates import Gate
 from workbench.core.events import Output
 from workbench.engine.base import CellListener, Engine
-from workbench.errors import TaskCancelledError, WorkerCrashedError
+from workbench.errors import TaskCancelledError
 
 LINE = "one line of a flood, as a loop prints it while somebody looks for an error\n"
 
@@ -189,23 +189,6 @@ def test_cancelled_at_any_moment_the_worker_prints_on(screen: Screen) -> None:
     screen.under(0)
     wb.get([wb.remote(lambda: print("goes on")).remote() for _ in range(2)])
     assert screen.text() == "goes on\ngoes on\n"
-
-
-@pytest.mark.parametrize("end", ["os._exit", "SIGKILL", "SIGSEGV"])
-def test_what_a_process_shows_right_before_it_dies_is_shown(screen: Screen, end: str) -> None:
-    @wb.remote(max_retries=0)
-    def dies() -> None:
-        for number in range(200):
-            print("line", number)
-        ctypes.CDLL(None).puts(b"from C")
-        WAYS[end]()
-
-    with pytest.raises(WorkerCrashedError) as caught:
-        wb.get(dies.remote())
-    assert ("Segmentation fault" in str(caught.value)) == (end == "SIGSEGV")
-    assert sorted(screen.text().splitlines()) == sorted(
-        ["from C", *(f"line {n}" for n in range(200))]
-    )
 
 
 def test_a_sink_that_fails_harms_nobody(screen: Screen, session: Engine, capfd: Any) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,21 +22,20 @@ import os, signal, sys, threading
 import workbench as wb
 
 @wb.remote
-def speak(*words, end="\\n"):
-    print(*words, end=end)
-    print("err", *words, end=end, file=sys.stderr)
+def speak(*words):
+    print(*words)
 """
 
 
-def run(text: str) -> tuple[str, str]:
-    """What a script wrote to stdout, and to stderr."""
+def run(text: str) -> str:
+    """What a script wrote to stdout."""
     root = str(Path(__file__).parents[2])
     done = subprocess.run(
         [sys.executable, "-c", _PRELUDE + textwrap.dedent(text)],
         capture_output=True, text=True, timeout=TIMEOUT, env={**os.environ, "PYTHONPATH": root},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    return done.stdout, done.stderr
+    return done.stdout
 
 
 @wb.remote
@@ -43,10 +43,15 @@ def say(word: str) -> None:
     print(word)
 
 
-def test_they_are_there_when_get_returns() -> None:
+def test_they_are_there_when_get_returns(runtime: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Whose a line is, and where it ends: `tests/unit/client/test_task_prints.py`."""
-    out, err = run("""
-        wb.init(workers=1)
+
+    @wb.remote
+    def speak(*words: Any, end: str = "\n") -> None:
+        print(*words, end=end)
+        print("err", *words, end=end, file=sys.stderr)
+
+    with wb.init(workers=1):
         for i in range(20):
             wb.get(speak.remote(i))
             print("got", i)
@@ -54,7 +59,7 @@ def test_they_are_there_when_get_returns() -> None:
         print("it has")
         wb.get(speak.remote("no end of line", end=""))
         print("next line")
-    """)
+    out, err = capsys.readouterr()
     lines = [f"{word}{i}" for i in range(20) for word in ("", "got ")]
     assert out.splitlines() == [*lines, "waited", "it has", "no end of line", "next line"]
     assert err.splitlines()[-2:] == ["err waited", "err no end of line"]
@@ -95,7 +100,7 @@ def test_a_closed_stdout_ends_nothing(session: Engine, capsys: pytest.CaptureFix
 
 def test_a_stdout_that_nobody_reads_keeps_nobody_from_results_for_long() -> None:
     """A thread holds stdout's lock, and another waits for that lock to print."""
-    out, _ = run("""
+    out = run("""
         from tests.leaks import eventually
         from workbench.client import task_prints
 
@@ -124,7 +129,7 @@ def test_a_stdout_that_nobody_reads_keeps_nobody_from_results_for_long() -> None
 
 
 def test_a_forked_child_prints_its_own_and_nothing_twice() -> None:
-    out, _ = run("""
+    out = run("""
         import warnings
         warnings.simplefilter("ignore")
         wb.init(workers=1)

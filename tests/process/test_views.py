@@ -17,7 +17,6 @@ import workbench as wb
 from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from tests.process.pages import Page, Row
-from tests.process.scripts import Scripts
 from workbench import context
 from workbench.engine.base import Engine
 from workbench.report import view_texts
@@ -261,26 +260,10 @@ def test_unwatched_for_long_a_session_notes_nothing(
     wb.free(later)
 
 
-def test_two_processes_see_the_same(runtime: str, script: Scripts) -> None:
-    engine = wb.init(session="both", workers=1, memory="64MB", spill_dir=runtime)
+def test_an_object_that_moves_to_disk_is_told(runtime: str) -> None:
+    engine = wb.init(workers=1, memory="64MB", spill_dir=runtime)
     feed = context.companion(Feed)
-    other = script(
-        f"""
-        import numpy as np
-        wb.init(session='both')
-        ref = wb.put(np.ones({LARGE}), name='theirs')
-        say('put')
-        hear()
-        """
-    )
     with shown(feed) as page:
-        assert other.line() == "put"
-        page.until(lambda: page.rows(name="theirs"))
-        (row,) = page.rows(name="theirs")
-        assert row["owner"] != "this process"
-        assert "other process" in row["breaks"]
-        other.signal(9)
-        page.until(lambda: page.rows(name="theirs")[0]["owner"] == "a process that left")
         ref = wb.put(np.ones(LARGE))
         assert do(engine, "spill", ref)["ok"]
         page.until(lambda: page.row(ref)["where"] == "disk")
