@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.kernel.conftest import Gates, Kernel
+from tests.kernel.conftest import Gates, Kernel, Opens
 from tests.kernel.gates import Gate
 from tests.leaks import eventually
 
@@ -81,10 +81,10 @@ def test_of_two_under_one_cell_each_has_its_own_progress(session: Kernel, gates:
     assert min(names.count("one"), names.count("two")) >= 2
 
 
-def test_where_a_script_needs_a_view_a_running_line_has_one(session: Kernel, gate: Gate) -> None:
+def test_where_a_script_needs_a_view_a_running_line_has_one(notebook: Opens, gate: Gate) -> None:
     """In VS Code, that is; what is saved at the end is plain."""
-    vscode = session
-    vscode.ok("__vsc_ipynb_file__ = 'a.ipynb'")
+    vscode = notebook()
+    vscode.ok("%load_ext workbench\n__vsc_ipynb_file__ = 'a.ipynb'")
     cell = vscode.ok(f"%%remote\n{gate.wait}\nx = 1")
     view = "application/vnd.jupyter.widget-view+json"
     vscode.until(lambda: cell.lines and view in cell.lines[-1])

@@ -87,7 +87,7 @@ def test_the_same_words_everywhere(session: Kernel) -> None:
 
 
 def test_cost(session: Kernel) -> None:
-    names = "pd.Series([f'n{i}' for i in range(200_000)], dtype=object)"
+    names = "pd.Series([f'n{i}' for i in range(50_000)], dtype=object)"
     session.ok(f"import pandas as pd\ndf = pd.DataFrame({{'n': 1.0, 'name': {names}}})\n%put df")
     cell = session.ok("%cost df")
     assert "column 'name'" in cell.results()[0]
