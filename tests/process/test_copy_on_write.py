@@ -22,6 +22,7 @@ from tests.process.processes import (
     private_pages,
 )
 from workbench.engine.base import Engine
+from workbench.engine.queries import StoredAs
 from workbench.system.sizes import PAGE
 
 PRIVATE = "rw-p /memfd:workbench"
@@ -150,10 +151,10 @@ def test_on_disk_and_after_the_session(tmp_path: Path) -> None:
     assert private_pages(address(own)) == PAGE
     shown = wb.get(ref)
     assert shown.sum() == 0
-    assert engine.stored_as(shown) is ref
+    assert engine.ask(StoredAs(shown)) is ref
     later = get(wb.put(np.zeros(N)))
     later[0] = 1
     wb.shutdown()
     later[N // 2] = 1
     assert later.sum() == 2
-    assert engine.stored_as(shown) is None
+    assert engine.ask(StoredAs(shown)) is None

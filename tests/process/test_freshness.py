@@ -10,6 +10,7 @@ import pytest
 
 import workbench as wb
 from workbench.engine.base import Engine
+from workbench.engine.queries import Lookup
 from workbench.ipython.bindings import Bindings
 from workbench.ipython.freshness import Freshness
 from workbench.serialization.comparison import BUDGET
@@ -38,7 +39,7 @@ def test_a_late_answer_costs_no_name_or_pin(runtime: str, monkeypatch: pytest.Mo
     other = wb.put("another", name="value")
     value.append(4)
     assert read() == [1, 2, 3, 4]
-    assert session.find("value") == other
+    assert session.ask(Lookup("value")) == other
     wb.shutdown()
 
 
