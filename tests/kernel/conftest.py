@@ -340,7 +340,8 @@ if (_alike := wb.is_initialized() and wb.api.engine().session == {!r}):
     for _name in {{name for each in wb.snapshot().objects for name in each.names}}: wb.free(_name)
     _caught_up = wb.engine.queries.CaughtUp()
     wb.api.engine().ask(_caught_up)
-    if wb.snapshot().count:  # what cycles keep
+    _seen = wb.snapshot()
+    if _seen.count or any(each.state == "freed" for each in _seen.objects):  # what cycles keep
         __import__("gc").collect()
         wb.api.engine().ask(_caught_up)
     _seen = wb.snapshot()

@@ -76,6 +76,6 @@ def test_the_line_of_a_background_cell_tells_it(session: Kernel, gate: Gate) -> 
 
 
 def test_a_program_that_runs_the_notebook_is_shown_none(session: Kernel) -> None:
-    code = "from workbench import context\nprint(context.get().tally() is None)"
+    code = "from workbench import context\nprint(context.get().listener.tally() is None)"
     assert session.run(code, headless=True).text() == "True\n"
     assert session.run(code).text() == "False\n"

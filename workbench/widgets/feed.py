@@ -141,22 +141,28 @@ class Feed:
     def catch_up(self) -> None:
         """Have in it what this process has done so far: a cell that deletes a variable may show a
         view in the next line."""
-        with self._lock:
-            if self._thread is None and not self.is_over:
-                self._take_in(0.0)  # what has been on its way since it was asked for last
-                # Twice: the first answer may be of half of what was done, the rest on its way.
-                for _ in range(2):
-                    self._take_in(0.0)  # asks anew
-                    self._settle()
-                    self._changes.hurry()
-                    self._take_in(0.0)
-                if self._difference():
-                    self.seq += 1
-                return
         until = time.monotonic() + self.timing.looked
-        for _ in range(2):
-            self._settle()
-            self._have_looked(until)
+        if not self._have_looked_here():
+            for _ in range(2):
+                self._settle()
+                self._have_looked(until)
+            self._have_looked_here()  # the thread may have left meanwhile: no page is there
+
+    def _have_looked_here(self) -> bool:
+        """Look in this thread; False if there is one for that."""
+        with self._lock:
+            if self._thread is not None or self.is_over:
+                return self._thread is None
+            self._take_in(0.0)  # what has been on its way since it was asked for last
+            # Twice: the first answer may be of half of what was done, the rest on its way.
+            for _ in range(2):
+                self._take_in(0.0)  # asks anew
+                self._settle()
+                self._changes.hurry()
+                self._take_in(0.0)
+            if self._difference():
+                self.seq += 1
+            return True
 
     @property
     def is_late(self) -> bool:

@@ -108,7 +108,7 @@ def test_a_kept_snapshot_is_drawn_as_the_session_was(plot: Callable[..., Any]) -
 
 @every_plot
 def test_the_default_is_the_session_as_it_is(plot: Callable[..., Any]) -> None:
-    engine: Any = SimpleNamespace(snapshot=snapshots.usual, held=dict)
+    engine: Any = SimpleNamespace(snapshot=snapshots.usual, ask=lambda query: {})
     context.set(engine)
     try:
         ax = plot(ax=_axes())
