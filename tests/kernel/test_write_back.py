@@ -167,6 +167,17 @@ def test_what_the_notebook_changed_meanwhile_is_not_overwritten(session: Kernel)
     assert session.value("(x[0].item(), x[1].item())") == "(1.0, 5.0)"
 
 
+def test_a_variable_that_is_another_by_now_gets_what_it_was_assigned(session: Kernel) -> None:
+    session.ok("v = [1]")
+    session.over(session.ok("%%remote\nv.append(2)"))
+    session.ok("v.append('here')\nv = 0")
+    session.over(session.ok("%%remote\nv = v + 1"))
+    session.ok("%get v")
+    assert session.value("v") == "1"
+    session.ok("v = [7]\n%put v\n%get v --as stored")
+    assert session.value("stored") == "[7]"
+
+
 def test_a_cell_that_fails_changes_nothing_and_says_so(session: Kernel) -> None:
     session.ok("x = [1]")
     failure = session.failure("%%remote -w\nx.append(2)\n1 / 0")

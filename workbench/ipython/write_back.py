@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from workbench.errors import MagicError
@@ -75,12 +75,21 @@ def bring(job: Job, variables: dict[str, Any]) -> tuple[dict[str, Any], str]:
     return {name: own[n] for name, n in mutations.outputs.items() if n in own}, ""
 
 
-def find(jobs: Iterable[Job], name: str, running: bool) -> Job | None:
-    """The latest cell that changed this variable's object; also one that is ``running`` and may."""
+def find(
+    jobs: Iterable[Job], name: str, variables: Mapping[str, Any], is_elsewhere: bool
+) -> Job | None:
+    """The latest cell that changed this variable's object; also one that runs, and may.
+
+    ``is_elsewhere``: there is another object of that name to get. Then no cell counts that runs, or
+    whose object isn't the variable's any more.
+    """
     for job in reversed(list(jobs)):
         if job.originals is None:
             continue
-        if running and not job.is_over and name in job.originals.tracked.names:
+        values = job.originals.values
+        if is_elsewhere and name in values and variables.get(name) is not values[name]:
+            continue
+        if not is_elsewhere and not job.is_over and name in job.originals.tracked.names:
             return job
         if any(name in each.names and each.packed is not None for each in job.mutations):
             return job

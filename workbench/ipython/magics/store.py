@@ -203,10 +203,11 @@ class StoringMagics(NotebookMagics):
         is_elsewhere = isinstance(self._notebook.variables.get(name), ObjectRef) or (
             api.engine().ask(Lookup(name)) is not None
         )
-        job = write_back.find(self._notebook.jobs.values(), name, not is_elsewhere)
+        variables = self._notebook.variables
+        job = write_back.find(self._notebook.jobs.values(), name, variables, is_elsewhere)
         if job is None:
             return False
-        if said := write_back.get(job, name, target, self._notebook.variables):
+        if said := write_back.get(job, name, target, variables):
             print(printable(said))
         brought.update(job.mutated)
         return True
