@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+from functools import partial
 from typing import Any
 
 import pytest
@@ -59,9 +60,9 @@ def test_exit_with_a_status_is_a_crash_without_one_an_end(session: Engine, kind:
         wb.get(actor.count.remote())
     for code in (0, None):
         actor = wb.remote(cls).options(max_restarts=1, **options).remote()
-        for ref in (actor.exit.remote(code), actor.count.remote()):
+        for call in (partial(actor.exit.remote, code), actor.count.remote):  # of threads, in turn
             with pytest.raises(ActorDiedError, match="exit_actor"):
-                wb.get(ref)
+                wb.get(call())
 
 
 @pytest.mark.parametrize(
