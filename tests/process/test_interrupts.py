@@ -27,7 +27,7 @@ from tests.process.gates import Gate
 from tests.process.processes import most_granted
 from tests.process.scripts import Scripts
 from workbench.engine.base import Engine
-from workbench.engine.queries import Lookup, Reducers
+from workbench.engine.queries import Lookup, OwnReducers
 from workbench.errors import SerializationError
 
 
@@ -250,7 +250,7 @@ def interrupt_calls(
 
     def in_order(thorough: bool) -> None:
         assert wb.get(one.remote(), timeout=TIMEOUT) == 1
-        is_custom = Kind in session.ask(Reducers())
+        is_custom = Kind in session.ask(OwnReducers())
         assert (wb.get(make.remote(), timeout=TIMEOUT) == "custom") == is_custom
         wb.deregister_serializer(Kind)
         assert wb.get(make.remote(), timeout=TIMEOUT) != "custom"

@@ -60,7 +60,8 @@ def test_exit_with_a_status_is_a_crash_without_one_an_end(session: Engine, kind:
         wb.get(actor.count.remote())
     for code in (0, None):
         actor = wb.remote(cls).options(max_restarts=1, **options).remote()
-        for call in (partial(actor.exit.remote, code), actor.count.remote):  # of threads, in turn
+        for call in (partial(actor.exit.remote, code), actor.count.remote):
+            # One after the other: of two threads, the second call may end before the first.
             with pytest.raises(ActorDiedError, match="exit_actor"):
                 wb.get(call())
 

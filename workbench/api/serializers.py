@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench import context
 from workbench.api.lifecycle import engine
-from workbench.engine.queries import Reducers
+from workbench.engine.queries import OwnReducers
 from workbench.ref import ObjectRef
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def explain_cost(value: Any, name: str = "", *, whole: bool = False) -> Cost:
 
 def _reducers() -> Mapping[type, Callable[[Any], Any]]:
     found = context.get()
-    reducers = {} if found is None else found.ask(Reducers())
+    reducers = {} if found is None else found.ask(OwnReducers())
 
     def reduce_ref(ref: ObjectRef) -> tuple[Any, ...]:
         """As if it were a text: `__reduce__` would take it for one that leaves the session."""

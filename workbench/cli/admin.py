@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -69,7 +69,7 @@ class AdminConnection:
         self.name = name
         self._patience = patience
         self._seconds = patience.answered
-        self._requests = Requests(cast(Any, self))  # it is as much of a `Connection` as they need
+        self._requests = Requests(self)
         self.summary = self._requests.summary
         self._inbox = Inbox(decode_from_server, largest=LARGEST_OF_SERVER)
         sock = _dial(address_of(name)) if name in names_found() else None  # others become no paths

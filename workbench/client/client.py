@@ -22,7 +22,7 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.snapshot import A_RESULT, Snapshot
 from workbench.engine import queries
-from workbench.engine.base import Abilities, CollectedJob, Engine, Facts, Shown
+from workbench.engine.base import Abilities, CollectedJob, Engine, SessionFacts, Shown
 from workbench.engine.lending_future import Lending
 from workbench.engine.queries import Answering
 from workbench.ref import ObjectRef
@@ -38,7 +38,7 @@ class Client(Answering):
     """
 
     can = Abilities()
-    facts = Facts()
+    facts = SessionFacts()
 
     def __init__(self, base: ClientBase, role: Role) -> None:
         base.references.engine = cast(Engine, self)  # what is missing, only people use
@@ -86,8 +86,8 @@ class Client(Answering):
             queries.StoredAs: store.stored_as,
             queries.Compare: store.compare,
             queries.Pack: base.marshal.pack,
-            queries.Reducers: lambda: base.marshal.reducers([]),
-            queries.Copying: base.arena.copying,
+            queries.OwnReducers: lambda: base.marshal.reducers([]),
+            queries.PutProgress: base.arena.copying,
             queries.CopySpeed: base.arena.copy_speed,
         }
         base.arena.held = here

@@ -12,7 +12,7 @@ from workbench.client.task_prints import TaskPrints
 from workbench.config import NOTEBOOK_LINGER
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.engine.base import Facts, Running
+from workbench.engine.base import Running, SessionFacts
 from workbench.engine.presentation import SessionPresentation
 from workbench.engine.queries import Summary
 from workbench.errors import SessionError
@@ -43,7 +43,7 @@ class Driver(Client, SessionPresentation):
     ) -> None:
         joined = reap is None
         self.namespace = namespace
-        self.facts = Facts("local", joined, not joined, logs)
+        self.facts = SessionFacts("local", joined, not joined, logs)
         self._prints = TaskPrints(base.objects.values.__contains__)
         self.listener = self._prints.listener(logs)
         self._is_final = False

@@ -10,16 +10,13 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.descriptions import Account, ObjectDescription
 from workbench.core.snapshot import ACTOR_PREFIX, Change, JobRecord, ObjectRecord, Snapshot
 from workbench.errors import NotAnsweringError, ObjectLostError, SessionError
-
-if TYPE_CHECKING:
-    from workbench.client.connection import Connection
 
 GLANCE = 0.5
 """Seconds that somebody waits who only wants to see what a thing is, unless told otherwise."""
@@ -28,13 +25,23 @@ _AWAITED = object()
 """Stands where an answer will be."""
 
 
+class ConnectionToAsk(Protocol):
+    """What questions need of a connection: see `Connection`."""
+
+    @property
+    def ended(self) -> str | None: ...
+    def check_open(self) -> None: ...
+    def post(self, message: ev.Event) -> None: ...
+    def wait_for(self, done: Callable[[], bool], timeout: float | None = None) -> bool: ...
+
+
 class Requests:
     """Questions to the server, and what they are answered with. Any thread may ask.
 
     ``glance``: seconds that somebody waits who only wants to see what a thing is.
     """
 
-    def __init__(self, connection: Connection, glance: float = GLANCE) -> None:
+    def __init__(self, connection: ConnectionToAsk, glance: float = GLANCE) -> None:
         self.glance = glance
         self._connection = connection
         self._answers: dict[int, Any] = {}

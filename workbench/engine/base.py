@@ -25,9 +25,9 @@ from workbench.engine.records import CollectedJob as CollectedJob
 from workbench.engine.records import Comparing as Comparing
 from workbench.engine.records import Copying as Copying
 from workbench.engine.records import Exported as Exported
-from workbench.engine.records import Facts as Facts
 from workbench.engine.records import Lack as Lack
 from workbench.engine.records import Running as Running
+from workbench.engine.records import SessionFacts as SessionFacts
 from workbench.engine.records import Shown as Shown
 from workbench.errors import WorkbenchError
 from workbench.options import ActorOptions, TaskOptions
@@ -94,7 +94,7 @@ class Engine(Observed, SessionPresentation, Protocol):
     what this process has, until ``close``.
     """
 
-    facts: Facts
+    facts: SessionFacts
     listener: CellListener
     """Set by the notebook, once."""
 

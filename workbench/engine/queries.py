@@ -199,11 +199,11 @@ class Pack(Query[tuple["PackedValues", Any]], frozen=True):
     numbers: Mapping[int, int] | None = None
 
 
-class Reducers(Query[Mapping[type, Callable[[Any], Any]]], frozen=True):
+class OwnReducers(Query[Mapping[type, Callable[[Any], Any]]], frozen=True):
     """The reducers this process uses before pickle's own, by exact type."""
 
 
-class Copying(Query[tuple[int, int] | None], frozen=True):
+class PutProgress(Query[tuple[int, int] | None], frozen=True):
     """Of a large put in this process, copying now: (bytes that are in the store, of how many)."""
 
 

@@ -127,7 +127,7 @@ class Abilities:
         return {name: lack for name, lack in found.items() if lack}
 
 
-class Facts(NamedTuple):
+class SessionFacts(NamedTuple):
     """What never changes about a session, seen from one process.
 
     ``system`` runs it: ``local``, ``ray`` or ``dask``; words alone may depend on it. ``joined``: it

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench import context
-from workbench.engine.queries import Pack, Reducers
+from workbench.engine.queries import OwnReducers, Pack
 from workbench.errors import SerializationError
 from workbench.serialization.codec import Where
 from workbench.serialization.mutations import BUDGET, Mutations, MutationTracker
@@ -67,7 +67,7 @@ class Captured:
             foreign, slow = map(tracked.numbers, (tracked.foreign, tracked.slow))
             foreign += tracked.read_only
             self._tracker = MutationTracker(
-                values, memo, engine.ask(Reducers()), foreign=foreign, slow=slow
+                values, memo, engine.ask(OwnReducers()), foreign=foreign, slow=slow
             )
 
     def mutations(

@@ -14,7 +14,7 @@ from IPython.display import display
 
 from workbench.core.snapshot import ObjectRecord
 from workbench.engine.base import Engine
-from workbench.engine.queries import Describe, Lookup, Names, Reducers
+from workbench.engine.queries import Describe, Lookup, Names, OwnReducers
 from workbench.expressions import describe
 from workbench.format import count, human_bytes
 from workbench.ipython.cells import CellNames
@@ -135,7 +135,7 @@ class CellInputs:
         self._captured = self._found(names, given, known)
         self._items: list[_Item] = []
         self.apart: list[tuple[str, str]] = []
-        self._estimator = estimator = Estimator(engine.ask(Reducers()))
+        self._estimator = estimator = Estimator(engine.ask(OwnReducers()))
         taken = {id(value) for value in self._captured.values()}
         for name, value in self._captured.items():
             if isinstance(value, ObjectRef):

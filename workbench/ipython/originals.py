@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from workbench.engine.base import Engine
-from workbench.engine.queries import Pack, Reducers
+from workbench.engine.queries import OwnReducers, Pack
 from workbench.host.captured import Tracked
 from workbench.ref import ObjectRef
 from workbench.serialization.codec import Where
@@ -85,7 +85,7 @@ class Originals:
     def watch(self) -> None:
         """Remember what they are, so that it is known later whether the notebook changed them."""
         values = {n: self.values[n] for n in self.tracked.names if n in self.values}
-        reducers = self._engine.ask(Reducers())
+        reducers = self._engine.ask(OwnReducers())
         slow = self.tracked.numbers(self.tracked.slow)
         objects = self.objects()
         self._tracker = MutationTracker(values, objects, reducers, slow=slow, opened=False)
@@ -150,7 +150,7 @@ class Originals:
 
     def _state(self, value: Any, new: ReducedState) -> ReducedState:
         if new.kind != "bindings":
-            return state_of(value, self._engine.ask(Reducers()))
+            return state_of(value, self._engine.ask(OwnReducers()))
         before = bindings(value)
         return ReducedState(
             "bindings", {name: before[name] for name in new.parts if name in before}

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from workbench.engine.base import Engine
-from workbench.engine.queries import Copying, Describe, Reducers
+from workbench.engine.queries import Describe, OwnReducers, PutProgress
 from workbench.engine.tally import CallTally
 from workbench.errors import GetTimeoutError
 from workbench.format import printable
@@ -71,13 +71,13 @@ def watch_put(
     router: Router, engine: Engine, values: Mapping[str, Any], stored: Sequence[object]
 ) -> AbstractContextManager[Callable[[str], object]]:
     """`progress` of storing these values one after the other; ``stored`` is as long as it got."""
-    estimator = Estimator(engine.ask(Reducers()), COUNTING)
+    estimator = Estimator(engine.ask(OwnReducers()), COUNTING)
     sizes = {name: estimator.estimate(value)[:2] for name, value in values.items()}
     if sum(nbytes for nbytes, _ in sizes.values()) < WORTH_WATCHING:
         return nullcontext(lambda text: print(printable(text)))
 
     def tell(seconds: float) -> str:
-        copying = engine.ask(Copying())
+        copying = engine.ask(PutProgress())
         name, (nbytes, at_least) = list(sizes.items())[min(len(stored), len(sizes) - 1)]
         if copying is not None:
             return texts.copying_text(name, *copying)

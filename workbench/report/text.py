@@ -198,7 +198,7 @@ def started_line(engine: Engine, replaced: Engine | None = None) -> str:
 
     ``replaced``: the session that made way for it, with nothing in it.
     """
-    system, joined, *_ = engine.facts
+    system, joined = engine.facts.system, engine.facts.joined
     store = f", store of {human_bytes(engine.ask(Capacity()))}" if system == "local" else ""
     line = (
         f"Workbench {'joined' if joined else 'started'} session "

@@ -13,8 +13,8 @@ from functools import partial
 from typing import TypeVar
 
 from workbench.core.loop_events import WorkerExited
-from workbench.host.child_remains import ShownRemains
 from workbench.host.fd_capture import FdCapture
+from workbench.host.remains import ShownRemains
 from workbench.host.unsent import Unsent
 
 _NUMBER = struct.Struct("q")

@@ -15,7 +15,7 @@ from workbench.core.snapshot import (
     ObjectRecord,
     Snapshot,
 )
-from workbench.engine.base import Abilities, Facts
+from workbench.engine.base import Abilities, SessionFacts
 from workbench.engine.queries import Capacity, Summary
 from workbench.errors import MagicError
 from workbench.ipython.meant import job_meant
@@ -63,8 +63,8 @@ class Engine:
     can: Abilities = field(default_factory=Abilities)
 
     @property
-    def facts(self) -> Facts:
-        return Facts("local", joined=self.there is not None)
+    def facts(self) -> SessionFacts:
+        return SessionFacts("local", joined=self.there is not None)
 
     def ask(self, query: Capacity | Summary) -> Any:
         assert self.there is not None or isinstance(query, Capacity)

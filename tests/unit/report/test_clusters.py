@@ -20,7 +20,7 @@ from workbench.core.snapshot import (
     Snapshot,
     WorkerRecord,
 )
-from workbench.engine.base import Abilities, Facts, Lack
+from workbench.engine.base import Abilities, Lack, SessionFacts
 from workbench.format import UNKNOWN
 from workbench.report import cards, facts, html, json, page, sessions, text, view_texts, why
 from workbench.report.processes import Processes
@@ -179,9 +179,9 @@ def test_the_line_that_says_what_was_started() -> None:
         ("local", "dask", f"{here} It replaces the session on Dask; nothing is lost."),
         ("local", "local", f"{here} It replaces the session before it; nothing is lost."),
     ):
-        before: Any = SimpleNamespace(facts=Facts(replaced)) if replaced else None
+        before: Any = SimpleNamespace(facts=SessionFacts(replaced)) if replaced else None
         engine = SimpleNamespace(
-            facts=Facts(system, joined=False), session="a.b~1", workers=2, can=Abilities(),
+            facts=SessionFacts(system, joined=False), session="a.b~1", workers=2, can=Abilities(),
             ask=lambda query: 64_000_000,
         )  # fmt: skip
         assert text.started_line(cast(Any, engine), before) == line

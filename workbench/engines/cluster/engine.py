@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from workbench.client.survey import held
 from workbench.core.events import USUAL
 from workbench.engine import queries
-from workbench.engine.base import CellListener, Engine, Facts, Running
+from workbench.engine.base import CellListener, Engine, Running, SessionFacts
 from workbench.engine.presentation import SessionPresentation, process_label
 from workbench.engines.cluster import holders
 from workbench.engines.cluster.backend import BEGAN, ENDED, Backend, Message
@@ -36,7 +36,7 @@ class ClusterEngine(Looking, SessionPresentation):
     ) -> None:
         super().__init__(backend, logs, namespace)
         # Its workers are wherever they are: they inherit nothing.
-        self.facts = Facts(backend.engine, backend.joined, False, logs)
+        self.facts = SessionFacts(backend.engine, backend.joined, False, logs)
         self._linger = linger
         self._closed = False
         self.leave: Callable[[], None] = self.close
@@ -60,8 +60,8 @@ class ClusterEngine(Looking, SessionPresentation):
             queries.StoredAs: self.stored_as,
             queries.Compare: self.compare,
             queries.Pack: self.packer.pack_values,
-            queries.Reducers: lambda: self.packer.reducers([]),
-            queries.Copying: lambda: None,
+            queries.OwnReducers: lambda: self.packer.reducers([]),
+            queries.PutProgress: lambda: None,
             queries.CopySpeed: lambda: None,
         }
 

@@ -22,7 +22,7 @@ from workbench.engines.cluster.hosting import Hosting
 from workbench.engines.dask.keys import key_of
 from workbench.engines.dask.session import DaskBackend
 from workbench.engines.dask.slots import Channel, HeadDone, RunHead
-from workbench.host.child_remains import ChildRemains
+from workbench.host.remains import ChildRemains
 from workbench.host.setup import set_up
 from workbench.interop.registration import register_when_imported
 from workbench.system.parent_death import die_with_parent

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import workbench
 from workbench.engines.cluster.backend import Native, StoredValue, TaskEnd
 from workbench.engines.cluster.parcels import again
-from workbench.host.child_remains import ChildRemains
+from workbench.host.remains import ChildRemains
 from workbench.host.unsent import Piece
 from workbench.options import Variables
 from workbench.system.ki_protection import ki_protection

@@ -1,5 +1,7 @@
-"""What is left of a process that has died: what it showed and hadn't sent, and its last words. Who
-made it reads it; the process, a worker or a child of one, has the descriptors."""
+"""What is left of a process that has died: what it showed and hadn't sent, and its last words.
+
+Who made it reads it; the process, a worker or a child of one, has the descriptors.
+"""
 
 from __future__ import annotations
 
