@@ -46,10 +46,14 @@ class TaskOptions:
 
     def _is_usual(self) -> bool:
         return (
-            self.num_cpus == 1 and not self.timeout and not self.retry_exceptions
-            and isinstance(self.num_returns, int) and not self.memory and not self.runtime_env
+            self.num_cpus == 1
+            and not self.timeout
+            and not self.retry_exceptions
+            and isinstance(self.num_returns, int)
+            and not self.memory
+            and not self.runtime_env
             and not self.max_calls
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,9 +115,12 @@ class RuntimeContext:
         """All of that: ``job_id``, ``node_id``, ``namespace``, and what there is of ``task_id`` and
         ``actor_id``."""
         found = {
-            "job_id": self.job_id, "node_id": self.node_id, "namespace": self.namespace,
-            "task_id": self.task_id, "actor_id": self.actor_id,
-        }  # fmt: skip
+            "job_id": self.job_id,
+            "node_id": self.node_id,
+            "namespace": self.namespace,
+            "task_id": self.task_id,
+            "actor_id": self.actor_id,
+        }
         return {name: id for name, id in found.items() if id is not None}
 
     def get_assigned_resources(self) -> dict[str, float]:

@@ -27,9 +27,19 @@ from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
 
 __all__ = [
-    "deregister_serializer", "engine", "explain_cost", "init", "inspect_serializability",
-    "is_initialized", "objects", "observed", "register_serializer", "shutdown", "snapshot", "why",
-]  # fmt: skip
+    "deregister_serializer",
+    "engine",
+    "explain_cost",
+    "init",
+    "inspect_serializability",
+    "is_initialized",
+    "objects",
+    "observed",
+    "register_serializer",
+    "shutdown",
+    "snapshot",
+    "why",
+]
 """What others define, for whoever needs all of it; beside what is defined here."""
 
 
@@ -65,19 +75,28 @@ def put(value: Any, *, name: str = "") -> ObjectRef:
 
 @overload
 def get(
-    refs: ObjectRef | str, *, timeout: float | None = ..., copy: bool = ...,
+    refs: ObjectRef | str,
+    *,
+    timeout: float | None = ...,
+    copy: bool = ...,
     copy_on_write: bool = ...,
-) -> Any: ...  # fmt: skip
+) -> Any: ...
 @overload
 def get(
-    refs: Sequence[ObjectRef | str], *, timeout: float | None = ..., copy: bool = ...,
+    refs: Sequence[ObjectRef | str],
+    *,
+    timeout: float | None = ...,
+    copy: bool = ...,
     copy_on_write: bool = ...,
-) -> list[Any]: ...  # fmt: skip
+) -> list[Any]: ...
 @overload
 def get(
-    refs: ObjectRefGenerator, *, timeout: float | None = ..., copy: bool = ...,
+    refs: ObjectRefGenerator,
+    *,
+    timeout: float | None = ...,
+    copy: bool = ...,
     copy_on_write: bool = ...,
-) -> ObjectRefGenerator: ...  # fmt: skip
+) -> ObjectRefGenerator: ...
 def get(
     refs: ObjectRef | str | ObjectRefGenerator | Sequence[ObjectRef | str],
     *,

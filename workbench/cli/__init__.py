@@ -92,9 +92,12 @@ def command_parser() -> ArgumentParser:
     objects = command("objects", "List what a session's store has.")
     objects.add_argument("session", metavar="SESSION")
     objects.add_argument(
-        "pattern", metavar="PATTERN", nargs="?", default="",
+        "pattern",
+        metavar="PATTERN",
+        nargs="?",
+        default="",
         help="only those of which a name or the type matches, like 'train*'",
-    )  # fmt: skip
+    )
     objects.add_argument("--sort", choices=ORDERS, default="size", help="default: %(default)s")
 
     why = command("why", "Say what keeps an object in a session's store, and what lets go of it.")

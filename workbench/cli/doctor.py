@@ -113,9 +113,11 @@ def settings(config: Config) -> Finding:
         return Finding("settings", OK, "they can be used")
     name = NAMES[config.engine]
     return Finding(
-        "settings", NOTE, f"they can be used; sessions run on {name}, which isn't checked here",
+        "settings",
+        NOTE,
+        f"they can be used; sessions run on {name}, which isn't checked here",
         f"What follows is about this machine alone. `%workbench start` in a notebook tries {name}.",
-    )  # fmt: skip
+    )
 
 
 def memory(config: Config) -> Finding:
@@ -124,9 +126,12 @@ def memory(config: Config) -> Finding:
     least = min(limits, key=limits.__getitem__, default="")
     limit = limits.get(least, 0)
     data = {
-        "limits": limits, "least": least, "available": available, "store": config.memory,
+        "limits": limits,
+        "least": least,
+        "available": available,
+        "store": config.memory,
         "headroom": config.headroom,
-    }  # fmt: skip
+    }
     seen = ", ".join(f"{what} {human_bytes(n)}" for what, n in limits.items()) or "no limit seen"
     text = (
         f"{seen}{f'; {least} counts' if len(limits) > 1 else ''}; {human_bytes(available)} "

@@ -60,9 +60,12 @@ class Seen:
 
     def document(self) -> json.Document:
         outside = {
-            "name": self.name, "state": self.state, "processes": self.processes,
-            "memory": self.memory, "age": self.age,
-        }  # fmt: skip
+            "name": self.name,
+            "state": self.state,
+            "processes": self.processes,
+            "memory": self.memory,
+            "age": self.age,
+        }
         return outside | (json.of_session(self.snapshot) if self.snapshot else {})
 
 

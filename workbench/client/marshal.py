@@ -67,9 +67,16 @@ class Encoded(NamedTuple):
         """What is remembered of the value itself."""
         done = self.serialized
         return ev.About(
-            description, done.inband, done.outband, len(done.buffers),
-            done.seconds, self.copy_seconds, site, self.repeats, self.cold,
-        )  # fmt: skip
+            description,
+            done.inband,
+            done.outband,
+            len(done.buffers),
+            done.seconds,
+            self.copy_seconds,
+            site,
+            self.repeats,
+            self.cold,
+        )
 
     def about_large(self, value: Any, site: str) -> ev.About | None:
         """The same, for what takes room in the store; None for what doesn't."""

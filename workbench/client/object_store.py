@@ -194,9 +194,8 @@ class ObjectStore:
 
     def arrivals(self, refs: Iterable[ObjectRef]) -> CompletionQueue:
         found = CompletionQueue(
-            self._objects, self._wait, self._new_future, self._check_refs,
-            self._connection.flush,
-        )  # fmt: skip
+            self._objects, self._wait, self._new_future, self._check_refs, self._connection.flush
+        )
         found.add(refs)
         return found
 
@@ -227,9 +226,13 @@ class ObjectStore:
         return check.run(value, contents, self._base.marshal.reducers([]), spent)
 
     def _wait(
-        self, done: Callable[[], bool], timeout: float | None, missing: Missing, enough: int = 0,
+        self,
+        done: Callable[[], bool],
+        timeout: float | None,
+        missing: Missing,
+        enough: int = 0,
         item: int = 0,
-    ) -> bool:  # fmt: skip
+    ) -> bool:
         if done():
             is_done = True
         elif timeout is not None and timeout <= 0:

@@ -276,10 +276,18 @@ _LOOKS: tuple[tuple[Any, Any], ...] = (
 )
 
 _PLAIN = (
-    types.FunctionType, types.CellType, types.MethodType, types.TracebackType, types.FrameType,
-    types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType, type, types.ModuleType,
+    types.FunctionType,
+    types.CellType,
+    types.MethodType,
+    types.TracebackType,
+    types.FrameType,
+    types.GeneratorType,
+    types.CoroutineType,
+    types.AsyncGeneratorType,
+    type,
+    types.ModuleType,
     threading.local,
-)  # fmt: skip
+)
 """Types of which no more than the above is looked at."""
 
 

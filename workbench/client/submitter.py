@@ -98,9 +98,19 @@ class Submitter:
             description, "", lambda: {options.name: description}, f"actor {blueprint.name}"
         )
         create = ev.Submit(
-            ref.id, export.ref.id, payload, deps, contains, 0, blueprint.name,
-            self._role.listener.origin(), 0, ref.id, "__init__", spec,
-        )  # fmt: skip
+            ref.id,
+            export.ref.id,
+            payload,
+            deps,
+            contains,
+            0,
+            blueprint.name,
+            self._role.listener.origin(),
+            0,
+            ref.id,
+            "__init__",
+            spec,
+        )
         limits = options.max_restarts, options.max_concurrency
         in_order = not options.allow_out_of_order_execution
         groups = options.concurrency_groups
@@ -131,9 +141,14 @@ class Submitter:
         return True
 
     def _submit(
-        self, function: int, call: Call[TaskOptions], name: str, parameters: Parameters,
-        actor: int = 0, method: str = "",
-    ) -> Submitted:  # fmt: skip
+        self,
+        function: int,
+        call: Call[TaskOptions],
+        name: str,
+        parameters: Parameters,
+        actor: int = 0,
+        method: str = "",
+    ) -> Submitted:
         args, kwargs, options, _ = call
         if not (self._base.workers or actor):
             self._check_workers(options)
@@ -164,9 +179,19 @@ class Submitter:
         if given == STREAMING:
             stream = self._base.generators.new(refs[0], options.max_ahead)
         what = (
-            task, function, payload, deps, contains, returns, name,
-            self._role.listener.origin(), retries, actor, method, spec,
-        )  # fmt: skip
+            task,
+            function,
+            payload,
+            deps,
+            contains,
+            returns,
+            name,
+            self._role.listener.origin(),
+            retries,
+            actor,
+            method,
+            spec,
+        )
         parent, root = self._parent()
         try:
             self._lines.goes_through_server(actor, task)
@@ -178,9 +203,15 @@ class Submitter:
         return stream or (refs[0] if given in (1, DYNAMIC) else refs or None)
 
     def _call(
-        self, function: int, args: bytes, deps: tuple[int, ...], name: str, retries: int,
-        actor: int, method: str,
-    ) -> ObjectRef | None:  # fmt: skip
+        self,
+        function: int,
+        args: bytes,
+        deps: tuple[int, ...],
+        name: str,
+        retries: int,
+        actor: int,
+        method: str,
+    ) -> ObjectRef | None:
         """With nothing unusual: by a line, if there is one by which it may go; else in one message
         with those before it, unless objects are among its arguments."""
         lines, (parent, root), line = self._lines, self._parent(), None

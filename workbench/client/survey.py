@@ -53,9 +53,11 @@ def main_variables() -> dict[str, Any]:
 
 
 def held(
-    held_by: Callable[[Any], tuple[int | None, str]], roots: Callable[[], Mapping[str, Any]],
-    name: str = "", value: Any = None,
-) -> dict[int, Places]:  # fmt: skip
+    held_by: Callable[[Any], tuple[int | None, str]],
+    roots: Callable[[], Mapping[str, Any]],
+    name: str = "",
+    value: Any = None,
+) -> dict[int, Places]:
     """Answer `queries.Held`; ``roots`` hold things beside this process's variables."""
     return survey(held_by, {name: value} if name else {**main_variables(), **roots()})
 

@@ -159,9 +159,14 @@ class ActorManager:
         self._scheduler.notify(actor)
 
     def _lost(
-        self, actor: Actor, tasks: list[Task], ran: str, crash: str, event: WorkerExited,
+        self,
+        actor: Actor,
+        tasks: list[Task],
+        ran: str,
+        crash: str,
+        event: WorkerExited,
         begun: Collection[Task] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         words, last = last_words(event), place_of(event.running, tasks)
         if actor.state is ActorState.DEAD:
             assert actor.why is not None
@@ -183,9 +188,15 @@ class ActorManager:
         self._needs_worker(actor)
 
     def _restarted(
-        self, actor: Actor, tasks: list[Task], last: int, crash: str, words: str,
-        unbegun: Collection[Task] = (), begun: Collection[Task] = (),
-    ) -> None:  # fmt: skip
+        self,
+        actor: Actor,
+        tasks: list[Task],
+        last: int,
+        crash: str,
+        words: str,
+        unbegun: Collection[Task] = (),
+        begun: Collection[Task] = (),
+    ) -> None:
         """Its calls that were lost with its worker are tried again, or fail. ``last`` is the place
         of the one that began last; if nobody knows, any may have, but for the ``unbegun``. Those
         that have ``begun`` may stand behind it."""

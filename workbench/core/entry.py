@@ -67,9 +67,14 @@ class Entry:
         """Keep what its maker said of it, packed: two million entries have this."""
         self.kind = kind
         self.cost = _COST.pack(
-            about.inband, about.outband, about.buffers, min(about.repeats, MOST_REPEATS),
-            about.pickle_seconds, about.copy_seconds, about.cold,
-        )  # fmt: skip
+            about.inband,
+            about.outband,
+            about.buffers,
+            min(about.repeats, MOST_REPEATS),
+            about.pickle_seconds,
+            about.copy_seconds,
+            about.cold,
+        )
 
     @property
     def about(self) -> About | None:
@@ -83,18 +88,18 @@ class Entry:
     @property
     def alive(self) -> bool:
         """Whether anything pins it. Views don't."""
-        return bool(
-            self.holds or self.names or self.tasks or self.parents or self.escapes or self.pinned
-            or self.job
-        )  # fmt: skip
+        return bool(self.job) or self._is_had
 
     @property
     def is_only_kept(self) -> bool:
         """Whether nobody has it: its job alone keeps it alive, and no array shows it."""
-        return bool(self.job) and not (
+        return bool(self.job) and not (self.viewers or self._is_had)
+
+    @property
+    def _is_had(self) -> bool:
+        return bool(
             self.holds or self.names or self.tasks or self.parents or self.escapes or self.pinned
-            or self.viewers
-        )  # fmt: skip
+        )
 
 
 def more(counts: Counts, client: int) -> Counts:

@@ -68,9 +68,14 @@ class JobManager:
                 self._forget(self._jobs[task.submit.task])
             self._count += 1
             job = self._jobs[task.submit.task] = TaskGroup(
-                self._count, task.submit.task, spec.job, spec.binds, task.owner,
-                max(spec.size, 1), {task.owner: task.submit.origin},
-            )  # fmt: skip
+                self._count,
+                task.submit.task,
+                spec.job,
+                spec.binds,
+                task.owner,
+                max(spec.size, 1),
+                {task.owner: task.submit.origin},
+            )
         job.add(task)
         self._tell_complete(job)
         return True

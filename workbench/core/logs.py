@@ -36,9 +36,16 @@ class Log:
     """
 
     __slots__ = (
-        "_cut", "_most", "_most_pieces", "_piece", "_pieces", "_sizes", "displays", "is_part",
+        "_cut",
+        "_most",
+        "_most_pieces",
+        "_piece",
+        "_pieces",
+        "_sizes",
+        "displays",
+        "is_part",
         "lines",
-    )  # fmt: skip
+    )
 
     def __init__(
         self,

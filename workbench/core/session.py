@@ -65,9 +65,15 @@ class Session:
         self.actors = ActorManager(state, self.objects, self.lines)
         self.output = TaskOutput(state, self.jobs, self.lines)
         self.tasks = TaskManager(
-            state, self.objects, self.spilling, self.jobs, self.actors, self.lines, self.leases,
+            state,
+            self.objects,
+            self.spilling,
+            self.jobs,
+            self.actors,
+            self.lines,
+            self.leases,
             self.output,
-        )  # fmt: skip
+        )
         self.time_limits = TimeLimits(state, self.tasks)
         self.generators = GeneratorManager(state, self.objects, self.tasks)
         blocking = Blocking(state, self.lines)

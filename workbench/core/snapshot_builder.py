@@ -122,7 +122,7 @@ def take_snapshot(
             for a in state.budget.arenas.values()
         ),
         history=state.history.samples(state.now, state.levels(), since),
-    )  # fmt: skip
+    )
 
 
 def describe(state: State, id: int) -> ObjectDescription | None:
@@ -145,11 +145,9 @@ def describe(state: State, id: int) -> ObjectDescription | None:
 
 
 def worker_record(worker: Worker) -> WorkerRecord:
-    state = (
-        "starting" if worker.client is None
-        else "blocked" if worker.blocked
-        else "busy" if worker.sent else "idle"
-    )  # fmt: skip
+    state = "busy" if worker.sent else "idle"
+    if worker.client is None or worker.blocked:
+        state = "starting" if worker.client is None else "blocked"
     tasks = tuple(task.submit.name for task in worker.sent.values())
     actor = 0 if worker.actor is None else worker.actor.id
     return WorkerRecord(worker.number, worker.pid, state, tasks, actor, cpus=worker.used / ONE)
@@ -183,11 +181,9 @@ def actor_record(state: State, actor: Actor) -> ActorRecord:
 def object_record(state: State, entry: Entry, in_use: Container[int]) -> ObjectRecord:
     """What a snapshot says of the object. ``in_use``: what workers may read at any moment."""
     value = entry.value
-    where = (
-        "pending" if value is None
-        else "inline" if not value.segment
-        else "disk" if value.digest else "memory"
-    )  # fmt: skip
+    where = "pending"
+    if value is not None:
+        where = ("disk" if value.digest else "memory") if value.segment else "inline"
     return ObjectRecord(
         id=entry.id,
         state=_state(entry),

@@ -303,9 +303,11 @@ class TaskManager:
         tasks += [
             task
             for task in self._scheduler.tasks.values()
-            if task.owner == client.number and task.submit.origin == event.origin
-            and task.job is None and not task.is_creation
-        ]  # fmt: skip
+            if task.owner == client.number
+            and task.submit.origin == event.origin
+            and task.job is None
+            and not task.is_creation
+        ]
         self.interrupts.append((client.number, event.request, {t.submit.task for t in tasks}))
         self._stop_all(tasks, event.force)
 
@@ -373,7 +375,8 @@ class TaskManager:
         if worker.actor is not None:
             self._actors.lost(worker.actor, worker, tasks, crash, event)
             return
-        self._again(worker, [t for t in tasks if t.line is None], crash, words, event.running)
+        crashed = crash, words, event.running
+        self._again(worker, [t for t in tasks if t.line is None], crashed)
         self._lines.lost(worker, crash, words, event)
 
     def _lease_closed(self, line: Line) -> None:
@@ -382,19 +385,19 @@ class TaskManager:
             line.leave(task)
         running = line.crash[2]
         if line.is_returned:  # all of them had ended, and it ran another's since
-            self._again(line.worker, tasks, *line.crash, ended=True)
+            self._again(line.worker, tasks, line.crash, ended=True)
         elif running and all(task.submit.task != running for task in tasks):
             self._give_back(tasks)  # it began another one last, whose result is known
         else:
-            self._again(line.worker, tasks, *line.crash)
+            self._again(line.worker, tasks, line.crash)
 
     def _again(
-        self, worker: Worker, tasks: list[Task], crash: str, words: str, running: int,
-        ended: bool = False,
-    ) -> None:  # fmt: skip
+        self, worker: Worker, tasks: list[Task], crashed: tuple[str, str, int], ended: bool = False
+    ) -> None:
         """A worker is gone with these. Those after the running one had not begun. Those before it
         are over, but their results were not handed over: they count as run, too. ``ended``: all
         of them are over."""
+        crash, words, running = crashed
         last = len(tasks) if ended else place_of(running, tasks)
         again = []
         for number, task in enumerate(tasks[: last + 1]):

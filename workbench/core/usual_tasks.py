@@ -16,9 +16,14 @@ from workbench.core.tasks import Task, Worker
 def is_usual(state: State, client: ClientState, event: ev.Submit) -> bool:
     """Whether it is such a task, and may come."""
     if (
-        event.spec is not None or event.deps or event.contains or event.actor or event.line
-        or event.returns != 1 or client.hello.worker
-    ):  # fmt: skip
+        event.spec is not None
+        or event.deps
+        or event.contains
+        or event.actor
+        or event.line
+        or event.returns != 1
+        or client.hello.worker
+    ):
         return False
     id = event.task
     new = id not in state.catalog and id not in state.scheduler.tasks

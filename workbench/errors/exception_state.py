@@ -44,10 +44,15 @@ def state_of(error: BaseException, frames: Sequence[Frame]) -> ExceptionState:
     """What it is now."""
     group = (error.message, [*error.exceptions]) if isinstance(error, BaseExceptionGroup) else None
     return ExceptionState(
-        _get(error, "args"), dict(_get(error, "__dict__")), dict(_slots_of(error)),
-        _get(error, "__cause__"), _get(error, "__context__"), _get(error, "__suppress_context__"),
-        tuple(frames), group,
-    )  # fmt: skip
+        _get(error, "args"),
+        dict(_get(error, "__dict__")),
+        dict(_slots_of(error)),
+        _get(error, "__cause__"),
+        _get(error, "__context__"),
+        _get(error, "__suppress_context__"),
+        tuple(frames),
+        group,
+    )
 
 
 def attributes_of(error: BaseException) -> dict[str, Any]:

@@ -228,8 +228,11 @@ def _run(
 
     lines = [*[""] * (cell.first_line - 1), *cell.source.splitlines()]
     linecache.cache[cell.filename] = (
-        len(cell.source), None, [line + "\n" for line in lines], cell.filename,
-    )  # fmt: skip
+        len(cell.source),
+        None,
+        [line + "\n" for line in lines],
+        cell.filename,
+    )
     with cell_shell(namespace, cell.in_notebook, stays) as show:
         plain, warnings.formatwarning = warnings.formatwarning, _warner(cell)
         last = None if cell.source.rstrip().endswith(";") else show

@@ -27,15 +27,27 @@ from workbench.host.environment import working_directory
 from workbench.host.saved_state import GONE, SavedState, Setting, State, put_entry, settings
 
 _LIMITS = (
-    resource.RLIMIT_AS, resource.RLIMIT_CPU, resource.RLIMIT_DATA, resource.RLIMIT_FSIZE,
+    resource.RLIMIT_AS,
+    resource.RLIMIT_CPU,
+    resource.RLIMIT_DATA,
+    resource.RLIMIT_FSIZE,
     resource.RLIMIT_NOFILE,
-)  # fmt: skip
+)
 
 _SIGNALS = (
-    signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGPIPE,
-    signal.SIGALRM, signal.SIGTERM, signal.SIGCHLD, signal.SIGVTALRM, signal.SIGPROF,
+    signal.SIGHUP,
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGPIPE,
+    signal.SIGALRM,
+    signal.SIGTERM,
+    signal.SIGCHLD,
+    signal.SIGVTALRM,
+    signal.SIGPROF,
     signal.SIGWINCH,
-)  # fmt: skip
+)
 
 
 def interpreter() -> list[SavedState]:
@@ -44,11 +56,12 @@ def interpreter() -> list[SavedState]:
     return [
         settings(_settings),
         SavedState(
-            lambda: vars(builtins), ours=["get_ipython", "display", "__IPYTHON__"]  # of the shell
+            lambda: vars(builtins),
+            ours=["get_ipython", "display", "__IPYTHON__"],  # of the shell
         ),
         SavedState(lambda: encoded, _set_variable),
         SavedState(_loggers, _set_logger),
-    ]  # fmt: skip
+    ]
 
 
 def _settings() -> list[Setting]:
@@ -56,8 +69,17 @@ def _settings() -> list[Setting]:
     set_locale = partial(locale.setlocale, locale.LC_ALL)
     return [
         *attributes(
-            sys, "stdin", "stdout", "stderr", "path", "argv", "excepthook", "displayhook",
-            "unraisablehook", "breakpointhook", "dont_write_bytecode",
+            sys,
+            "stdin",
+            "stdout",
+            "stderr",
+            "path",
+            "argv",
+            "excepthook",
+            "displayhook",
+            "unraisablehook",
+            "breakpointhook",
+            "dont_write_bytecode",
         ),
         *attributes(gc, "callbacks"),
         *attributes(threading, "excepthook", "__excepthook__"),
@@ -86,7 +108,7 @@ def _settings() -> list[Setting]:
         *map(_handler, _SIGNALS),
         *map(_limit, _LIMITS),
         (lambda: warnings.filters, _set_filters),
-    ]  # fmt: skip
+    ]
 
 
 def attributes(module: ModuleType, *names: str) -> list[Setting]:

@@ -131,9 +131,12 @@ class WorkerShell(InteractiveShell):
             *(each.type_printers for each in kinds),
             *(each.deferred_printers for each in kinds),
             *(each.singleton_printers for each in kinds),
-            extensions.loaded, *self.events.callbacks.values(),
-            self.ast_transformers, self.input_transformers_cleanup, self.input_transformers_post,
-        ]  # fmt: skip
+            extensions.loaded,
+            *self.events.callbacks.values(),
+            self.ast_transformers,
+            self.input_transformers_cleanup,
+            self.input_transformers_post,
+        ]
 
     def enter(self, namespace: dict[str, Any], in_notebook: bool) -> None:
         """A cell begins: magics find its names, and tqdm that it is in a notebook, if it is."""

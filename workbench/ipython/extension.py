@@ -101,9 +101,13 @@ class Extension:
         notebook = self._notebook
         self._router.logs = engine.facts.logs
         engine.listener = CellListener(
-            self._router.sink, notebook.began, notebook.completed, self._submits,
-            notebook.bindings.held, notebook.calls.tally,
-        )  # fmt: skip
+            self._router.sink,
+            notebook.began,
+            notebook.completed,
+            self._submits,
+            notebook.bindings.held,
+            notebook.calls.tally,
+        )
         self._lacks_reload = engine.can.edited
         if self._tells:
             self._notebook.bindings.clear()  # of the session before

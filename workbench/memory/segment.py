@@ -107,9 +107,8 @@ class ReadOnly(mmap.mmap):
         start = offset % PAGE
         flags = mmap.MAP_PRIVATE | _NORESERVE  # it may be larger than the memory there is
         mapping = PrivateView(
-            self.fd, start + length, flags, mmap.PROT_READ | mmap.PROT_WRITE,
-            offset=offset - start,
-        )  # fmt: skip
+            self.fd, start + length, flags, mmap.PROT_READ | mmap.PROT_WRITE, offset=offset - start
+        )
         mapping.keeps = keeps
         return mapping, start
 

@@ -130,10 +130,11 @@ def _cost(sheet: Sheet, record: ObjectRecord, held: Held | None) -> None:
     repeats = view_texts.repeats_text(record)
     seconds = human_seconds(view_texts.seconds_of(record))
     sheet.line(
-        facts.title_of(record, held), " · ".join(what),
+        facts.title_of(record, held),
+        " · ".join(what),
         f"{repeats} · {seconds}" if repeats else seconds,
         right_color=BAD if repeats else INK,
-    )  # fmt: skip
+    )
     bars, at = [], 0.0
     took = (about.pickle_seconds, about.copy_seconds, record.load_seconds)
     for length, (_, color) in zip(took, COSTS, strict=True):

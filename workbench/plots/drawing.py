@@ -112,15 +112,22 @@ class Sheet:
             room = int(bar.length / self.most * self.width / ((SIZE - 1.5) * _EM)) - 1
             if bar.label and room >= min(len(bar.label), 6):
                 self.ax.text(
-                    bar.start + bar.length / 2, self.y + height / 2, shown(clip(bar.label, room)),
-                    ha="center", va="center_baseline", clip_on=True,
+                    bar.start + bar.length / 2,
+                    self.y + height / 2,
+                    shown(clip(bar.label, room)),
+                    ha="center",
+                    va="center_baseline",
+                    clip_on=True,
                     **_style(color="white", fontsize=SIZE - 1.5, weight="bold"),
-                )  # fmt: skip
+                )
         if drawn:
             self.ax.broken_barh(
-                [(bar.start, bar.length) for bar in drawn], (self.y, height), linewidth=0,
-                facecolors=[(bar.color, bar.alpha) for bar in drawn], edgecolors="none",
-            )  # fmt: skip
+                [(bar.start, bar.length) for bar in drawn],
+                (self.y, height),
+                linewidth=0,
+                facecolors=[(bar.color, bar.alpha) for bar in drawn],
+                edgecolors="none",
+            )
         self.y += height
 
     def legend(self, entries: Iterable[tuple[str, str]]) -> None:
@@ -134,10 +141,16 @@ class Sheet:
                 x, self.y = 0.0, self.y + LINE
                 text.set_position((10 / self.width, self.y + LINE / 2))
             self.ax.plot(
-                [(x + 3.5) / self.width], [self.y + LINE / 2], marker="s", markersize=5.5,
-                color=color, markeredgewidth=0, linestyle="none",
-                transform=self.ax.get_yaxis_transform(), clip_on=False,
-            )  # fmt: skip
+                [(x + 3.5) / self.width],
+                [self.y + LINE / 2],
+                marker="s",
+                markersize=5.5,
+                color=color,
+                markeredgewidth=0,
+                linestyle="none",
+                transform=self.ax.get_yaxis_transform(),
+                clip_on=False,
+            )
             x += width
         self.y += LINE
 
@@ -147,9 +160,13 @@ class Sheet:
 
     def _text(self, x: float, text: str, **more: Any) -> Text:
         return self.ax.text(
-            x, self.y + LINE / 2, shown(text), va="center_baseline",
-            transform=self.ax.get_yaxis_transform(), **_style(**more),
-        )  # fmt: skip
+            x,
+            self.y + LINE / 2,
+            shown(text),
+            va="center_baseline",
+            transform=self.ax.get_yaxis_transform(),
+            **_style(**more),
+        )
 
 
 def quiet(ax: Axes) -> None:
@@ -157,17 +174,31 @@ def quiet(ax: Axes) -> None:
     for spine in ax.spines.values():
         spine.set_visible(False)
     ax.tick_params(
-        left=False, bottom=False, top=False, right=False, labelleft=False, labelbottom=False,
-        labelsize=SIZE - 1, labelcolor=INK, color=TRACK, length=3, width=0.8,
-    )  # fmt: skip
+        left=False,
+        bottom=False,
+        top=False,
+        right=False,
+        labelleft=False,
+        labelbottom=False,
+        labelsize=SIZE - 1,
+        labelcolor=INK,
+        color=TRACK,
+        length=3,
+        width=0.8,
+    )
     ax.grid(False)
 
 
 def say(ax: Axes, text: str) -> None:
     ax.text(
-        0.5, 0.5, shown(text), ha="center", va="center", transform=ax.transAxes,
+        0.5,
+        0.5,
+        shown(text),
+        ha="center",
+        va="center",
+        transform=ax.transAxes,
         **_style(style="italic"),
-    )  # fmt: skip
+    )
 
 
 def shown(text: str) -> str:

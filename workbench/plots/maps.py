@@ -86,12 +86,14 @@ def _lane(sheet: Sheet, lane: Lane, held: Held | None) -> None:
     sheet.line(lane.owner, count(lane.objects, "object"), view_texts.filled_text(lane.segment))
     bars = [
         Rect(
-            box.start, box.length, box.color,
+            box.start,
+            box.length,
+            box.color,
             0.5 if box.record and box.record.state == "freed" else 0.3 + 0.7 * box.full,
             _label(box.record, held or {}) if box.record else "",
         )
         for box in lane.boxes
-    ]  # fmt: skip
+    ]
     sheet.bars(bars, 15, lane.length)
     sheet.skip(LANE - LINE - 15)
 
@@ -158,9 +160,16 @@ def _names(ax: Axes, last: Sample, most: float) -> None:
     for label, size, color in ends:
         at = max(size, at + apart)
         ax.annotate(
-            f"{label} {human_bytes(size)}", (0, at), xytext=(6, 0), textcoords="offset points",
-            va="center_baseline", color=color, fontsize=SIZE, weight="bold", annotation_clip=False,
-        )  # fmt: skip
+            f"{label} {human_bytes(size)}",
+            (0, at),
+            xytext=(6, 0),
+            textcoords="offset points",
+            va="center_baseline",
+            color=color,
+            fontsize=SIZE,
+            weight="bold",
+            annotation_clip=False,
+        )
 
 
 def _marks(ax: Axes, history: Sequence[Sample], most: float) -> None:
@@ -174,11 +183,22 @@ def _marks(ax: Axes, history: Sequence[Sample], most: float) -> None:
         found = [(-s.age, n) for s, n in zip(history[1:], more, strict=True) if n]
         sizes = [12 + 10 * min(len(str(n)) - 1, 4) for _, n in found]
         ax.scatter(
-            [x for x, _ in found], [y] * len(found), s=sizes, marker=marker, color=color,
-            linewidths=0, alpha=0.9, clip_on=False,
-        )  # fmt: skip
+            [x for x, _ in found],
+            [y] * len(found),
+            s=sizes,
+            marker=marker,
+            color=color,
+            linewidths=0,
+            alpha=0.9,
+            clip_on=False,
+        )
         ax.annotate(
-            count(happened[what], what), (0, y),
-            xytext=(6, 0), textcoords="offset points", va="center_baseline", color=INK,
-            fontsize=SIZE - 1, annotation_clip=False,
-        )  # fmt: skip
+            count(happened[what], what),
+            (0, y),
+            xytext=(6, 0),
+            textcoords="offset points",
+            va="center_baseline",
+            color=INK,
+            fontsize=SIZE - 1,
+            annotation_clip=False,
+        )

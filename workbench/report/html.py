@@ -194,11 +194,14 @@ def _segments(drawn: list[Lane], held: Held) -> list[Block]:
     for lane in drawn:
         pieces = tuple(
             Piece(
-                box.start / longest, box.length / longest, box.color,
-                _told(box.record, held) if box.record else "", full=box.full,
+                box.start / longest,
+                box.length / longest,
+                box.color,
+                _told(box.record, held) if box.record else "",
+                full=box.full,
             )
             for box in lane.boxes
-        )  # fmt: skip
+        )
         owner, full = clip(lane.owner, 60), view_texts.filled_text(lane.segment)
         label = f"{owner}: {count(lane.objects, 'object')}, {full}"
         rows.append((owner, Strip(pieces, label), full, human_count(lane.objects)))

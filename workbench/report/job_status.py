@@ -154,9 +154,16 @@ def of_record(record: JobRecord) -> JobStatus:
     if not record.is_over:
         note = f"The kernel ended; the cell went on. {ask} shows it."
     return JobStatus(
-        record.name, record.state, record.seconds, record.size, record.ended, record.failed,
-        record.worker, assigned=record.binds, notes=(note,),
-    )  # fmt: skip
+        record.name,
+        record.state,
+        record.seconds,
+        record.size,
+        record.ended,
+        record.failed,
+        record.worker,
+        assigned=record.binds,
+        notes=(note,),
+    )
 
 
 def elsewhere(name: str) -> JobStatus:

@@ -76,9 +76,12 @@ def _array(array: Any) -> Preview:
 
     edge = 3 if array.ndim < 3 else 1
     with np.printoptions(
-        linewidth=WIDTH, threshold=4 * edge, edgeitems=edge, precision=5,
+        linewidth=WIDTH,
+        threshold=4 * edge,
+        edgeitems=edge,
+        precision=5,
         formatter={"object": _Short().repr} if array.dtype.hasobject else None,
-    ):  # fmt: skip
+    ):
         return Preview(_cut(str(array)))
 
 

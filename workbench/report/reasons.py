@@ -47,33 +47,46 @@ REASONS: Mapping[str, Reason] = MappingProxyType(
             "pinned", "pinned", "pinned at {}", True, "`%unpin {name}`, `unpin({call})`"
         ),
         "job": Reason(
-            "result not fetched", "results not fetched", "result of {}, not fetched", False,
+            "result not fetched",
+            "results not fetched",
+            "result of {}, not fetched",
+            False,
             f"`%workbench jobs {{detail}}` fetches it; or {FREE}",
         ),
         "ref": Reason("ref", "refs", "ref in {}", False, FREE),
-        "task": Reason(
-            "task", "tasks", "needed by {}", False, "wait for it, or `cancel` it"
-        ),
+        "task": Reason("task", "tasks", "needed by {}", False, "wait for it, or `cancel` it"),
         "contained": Reason(
-            "inside another", "inside others", "inside {}", False,
+            "inside another",
+            "inside others",
+            "inside {}",
+            False,
             "let go of that one first: `%why {object}` says what keeps it",
         ),
         "escaped": Reason(
-            "pickled ref", "pickled refs", "ref pickled at {}", False,
+            "pickled ref",
+            "pickled refs",
+            "ref pickled at {}",
+            False,
             f"{FREE}, when nobody will load what was pickled",
         ),
         "view": Reason("arrays", "arrays", "arrays in {}", True, ""),
     }
-)  # fmt: skip
+)
 """By the code that a `PinRecord` has, the plainest first."""
 
 
 def counts(record: ObjectRecord) -> Iterator[tuple[str, int]]:
     """The reasons why an object is here: (code, how many of them), in the order of `REASONS`."""
     found = (
-        len(record.names), bool(record.pinned), bool(record.job), len(record.holders),
-        record.tasks, record.parents, len(record.escapes), len(record.viewers or ()),
-    )  # fmt: skip
+        len(record.names),
+        bool(record.pinned),
+        bool(record.job),
+        len(record.holders),
+        record.tasks,
+        record.parents,
+        len(record.escapes),
+        len(record.viewers or ()),
+    )
     return ((code, int(n)) for code, n in zip(REASONS, found, strict=True) if n)
 
 

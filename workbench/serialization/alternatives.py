@@ -234,9 +234,13 @@ def _objects(value: Any, some: Any, name: str) -> Iterator[Idea]:
         first = f"{names[0]} = np.array([o.{names[0]} for o in {name}])"
         rest = f", and so for {', '.join(names[1:])}" if len(names) > 1 else ""
         yield Idea(
-            what, value, "as one array per attribute", f"`{first}`{rest}",
-            lambda v: {a: np.array([getattr(o, a) for o in v]) for a in names}, _items,
-        )  # fmt: skip
+            what,
+            value,
+            "as one array per attribute",
+            f"`{first}`{rest}",
+            lambda v: {a: np.array([getattr(o, a) for o in v]) for a in names},
+            _items,
+        )
         return
     pandas = sys.modules.get("pandas")
     is_plain = all({*map(type, (getattr(v, a) for v in some))} <= _CELLS for a in names)
@@ -369,10 +373,11 @@ def _captured(value: Any, name: str) -> Iterator[Idea]:
             how, variable = "closes over", value.__code__.co_freevars[place]
         yield Idea(
             f"{name} {how} `{variable}` ({describe(held)}), which travels each time it is sent",
-            value, "without it",
+            value,
+            "without it",
             f"pass it as an argument, or `ref = put({variable})` and pass `ref`",
             functools.partial(_without, variable=variable),
-        )  # fmt: skip
+        )
 
 
 def _without(function: FunctionType, variable: str) -> FunctionType:

@@ -30,7 +30,7 @@ from workbench.serialization.measure import (
     OutOfTimeError,
     Tally,
     measure,
-)  # fmt: skip
+)
 from workbench.serialization.paths import Path
 from workbench.serialization.tracing import with_room
 
@@ -251,9 +251,15 @@ class _Account:
     """Makes costs of tallies: those that cost most, measured while there is time."""
 
     def __init__(
-        self, root: Tally, total: Figures | None, begun: Figures, sampled: bool,
-        reducers: Reducers, measure: Measure, spend: Spend,
-    ) -> None:  # fmt: skip
+        self,
+        root: Tally,
+        total: Figures | None,
+        begun: Figures,
+        sampled: bool,
+        reducers: Reducers,
+        measure: Measure,
+        spend: Spend,
+    ) -> None:
         self._root = root
         self._reducers = reducers
         self._measure = measure
@@ -348,9 +354,15 @@ class _Account:
         if seconds is not None and self._total.seconds:
             share = min(1.0, seconds / self._total.seconds)
         return Cost(
-            str(path), label, _type_of(tally), *tally.figures[1:], seconds, share,
-            tuple(children), advice,
-        )  # fmt: skip
+            str(path),
+            label,
+            _type_of(tally),
+            *tally.figures[1:],
+            seconds,
+            share,
+            tuple(children),
+            advice,
+        )
 
     def _is_shown(self, tally: Tally) -> bool:
         """Whether one was chosen, and matters: that tracing it took long may have been chance."""

@@ -23,8 +23,15 @@ SMALL = 40
 """Bytes of what travels as a name, or as next to nothing."""
 
 _CALLED = sys.stdlib_module_names | {
-    "cloudpickle", "numpy", "pandas", "polars", "pyarrow", "scipy", "torch", "workbench",
-}  # fmt: skip
+    "cloudpickle",
+    "numpy",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "scipy",
+    "torch",
+    "workbench",
+}
 """Packages whose own ``__reduce__`` and ``__getstate__`` are called: they are quick."""
 
 _METHODS = ("__reduce_ex__", "__reduce__", "__getstate__", "__getnewargs_ex__", "__getnewargs__")

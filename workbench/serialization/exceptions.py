@@ -71,12 +71,13 @@ class _Packing:
             base = next(base for base in bases if self._fits(base))
             if base is not kind:
                 self._left_out.append(f"{path}'s class, {kind.__qualname__}")
-            args = [
-                (*state.group[1],)  # these go singly
-                if state.group is not None and n == 1
-                else value if self._fits(value, f"{path}.args[{n}]") else _as_text(value)
-                for n, value in enumerate(state.args)
-            ]  # fmt: skip
+            args: list[Any] = []
+            for n, value in enumerate(state.args):
+                if state.group is not None and n == 1:
+                    args.append((*state.group[1],))  # these go singly
+                else:
+                    fits = self._fits(value, f"{path}.args[{n}]")
+                    args.append(value if fits else _as_text(value))
             no_word = {"obj"} if isinstance(each, AttributeError) else set()  # Python's own
             attributes, slots = (
                 {

@@ -63,9 +63,9 @@ def _reduce_arrow(data: Any) -> Any:
 
     what = _ARROW_KINDS.get(type(data).__name__, "array")
     try:
-        table = data if what == "table" else (
-            pa.Table.from_batches([data]) if what == "batch" else pa.table({"": data})
-        )  # fmt: skip
+        table = data
+        if what != "table":
+            table = pa.Table.from_batches([data]) if what == "batch" else pa.table({"": data})
     except Exception:  # extension types that have no place in a table
         return NotImplemented
     sink = pa.BufferOutputStream()  # Arrow's own stream has only what is shown: one copy

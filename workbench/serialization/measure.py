@@ -193,9 +193,10 @@ class Tally:
         """
         before = self.figures
         self.figures = before._replace(
-            inband=int(before.inband * inband), outband=int(before.outband * outband),
+            inband=int(before.inband * inband),
+            outband=int(before.outband * outband),
             buffers=int(before.buffers * outband),
-        )  # fmt: skip
+        )
         for part in self.parts.values():
             part.scale(inband, outband)
 
@@ -246,10 +247,15 @@ class MeasuringPickler(TracingPickler):
     """
 
     def __init__(
-        self, reducers: Reducers, root: str, total: Figures, most: int,
-        sample: int = sys.maxsize, seconds: float = math.inf,
+        self,
+        reducers: Reducers,
+        root: str,
+        total: Figures,
+        most: int,
+        sample: int = sys.maxsize,
+        seconds: float = math.inf,
         large: dict[int, list[int]] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._counter = counter = _WeightedCounter()
         super().__init__(counter, reducers, counter.add_buffer, root, most)
         self.write = counter.write  # without frames

@@ -39,18 +39,22 @@ _HARMLESS = [
         (r"pathlib(\._local)?", r"(Pure)?(Posix|Windows)?Path"),
         (r"numpy(\.rec|\._?core\.\w+)?", _NUMPY),
         (r"numpy\.ma\.core|numpy\.ma", "MaskedArray|_mareconstruct"),
-        (r"pandas(\.arrays|\._libs\..+|\.core\.(frame|series|(internals|indexes|arrays|dtypes)\b.*))?",
-         _PANDAS),
+        (
+            r"pandas(\.arrays|\._libs\..+|\.core\.(frame|series|(internals|indexes|arrays|dtypes)\b.*))?",
+            _PANDAS,
+        ),
         (r"pandas\._libs\.(sparse|tslibs\.offsets)", "[A-Z][A-Za-z0-9]+"),
         (r"pyarrow\.lib", _ARROW),
         (r"scipy\.sparse\._\w+", r"[a-z]{3}_(array|matrix)"),
         ("torch", r"Tensor|(u?int|b?float|complex)\d+|bool"),
         (r"torch\.nn\.parameter", "Parameter"),
         (r"workbench\.serialization\.arrays", "_as_memoryview|_as_subclass|_as_masked"),
-        (r"workbench\.serialization\.libraries",
-         "_read_arrow|_read_polars|_arrow_tensor|_arrow_backed|_tensor|_copied"),
+        (
+            r"workbench\.serialization\.libraries",
+            "_read_arrow|_read_polars|_arrow_tensor|_arrow_backed|_tensor|_copied",
+        ),
     )
-]  # fmt: skip
+]
 """Modules, and names in each. What is called with anything in a pickle only makes a value of it."""
 
 

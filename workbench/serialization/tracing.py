@@ -100,9 +100,13 @@ class TracingPickler(pickle._Pickler):
     dispatch: ClassVar[dict[type, Callable[..., None]]] = dict(pickle._Pickler.dispatch)
 
     def __init__(
-        self, file: Writable, reducers: Reducers, buffer_callback: BufferCallback, root: str,
+        self,
+        file: Writable,
+        reducers: Reducers,
+        buffer_callback: BufferCallback,
+        root: str,
         most: int = sys.maxsize,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(file, 5, buffer_callback=buffer_callback)
         # Only asked for its reducers.
         self._cloud = Pickler(io.BytesIO(), reducers, buffer_callback)

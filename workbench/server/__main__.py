@@ -35,9 +35,13 @@ def main() -> None:
     listener = socket.socket(fileno=settings.listener)
     forkserver = ForkserverClient(started, sys.argv[1], limits)
     session = Session(
-        settings.session, settings.workers, settings.capacity, settings.headroom,
-        bool(settings.spill_dir), settings.idle,
-    )  # fmt: skip
+        settings.session,
+        settings.workers,
+        settings.capacity,
+        settings.headroom,
+        bool(settings.spill_dir),
+        settings.idle,
+    )
     session.spill_dir = settings.spill_dir
     try:
         with contextlib.suppress(SystemExit):  # SIGTERM

@@ -19,10 +19,16 @@ OWN_PYTHONPATH = "WORKBENCH_PYTHONPATH"
 """The variable that holds a forkserver's PYTHONPATH while that one is what it starts with."""
 
 _THREAD_LIMITS = (
-    "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS", "BLIS_NUM_THREADS", "NUMBA_NUM_THREADS", "POLARS_MAX_THREADS",
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+    "POLARS_MAX_THREADS",
     "RAYON_NUM_THREADS",
-)  # fmt: skip
+)
 
 Started = tuple[subprocess.Popen[bytes], socket.socket]
 """The process, and our end of what it listens to."""
@@ -52,8 +58,10 @@ def start(text: str, limits: tuple[int, int]) -> Started:
         fd = theirs.fileno()
         process = subprocess.Popen(
             [sys.executable, *flags, "-P", "-m", MODULE, str(fd), text],
-            env=env, pass_fds=[fd], stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+            env=env,
+            pass_fds=[fd],
+            stdin=subprocess.DEVNULL,
+        )
         on_failure.pop_all()
     resource.prlimit(process.pid, resource.RLIMIT_NOFILE, limits)
     ours.setblocking(False)

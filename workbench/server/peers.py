@@ -32,9 +32,12 @@ MOST_OBJECTS = 5_000
 others wait. The rest is its next turn."""
 
 _FIELDS: dict[type, str] = {
-    ev.Want: "objects", ev.Hold: "objects", ev.Drop: "objects", ev.Free: "objects",
+    ev.Want: "objects",
+    ev.Hold: "objects",
+    ev.Drop: "objects",
+    ev.Free: "objects",
     ev.Unview: "views",
-}  # fmt: skip
+}
 """Where messages may name any number of objects, and each is an affair of its own."""
 
 _COUNTED = frozenset((*QUESTIONS, *_FIELDS))

@@ -27,9 +27,13 @@ _HOME = {
 }
 
 __all__ = [
-    "ActorPool", "Queue", "deregister_serializer", "inspect_serializability",
-    "list_named_actors", "register_serializer",
-]  # fmt: skip
+    "ActorPool",
+    "Queue",
+    "deregister_serializer",
+    "inspect_serializability",
+    "list_named_actors",
+    "register_serializer",
+]
 
 
 def __getattr__(name: str) -> Any:

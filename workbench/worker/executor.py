@@ -65,9 +65,15 @@ class TaskExecutor:
         self._generators = GeneratorSender(base, self, self._interrupts)
         reloader = Reloader(reload)
         self._runner = TaskRunner(
-            base, work, self._generators, self._interrupts, reloader, self._queue, remains.begins,
+            base,
+            work,
+            self._generators,
+            self._interrupts,
+            reloader,
+            self._queue,
+            remains.begins,
             self._over,
-        )  # fmt: skip
+        )
         self._ends = ends
         self._tallies: dict[int, CallTally] = {}  # by task
         self.listener = CellListener(origin=self._origin, roots=self._roots, tally=self._tally)
@@ -81,9 +87,14 @@ class TaskExecutor:
             ev.Refresh: lambda _: reloader.refresh(),
         }
         self._lines = IncomingCalls(
-            base, self._called, self._takes_lines, lambda: self._runner.actor is not None,
-            self._flushes_lines, self._stop, remains.lines,
-        )  # fmt: skip
+            base,
+            self._called,
+            self._takes_lines,
+            lambda: self._runner.actor is not None,
+            self._flushes_lines,
+            self._stop,
+            remains.lines,
+        )
         self._runner.lines, self.output = self._lines, self._lines.output
         base.at_end.append(self._ended)
 

@@ -54,9 +54,13 @@ def run_worker(
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     sock.connect(settings.address)
     base = ClientBase(
-        sock, settings.session, worker=number, threads=settings.threads,
-        debug=settings.pickle_debug, huge=settings.huge_pages,
-    )  # fmt: skip
+        sock,
+        settings.session,
+        worker=number,
+        threads=settings.threads,
+        debug=settings.pickle_debug,
+        huge=settings.huge_pages,
+    )
     work = TaskContext[Run]()
     link = WorkerLink(work, lambda output: executor.output(output), base.connection.push)
     output = set_up(link, remains.captures, remains.mark, remains.unsent)

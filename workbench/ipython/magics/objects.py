@@ -30,9 +30,12 @@ _WHAT = "names in the store, ids, variables that hold an ObjectRef or a list of 
 class KeepingMagics(NotebookMagics):
     @magic_arguments()
     @argument(
-        "pattern", nargs="?", default="", type=unquoted,
+        "pattern",
+        nargs="?",
+        default="",
+        type=unquoted,
         help="of names or types, like train* or ndarray*",
-    )  # fmt: skip
+    )
     @argument("--sort", choices=ORDERS, default="size", help="what comes first")
     @line_magic
     def objects(self, line: str) -> ObjectTable:

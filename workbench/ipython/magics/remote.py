@@ -317,19 +317,28 @@ class RemoteMagics(NotebookMagics):
         )
         sent = self._cell(cell, filename, BODY, names)
         sent = replace(
-            sent, outputs=outputs, given=_names_in(args.given),
-            seed=args.seed, per_item=items is not None,
-        )  # fmt: skip
+            sent,
+            outputs=outputs,
+            given=_names_in(args.given),
+            seed=args.seed,
+            per_item=items is not None,
+        )
         if args.actor:  # what the notebook hasn't may be there
             names = replace(names, required=(), optional=(*names.required, *names.optional))
         return Request(sent, names, outputs, bool(args.out), items, item, options, args.actor or "")
 
     def _cell(self, source: str, filename: str, first_line: int, names: CellNames) -> Cell:
         return Cell(
-            source, filename, first_line, (), code=names.code, timed=names.timed,
-            label=cell_label(filename) or "", in_notebook=not self._notebook.router.is_terminal,
+            source,
+            filename,
+            first_line,
+            (),
+            code=names.code,
+            timed=names.timed,
+            label=cell_label(filename) or "",
+            in_notebook=not self._notebook.router.is_terminal,
             around=self._notebook.baseline.difference(),
-        )  # fmt: skip
+        )
 
     def _items(self, args: Any) -> tuple[Sequence[Any] | None, str]:
         """What the cell runs once for each of, and what it calls that."""
