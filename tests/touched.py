@@ -37,7 +37,7 @@ WHOLE = {
     "client/arena_writer": ["process/test_memory.py", "process/test_views.py"],
     "client/function_cache": ["process/test_function_data.py"],
     "client/objects": ["process/test_spill.py", "process/test_views.py"],
-    "client/refer": ["process/test_why.py", "kernel/test_why.py"],
+    "client/refer": ["process/test_why.py", "process/test_why_exam.py", "kernel/test_why.py"],
     "client/shared_segments": ["process/test_memory.py", "process/test_lent_arguments.py"],
     "core": [
         "process/test_tasks.py",
