@@ -160,7 +160,7 @@ class Budget:
         return arena.segment, offset
 
     def allow_inline(self, client: int) -> bool:
-        """Whether ``client`` may send another allowance of inline objects; then it counts."""
+        """True if ``client`` may send another allowance of inline objects; then it counts."""
         allowance = inline_allowance(self.capacity)
         more = allowance + self.in_messages()
         if (
@@ -179,7 +179,7 @@ class Budget:
         )
 
     def admits_inline(self, client: int, nbytes: int) -> bool:
-        """Whether ``client`` has leave for so much in a message; it counts. One byte is free: None,
+        """True if ``client`` has leave for so much in a message; it counts. One byte is free: None,
         and the word for arguments that are an object."""
         if nbytes <= 1:
             return True
@@ -187,7 +187,7 @@ class Budget:
         return left >= self._least_left
 
     def admits(self, client: int, values: Sequence[Value]) -> bool:
-        """Whether ``client`` may seal these: inline, in files it wrote, or in its own arena.
+        """True if ``client`` may seal these: inline, in files it wrote, or in its own arena.
 
         A failed value is inline always, and free: it becomes the value of every task that depends
         on it, and an extent belongs to one object.
@@ -306,7 +306,7 @@ class Budget:
 
     @property
     def has_work(self) -> bool:
-        """Whether `settle` may have something to do."""
+        """True if `settle` may have something to do."""
         if self.requests or self.trimming:
             return True
         return self._granted + self._messages.inline_bytes > self.capacity
@@ -334,7 +334,7 @@ class Budget:
                 self.requests[0].spent.add(client)
 
     def returns(self, owner: int | None, nbytes: int) -> bool:
-        """Whether who waits for memory is the owner of these free bytes: then they are its."""
+        """True if who waits for memory is the owner of these free bytes: then they are its."""
         if not self.requests or self.requests[0].client != owner:
             return False
         self.requests[0].returned += nbytes

@@ -45,7 +45,7 @@ class JobManager:
         self.most_jobs, self.most_records, self.most_logged = MOST_JOBS, MOST_RECORDS, MOST_LOGGED
 
     def __contains__(self, task: Task) -> bool:
-        """Whether it is one of a job's own. What such a task submits isn't."""
+        """True if it is one of a job's own. What such a task submits isn't."""
         job = task.job
         return job is not None and task.parent is None and self._jobs.get(job.id) is job
 
@@ -153,7 +153,7 @@ class JobManager:
 
     @property
     def are_awaited(self) -> bool:
-        """Whether one runs, or ended, without anybody who saw that."""
+        """True if one runs, or ended, without anybody who saw that."""
         return any(job.unseen for job in self._jobs.values())
 
     def left(self, client: ClientState) -> None:
@@ -247,7 +247,7 @@ class JobManager:
         return job.record(self._state.now, there)
 
     def _there(self, job: TaskGroup, name: str) -> bool:
-        """Whether what it assigned to this name is kept for it."""
+        """True if what it assigned to this name is kept for it."""
         return job.id in self._kept and any(self._is_kept(id) for id in self._results_of(job, name))
 
     def _is_kept(self, id: int) -> bool:

@@ -131,5 +131,5 @@ class Log:
 
 
 def _goes_with(last: ev.Output, output: ev.Output) -> bool:
-    """Whether these prints continue those: the same stream of the same task on the same worker."""
+    """True if these prints continue those: the same stream of the same task on the same worker."""
     return (last.kind, last.task, last.worker) == (output.kind, output.task, output.worker)

@@ -84,7 +84,7 @@ class MemoryMonitor:
 
     @property
     def _has_to_look(self) -> bool:
-        """Whether anybody may take memory. Not `used`: who needs no processor may need that.
+        """True if anybody may take memory. Not `used`: who needs no processor may need that.
 
         Or other sessions may, and ours is in their way.
         """

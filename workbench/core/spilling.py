@@ -160,7 +160,7 @@ class Spilling:
 
     @property
     def is_busy(self) -> bool:
-        """Whether `settle` has something to do."""
+        """True if `settle` has something to do."""
         return bool(self._copied or self._wished or self.grown)
 
     def settle(self) -> None:
@@ -254,7 +254,7 @@ class Spilling:
         return sum(_size(e) for e in lent if e.id not in stay and e.value and e.value.segment)
 
     def _leaves(self, entry: Entry) -> bool:
-        """Whether its bytes are free as soon as no line is in the way."""
+        """True if its bytes are free as soon as no line is in the way."""
         gone = entry.state is FREED and not entry.tasks
         gone = gone or (entry.id in self._copied and self._moves[entry.id].disk)
         return gone and not entry.viewers

@@ -14,7 +14,7 @@ from workbench.core.tasks import Task, Worker
 
 
 def is_usual(state: State, client: ClientState, event: ev.Submit) -> bool:
-    """Whether it is such a task, and may come."""
+    """True if it is such a task, and may come."""
     if (
         event.spec is not None
         or event.deps
@@ -31,7 +31,7 @@ def is_usual(state: State, client: ClientState, event: ev.Submit) -> bool:
 
 
 def are_usual(state: State, client: ClientState, event: ev.SubmitCalls) -> bool:
-    """Whether all are."""
+    """True if all are."""
     if event.form.actor or event.form.deps or client.hello.worker or not event.tasks:
         return False
     ids = set(event.tasks)
@@ -65,7 +65,7 @@ def add(state: State, client: ClientState, event: ev.Submit) -> None:
 
 
 def ends_as_usual(state: State, worker: Worker, task: Task, event: ev.Done) -> bool:
-    """Whether such a task is over, only clients have waited for its result, which is inline, and
+    """True if such a task is over, only clients have waited for its result, which is inline, and
     nobody is told of changes."""
     if (
         event.abouts or event.again or event.threads or len(event.values) != 1

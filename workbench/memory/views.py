@@ -159,7 +159,7 @@ class Views:
         return None, None
 
     def shows(self) -> bool:
-        """Whether any view lives."""
+        """True if any view lives."""
         return any(watch() is not None for watch in list(self._live.values()))
 
     def close(self, keeps: object = None) -> None:

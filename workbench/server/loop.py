@@ -425,7 +425,7 @@ def _credentials(sock: socket.socket) -> tuple[int, int, int]:
 
 
 def _gives_back(instruction: do.Anything) -> bool:
-    """Whether it has memory emptied, or used for something else."""
+    """True if it has memory emptied, or used for something else."""
     if isinstance(instruction, do.Send):
         return isinstance(instruction.message, do.Release)
     return isinstance(instruction, do.Punch | do.Discard)

@@ -103,7 +103,7 @@ class Peer:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it has said more than was its turn."""
+        """True if it has said more than was its turn."""
         return bool(self.inbox.messages())
 
     @property

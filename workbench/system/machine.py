@@ -86,7 +86,7 @@ def spill_directory(environ: Mapping[str, str] = os.environ, root: Path = Path("
 
 
 def in_memory(path: str, root: Path = Path("/")) -> bool:
-    """Whether files there take memory instead of disk space."""
+    """True if files there take memory instead of disk space."""
     return file_system(path, root) in ("tmpfs", "ramfs")
 
 

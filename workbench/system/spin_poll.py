@@ -40,7 +40,7 @@ def yield_with_gil() -> Callable[[], object]:
 
 
 def can_spin(limits: tuple[int, float | None] | None = None) -> bool:
-    """Whether there is a core to keep busy while another of our processes computes. ``limits``: as
+    """True if there is a core to keep busy while another of our processes computes. ``limits``: as
     of `machine.cpu_limits`, which says those of this process."""
     count, quota = limits or machine.cpu_limits()
     return min(count, count if quota is None else quota) >= 2

@@ -173,7 +173,7 @@ class Outbox:
 
     @property
     def has_begun(self) -> bool:
-        """Whether a frame is on its way."""
+        """True if a frame is on its way."""
         return bool(self._sending.messages)
 
     @property
