@@ -1,9 +1,9 @@
 """Component: leases, by which a driver's short tasks go straight to a worker: who gets one.
 
 A lease is a line (`core.lines`) to a worker of the pool. A driver that submits short tasks one
-after the other gets one. While a task is on its way by the lease, the driver's other tasks go
-through the server, so that nothing waits behind it. Tasks have no order, but must not overtake
-their driver's messages about the session, so such a message ends the lease (`spoke`).
+after the other gets one. While a task is on its way there, the driver's others go through the
+server, so nothing waits behind it. Tasks have no order, but must not overtake their driver's
+messages about the session, so such a message ends the lease (`spoke`).
 
 Tasks may have arguments by reference: objects that the driver's earlier tasks had, and that are
 ready when the lease is made. They are lent with it: the worker is told their places, and their
@@ -14,9 +14,9 @@ An actor's line gets objects in the same way: an object that earlier calls throu
 when another call with it is sent. If one is wanted back, the line is taken back, and another line
 is made after the next call.
 
-The worker counts as busy until it says that no task of the lease runs (`Returned`). It is asked to
-return the lease as soon as a task waits for a worker. Leases don't expire: an unused one costs
-nothing, and getting the worker back takes one message each way.
+The worker counts as busy until no task of the lease runs (`Returned`). It is asked to return the
+lease as soon as a task waits for a worker. Leases don't expire: an unused one costs nothing, and
+getting the worker back takes one message each way.
 """
 
 from __future__ import annotations
@@ -125,8 +125,7 @@ class LeaseManager:
         return None if moves or value.failed or value.contains else value
 
     def lend_arguments(self, task: Task, actor: Actor) -> None:
-        """Lend arguments of a call that is about to be sent, if earlier calls had them, with the
-        caller's line. The worker hears of them first; the caller may use them after this call."""
+        """Lend arguments to the caller's line, if earlier calls had them, before a call is sent."""
         line = actor.lines.get(task.owner)
         if line is None or not line.is_open or line.has_ended or line.asked_at is not None:
             return
@@ -198,7 +197,7 @@ class LeaseManager:
             self._state.send(line.worker.client, do.TakeBack(line.number))
 
     def _object_wanted(self, id: int) -> None:
-        """Take back the lines a lent object goes with: it was dropped, or has to move."""
+        """Take back the lines with a lent object that was dropped or has to move."""
         now = self._state.now
         for line in [line for line in self._state.lending.values() if id in line.lent]:
             if line.actor is not None and line.asked_at is None:
