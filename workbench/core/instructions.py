@@ -26,7 +26,8 @@ class Welcome(Instruction, tag=1):
 
 
 class Ready(Instruction, tag=2):
-    """The object is ready: where its bytes are, or (``value.failed``) why there are none."""
+    """The object's value: where its bytes are, or (``value.failed``) the error that reading
+    raises."""
 
     object: int
     value: Value

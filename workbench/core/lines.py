@@ -270,7 +270,7 @@ class LineManager:
             self._state.hang_up(worker.client, "an extent that is not its own")
         else:
             for value in done.values:
-                self._objects.result(0, value)  # nobody wants it
+                self._objects.result(0, value)  # drop it: the result is known
         return True
 
     def relay(self, client: ClientState, event: ev.Relay) -> None:

@@ -113,7 +113,7 @@ class TaskQueue:
             self._line = self._others.pop(next(iter(self._others)))
 
     def append(self, task: Task) -> None:
-        """Queue a task: an urgent one first, others last, of its driver's."""
+        """Queue a task last of its driver's, or first if it is urgent."""
         if task.urgent:
             return self.appendleft(task)
         if not self.size:

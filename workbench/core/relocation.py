@@ -16,8 +16,8 @@ from workbench.system.sizes import round_up
 
 @dataclass(slots=True)
 class Move:
-    """A move under way. ``digest``: of the copy, once it is made; ``unwanted``: the move is to be
-    given up."""
+    """A move under way. ``digest``: of the copy, once it is made; ``unwanted``: the move will be
+    undone."""
 
     source: Value
     target: tuple[int, int]

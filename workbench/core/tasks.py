@@ -47,7 +47,7 @@ class Task:
         self.state = WAITING
         self.broken: Value | None = None  # an argument is gone: it can't be retried
         self.final_value: Value | None = None  # it was told to stop: the value of its results
-        self.stops_children = False  # so are its calls by lines
+        self.stops_children = False  # its calls by lines are stopped, too
         self.made = 0  # items of a generator; of an actor's creation: restarts so far
         self.taken = 0  # items that its reader took
         self.pins: list[int] = []  # objects that live as long as it does, one entry per pin
@@ -163,7 +163,7 @@ class Line:
     objects: set[int] = field(default_factory=set)  # allowed as arguments of its calls
     lent: set[int] = field(default_factory=set)  # of these, what the worker may still read
     is_kept: bool = False  # the worker has said that a task reads it
-    seen: Counter[int] = field(default_factory=Counter)  # arguments of calls by the server
+    seen: Counter[int] = field(default_factory=Counter)  # arguments of calls via the server
     since: float = 0.0  # when an actor's line was lent objects
     last: int = 0  # the caller's last task before it, see `Offer`
     asked_at: float | None = None  # when TakeBack or Detach was sent
@@ -190,7 +190,7 @@ class Line:
         return True
 
     def join(self, task: Task) -> None:
-        """Add a lost call that came by the server: decided on with the line's, after them."""
+        """Add a lost call that came via the server: it is decided on after the line's calls."""
         if task.line is None:
             assert self.actor is not None
             self.actor.forget(task)
@@ -388,7 +388,7 @@ class TaskGroup:
     outcomes: Counter[str] = field(default_factory=Counter)  # done, failed, stopped → how many
     began: float | None = None  # when its first task was sent, or its only one last
     seconds: float = 0.0
-    worker: int = 0  # that was sent one of them last
+    worker: int = 0  # that was last sent one of its tasks
     unseen: bool = False  # its audience left before its end; not collected since
     dropped: bool = False  # results were freed because memory was needed
 

@@ -144,7 +144,7 @@ class Server:
                 else:
                     self._do(instruction)
             opened, self._opening = self._opening, []
-            for segment in opened:  # the core may have refused it, or its maker left
+            for segment in opened:  # the core may have refused it
                 self._segments.refuse(self._session.state.budget.arenas, segment)
             dirty, self._dirty = self._dirty, set()
             for peer in dirty:
@@ -291,8 +291,7 @@ class Server:
             self._listen(True)
 
     def _ask_again(self) -> None:
-        """Ask again for segments' descriptors that got lost because none was left; free some
-        first."""
+        """Free some descriptors, and ask again for segments' that got lost for lack of any."""
         self._listen(False)
         self._spares.lend()
         for segment, client in list(self._segments.awaited.items()):
@@ -311,8 +310,7 @@ class Server:
                 return
 
     def _read(self, peer: Peer, gone: bool) -> bool:
-        """Read once, so that a flood from one client doesn't keep others waiting. True if anything
-        came."""
+        """Read once, so that a flood from one client delays no others. True if anything came."""
         if gone:  # take what was read before and not handled
             self._take(peer, gone)
         elif peer in self._waiting:
