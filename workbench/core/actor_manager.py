@@ -25,7 +25,7 @@ class ActorManager:
         self._catalog = state.catalog
         self._scheduler = state.scheduler
         self.without_worker: list[Actor] = []  # get one when this batch settles
-        self._waiting: deque[Actor] = deque()  # for processors
+        self._waiting: deque[Actor] = deque()  # wait for processors
 
     def create(self, client: ClientState, event: ev.Create) -> None:
         state, submit = self._state, event.creation

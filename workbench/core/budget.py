@@ -75,7 +75,7 @@ class GrowRequest:
     spill: bool = True
     returned: int = 0
     spent: set[int] = field(default_factory=set)  # clients that gave less than asked
-    is_heard: bool = False  # its line callers' earlier Drops have arrived
+    is_heard: bool = False  # its line callers were asked for earlier Drops
 
 
 class InMessages(Protocol):

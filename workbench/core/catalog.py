@@ -32,8 +32,8 @@ class Catalog(dict[int, Entry]):
     longer needed; ``on_unused(entry)``, once or more, before that: the object is freed and no task
     reads it, so clients that cached it must be told, and count as viewers until they have dropped
     it; ``on_lent(id)``, once or more, when a lent object is freed, and so wanted back;
-    ``on_rest(entry)``, when an object is neither viewed nor pinned by a person any
-    more;``on_forgotten(client)``, when all pins of a client that left are removed.
+    ``on_rest(entry)``, when an object is neither viewed nor pinned by a person any more;
+    ``on_forgotten(client)``, when all pins of a client that left are removed.
 
     When more objects die at once than one batch may free, the rest waits in the ``backlog``: these
     objects still exist, and may be held again, or be pinned by a client in ``leaving``.

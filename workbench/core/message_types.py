@@ -40,7 +40,7 @@ class Value(Event):
 
     ``header`` is opaque here; `serialization` makes it. With ``segment == 0`` it is the whole
     object (inline); otherwise the buffers are ``length`` bytes at ``offset`` in that
-    segment.``contains`` lists the refs found inside: they live as long as this object does.
+    segment. ``contains`` lists the refs found inside: they live as long as this object does.
     ``failed`` means that reading it raises: the object is an exception, or the core's own refusal,
     whose header is ``!code\\ntext`` (see :func:`error_value`). ``digest`` is not 0 if the bytes are
     on disk: a process checks them against it before it maps them (`memory.spill`).

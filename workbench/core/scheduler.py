@@ -140,7 +140,7 @@ class Scheduler:
         self._note(worker)
 
     def give_back(self, tasks: list[Task]) -> None:
-        """Queue tasks that were sent but aren't done again, first."""
+        """Put tasks that were sent but aren't done back, first in their queues."""
         for task in tasks:
             if task.worker is not None:
                 self._unsend(task.worker, task)
@@ -218,7 +218,7 @@ class Scheduler:
         return self.by_client.pop(client, None)
 
     def leave(self, worker: Worker) -> None:
-        """Send a worker that is about to end no more tasks, and take its slot."""
+        """Send no more tasks to a worker that is about to end, and take its slot."""
         worker.leaving = True
         self.look(worker)
 

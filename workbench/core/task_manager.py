@@ -219,7 +219,7 @@ class TaskManager:
             self._state.dismiss(worker.client, "it has run as many calls as it shall")
 
     def _give_back(self, tasks: list[Task]) -> None:
-        """Queue tasks again that were sent but not run to the end, if they are still wanted."""
+        """Put tasks that were sent but not run to the end back, first, if they are still wanted."""
         for task in tasks:
             why = task.final_value or task.broken
             if why is not None:

@@ -317,7 +317,7 @@ class Actor:
             del self.incomplete[task]
 
     def put_back(self, tasks: list[Task]) -> None:
-        """Queue calls that were sent but aren't done again, before all others."""
+        """Put calls that were sent but aren't done back, before all others."""
         for task in reversed(tasks):
             task.to(QUEUED)
             self._queue_of(task).appendleft(task)

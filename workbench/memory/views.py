@@ -113,9 +113,9 @@ class Views:
     def open(self, id: int, segment: int, offset: int, length: int) -> tuple[Bytes, bool]:
         """Return the object's bytes, read-only, and True if this is a new view.
 
-        A live view is returned again, wherever the object has moved since.Everything made from them
-        (arrays, slices, whole DataFrames) keeps this very array alive through the buffer protocol,
-        so it dies with the last view.
+        A live view is returned again, wherever the object has moved since. Everything made from
+        them (arrays, slices, whole DataFrames) keeps this very array alive through the buffer
+        protocol, so it dies with the last view.
         """
         watch = self._live.get(id)
         alive: Bytes | None = watch() if watch is not None else None
