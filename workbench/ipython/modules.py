@@ -14,8 +14,8 @@ from workbench.host.reloading import is_persons
 class ReloadWatch:
     """Import finder that finds nothing, but sees each module before it is loaded.
 
-    Calls ``loads`` with the module's name and True if it is loaded again (`importlib.reload`), in the
-    importing thread.
+    Calls ``loads`` with the module's name and True if it is loaded again (`importlib.reload`), in
+    the importing thread.
     """
 
     def __init__(self, loads: Callable[[str, bool], None]) -> None:

@@ -113,8 +113,8 @@ class Notebook:
         job.on_end = partial(self._ended, waited)
 
     def collect(self, engine: Engine, id: int) -> Job | None:
-        """Show a background cell's output in the running cell; bind what it assigns, unless done before.
-        It may be one of another kernel, an earlier one, or one of ours once more.
+        """Show a background cell's output in the running cell; bind what it assigns, unless done
+        before. It may be one of another or an earlier kernel, or one of ours once more.
 
         None if that cell no longer exists.
         """

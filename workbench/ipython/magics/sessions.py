@@ -138,7 +138,7 @@ class SessionMagics(NotebookMagics):
         print(printable(f"Session {facts.session_name(now)}: {facts.users_text(now)}."))
 
     def _jobs(self, wanted: str) -> JobTable | None:
-        """List the background cells; or collect one: show its output here, bind what it assigned."""
+        """List the background cells; or collect one: show its output, bind what it assigned."""
         if not wanted:
             return JobTable(api.engine().ask(Summary()).jobs if api.is_initialized() else ())
         record = self._chosen(wanted)

@@ -61,7 +61,7 @@ class StoringMagics(NotebookMagics):
         expression = as_written(line, args.what)
         if not expression:
             raise MagicError("%put needs something to store: `%put x` or `%put --name a x + 1`.")
-        if len(args.what) > 1 and all(map(_is_variable, args.what)):  # no expression looks like that
+        if len(args.what) > 1 and all(map(_is_variable, args.what)):  # never an expression
             if args.name:
                 raise MagicError("--name names one object. Several have their variables' names.")
             return self._put(self._variables(args.what), {n: n for n in args.what}, args)
@@ -104,7 +104,7 @@ class StoringMagics(NotebookMagics):
                     new += [] if same else [put[0]]
                     stored.append(put)
             except BaseException:
-                # An object without a name dies with its ref, but the error's traceback may keep that.
+                # Unnamed objects die with their refs, but the error's traceback may keep those.
                 engine.free(new)
                 raise
             if len(values) > 1:
@@ -196,7 +196,7 @@ class StoringMagics(NotebookMagics):
                 self._bind(target, ref, next(values), copy)
 
     def _get_changed(self, name: str, target: str | None, brought: set[str]) -> bool:
-        """Bind what a background cell changed in place in a variable, if one did, or may still do so.
+        """Bind what a background cell changed in place in a variable, if one did, or still may.
 
         ``brought`` gets the names of all that were bound.
         """
@@ -218,7 +218,7 @@ class StoringMagics(NotebookMagics):
             self._notebook.bindings.note(name, value, ref)
 
     def _get_jobs(self, copy: Copying) -> None:
-        """Bind what finished background cells assigned, to variables that are refs or don't exist yet.
+        """Bind what finished background cells assigned, where variables are refs or don't exist.
 
         The cells of this notebook, and those that nobody has collected.
         """
@@ -308,7 +308,7 @@ class StoringMagics(NotebookMagics):
         return {name: variables[name] for name in names}
 
     def _named(self, engine: Engine, name: str) -> Any:
-        """Return what a name means in `%get`: a variable's ref or list of refs, or a stored object."""
+        """Return what a name means in `%get`: a variable's ref or refs, or a stored object."""
         value = self._notebook.variables.get(name)
         if isinstance(value, ObjectRef) or _is_list(value):
             return value
@@ -322,7 +322,7 @@ class StoringMagics(NotebookMagics):
         return ref
 
     def _assigned(self, engine: Engine, name: str) -> Any:
-        """Return what the last cell of a kernel that is gone assigned to the name, if still uncollected."""
+        """Return what a gone kernel's last such cell assigned to the name, if uncollected."""
         dropped = ""
         for record in reversed(engine.ask(Jobs())):
             if name not in record.binds:
