@@ -106,7 +106,7 @@ class PageWorker(PageRecord):
 
 
 class PageJob(PageRecord):
-    """A background cell. ``started`` in seconds since 1970; ``share`` of its tasks that are over."""
+    """A background cell. ``started`` in seconds since 1970; ``share`` of its ended tasks."""
 
     id: str
     name: str
