@@ -13,7 +13,7 @@ UNKNOWN = "not known here"
 """Text where an engine can't tell. Never a zero."""
 
 NO_FIGURE = "–"
-"""The same in a column of figures."""
+"""Text for an unknown figure in a column."""
 
 NOW = "now"
 """Text for an age below a second."""

@@ -105,7 +105,7 @@ def missing(module: str, name: str, table: Mapping[str, str]) -> AttributeError:
 _PLACED = f"{_CLUSTER}: leave it out."
 
 Lacking = Mapping[str, tuple[tuple[Any, ...], str]]
-"""By option: the values that change nothing here, and for all others a sentence on what to do
+"""Values of each option that change nothing here; and for all others a sentence on what to do
 instead."""
 
 OF_TASKS: Lacking = {

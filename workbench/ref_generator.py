@@ -23,7 +23,7 @@ class StreamEngine(Protocol):
         """Return a future of that; None if it is so already."""
 
     def took(self, stream: ObjectRefGenerator, taken: int, at_once: bool) -> None:
-        """Report how many items were taken; `max_ahead` more may be made. Soon if not ``at_once``."""
+        """Report how many items were taken: `max_ahead` more may be made. Soon, or ``at_once``."""
 
 
 class ObjectRefGenerator:

@@ -17,8 +17,8 @@ Options = TypeVar("Options", TaskOptions, ActorOptions, covariant=True)
 
 
 Copying = bool | Literal["on write"]
-"""Whether values read are private and writable: completely (True), or per page when first
-written; else they are read-only views."""
+"""How a value is read: as a private, writable copy (True); copied page by page on the first write;
+or (False) as a read-only view."""
 
 
 class Comparing(Enum):

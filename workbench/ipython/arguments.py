@@ -82,7 +82,10 @@ def without_comment(line: str) -> str:
 
 
 def in_one_word(line: str, option: str) -> str:
-    """Quote the option's value in a line, if it has spaces within brackets."""
+    """Quote the option's value in a line, if it has spaces within brackets.
+
+    ``--map x=range(0, 9)`` is one expression, though it looks like two words.
+    """
     given = re.search(rf"(?:^|\s){re.escape(option)}[\s=]+(?=[^\s'\"])", line)
     if given is None:
         return line

@@ -38,7 +38,7 @@ _ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("%get", "%why", "%free", "%pin", "%unpin", "%spill"), ("refs", "stored")),
     "%objects": ("stored",),
 }
-"""What the positional words of each magic are."""
+"""Meaning of each magic's positional words."""
 
 _VALUES: Mapping[tuple[str, str], str] = {
     ("%put", "--name"): "stored",
@@ -48,7 +48,7 @@ _VALUES: Mapping[tuple[str, str], str] = {
     ("%%remote", "--map"): "variables",
     ("%%remote", "--actor"): "actors",
 }
-"""What the values of options are."""
+"""Meaning of the values of options."""
 
 
 class Completion:

@@ -167,7 +167,7 @@ class Extension:
             error = result.error_in_exec = failed[0].errors[0]
             render = getattr(
                 error, "_render_traceback_", None
-            )  # it exists on `WorkbenchError`, whose text it shows
+            )  # of `WorkbenchError`: shown already
             self._shell._last_traceback = render() if render else [str(error)]
 
     def _module_is_loaded(self, name: str, again: bool) -> None:

@@ -90,5 +90,5 @@ class Screen:
 
 
 def _visible(line: str) -> str:
-    """Return what remains of a line that was overwritten, always as a whole, by a bar."""
+    """Return what a line shows after carriage returns: bars overwrite all of it."""
     return line.rstrip("\r").rpartition("\r")[2]

@@ -104,7 +104,7 @@ class JobLine:
                 view.close()
 
     def renew(self) -> None:
-        """Renew the saved line, by which a page learns whether its cell's output reaches it."""
+        """Renew the saved line now: by it a page learns whether its cell's output reaches it."""
         with self._lock:
             if self.wants_page:
                 self._publish()

@@ -44,7 +44,7 @@ def progress(
     """
     line, over = _ProgressLine(router), threading.Event()
     after = AFTER if after is None else after
-    # The target isn't of this frame: if Ctrl-C comes before the block, it dies, and `finally` runs.
+    # The target is no closure: if Ctrl-C comes before the block, this frame dies, `finally` runs.
     thread = threading.Thread(
         target=_watch, args=(line, tell, over, after), name="workbench-progress", daemon=True
     )

@@ -210,9 +210,7 @@ _ENDING = {"runs": "function", "cell": "cell", "thread": "thread"}
 
 def _action(place: Place, pin: PinRecord, processes: Processes, asked: Asked) -> str:
     here = processes.is_here(pin.client)
-    free = reasons.let_go(
-        pin, asked.name, asked.ref
-    )  # '' if arrays keep the bytes in any case
+    free = reasons.let_go(pin, asked.name, asked.ref)  # '' if arrays keep the bytes in any case
     other = f"; or {free}" if free and not here else ""
     match place.keeper:
         case "runs" | "cell" | "thread":

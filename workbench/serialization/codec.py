@@ -44,7 +44,7 @@ BUFFER_ALIGN = 64
 """A cache line and the widest vector register; numpy's own allocator aims at it."""
 
 INLINE_ALIGN = 16
-"""What malloc gives, so that arrays in a message's bytes are aligned for any number."""
+"""Alignment that malloc gives: arrays in a message's bytes are aligned for any number."""
 
 MANY_OBJECTS = 64 << 10
 """Bytes of a pickle that may build enough objects to trigger the garbage collector often."""

@@ -66,7 +66,7 @@ class _TimeIsUpError(Exception):
 
 
 class Difference(NamedTuple):
-    """What changed.
+    """Changes since the tracker was made.
 
     ``objects``: new states, by number, of objects that the other side can change in place.
     ``variables``: values of variables that must be bound anew. ``numbers``: objects to write as

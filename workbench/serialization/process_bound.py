@@ -14,7 +14,7 @@ class Bound(NamedTuple):
     """What an object is that no other process can have, and what to do instead."""
 
     what: str
-    """``a thread``, ``an open file``."""
+    """The object in words: ``a thread``, ``an open file``."""
 
     instead: str = "make it inside the task"
 

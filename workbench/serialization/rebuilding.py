@@ -23,7 +23,7 @@ MOST_BYTES = 32 << 20
 """Longer pickles are not read again."""
 
 MOST_STEPS = 1_000_000
-"""Nor pickles of more opcodes: this many take a second or two."""
+"""Pickles of more opcodes are not read again: this many take a second or two."""
 
 LONGEST_PATH = 300
 """Characters of a path; the middle is left out."""
