@@ -87,7 +87,7 @@ def is_internal(record: ObjectRecord) -> bool:
 
 
 def variables_of(places: Sequence[Place]) -> str:
-    """Name the first variables that have it, each once, without ``df, as it was at 12:00:00``."""
+    """Name the first variables that have it; ``df, as it was at 12:00:00`` only without ``df``."""
     paths = [path.partition(", as it was at ") for path in dict(places)]
     plain = {name for name, note, _ in paths if not note}
     return first_of(["".join(path) for path in paths if not path[1] or path[0] not in plain])
