@@ -409,7 +409,7 @@ class TaskCancelledError(WorkbenchError):
 
 
 class NestingError(WorkbenchError, RecursionError):
-    """All workers wait, inside tasks, for tasks that none is left to run."""
+    """Deadlock: every worker waits, inside a task, for a task that needs a worker."""
 
 
 class TaskTimeoutError(TaskCancelledError, TimeoutError):

@@ -40,7 +40,7 @@ def at_end(job: Job, waited: bool) -> list[str]:
 
 
 def are_apart(apart: Iterable[tuple[str, str]]) -> list[str]:
-    """What to say, before an expression runs, of what has an object in common; see `CellInputs`."""
+    """Notes, before an expression runs, on variables that share an object; see `CellInputs`."""
     return [said(texts.ARE_APART, pair) for pair in apart if pair[1]]
 
 

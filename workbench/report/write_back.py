@@ -31,20 +31,20 @@ COARSE = (
 """It has more objects in it than are looked at one by one."""
 
 APART = (
-    "{what} have an object in common, but on the worker each had its own copy of it, because "
+    "{what} share an object, but on the worker each had its own copy of it, because "
     "{first} is stored; after `%free {first}` they share it on the worker too"
 )
 """The cell changed one of them."""
 
 ARE_APART = (
-    "{what} have an object in common, but on the worker each has its own copy of it, because "
+    "{what} share an object, but on the worker each has its own copy of it, because "
     "{first} is stored: a change of one copy isn't seen in the other. After `%free {first}` they "
     "share it on the worker too"
 )
 """Of an expression: nobody waits for its end."""
 
 PERHAPS_APART = (
-    "Workbench didn't look whether {stored}, which is stored, has objects in common with {what}: "
+    "Workbench didn't look whether {stored}, which is stored, shares objects with {what}: "
     "on the worker each had its own"
 )
 """There is too much in it."""
