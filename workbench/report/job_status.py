@@ -150,7 +150,7 @@ class CallsStatus(Rich):
 def of_record(record: JobRecord) -> JobStatus:
     """Return the status of a cell whose kernel is gone, from its session's record."""
     ask = f"`%workbench jobs {record.name}`"
-    note = f"The kernel ended before it. {ask} shows all of it."
+    note = f"The kernel ended before this cell did. {ask} shows all of it."
     if not record.is_over:
         note = f"The kernel ended; the cell went on. {ask} shows it."
     return JobStatus(

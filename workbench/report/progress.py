@@ -24,7 +24,7 @@ def waiting_text(typed: str, what: Sequence[str], seconds: float) -> str:
 
 
 def arrived_text(typed: str, seconds: float) -> str:
-    return f"%get {typed}: there after {human_seconds(seconds)}"
+    return f"%get {typed}: arrived after {human_seconds(seconds)}"
 
 
 def late_text(typed: str, late: Mapping[str, str], there: Sequence[str], timeout: float) -> str:

@@ -276,7 +276,7 @@ def speed_of(record: ObjectRecord) -> float | None:
     return (about.inband + about.outband) / about.copy_seconds
 
 
-COLD = "first use of this memory: Linux fills it with zeros first"
+COLD = "new memory: Linux clears it on first use"
 """Why a copy took long."""
 
 

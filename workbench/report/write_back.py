@@ -31,20 +31,20 @@ COARSE = (
 """The variable has too many objects to track each."""
 
 APART = (
-    "{what} have an object in common, but on the worker each had its own copy of it, because "
+    "{what} share an object, but on the worker each had its own copy of it, because "
     "{first} is stored; after `%free {first}` they share it on the worker too"
 )
 """The cell changed one of them."""
 
 ARE_APART = (
-    "{what} have an object in common, but on the worker each has its own copy of it, because "
+    "{what} share an object, but on the worker each has its own copy of it, because "
     "{first} is stored: a change of one copy isn't seen in the other. After `%free {first}` they "
     "share it on the worker too"
 )
 """For an expression, before it runs: nobody waits for its end."""
 
 PERHAPS_APART = (
-    "Workbench didn't look whether {stored}, which is stored, has objects in common with {what}: "
+    "Workbench didn't look whether {stored}, which is stored, shares objects with {what}: "
     "on the worker each had its own"
 )
 """There are too many objects to search."""
