@@ -348,7 +348,7 @@ class _Bar:
 
 
 def _is_watched() -> bool:
-    """Whether somebody sees a bar as it moves: in a kernel, or a terminal."""
+    """True if somebody sees a bar as it moves: in a kernel, or a terminal."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     if getattr(shell, "kernel", None) is not None:

@@ -252,7 +252,7 @@ def _leave(goodbye: bool = False) -> None:
 
 
 def is_initialized() -> bool:
-    """Whether this process is in a session.
+    """True if this process is in a session.
 
     Returns
     -------

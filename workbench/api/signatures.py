@@ -38,7 +38,7 @@ class Signature:
     text: str = "(...)"
 
     def takes(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-        """Whether it surely takes these; else `check` tells."""
+        """True if it surely takes these; else `check` tells."""
         return not kwargs and not self.needed and self.least <= len(args) <= self.most
 
     def check(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:

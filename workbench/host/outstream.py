@@ -382,7 +382,7 @@ class OutputQueue:
                 pass
 
     def _is_held(self) -> bool:
-        """Whether a throttle, or a line, waits for time to pass."""
+        """True if a throttle, or a line, waits for time to pass."""
         return bool(self._begun) or any(list(self._throttles.values()))
 
     def _is_captured(self) -> bool:

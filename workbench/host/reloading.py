@@ -52,7 +52,7 @@ class ModuleTimes:
 
 
 def is_persons(name: str) -> bool:
-    """Whether an imported module is a person's own, and no library's."""
+    """True if an imported module is a person's own, and no library's."""
     package = name.partition(".")[0]
     if package in sys.stdlib_module_names:
         return False

@@ -44,7 +44,7 @@ def counted(run: Owing, result: Any) -> Sequence[Any]:
 
 
 def yields_results(run: Owing, function: Callable[..., Any]) -> bool:
-    """Whether what a generator yields are the task's results; else it is the result itself."""
+    """True if what a generator yields are the task's results; else it is the result itself."""
     if run.returns != 1:
         return run.returns > 1
     return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)

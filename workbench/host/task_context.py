@@ -72,11 +72,11 @@ class TaskContext(Generic[T]):
         return list(self._active)
 
     def runs(self, task: int) -> bool:
-        """Whether it isn't over."""
+        """True if it isn't over."""
         return task in self._active
 
     def is_active(self, task: int) -> bool:
-        """Whether code of it runs: the task itself, or threads that it left."""
+        """True if code of it runs: the task itself, or threads that it left."""
         return task in self._active or task in self._lingering
 
     def starts(self, thread: Thread) -> None:
@@ -89,7 +89,7 @@ class TaskContext(Generic[T]):
                 self._most = 2 * len(self._threads) + MANY
 
     def leaves_threads(self, run: T) -> bool:
-        """Whether threads that this task started go on now that it ends."""
+        """True if threads that this task started go on now that it ends."""
         if not (self._threads or self._lingering):
             return False
         self._forget_ended()
@@ -127,12 +127,12 @@ class TaskContext(Generic[T]):
 
 
 def is_ours(thread: Thread) -> bool:
-    """Whether it is one of Workbench's own."""
+    """True if it is one of Workbench's own."""
     return thread.name.startswith(OURS)
 
 
 def _is_shared(thread: Thread) -> bool:
-    """Whether it is an executor's, or a pool's."""
+    """True if it is an executor's, or a pool's."""
     target = getattr(thread, "_target", None)  # gone when it has ended
     return getattr(target, "__module__", "") in _EXECUTORS
 

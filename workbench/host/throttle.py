@@ -110,7 +110,7 @@ class Throttle:
 
     @property
     def is_full(self) -> bool:
-        """Whether it is time for `take`: it sends some, or leaves some out."""
+        """True if it is time for `take`: it sends some, or leaves some out."""
         if self.pending_bytes >= self._limits.full:
             self._settle()  # often much less is left
         return self.pending_bytes >= self._limits.full

@@ -316,7 +316,7 @@ class Executor(futures.Executor):
 
     @property
     def is_broken(self) -> bool:
-        """Whether it takes no more calls, because its initializer failed or its session ended.
+        """True if it takes no more calls, because its initializer failed or its session ended.
 
         Returns
         -------

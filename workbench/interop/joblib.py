@@ -185,7 +185,7 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
         return future  # type: ignore[no-any-return]
 
     def _is_one(self, functions: tuple[Any, ...]) -> bool:
-        """Whether it is one function, and no new one for each batch: then it is sent but once."""
+        """True if it is one function, and no new one for each batch: then it is sent but once."""
         first, before = functions[0], self._function
         if before is None and type(first) is FunctionType:
             self._expected = _counts.get(first, 0)

@@ -103,7 +103,7 @@ class AsyncResult(Generic[T]):
             wait([self._done], timeout)
 
     def ready(self) -> bool:
-        """Whether it is over.
+        """True if it is over.
 
         Returns
         -------
@@ -112,7 +112,7 @@ class AsyncResult(Generic[T]):
         return self._done.done()
 
     def successful(self) -> bool:
-        """Whether there is a result.
+        """True if there is a result.
 
         Returns
         -------

@@ -99,14 +99,14 @@ class _Stored:
 
     @property
     def is_lost(self) -> bool:
-        """Whether its session is over."""
+        """True if its session is over."""
         return self._engine.ended is not None
 
     def is_of(self, engine: Engine, value: Any) -> bool:
         return self._engine is engine and self._value() is value
 
     def is_same(self, round: int) -> bool:
-        """Whether the value is known to be what is stored."""
+        """True if the value is known to be what is stored."""
         if self._round != round:
             if not self._has_same_bytes(self._value()):
                 return False

@@ -76,7 +76,7 @@ class TaskFuture(LendingFuture[T]):
         return self.cancelled()
 
     def running(self) -> bool:
-        """Whether the call was sent to a worker, and isn't over.
+        """True if the call was sent to a worker, and isn't over.
 
         Returns
         -------

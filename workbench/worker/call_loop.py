@@ -113,12 +113,12 @@ class CallLoop:
 
     @property
     def is_here(self) -> bool:
-        """Whether the calling code runs in its thread."""
+        """True if the calling code runs in its thread."""
         return threading.get_ident() == self._thread
 
     @property
     def runs_one(self) -> bool:
-        """Whether no more than one call has begun and isn't over."""
+        """True if no more than one call has begun and isn't over."""
         return len(self._calls) <= 1
 
     def notify(self) -> None:

@@ -315,7 +315,7 @@ class IncomingCalls:
 
     @property
     def has_kept(self) -> bool:
-        """Whether the server has yet to ask for any result."""
+        """True if the server has yet to ask for any result."""
         return bool(self._kept)
 
     def _pack(self, line: IncomingLine, result: tuple[int, bytes, bool]) -> None:

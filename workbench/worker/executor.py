@@ -218,7 +218,7 @@ class TaskExecutor:
         return actor is None or actor.is_plain or actor.is_loop
 
     def _flushes_lines(self) -> bool:
-        """Whether more results follow soon, with which those that are there are sent."""
+        """True if more results follow soon, with which those that are there are sent."""
         actor = self._runner.actor
         if actor is not None and actor.is_loop:
             return actor.at_end_of_round(self._lines.flush)

@@ -47,7 +47,7 @@ class SlotLending:
 
     @property
     def is_lent(self) -> bool:
-        """Whether the task waits anywhere."""
+        """True if the task waits anywhere."""
         return bool(self._waits)
 
     @contextlib.contextmanager

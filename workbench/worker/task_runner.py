@@ -115,7 +115,7 @@ class TaskRunner:
 
     @property
     def is_serial(self) -> bool:
-        """Whether tasks run one at a time, in the main thread."""
+        """True if tasks run one at a time, in the main thread."""
         return self.actor is None or self.actor.is_plain
 
     # -- the reading thread -----------------------------------------------------------------------
@@ -261,7 +261,7 @@ class TaskRunner:
 
     @property
     def leaves(self) -> bool:
-        """Whether the actor has ended by itself: the server has failed all its calls."""
+        """True if the actor has ended by itself: the server has failed all its calls."""
         return self.actor is not None and self.actor.leaves
 
     def send(self, run: do.Run, done: ev.Done) -> None:
