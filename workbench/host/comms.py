@@ -52,7 +52,7 @@ class WorkerComm(BaseComm):
         send("comm", message, self._key(msg_type, data))
 
     def _key(self, msg_type: str, data: Any) -> str:
-        """Return a key that is the same for states that replace each other: one widget, same
+        """Return the same key for states that replace each other: of one widget and the same
         traits."""
         if msg_type != "comm_msg" or not isinstance(data, dict) or data.get("method") != "update":
             return ""

@@ -67,8 +67,7 @@ async def _steps(codes: list[CodeType], namespace: Names) -> tuple[Any, BaseExce
 
 
 def _awaited(steps: Coroutine[Any, Any, tuple[Any, BaseException | None]], runner: Any) -> Any:
-    """Run ``steps`` to the end. Not by `Runner.run`, which leaves them if a signal ends the
-    wait."""
+    """Run it to the end. Not by `Runner.run`, which leaves it there if a signal ends the wait."""
     loop = runner.get_loop()  # made now, if it is the first
     task = loop.create_task(steps, context=contextvars.copy_context())
     try:

@@ -40,8 +40,7 @@ class ImportWatch:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return what the other finders find, with a loader that calls us around the module's
-        code."""
+        """Return what other finders find, with a loader that calls us around the module's code."""
         is_wanted = name == self._name if self._name else threading.get_ident() == self._thread
         if self._inside or not is_wanted:
             return None

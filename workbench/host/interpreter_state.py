@@ -136,8 +136,7 @@ def _set_variable(live: object, key: Any, value: Any) -> None:
 
 
 def _set_filters(filters: list[Any]) -> None:
-    """Set the filters, and make modules forget which warnings they have shown under the old
-    ones."""
+    """Set the filters, and make modules forget which warnings they have shown under others."""
     warnings.filters[:] = filters  # type: ignore[index]
     with warnings.catch_warnings():
         pass
@@ -161,8 +160,7 @@ def _handler(number: int) -> Setting:
 
 
 def _limit(which: int) -> Setting:
-    """Return the setting of a resource limit. The hard limit can't be raised; it bounds the
-    soft."""
+    """Return the setting of a resource limit. The hard one can't be raised, and caps the soft."""
 
     def write(limits: tuple[int, int]) -> None:
         soft, hard = limits[0], resource.getrlimit(which)[1]
