@@ -73,8 +73,7 @@ class Requests:
     # -- the session, in parts --------------------------------------------------------------------
 
     def look(self, search: ev.Search | None = None) -> Iterator[Change]:
-        """Yield the session's records, or the first matches, in parts; the server goes on
-        between."""
+        """Yield the session's records, or its first matches, in parts; the server goes on."""
         number, left = self.number(), 1
         question = ev.Subscribe(number, once=True, search=search)
         try:

@@ -30,8 +30,7 @@ from workbench.system.ki_protection import ki_protection
 
 PATIENCE = 1.0
 """Most seconds that `get` waits until another thread has printed. A signal handler may call it
-while
-its own thread prints."""
+while its own thread prints."""
 
 MOST_CELLS = 1000
 """Most cells of a notebook whose prints appear below them; others' appear in the running cell."""

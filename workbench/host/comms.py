@@ -52,8 +52,7 @@ class WorkerComm(BaseComm):
         send("comm", message, self._key(msg_type, data))
 
     def _key(self, msg_type: str, data: Any) -> str:
-        """Return the same key for states that replace each other: of one widget and the same
-        traits."""
+        """Return the same key for states that replace each other: same widget, same traits."""
         if msg_type != "comm_msg" or not isinstance(data, dict) or data.get("method") != "update":
             return ""
         if "msg_id" in data.get("state", ()):  # an Output: what is shown between two states counts

@@ -51,13 +51,13 @@ def set_up(
 
 
 def _follow_threads(work: TaskContext[Any]) -> None:
-    """Make `Thread.start` note which task starts a thread: its prints are the task's."""
+    """Make a starting thread note which task starts it: its prints are the task's."""
     native: Any = threading.Thread
     start = native.start
 
     @functools.wraps(start)
     def noted(thread: threading.Thread) -> None:
-        with contextlib.suppress(AssertionError):  # no `Thread.__init__`: `start` raises a better error
+        with contextlib.suppress(AssertionError):  # without __init__ `start` raises a better one
             work.starts(thread)
         start(thread)
 

@@ -38,8 +38,7 @@ from workbench.host.execution import run_text
 def worker_shell() -> WorkerShell:
     """Return this process's shell, made at the first cell (some 70 ms) or before the fork.
 
-    A real one, because ``IPython.display``, magics and other people's ``_repr_*_`` hooks look for
-    it.
+    A real one, because ``IPython.display``, magics and all ``_repr_*_`` hooks look for it.
     """
     config = Config()
     config.HistoryManager.enabled = False

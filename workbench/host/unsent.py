@@ -23,8 +23,7 @@ _NUMBER = struct.Struct("q")
 
 
 class Unsent:
-    """The file. Any thread of the process that shows may add to it; the process that made it reads
-    it.
+    """The file. Any thread of the process that shows may add to it; its maker reads it.
 
     ``file`` and ``sent``: those of a file that is shared with another process.
     """

@@ -53,7 +53,7 @@ class ActorHost:
         self._instance: Any = None
         self._threads: dict[str, ThreadPoolExecutor] = {}  # by group
         self._loops: dict[str, CallLoop] = {}
-        self._flushes: dict[Callable[[], object], None] = {}  # called at the end of this iteration of the loop
+        self._flushes: dict[Callable[[], object], None] = {}  # at the end of this round of the loop
         self.leaves = False  # no other call may begin
 
     @property

@@ -92,8 +92,7 @@ class CallLoop:
             raise
 
     def serve(self, connection: Connection | None = None) -> None:
-        """Run calls until `stop`. The loop reads ``connection``: another thread would have to wake
-        it."""
+        """Run calls until `stop`. The loop itself reads a connection: no thread has to wake it."""
         with self._runner:
             try:
                 self._runner.run(self._serve(connection), context=contextvars.copy_context())

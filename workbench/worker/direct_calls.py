@@ -148,8 +148,7 @@ class IncomingCalls:
             self._read(line)
 
     def _read_some(self, line: IncomingLine) -> None:
-        """Read until a packet has one call: then mostly nothing follows, and the next poll
-        tells."""
+        """Read up to a packet with one call: mostly nothing follows, and the next poll tells."""
         self._read(line, 2)
 
     def _read(self, line: IncomingLine, fewest: int = 0) -> None:
@@ -266,8 +265,7 @@ class IncomingCalls:
     # -- where the call runs ----------------------------------------------------------------------
 
     def begins(self, task: int) -> None:
-        """Note that a call begins: if this process dies, calls behind it are known not to have
-        begun."""
+        """Note that a call begins: if this process dies, those behind it are known as unbegun."""
         known = self._calls.get(task)
         if known is not None:
             run, number = known
@@ -288,8 +286,7 @@ class IncomingCalls:
         self._connection.put(ev.Relay(run.line.number, packets.encode(shown)))
 
     def answer(self, done: ev.Done, claims: Claims, kept: Any) -> None:
-        """Send a finished call's result to its caller, or to the server if that has asked for
-        it."""
+        """Send a call's result to its caller, and to the server if that has asked for it."""
         task = done.task
         run, _ = self._calls[task]
         line = run.line

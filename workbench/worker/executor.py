@@ -138,7 +138,7 @@ class TaskExecutor:
             actor.stop()  # its calls are cancelled
             return
         until = time.monotonic() + HAND_OVER
-        in_task = threading.current_thread() is threading.main_thread()  # the task reads while it waits
+        in_task = threading.current_thread() is threading.main_thread()  # it reads while it waits
         if actor is not None and not actor.is_plain:
             in_task = False  # its calls run in threads
         while self._work.latest is not None:

@@ -105,8 +105,7 @@ class SlotLending:
         self._poll = self.begin(self._polled, 1)
 
     def task_over(self) -> None:
-        """End all waits of a task that is over. The server needs it only if it doesn't know the
-        task."""
+        """End all waits of a task that is over, also for a server that doesn't know the task."""
         if self._waits or self._looked_for:
             for number in self._waits:
                 self._connection.post(ev.Unblocked(number))

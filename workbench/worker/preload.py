@@ -13,6 +13,5 @@ import workbench.interop.registration
 import workbench.worker.executor
 
 __all__ = ["cloudpickle", "html", "numpy", "unicodedata", "workbench"]
-"""`html` and `unicodedata` are needed to word errors: imported only then, a file of that name
-beside
-the notebook could be taken for them."""
+"""`html` and `unicodedata` serve to word errors. Imported only then, a file of such a name beside
+the notebook would be taken for them."""

@@ -12,8 +12,7 @@ class RunQueue(deque[do.Run]):
     """Queue of tasks. Any thread may add to it, or take from it."""
 
     def next(self, group: str | None = None) -> do.Run | None:
-        """Take out the first task, or the first one of a concurrency group; None if there is
-        none."""
+        """Take out the first task, or the first one of a concurrency group; None without one."""
         if group is None:
             try:
                 return self.popleft()
