@@ -10,9 +10,6 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
-import pytest
-
 import workbench as wb
 from tests.leaks import eventually
 from tests.patience import TIMEOUT
@@ -153,27 +150,19 @@ def running(session: Engine) -> list[str]:
     return [w.state for w in session.snapshot().workers if w.tasks and w.state != "blocked"]
 
 
-@pytest.mark.parametrize("kind", ["ready", "finished", "awaited"])
-def test_who_has_waited_runs_in_a_slot(session: Engine, gate: Gate, kind: str) -> None:
-    """What was ready already lends nothing; else the slot comes back with what was waited for."""
+def test_who_has_waited_runs_in_a_slot(session: Engine, gate: Gate) -> None:
+    """It comes back with what was waited for. Who lends none, and coroutines:
+    `tests/unit/core/test_nesting.py`, `tests/unit/test_lending_future.py`."""
     stop = stopper(gate.path)
-    ready = wb.put(np.zeros(10_000))
 
     @wb.remote
-    def parent(refs: list[wb.ObjectRef]) -> None:
-        async def awaits() -> None:
-            await leaf.remote(1)
-            stop()
+    def parent() -> None:
+        wb.get(leaf.remote(1))
+        stop()
 
-        if kind == "awaited":
-            asyncio.run(awaits())
-        else:
-            wb.get(refs if kind == "ready" else [leaf.remote(1)])
-            stop()
-
-    refs = [parent.remote([ready]) for _ in range(7)]
+    refs = [parent.remote() for _ in range(5)]
     visitors = [gate.next(), gate.next()]
-    for _ in range(5):
+    for _ in range(3):
         session.ask(CaughtUp())
         assert len(running(session)) == 2
         visitors.pop(0).let_on()
