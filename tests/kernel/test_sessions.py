@@ -1,4 +1,4 @@
-"""Kernels that go and come back, notebooks that share a session, and which engine one is offered."""
+"""Kernels that go and come back, notebooks that share a session, the engine that one is offered."""
 
 from __future__ import annotations
 
