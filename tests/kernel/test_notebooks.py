@@ -232,7 +232,6 @@ def test_runs_to_its_end_and_shows_what_its_text_says(path: Path, tmp_path: Path
     ran(path, tmp_path)
 
 
-@pytest.mark.extended
 def test_the_first_one_runs_so_under_binders_limits(tmp_path: Path) -> None:
     """Processors and MEM_LIMIT always; /dev/shm where we may limit it."""
     small = f'mount -t tmpfs -o size={BINDER_SHM} tmpfs /dev/shm && exec "$@"'
