@@ -299,14 +299,14 @@ class Budget:
             self.room -= nbytes
 
     def ask(self, request: GrowRequest) -> None:
-        """Queue a request; `settle` serves it when its turn comes."""
+        """Queue a request; `serve_requests` serves it when its turn comes."""
         self.requests.append(request)
         if self.measures:
             self.room = None
 
     @property
     def has_work(self) -> bool:
-        """True if `settle` may have something to do."""
+        """True if `serve_requests` may have something to do."""
         if self.requests or self.trimming:
             return True
         return self._granted + self._messages.inline_bytes > self.capacity
@@ -350,7 +350,9 @@ class Budget:
         """Return when the first client that hasn't trimmed is given up; None: never."""
         return min((until for _, until in self.trimming.values()), default=None)
 
-    def settle(self, now: float, more_to_come: bool = False) -> Iterator[tuple[str, int, int, int]]:
+    def serve_requests(
+        self, now: float, more_to_come: bool = False
+    ) -> Iterator[tuple[str, int, int, int]]:
         """Yield what to send: ("grant", client, request, bytes), ("refuse", …, bytes missing;
         "deny" if the client will ask again with ``spill``) or ("trim", client, 0, bytes).
 

@@ -155,7 +155,7 @@ class JobManager:
         """True if a job runs without an audience, or ended without one and wasn't collected."""
         return any(job.unseen for job in self._jobs.values())
 
-    def left(self, client: ClientState) -> None:
+    def on_client_left(self, client: ClientState) -> None:
         """Remove a client that left from audiences, before its holds go: keep results for their
         jobs.
 

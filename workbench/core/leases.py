@@ -143,7 +143,7 @@ class LeaseManager:
             line.since = self._state.now
             self._lines.lend(line, objects)
 
-    def settle(self) -> None:
+    def end_batch(self) -> None:
         """Lend idle workers to candidates; take leases back if tasks wait for workers."""
         candidates, self._candidates = self._candidates, {}
         waiting, leases = self._waiting, self._lines.leases
@@ -230,7 +230,7 @@ class LeaseManager:
         elif borrower is not None:
             borrower.streak = 0
 
-    def left(self, client: int) -> None:
+    def on_client_left(self, client: int) -> None:
         self._borrowers.pop(client, None)
         self.last.pop(client, None)
         self._candidates.pop(client, None)

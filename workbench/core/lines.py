@@ -54,7 +54,7 @@ class LineManager:
 
     # -- making lines -----------------------------------------------------------------------------
 
-    def settle(self) -> None:
+    def end_batch(self) -> None:
         """Let callers without unfinished calls use their line, or make one; send Reports."""
         clear = self._scheduler.clear
         while clear:
@@ -373,7 +373,7 @@ class LineManager:
         self._unlend(line)
         self._state.lending.pop(line.number, None)
 
-    def left(self, number: int) -> None:
+    def on_client_left(self, number: int) -> None:
         """Close the lines of a client that left."""
         for line in list(self._of.get(number, {}).values()):
             if line.has_ended:

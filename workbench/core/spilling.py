@@ -61,7 +61,7 @@ class Spilling:
         self._copied: set[int] = set()  # objects whose copy is made
         self._wished: dict[int, bool] = {}  # on disk and in use → True: others make room
         self._asked: set[int] = set()  # of those: memory was asked for
-        self.grown = False  # objects came since `settle` last checked the capacity
+        self.grown = False  # objects came since `end_batch` last checked the capacity
         self._collect_at = 0.0  # the next request to collect garbage, at the earliest
 
     def rested(self, entry: Entry) -> None:
@@ -159,10 +159,10 @@ class Spilling:
 
     @property
     def is_busy(self) -> bool:
-        """True if `settle` has something to do."""
+        """True if `end_batch` has something to do."""
         return bool(self._copied or self._wished or self.grown)
 
-    def settle(self) -> None:
+    def end_batch(self) -> None:
         """Finish moves whose copies are made, start moves back to memory, and keep below `HIGH`."""
         catalog, budget = self._catalog, self._state.budget
         if self._copied:

@@ -228,7 +228,7 @@ class TaskManager:
         self._scheduler.give_back(tasks)
         self.abandon(tasks)
 
-    def settle(self) -> None:
+    def end_batch(self) -> None:
         """Fail tasks and start actors' workers, until neither leads to more of it."""
         self.fail_all()
         if self._actors.has_work:

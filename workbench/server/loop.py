@@ -402,7 +402,7 @@ class Server:
         self._waiting.discard(peer)
         self._unsent.discard(peer)
         self._held.forget(peer)
-        self._segments.left(peer.number)
+        self._segments.on_client_left(peer.number)
         self._batch.append((peer.number, Left()))
 
     def _close(self) -> None:

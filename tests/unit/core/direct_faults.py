@@ -342,11 +342,11 @@ def unlends(_: Method, catalog: Catalog, id: int) -> None:
 
 add(
     BOTH, "what_is_lent_goes_when_it_is_dropped",
-    (Catalog, "settle", settles_all), (Catalog, "unlend", unlends),
+    (Catalog, "free_if_unused", settles_all), (Catalog, "unlend", unlends),
 )  # fmt: skip
 
 
-@fault(BOTH, Spilling, "settle")
+@fault(BOTH, Spilling, "end_batch")
 def what_is_lent_moves(before: Method, spilling: Spilling) -> None:
     catalog = spilling._catalog
     lent, catalog.lent = catalog.lent, {}
