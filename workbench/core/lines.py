@@ -167,7 +167,7 @@ class LineManager:
         else:
             line.is_returned = True
             self._all_unlent(line)
-            self._scheduler.look(line.worker)
+            self._scheduler.update_slot(line.worker)
 
     # -- calls by lines ---------------------------------------------------------------------------
 
@@ -360,7 +360,7 @@ class LineManager:
         self._all_unlent(line)
         if line.number in self._lines:
             self._state.send(line.caller, do.LineEnded(line.number))
-        return self._scheduler.look(worker)
+        return self._scheduler.update_slot(worker)
 
     def _unlend(self, line: Line, kept: frozenset[int] = frozenset()) -> None:
         """Take back the objects lent with a line, except those that its worker still reads."""

@@ -43,7 +43,7 @@ class ObjectManager:
         self._catalog.seal(entry, value, about)
         if value.segment and entry.state is READY:
             self._spilling.rested(entry)
-        self._state.scheduler.waits.arrived(entry.id, value.failed)
+        self._state.scheduler.waits.on_object_ready(entry.id, value.failed)
         clients, entry.waiting_clients = entry.waiting_clients, ()
         for client in clients:
             self._tell(client, entry)
@@ -115,7 +115,7 @@ class ObjectManager:
             holders, clients, tasks = entry.holds, entry.waiting_clients, entry.waiting_tasks
             entry.waiting_clients, entry.waiting_tasks = (), None
             self._catalog.free(entry)
-            self._state.scheduler.waits.arrived(id, True)
+            self._state.scheduler.waits.on_object_ready(id, True)
             for holder in holders:
                 forget.setdefault(holder, []).append(id)
             for number in clients:

@@ -340,9 +340,9 @@ class Session:
         if hello.prefix in self._prefixes:
             return state.hang_up(number, "prefix taken")
         if hello.worker:
-            if state.scheduler.arrived(hello.worker, number, state.now) is None:
+            if state.scheduler.connect_worker(hello.worker, number, state.now) is None:
                 return state.hang_up(number, "no such worker was asked for")
-            state.pool.arrived()
+            state.pool.on_worker_hello()
         elif not hello.admin:
             self.lifetime.on_driver_joined(hello)
         self._prefixes.add(hello.prefix)

@@ -370,7 +370,7 @@ class TaskManager:
         if worker is None:
             return
         self._output.exited(worker, event)
-        tasks = self._scheduler.lost(worker)
+        tasks = self._scheduler.remove_dead_worker(worker)
         words = ADVICE if worker.kill_reason else last_words(event)
         if worker.actor is not None:
             self._actors.lost(worker.actor, worker, tasks, crash, event)

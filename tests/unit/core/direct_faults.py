@@ -212,7 +212,7 @@ def a_lease_counts_as_returned_when_asked_for(
 ) -> None:
     before(leases, line)
     line.is_returned = True
-    leases._scheduler.look(line.worker)
+    leases._scheduler.update_slot(line.worker)
 
 
 @fault(BOTH, Process, "give_back")
@@ -254,7 +254,7 @@ def the_end_of_an_older_task_ends_a_newer_ones_wait(
     lease, worker.lease = worker.lease, None
     before(scheduler, worker, task)
     worker.lease = lease
-    scheduler.look(worker)
+    scheduler.update_slot(worker)
 
 
 # -- what becomes of calls ------------------------------------------------------------------------
