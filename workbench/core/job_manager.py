@@ -100,7 +100,7 @@ class JobManager:
         for number, origin in job.audience.items():
             self._state.send(number, replace(event, origin=origin))
 
-    def ended(self, task: Task, value: ev.Value) -> None:
+    def on_task_ended(self, task: Task, value: ev.Value) -> None:
         """Take in that a task is over, with ``value`` as its first result."""
         job = task.job
         if job is None or task not in self:

@@ -137,7 +137,7 @@ class Session:
             ev.Interrupt: self.tasks.interrupt,
             ev.Refresh: self.tasks.refresh,
             ev.Attached: self.lines.attached,
-            ev.SettledCalls: self.tasks.ran,
+            ev.SettledCalls: self.tasks.on_settled_calls,
             ev.Settled: self.lines.settled,
             ev.Unheard: self.lines.unheard,
             ev.LineClosed: self.lines.closed,

@@ -63,7 +63,7 @@ class TaskManager:
         results = task.results
         if not state.owns(client, event.task):
             return None
-        line = self._lines.of(client, event) if event.line else None
+        line = self._lines.line_for(client, event) if event.line else None
         if event.line and line is None:
             return None
         if event.returns > 1 and not state.owns(client, results[-1]):
@@ -82,8 +82,8 @@ class TaskManager:
         if line is not None:
             task.line, task.actor, task.broken = line, line.actor, why
             self._scheduler.add(task)
-            self._output.came(task)
-            self._lines.came(task)
+            self._output.on_call_reported(task)
+            self._lines.on_call_reported(task)
             if task.parent is not None and task.parent.stops_children:
                 self.stop(task)  # it may have been called before its parent was stopped
             return None
@@ -154,16 +154,20 @@ class TaskManager:
         if task.job is not None:
             self._jobs.began(task)
 
-    def ran(self, client: ClientState, event: ev.SettledCalls) -> None:
-        line = self._lines.ran(client, event)
+    def on_settled_calls(self, client: ClientState, event: ev.SettledCalls) -> None:
+        line = self._lines.on_settled_calls(client, event)
         if line is not None and line.unsent:
-            self._output.ran(line, event)
+            self._output.on_settled_calls(line, event)
 
     def done(self, client: ClientState, event: ev.Done) -> None:
         state = self._state
         worker = self._scheduler.by_client.get(client.number)
         task = worker.sent.get(event.task) if worker is not None else None
-        if worker is not None and worker.reported and self._lines.is_late(worker, event):
+        if (
+            worker is not None
+            and worker.reported
+            and self._lines.is_already_reported(worker, event)
+        ):
             return None
         if worker is not None and task is not None and ends_as_usual(state, worker, task, event):
             if not state.budget.admits_inline(client.number, len(event.values[0].header)):
@@ -190,7 +194,7 @@ class TaskManager:
         if self._leases.last.get(task.owner) == event.task:
             self._leases.finished(task, worker)
         if worker.actor is not None and task.is_creation:
-            self._actors.born(worker.actor, event.values[0])
+            self._actors.on_created(worker.actor, event.values[0])
             return None
         # The first result, which tells the end, is sealed last: clients then know the others.
         for number in range(len(event.values) - 1, -1, -1):
@@ -205,7 +209,7 @@ class TaskManager:
             state.send(task.owner, do.Ready(event.task, gone))
         self._catalog.unneed_all(task)
         if task.job is not None and event.values:
-            self._jobs.ended(task, event.values[0])
+            self._jobs.on_task_ended(task, event.values[0])
         if task.spec.max_calls and worker.actor is None:
             self._count(worker, task)
         return None
@@ -249,7 +253,7 @@ class TaskManager:
             self._scheduler.finish(task)
             self._set_results(task, value)
             if task.job is not None:
-                self._jobs.ended(task, value)
+                self._jobs.on_task_ended(task, value)
 
     def abandon(self, tasks: list[Task]) -> None:
         """Drop tasks that haven't begun, whose submitter is gone and whose results nobody wants.
@@ -373,11 +377,11 @@ class TaskManager:
         tasks = self._scheduler.remove_dead_worker(worker)
         words = ADVICE if worker.kill_reason else last_words(event)
         if worker.actor is not None:
-            self._actors.lost(worker.actor, worker, tasks, crash, event)
+            self._actors.on_worker_lost(worker.actor, worker, tasks, crash, event)
             return
         crashed = crash, words, event.running
         self._again(worker, [t for t in tasks if t.line is None], crashed)
-        self._lines.lost(worker, crash, words, event)
+        self._lines.on_worker_lost(worker, crash, words, event)
 
     def _lease_closed(self, line: Line) -> None:
         tasks = list(line.tasks.values())

@@ -80,13 +80,14 @@ BOTH = "lines leases"
 for machines, name, owner, method, instead in [
     (BOTH, "nobody_is_asked_to_report", LineManager, "_report", nothing),
     (BOTH, "what_was_dropped_is_never_asked_for", LeaseManager, "_object_wanted", nothing),
-    (BOTH, "what_a_dead_worker_was_lent_stays", LineManager, "lost",
+    (BOTH, "what_a_dead_worker_was_lent_stays", LineManager, "on_worker_lost",
      without(LineManager, "_all_unlent")),
     ("lines", "a_worker_reads_the_server_first", Process, "read", without(Process, "drain")),
     ("lines", "a_call_is_said_before_it_is_sent", Caller, "say", without(Caller, "push")),
     ("lines", "what_nobody_says_isnt_counted", LineManager, "unheard", nothing),
     ("lines", "results_by_lines_arent_counted", LineManager, "_admits", lambda *_: True),
-    ("lines", "a_late_result_is_taken_for_a_wrong_one", LineManager, "is_late", lambda *_: False),
+    ("lines", "a_late_result_is_taken_for_a_wrong_one", LineManager, "is_already_reported",
+     lambda *_: False),
     ("lines", "what_began_is_run_again", lines, "_behind",
      lambda _, line, first: set(line.tasks.values())),
     ("lines", "an_end_overtakes_calls", WorkerCaller, "owe",  # whose results it returns
@@ -295,7 +296,7 @@ def an_argument_that_is_gone_is_sent_again(
     before(actors, actor, tasks, *rest, **more)
 
 
-@fault("lines", LineManager, "ran")
+@fault("lines", LineManager, "on_settled_calls")
 def a_run_has_no_holder(
     before: Method, lines: LineManager, client: Any, event: ev.SettledCalls
 ) -> Any:
