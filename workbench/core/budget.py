@@ -131,7 +131,7 @@ class Budget:
         """Bytes of objects in memory."""
         return self._live + self._messages.inline_bytes
 
-    def of(self, client: int) -> ArenaUsage | None:
+    def arena_of(self, client: int) -> ArenaUsage | None:
         """Return the client's own arena, if it has made one."""
         return self._by_owner.get(client)
 
@@ -222,7 +222,7 @@ class Budget:
 
     def _admits_placed(self, client: int, values: Sequence[Value]) -> bool:
         """True if they are in free parts of the arena of ``client``, and within its grant."""
-        arena = self.of(client)
+        arena = self.arena_of(client)
         if arena is None:
             return False
         offsets = {v.offset for v in values}
@@ -311,7 +311,7 @@ class Budget:
             return True
         return self._granted + self._messages.inline_bytes > self.capacity
 
-    def cool(self, now: float) -> Iterator[tuple[int, int]]:
+    def trim_all(self, now: float) -> Iterator[tuple[int, int]]:
         """Yield (client, bytes) to trim: all free memory, because nobody uses the session."""
         for arena in self._donors():
             if arena.owner not in self.trimming:
@@ -322,7 +322,7 @@ class Budget:
 
     def trimmed(self, client: int, nbytes: int, answer: bool) -> None:
         """Take in that a client has given back ``nbytes``, when asked (``answer``) or by itself."""
-        arena = self.of(client)
+        arena = self.arena_of(client)
         if arena is not None:
             self._grant(arena, max(arena.live - arena.granted, -nbytes))
         if not answer:
@@ -333,7 +333,7 @@ class Budget:
             if self.requests:
                 self.requests[0].spent.add(client)
 
-    def returns(self, owner: int | None, nbytes: int) -> bool:
+    def credit_waiting_owner(self, owner: int | None, nbytes: int) -> bool:
         """Count freed bytes for the first request if ``owner`` made it; True if so."""
         if not self.requests or self.requests[0].client != owner:
             return False
@@ -368,7 +368,7 @@ class Budget:
             if self.room is None:
                 return  # the room is being measured
             head = self.requests[0]
-            arena = self.of(head.client)
+            arena = self.arena_of(head.client)
             nbytes = max(head.nbytes - head.returned, 0)
             short = self._short(nbytes)
             nobody = arena is None and head.client != SERVER

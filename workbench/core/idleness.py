@@ -40,7 +40,7 @@ class Idleness:
         self._resting = not seconds
         self._patience = seconds
 
-    def note(self, batch: Iterable[tuple[int, ev.Event]]) -> None:
+    def note_use(self, batch: Iterable[tuple[int, ev.Event]]) -> None:
         """Note whether a batch that was handled uses the session."""
         for _, event in batch:
             if type(event) in USES or self._used_at is None:
@@ -83,5 +83,5 @@ class Idleness:
         for worker in state.pool.rest():
             assert worker.client is not None
             state.dismiss(worker.client, "nobody uses the session")
-        for client, nbytes in state.budget.cool(state.now):
+        for client, nbytes in state.budget.trim_all(state.now):
             state.send(client, do.Trim(nbytes))

@@ -312,6 +312,6 @@ class JobManager:
         job.dropped = True
         for entry, owner, length in placed:
             if entry.value is None:
-                budget.returns(owner, length)
+                budget.credit_waiting_owner(owner, length)
                 freed += length
         return freed

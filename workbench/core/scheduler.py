@@ -130,7 +130,7 @@ class Scheduler:
             self.durations.record_run(task.submit.function, seconds)
 
     def finish_usual(self, task: Task, worker: Worker, seconds: float) -> None:
-        """Do the same for a task of `core.usual_tasks` that a worker of the pool was sent."""
+        """Do the same for a task of `core.fast_path` that a worker of the pool was sent."""
         task.to(DONE)
         task.worker = None
         self.tasks.remove(task)

@@ -93,7 +93,7 @@ class Session:
         state = self.state
         state.catalog.on_release = self._released
         state.catalog.on_unused = self._unused
-        state.catalog.on_rest = self.spilling.rested
+        state.catalog.on_rest = self.spilling.on_rest
         state.catalog.on_forgotten = self._forgotten
         state.stale_copies.on_vacated = self.objects.vacated
         state.budget.make_room = self.spilling.make_room
@@ -173,7 +173,7 @@ class Session:
         """
         state = self.state
         if now >= state.history.due:
-            state.history.note(now, state.now, state.levels())
+            state.history.add_sample(now, state.now, state.levels())
         state.now = state.catalog.now = now
         state.catalog.backlog.begin()
         if not self.lifetime.has_begun:
@@ -191,7 +191,7 @@ class Session:
                 self._outside(number, event)
             if failing:
                 self.tasks.fail_all()
-        self.idleness.note(batch)
+        self.idleness.note_use(batch)
         self._settle()
         if self.subscriptions.subscribers:
             self.subscriptions.end_batch(event for _, event in batch)
@@ -409,7 +409,7 @@ class Session:
         if actor is not None:
             self.actors.retire(actor)
         if value.segment:
-            self.spilling.gone(entry)
+            self.spilling.on_freed(entry)
             self.state.vacate(value.segment, value.offset)
 
     def _unused(self, entry: Entry) -> None:

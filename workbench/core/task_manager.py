@@ -6,6 +6,7 @@ The scheduler decides which task is sent where; `actor_manager` has the lifecycl
 from __future__ import annotations
 
 from workbench.core import events as ev
+from workbench.core import fast_path
 from workbench.core import instructions as do
 from workbench.core.actor_manager import ActorManager, last_words, place_of
 from workbench.core.entry import PENDING, Entry
@@ -19,7 +20,6 @@ from workbench.core.state import ClientState, State
 from workbench.core.task_output import TaskOutput
 from workbench.core.task_states import DONE, SENT, STOPPING
 from workbench.core.tasks import Line, Task, Worker
-from workbench.core.usual_tasks import add, are_usual, end, ends_as_usual, is_usual
 
 ADVICE = (
     " Give it less at a time, let fewer run beside it (`num_cpus=2` takes the room of two), or "
@@ -56,9 +56,9 @@ class TaskManager:
 
     def submit(self, client: ClientState, event: ev.Submit) -> None:
         state = self._state
-        if is_usual(state, client, event):
+        if fast_path.takes_submit(state, client, event):
             self._leases.last[client.number] = event.task
-            return add(state, client, event)
+            return fast_path.submit(state, client, event)
         task = self._lines.task(client, event)
         results = task.results
         if not state.owns(client, event.task):
@@ -108,10 +108,10 @@ class TaskManager:
         state = self._state
         if len(event.tasks) != len(event.args):
             return state.hang_up(client.number, "calls without arguments")
-        if are_usual(state, client, event):
+        if fast_path.takes_calls(state, client, event):
             self._leases.last[client.number] = event.tasks[-1]
             for submit in event.submits():
-                add(state, client, submit)
+                fast_path.submit(state, client, submit)
             return None
         for submit in event.submits():
             self.submit(client, submit)
@@ -135,7 +135,7 @@ class TaskManager:
             assert entry is not None
             assert entry.value is not None
             self._state.share(number, entry.value)
-            self._spilling.used(entry)
+            self._spilling.on_used(entry)
             values.append(entry.value)
         functions = self._state.functions
         if submit.function and number not in functions.get(submit.function, ()):
@@ -169,10 +169,14 @@ class TaskManager:
             and self._lines.is_already_reported(worker, event)
         ):
             return None
-        if worker is not None and task is not None and ends_as_usual(state, worker, task, event):
+        if (
+            worker is not None
+            and task is not None
+            and fast_path.takes_done(state, worker, task, event)
+        ):
             if not state.budget.admits_inline(client.number, len(event.values[0].header)):
                 return state.hang_up(client.number, "larger results than it may send")
-            end(state, worker, task, event)
+            fast_path.finish(state, worker, task, event)
             if self._leases.last.get(task.owner) == event.task:
                 self._leases.finished(task, worker)
             return None
