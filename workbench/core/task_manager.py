@@ -163,17 +163,9 @@ class TaskManager:
         state = self._state
         worker = self._scheduler.by_client.get(client.number)
         task = worker.sent.get(event.task) if worker is not None else None
-        if (
-            worker is not None
-            and worker.reported
-            and self._lines.is_already_reported(worker, event)
-        ):
+        if worker and worker.reported and self._lines.is_already_reported(worker, event):
             return None
-        if (
-            worker is not None
-            and task is not None
-            and fast_path.takes_done(state, worker, task, event)
-        ):
+        if worker and task and fast_path.takes_done(state, worker, task, event):
             if not state.budget.admits_inline(client.number, len(event.values[0].header)):
                 return state.hang_up(client.number, "larger results than it may send")
             fast_path.finish(state, worker, task, event)
