@@ -338,7 +338,7 @@ class Snapshot(Record):
         return None if self.granted is None or self.live is None else self.granted - self.live
 
     @property
-    def capacity_left(self) -> int | None:
+    def left(self) -> int | None:
         """Bytes of the capacity that are free for new objects, without the warm ones."""
         if self.capacity is None or self.granted is None:
             return self.available

@@ -180,7 +180,7 @@ def store_bar(snapshot: Snapshot) -> Bar:
     parts = (
         ("live", live),
         ("reusable", None if reusable is None else max(reusable, 0)),
-        ("available", snapshot.capacity_left),
+        ("available", snapshot.left),
     )
     listed = sum(record.size for record in snapshot.objects if record.where == "inline")
     small = snapshot.inline if snapshot.count > len(snapshot.objects) else listed
