@@ -82,17 +82,17 @@ class Abilities:
 
     ``get``: bring an object here (and say what it cost). ``free``: drop it though somebody has it;
     ``pin``: keep it whoever lets go of it, ``resident``: and in memory; ``spill``: move it to disk.
-    ``why``: say who keeps it.
+    ``why``: say who keeps it, ``holders``: in other processes too.
     ``interrupt``: stop what runs.
 
     Of what an engine might lack though it runs code: ``copy_on_write`` reads; ``streams``;
     ``restarts`` of actors, ``concurrency`` of their calls (several at once, or async methods);
     ``timeout`` of tasks; ``edited``: workers take up edited modules; ``keep``: a session is kept
-    after its last driver, for as long as one says; ``huge_pages``;
-    ``max_calls``: a worker ends after so many; ``recursive``: a task is stopped without what it has
-    submitted; ``once``: what isn't to be retried runs once, whatever dies; ``needs``: what a task
-    says it takes (processors, memory) counts; ``elsewhere``: an actor is made again on another
-    node, if its own has died.
+    after its last driver, for as long as one says; ``huge_pages``; ``serializers`` of one process
+    are all processes'; ``max_calls``: a worker ends after so many; ``recursive``: a task is stopped
+    without what it has submitted; ``once``: what isn't to be retried runs once, whatever dies;
+    ``needs``: what a task says it takes (processors, memory) counts; ``elsewhere``: an actor is
+    made again on another node, if its own has died.
     """
 
     get: str = ""
@@ -101,6 +101,7 @@ class Abilities:
     resident: str = ""
     spill: str = ""
     why: str = ""
+    holders: str = ""
     interrupt: str = ""
     copy_on_write: str = ""
     streams: str = ""
@@ -110,6 +111,7 @@ class Abilities:
     edited: str = ""
     keep: str = ""
     recursive: str = ""
+    serializers: str = ""
     huge_pages: str = ""
     max_calls: str = ""
     needs: str = ""

@@ -32,9 +32,6 @@ class Opener:
     def stored(self, ref: ObjectRef) -> StoredValue:
         raise AssertionError("no objects here")
 
-    def know_serializers(self, count: int) -> None:
-        pass
-
 
 class World:
     """A process that serves. Functions of this module are its own: they share events with us."""

@@ -9,7 +9,6 @@ from workbench.core.events import TaskSpec
 from workbench.engines.cluster.backend import BEGAN, ENDED, Message, TaskEnd
 from workbench.engines.cluster.heads import Head
 from workbench.engines.cluster.keeper import (
-    BETWEEN,
     NOBODY,
     SILENT,
     STOPS,
@@ -165,13 +164,12 @@ def test_a_pinned_object_is_kept_whatever_its_names() -> None:
     assert list(names.kept()) == [3]
 
 
-def test_drivers_have_numbers_of_their_own(world: World) -> None:
-    """Who comes after somebody has gone isn't taken for who is there; and says where it is."""
+def test_drivers_say_where_they_are(world: World) -> None:
     world.keeper.join(OTHER, 2, "", "far", "0a")
     world.keeper.leave(ME)
     world.keeper.join(13, 3, "")
     first, second = world.keeper.drivers()
-    assert (first.client, first.host, second.client) == (2, "far", 3)
+    assert (first.client, first.host, second.client) == (OTHER, "far", 13)
     assert world.keeper.processes() == {OTHER: "0a", 13: ""}
 
 
@@ -206,11 +204,9 @@ def test_a_stop_reaches_workers_that_come_later_and_a_silent_one_is_left_out(wor
         (message,) = world.take(worker)
         assert (message.kind, stops_of(message.data)) == (STOPS, ([JOB], True))
     world.now = SILENT + 1
-    world.take(22)
+    world.keeper.listens_now(22, [JOB])
     assert [(each.number, each.state) for each in world.keeper.workers()] == [(2, "busy")]
-    assert set(world.keeper.listeners()) == {22, ME}
-    world.now += BETWEEN + 1
-    assert (world.keeper.busy(), set(world.keeper.listeners())) == ({22: ("n1", 6)}, {ME})
+    assert (world.keeper.busy(), world.keeper.running(world.now)) == ({22: ("n1", 6)}, {22: [JOB]})
     world.keeper.rests(22)
     assert (world.keeper.busy(), world.keeper.workers()[0].state) == ({}, "idle")
     world.keeper.free([7], 22)

@@ -120,8 +120,6 @@ class Backend(Protocol):
     """The session's unique name, the same in all its processes."""
     joined: bool
     """Whether the session was there before this process came."""
-    unasked: Sequence[str]
-    """Processes of the session that can't be asked what they hold, in a few words each."""
     blocks: bool
     """Whether who waits must do so with `wait`: this is a task, whose slot that lends."""
 

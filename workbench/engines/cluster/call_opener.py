@@ -26,9 +26,6 @@ class Opener(Protocol):
     def stored(self, ref: ObjectRef) -> StoredValue:
         """What the system has of an object; waits for it."""
 
-    def know_serializers(self, count: int) -> None:
-        """So many were registered by now."""
-
 
 class CallOpener:
     """See the module. Functions are opened once."""

@@ -19,10 +19,8 @@ from workbench.core.events import USUAL
 from workbench.engine import queries
 from workbench.engine.base import CellListener, Engine, Running, SessionFacts
 from workbench.engine.presentation import SessionPresentation, process_label
-from workbench.engines.cluster import holders
 from workbench.engines.cluster.backend import BEGAN, ENDED, Backend, Message
 from workbench.engines.cluster.hosting import Hosting
-from workbench.engines.cluster.inquiries import ASKED
 from workbench.engines.cluster.keeper import FREES, STOPS, ids_of, stops_of
 from workbench.engines.cluster.looking import Looking
 from workbench.ref import ObjectRef
@@ -40,7 +38,6 @@ class ClusterEngine(Looking, SessionPresentation):
         self._linger = linger
         self._closed = False
         self.leave: Callable[[], None] = self.close
-        self.register, self.know_serializers = self.custom.register, self.custom.know
         self.answers = {
             queries.Summary: lambda soon: self.snapshot(),
             queries.Matching: self.search,
@@ -68,7 +65,9 @@ class ClusterEngine(Looking, SessionPresentation):
     def host(self, hosting: Hosting) -> None:
         """This process is a worker of the cluster's: its tasks run so."""
         self.hosting = hosting
-        self.listener = CellListener(origin=lambda: self.place()[1])
+        self.listener = CellListener(
+            origin=lambda: self.place()[1], roots=lambda: hosting.variables
+        )
 
     def join(self) -> None:
         """Say that this driver is here; from now on what tasks show comes."""
@@ -77,7 +76,6 @@ class ClusterEngine(Looking, SessionPresentation):
             "join", self.prefix, os.getpid(), process_label(), platform.node(), process,
             self._linger,
         )  # fmt: skip
-        self.custom.know()
         self.backend.listen(self.prefix, self.heard)
 
     # -- what comes from the cluster: threads of the system's ------------------------------------
@@ -93,8 +91,6 @@ class ClusterEngine(Looking, SessionPresentation):
                 self.let_go(ids_of(message.data))
             elif message.kind == STOPS:
                 self._stop_here(*stops_of(message.data))
-            elif message.kind == ASKED:
-                holders.heard(self, message)
             else:
                 self.show(message)
 

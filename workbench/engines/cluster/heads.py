@@ -19,12 +19,11 @@ class Head(msgspec.Struct, array_like=True, frozen=True, gc=False):
     ``audience`` is the prefix of the driver that sees what it shows, with the number ``origin``;
     ``job`` the id of the background cell it belongs to, 0 if it is none's. ``function`` is the id
     of what it calls; ``code`` that, if it is small, else it is the first of the natives. ``args``
-    are its pickled arguments without ``deps``; if they are large, the first of ``deps``.
-    ``inside`` are the ids of the other natives: refs in the arguments. ``actor`` is the one whose
-    ``method`` it calls, or that it makes. ``serializers``: so many were registered by then.
-    ``parent``: the task that submitted it. ``called``: the name of the actor that it makes.
-    ``retries``: so often its host tries again after an
-    exception that its spec names.
+    are its pickled arguments without ``deps``; if they are large, the first of ``deps``. ``inside``
+    are the ids of the other natives: refs in the arguments. ``actor`` is the one whose ``method``
+    it calls, or that it makes. ``parent``: the task that submitted it. ``called``: the name of the
+    actor that it makes. ``retries``: so often its host tries again after an exception that its spec
+    names.
     """
 
     task: int
@@ -42,7 +41,6 @@ class Head(msgspec.Struct, array_like=True, frozen=True, gc=False):
     method: str = ""
     spec: TaskSpec | None = None
     job: int = 0
-    serializers: int = 0
     parent: int = 0
     retries: int = 0
     called: str = ""

@@ -154,7 +154,6 @@ class Hosting:
     def _running(self, head: Head) -> Iterator[list[ObjectRef]]:
         """Around one task; what it gives keeps the objects that came along."""
         keep: list[ObjectRef] = []
-        self._opener.know_serializers(head.serializers)
         self._link.begin(head)
         if head.is_own:
             self._link.say(head, BEGAN, b"")

@@ -6,9 +6,11 @@ import fnmatch
 import os
 import platform
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from workbench.client.referrer_search import find_referrers
 from workbench.core.descriptions import Account, ObjectDescription, PinRecord, TaskRecord
 from workbench.core.snapshot import (
     A_RESULT,
@@ -29,7 +31,6 @@ from workbench.engines.cluster.entries import (
     READY,
     KnownObject,
 )
-from workbench.engines.cluster.holders import account, ask_all
 from workbench.engines.cluster.kept_names import KeptObject
 from workbench.engines.cluster.tasks import ClusterTasks
 from workbench.engines.observed import PolledChanges
@@ -37,8 +38,11 @@ from workbench.errors import SessionError
 
 SCOPE = (
     "what this process holds, and what has a name or is pinned; which other processes hold it is "
-    "not known here (%why asks them)"
+    "not known here"
 )
+
+INSIDE = "whether it is inside other objects in the store"
+"""What no process knows."""
 
 NOT_KEPT = KeptObject((), "", None)
 
@@ -77,36 +81,36 @@ class Looking(ClusterTasks):
         if self.ended is not None:
             raise SessionError(self.ended)
         told, kept, results = self._told(), self._kept_objects(), self._waiting_results()
-        clients: tuple[ClientRecord, ...] = self.backend.ask("drivers")
-        me = self._me(clients)
         shown = self.views()
         held = {**shown, **{entry.id: entry for entry in self.entries.all()}}
         objects = [
-            self._record(entry, kept, me, entry.id in shown, results.get(entry.id, ""))
+            self._record(entry, kept, entry.id in shown, results.get(entry.id, ""))
             for entry in held.values()
             if entry.state != FREED or entry.id in shown
         ]
         objects += [
-            self._record(KnownObject(id, None, READY), kept, me, False, results.get(id, ""))
+            self._record(KnownObject(id, None, READY), kept, False, results.get(id, ""))
             for id in kept.keys() - held.keys()
         ]
         live = sum(r.size for r in objects if r.where == "memory")
         return Snapshot(
             session=self.session, capacity=told.capacity, live=live, granted=None,
             queued=told.queued, running=told.running, objects=tuple(objects), workers=told.workers,
-            clients=clients, actors=self._actors(), spilled=None, jobs=self.backend.ask("jobs"),
+            clients=self.backend.ask("drivers"), actors=self._actors(), spilled=None,
+            jobs=self.backend.ask("jobs"),
             count=len(objects), segments=None, history=None, taken=time.time(),
             engine=self.backend.engine, available=told.available, scope=SCOPE,
             names=sum(len(each.names) for each in kept.values()),
             linger=self.backend.ask("keep"), slots=self.backend.workers,
         )  # fmt: skip
 
-    def _me(self, clients: Iterable[ClientRecord]) -> int:
-        """This process among the drivers; 0 in a task. Pids are alike on other machines."""
-        return next((c.client for c in clients if c.prefix == self.prefix), 0)
+    def _me(self) -> ClientRecord:
+        """This process among the clients, whose numbers are the prefixes of their ids."""
+        role, host = "driver" if self.hosting is None else "worker", platform.node()
+        return ClientRecord(self.prefix, os.getpid(), role, process_label(), self.prefix, host)
 
     def _record(
-        self, entry: KnownObject, kept: dict[int, KeptObject], me: int, is_shown: bool, job: str
+        self, entry: KnownObject, kept: dict[int, KeptObject], is_shown: bool, job: str
     ) -> ObjectRecord:
         known = kept.get(entry.id, NOT_KEPT)
         about = entry.about or known.about
@@ -121,7 +125,7 @@ class Looking(ClusterTasks):
         kind = "" if entry.task and state in ("pending", "failed") else None
         return ObjectRecord(
             entry.id, state, known.names, size, where, about,
-            (me,) if is_held else (), (me,) if is_shown else None, 0, 0,
+            (self.prefix,) if is_held else (), (self.prefix,) if is_shown else None, 0, 0,
             pinned=known.pinned,
             age=time.monotonic() - entry.created if is_held or is_shown else None,
             escapes=known.escapes, job=job, type=kind if about is None else about.type,
@@ -137,9 +141,7 @@ class Looking(ClusterTasks):
             kept = self._kept_objects()
         except (SessionError, TimeoutError):
             return None
-        record = self._record(entry, kept, 1, is_shown, "")
-        prefix, host = self.prefix, platform.node()
-        clients = (ClientRecord(1, os.getpid(), "driver", process_label(), prefix, host),)
+        record = self._record(entry, kept, is_shown, "")
         task = None
         if entry.state == PENDING:
             head = self.unfinished.get(entry.task)
@@ -147,7 +149,7 @@ class Looking(ClusterTasks):
             of = "" if maker is None else maker.actor
             task = TaskRecord(entry.name or A_RESULT, self._task_state(entry), actor=of)
         actor = next((each for each in self._actors() if each.id == id), None)
-        return ObjectDescription(record, clients, task, actor)
+        return ObjectDescription(record, (self._me(),), task, actor)
 
     def _actors(self) -> tuple[ActorRecord, ...]:
         """Those of which this process has handles: no system tells of all."""
@@ -192,7 +194,7 @@ class Looking(ClusterTasks):
         return Change(frame, tuple(kept), others=len(others), others_size=size)
 
     def why(self, what: int | str, deep: bool = False) -> Account | None:
-        """All that keeps an object: what this process knows, and what all others say."""
+        """All that keeps an object, as far as this process and the keeper know."""
         now = self.snapshot()
         record = next((r for r in now.objects if r.id == what or what in r.names), None)
         if record is None and isinstance(what, str):
@@ -200,16 +202,37 @@ class Looking(ClusterTasks):
             record = next((r for r in now.objects if r.id == id), None)
         if record is None:
             return None
-        found = ask_all(self, record.id, deep)
+        unknown = [INSIDE, self.can.holders]
         name, waits = self._results().get(record.id, ("", True))
-        return account(now, record, found, self._reasons(record), "" if waits else name)
+        if not waits:
+            unknown.insert(0, f"when the session forgets {name}, whose result it is and is kept")
+        pins = *self._reasons(record), *self._found_here(record.id, deep)
+        clients = *now.clients, self._me()
+        return Account(record, pins, clients, now.workers, now.actors, tuple(unknown))
+
+    def _found_here(self, id: int, deep: bool) -> Iterator[PinRecord]:
+        """What keeps it in this process, and where that stands."""
+        kinds = tuple(self.kept(id))
+        if not kinds:
+            return
+        with ThreadPoolExecutor(1) as apart:  # what runs in this thread is looked at too
+            roots = self.listener.roots()
+            looked = apart.submit(find_referrers, self.kept(id), roots, deep).result()
+        places, complete, seen = looked
+        for kind in kinds:
+            of_kind = tuple(place for place in places if place.kind == kind)
+            yield PinRecord(kind, self.prefix, places=of_kind, complete=complete, seen=seen)
 
     def _identified(self, text: str) -> int | None:
         ref = self._identify(text)  # no variable of who asks for places may have it
         return None if ref is None else ref.id
 
     def _reasons(self, record: ObjectRecord) -> Iterator[PinRecord]:
-        """What keeps it besides variables, as far as this process knows."""
+        """What keeps it besides variables, as far as is known."""
+        yield from (PinRecord("name", detail=name) for name in record.names)
+        yield from (PinRecord("user", detail=site) for site in (record.pinned,) if site)
+        yield from (PinRecord("job", detail=job) for job in (record.job,) if job)
+        yield from (PinRecord("escaped", detail=site) for site in record.escapes)
         for task in list(self.unfinished.values()):
             if record.id in task.needs:
                 yield PinRecord("task", detail=task.name, object=task.task)

@@ -6,6 +6,7 @@ Any thread may call.
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -48,6 +49,7 @@ from workbench.errors import (
 from workbench.ref import ObjectRef
 from workbench.serialization import codec
 from workbench.serialization.comparison import ChangeCheck, Comparison
+from workbench.serialization.registry import Custom, Function
 
 SLICE = 0.05
 """Seconds for which a task that waits for several things looks at one kind of them."""
@@ -90,6 +92,16 @@ class ClusterStore(ClusterProcess):
         if name:
             self.backend.ask("bind", name, ref.id, native, about)
         return ref, about
+
+    def register(self, cls: type, by: tuple[Function, Function] | None) -> None:
+        if by is None:
+            self.packer.registry.remove(cls)
+            return
+        self.check_open()
+        custom = Custom(cls, *by)
+        self.packer.packed((cls, *by), custom.parts)  # raises if it can't travel with a value
+        self.packer.registry.add(custom, self.next_id)
+        warnings.warn(self.can.serializers, stacklevel=3)
 
     # -- what came along -------------------------------------------------------------------------
 

@@ -30,7 +30,6 @@ from workbench.engines.cluster.entries import FAILED, PENDING, READY, UNKNOWN
 from workbench.engines.cluster.heads import Head
 from workbench.engines.cluster.keeper import encode as encode_batch
 from workbench.engines.cluster.kept_jobs import LOST
-from workbench.engines.cluster.serializers import SharedSerializers
 from workbench.engines.cluster.store import ClusterStore
 from workbench.errors import (
     ActorDiedError,
@@ -61,7 +60,6 @@ class ClusterTasks(ClusterStore):
     def __init__(self, backend: Backend, logs: bool = True, namespace: str = "") -> None:
         super().__init__(backend, logs)
         self._namespace = namespace
-        self.custom = SharedSerializers(backend, self.packer, self.next_id, self.check_open)
         self._packing = CallPacker(self)
         self._stopped: set[int] = set()
         self._killed: set[int] = set()  # actors
@@ -108,7 +106,7 @@ class ClusterTasks(ClusterStore):
             task, options.name or name, self.backend.session, audience, origin,
             sent.id if sent is not None else 0, sent.code if sent is not None else b"",
             packed.args, packed.deps, inside, returns, actor.id if actor is not None else 0, method,
-            self._spec(options), job, self.custom.count(), self._task, retries,
+            self._spec(options), job, self._task, retries,
         )  # fmt: skip
         launch = Launch(head, packed.dep_natives, more, options.num_cpus, options.memory, keep)
         if not returns:
@@ -335,8 +333,8 @@ class ClusterTasks(ClusterStore):
         inside, more = (*code, *packed.inside), (*code_natives, *packed.natives)
         head = Head(
             id, blueprint.name, self.backend.session, audience, origin, sent.id, sent.code,
-            packed.args, packed.deps, inside, 0, id, "__init__", spec, 0, self.custom.count(),
-            self._task, called=options.name,
+            packed.args, packed.deps, inside, 0, id, "__init__", spec, 0, self._task,
+            called=options.name,
         )  # fmt: skip
         launch = Launch(
             head, packed.dep_natives, more, options.num_cpus, options.memory,

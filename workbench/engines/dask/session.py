@@ -30,7 +30,6 @@ class DaskBackend:
     engine = "dask"
     process = ""  # Dask says itself who has gone
     can = CAN
-    unasked: Sequence[str] = ("a process of Dask's workers",)
 
     def __init__(
         self, connect: Callable[[], Any], session: str, joined: bool, address: str,

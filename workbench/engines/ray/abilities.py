@@ -14,6 +14,10 @@ CAN = Abilities(
         "An object can't be moved to disk by hand.", "Ray's store does it when it is full.",
         "Let go of what you don't need (`%free`).",
     ),
+    holders=Lack(
+        "`%why` tells of the process that asks.", "Nobody counts who else has an object.",
+        "Ask in the other notebook too, or by `wb.why` in a task or an actor's method.",
+    ),
     streams=Lack(
         "Generators can't yield results one by one.",
         "A task has its results when it is over: what comes earlier is its output.",
@@ -36,6 +40,11 @@ CAN = Abilities(
     recursive=Lack(
         "A task can't be stopped without those that it has submitted.",
         "They end with it on a cluster.", "Stop it with them: leave out `recursive=False`.",
+    ),
+    serializers=Lack(
+        "A custom serializer is the process's that registers it.",
+        "Whoever gets a value needs none: the deserializer travels with it.",
+        "Call `register_serializer` in a task too, if its results need it.",
     ),
     huge_pages=Lack(
         "Huge pages can't be asked for.", "Ray's store is Ray's.", "Set them up where Ray starts.",

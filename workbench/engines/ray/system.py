@@ -21,7 +21,6 @@ from workbench.engines.cluster.backend import (
     StoredValue,
     TaskEnd,
 )
-from workbench.engines.cluster.holders import ask_processes, tasks_of
 from workbench.engines.cluster.keeper import batch_of
 from workbench.engines.cluster.kept_jobs import end_of
 from workbench.engines.cluster.process import of_object
@@ -49,10 +48,6 @@ LEAVE = 10.0
 """Seconds that leaving may take."""
 
 
-SOON = 0.5
-"""Seconds within which a process says what it runs."""
-
-
 def cancel(native: Native, force: bool) -> None:
     """Have Ray drop a task that is queued; with ``force`` end its process too, if it runs."""
     with contextlib.suppress(Exception):
@@ -78,7 +73,6 @@ class RayBackend:
 
     engine = "ray"
     can = CAN
-    unasked: Sequence[str] = ()
 
     def __init__(
         self, session: str, supervisor: Any, calls: Any, joined: bool, blocks: bool
@@ -95,6 +89,7 @@ class RayBackend:
         self._listens = False  # to what tasks show
         self.busy = threading.Event()  # else it needn't
         self.busy.set()
+        self.runs: Callable[[], Sequence[int]] = tuple  # which tasks
         self._ends: dict[int, Native] = {}  # of tasks of ours that aren't over
         self._over: str | None = None
         self._closed = False
@@ -208,14 +203,11 @@ class RayBackend:
     def _queued(self, tasks: Sequence[int]) -> list[int]:
         """Those of these that surely no process runs. Code that holds the interpreter keeps one
         from saying what it runs."""
-        busy: dict[int, tuple[str, int]] = self.ask("busy")
-        told = ask_processes(self, b"", busy, SOON)
-        silent = [prefix for prefix in busy if prefix not in told]
-        lives = self._remote.living([busy[prefix] for prefix in silent])
+        running, silent = self._answer(self._supervisor.running.remote)
+        lives = self._remote.living(list(silent.values()))
         for prefix, is_there in zip(silent, lives, strict=True):
             if not is_there:
                 self.ask("rests", prefix)
-        running = {task for said in told.values() for task in tasks_of(said)}
         return [] if any(lives) else [task for task in tasks if task not in running]
 
     def stop(self, tasks: Sequence[int], force: bool) -> None:
@@ -322,16 +314,18 @@ class RayBackend:
             for tell in self._behind:
                 tell()
 
+    def _poll(self, number: int, at_once: bool) -> Native:
+        return self._supervisor.poll.remote(self._audience, number, at_once, self.runs())
+
     def _hear(self, sink: Sink) -> None:
         number = 0
         while self.ended is None:
             behind = len(self._behind)
-            asked = partial(self._supervisor.poll.remote, self._audience, number, behind > 0)
             try:
                 if not self.busy.is_set():
                     self.ask("rests", self._audience)  # before it may listen again
                     self.busy.wait()
-                batch = self._answer(asked)
+                batch = self._answer(partial(self._poll, number, behind > 0))
             except errors.ActorUnavailableError:
                 continue
             except SessionError:

@@ -52,6 +52,7 @@ def _set_up(session: str, calls: Any) -> Hosting:
         lambda task: None if made.actor else backend.busy.clear(),
     )  # fmt: skip
     engine.host(made)
+    backend.runs = made.work.active
     backend.busy.clear()
     backend.listen(engine.prefix, engine.heard)
     context.set(engine)
