@@ -22,7 +22,6 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
-import workbench
 from workbench.engines.cluster.backend import Native, StoredValue, TaskEnd
 from workbench.engines.cluster.parcels import again
 from workbench.host.remains import ChildRemains
@@ -115,11 +114,9 @@ class SlotChild:
         self._remains = ChildRemains()
         ours, theirs = zip(*(socket.socketpair() for _ in range(2)), strict=True)
         fds = [*(each.fileno() for each in theirs), *self._remains.descriptors]
-        place = workbench.__file__.rpartition("/workbench/")[0]
-        sent = {"PYTHONPATH": place} if place.endswith(".zip") else {}  # it was sent here
         self._process = subprocess.Popen(
             [sys.executable, "-m", "workbench.engines.dask.child", *map(str, (os.getpid(), *fds))],
-            pass_fds=fds, stdin=subprocess.DEVNULL, env={**os.environ, **sent, **dict(variables)},
+            pass_fds=fds, stdin=subprocess.DEVNULL, env={**os.environ, **dict(variables)},
             start_new_session=True,  # its own programs are found by that, and Ctrl-C isn't ours
         )  # fmt: skip
         for each in theirs:
