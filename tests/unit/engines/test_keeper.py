@@ -17,7 +17,7 @@ from workbench.engines.cluster.keeper import (
     stops_of,
 )
 from workbench.engines.cluster.kept_jobs import KeptJobs
-from workbench.engines.cluster.kept_names import KeptNames, escaped_name
+from workbench.engines.cluster.kept_names import KeptNames
 
 ME, OTHER, JOB = 11, 12, 100
 
@@ -140,7 +140,7 @@ def test_names_are_found_by_name_and_by_object() -> None:
     assert [each.id for each in names.identify(f"{2:016x}")] == [2]
     names.dropped([3])
     names.unbind("ab")
-    assert names.named() == {}
+    assert names.named() == []
 
 
 def test_a_pinned_object_is_kept_whatever_its_names() -> None:
@@ -149,8 +149,8 @@ def test_a_pinned_object_is_kept_whatever_its_names() -> None:
     names.pin(2, "two", None, "cell 4")
     names.bind("a", 1, "one", None)
     names.bind("b", 3, "three", None)
-    names.bind(escaped_name(3, "cell 9"), 3, "three", None)
-    assert {id: each[:2] for id, each in names.kept().items()} == {
+    names.escape(3, "three", "cell 9")
+    assert {id: (each.names, each.pinned) for id, each in names.kept().items()} == {
         1: (("a",), "cell 3"), 2: ((), "cell 4"), 3: (("b",), ""),
     }  # fmt: skip
     assert names.kept()[3].escapes == ("cell 9",)

@@ -13,11 +13,14 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
+
 from workbench.core.events import About
 from workbench.engine.base import engine_of
 from workbench.engine.following import Arrivals
 from workbench.engines.cluster.backend import Native
 from workbench.errors import ForeignRefError, SessionError, WorkbenchError
+from workbench.memory.views import bases
 from workbench.ref import ObjectRef
 
 Listener = Callable[[int], None]
@@ -32,7 +35,7 @@ class KnownObject:
 
     __slots__ = (
         "about", "actor", "created", "error", "id", "inside", "is_watched", "job", "listeners",
-        "name", "native", "state", "task",
+        "name", "native", "shown", "state", "task",
     )  # fmt: skip
 
     def __init__(self, id: int, native: Native, state: str) -> None:
@@ -49,6 +52,7 @@ class KnownObject:
         self.created = time.monotonic()
         self.listeners: list[Listener] = []
         self.is_watched = False
+        self.shown: list[ShownArray] = []  # the arrays that all that show it have as base
 
     @property
     def is_over(self) -> bool:
@@ -76,6 +80,30 @@ class HeldEntry(weakref.ref[ObjectRef]):
 
     def __init__(self, ref: ObjectRef, entry: KnownObject, dropped: deque[HeldEntry]) -> None:
         super().__init__(ref)  # type: ignore[call-arg]
+
+
+class ShownArray(weakref.ref[Any]):
+    """An array that shows all of an object's bytes: as long as it lives, so does that handle."""
+
+    __slots__ = ("handle",)
+
+    handle: ObjectRef
+
+    @classmethod
+    def of(cls, array: Any, ref: ObjectRef, entry: KnownObject) -> None:
+        watch = cls(array, entry.shown.remove)
+        watch.handle = ref
+        entry.shown.append(watch)
+
+
+def shown_by(thing: Any) -> ObjectRef | None:
+    """The object whose bytes an array or memoryview shows. Only what was read as an array is
+    known."""
+    for base in bases(thing) if isinstance(thing, np.ndarray | memoryview) else ():
+        for watch in weakref.getweakrefs(base) if type(base) is np.ndarray else ():
+            if type(watch) is ShownArray:
+                return watch.handle
+    return None
 
 
 class Entries:

@@ -8,15 +8,15 @@ in `kept_names`, background cells in `kept_jobs`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
-from workbench.core.snapshot import ClientRecord, WorkerRecord
+from workbench.core.snapshot import ClientRecord, JobRecord, WorkerRecord
 from workbench.engines.cluster.backend import Message
 from workbench.engines.cluster.kept_jobs import KeptJobs
-from workbench.engines.cluster.kept_names import KeptNames
+from workbench.engines.cluster.kept_names import KeptNames, KeptObject
 
 MOST_QUEUED = 100_000
 """Messages for one driver that doesn't fetch them: it has gone, or will not come back in time."""
@@ -55,6 +55,16 @@ class _Listener:
         self.queue: list[Message] = []
 
 
+class KeptSession(NamedTuple):
+    """What a keeper tells who looks at the session. ``results``: see `KeptJobs.results`."""
+
+    objects: dict[int, KeptObject]
+    results: dict[int, tuple[str, bool]]
+    drivers: tuple[ClientRecord, ...]
+    jobs: tuple[JobRecord, ...]
+    linger: float
+
+
 class Keeper:
     """See the module. One thread at a time. ``clock`` is a monotonic one, in seconds.
 
@@ -72,7 +82,7 @@ class Keeper:
         self._came = False
         self._used_at = clock()
         names, jobs = KeptNames(), KeptJobs(clock, self._send)
-        self._jobs = jobs
+        self._names, self._jobs = names, jobs
         self.parts = names, jobs
         self.ended, self.unfinished = jobs.ended, jobs.unfinished
         self._droppers = names.dropped, jobs.dropped
@@ -129,6 +139,11 @@ class Keeper:
     def drivers(self) -> tuple[ClientRecord, ...]:
         """Those that are there."""
         return tuple(self._drivers.values())
+
+    def seen(self) -> KeptSession:
+        """All that there is to be seen."""
+        names, jobs = self._names, self._jobs
+        return KeptSession(names.kept(), jobs.results(), self.drivers(), jobs.jobs(), self.linger)
 
     def enroll(self, prefix: int, pid: int, host: str, node: str = "") -> int:
         """A process of the cluster's comes, on that ``host``, to run tasks. Returns its number.

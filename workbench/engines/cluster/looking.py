@@ -30,7 +30,9 @@ from workbench.engines.cluster.entries import (
     PENDING,
     READY,
     KnownObject,
+    shown_by,
 )
+from workbench.engines.cluster.keeper import KeptSession
 from workbench.engines.cluster.kept_names import KeptObject
 from workbench.engines.cluster.tasks import ClusterTasks
 from workbench.engines.observed import PolledChanges
@@ -43,8 +45,6 @@ SCOPE = (
 
 INSIDE = "whether it is inside other objects in the store"
 """What no process knows."""
-
-NOT_KEPT = KeptObject((), "", None)
 
 FRESH = 1.0
 """Seconds for which what the system told of itself is used again."""
@@ -61,47 +61,30 @@ class Looking(ClusterTasks):
             self._parts = now, self.backend.parts()
         return self._parts[1]
 
-    def _kept_objects(self) -> dict[int, KeptObject]:
-        found: dict[int, KeptObject] = self.backend.ask("kept")
+    def _seen(self) -> KeptSession:
+        found: KeptSession = self.backend.ask("seen")
         return found
-
-    def _results(self) -> dict[int, tuple[str, bool]]:
-        """Of background cells, which the session keeps: whose, and whether nobody has it."""
-        found: dict[int, tuple[str, bool]] = self.backend.ask("results")
-        return found
-
-    def _waiting_results(self) -> dict[int, str]:
-        return {id: name for id, (name, waits) in self._results().items() if waits}
-
-    def names_of(self, id: int) -> tuple[str, ...]:
-        """The names of one object."""
-        return self._kept_objects().get(id, NOT_KEPT).names
 
     def snapshot(self) -> Snapshot:
         if self.ended is not None:
             raise SessionError(self.ended)
-        told, kept, results = self._told(), self._kept_objects(), self._waiting_results()
-        shown = self.views()
-        held = {**shown, **{entry.id: entry for entry in self.entries.all()}}
+        told, seen = self._told(), self._seen()
+        held = {entry.id: entry for entry in self.entries.all()}
+        kept = {id: KnownObject(id, None, READY) for id in seen.objects.keys() - held.keys()}
         objects = [
-            self._record(entry, kept, entry.id in shown, results.get(entry.id, ""))
-            for entry in held.values()
-            if entry.state != FREED or entry.id in shown
-        ]
-        objects += [
-            self._record(KnownObject(id, None, READY), kept, False, results.get(id, ""))
-            for id in kept.keys() - held.keys()
+            self._record(entry, seen)
+            for entry in (*held.values(), *kept.values())
+            if entry.state != FREED or entry.shown
         ]
         live = sum(r.size for r in objects if r.where == "memory")
         return Snapshot(
             session=self.session, capacity=told.capacity, live=live, granted=None,
             queued=told.queued, running=told.running, objects=tuple(objects), workers=told.workers,
-            clients=self.backend.ask("drivers"), actors=self._actors(), spilled=None,
-            jobs=self.backend.ask("jobs"),
+            clients=seen.drivers, actors=self._actors(), spilled=None, jobs=seen.jobs,
             count=len(objects), segments=None, history=None, taken=time.time(),
             engine=self.backend.engine, available=told.available, scope=SCOPE,
-            names=sum(len(each.names) for each in kept.values()),
-            linger=self.backend.ask("keep"), slots=self.backend.workers,
+            names=sum(len(each.names) for each in seen.objects.values()),
+            linger=seen.linger, slots=self.backend.workers,
         )  # fmt: skip
 
     def _me(self) -> ClientRecord:
@@ -109,39 +92,38 @@ class Looking(ClusterTasks):
         role, host = "driver" if self.hosting is None else "worker", platform.node()
         return ClientRecord(self.prefix, os.getpid(), role, process_label(), self.prefix, host)
 
-    def _record(
-        self, entry: KnownObject, kept: dict[int, KeptObject], is_shown: bool, job: str
-    ) -> ObjectRecord:
-        known = kept.get(entry.id, NOT_KEPT)
+    def _record(self, entry: KnownObject, seen: KeptSession) -> ObjectRecord:
+        known = seen.objects.get(entry.id, KeptObject(entry.id))
+        job, waits = seen.results.get(entry.id, ("", False))
         about = entry.about or known.about
         size = 0 if about is None else about.inband + about.outband
         state = {FAILED: "failed", PENDING: "pending"}.get(entry.state, "ready")
         where = "pending" if entry.state == PENDING else "memory" if size > 16 << 10 else "inline"
         if about is None and where != "pending":  # then its size isn't known either
             where = ""
-        if is_shown and entry.state == FREED:
-            state = "freed"
         is_held = self.entries.get(entry.id) is not None
+        if entry.shown and entry.state == FREED:
+            state = "freed"
         kind = "" if entry.task and state in ("pending", "failed") else None
         return ObjectRecord(
             entry.id, state, known.names, size, where, about,
-            (self.prefix,) if is_held else (), (self.prefix,) if is_shown else None, 0, 0,
+            (self.prefix,) if is_held and not entry.shown else (),
+            (self.prefix,) if entry.shown else None, 0, 0,
             pinned=known.pinned,
-            age=time.monotonic() - entry.created if is_held or is_shown else None,
-            escapes=known.escapes, job=job, type=kind if about is None else about.type,
+            age=time.monotonic() - entry.created if is_held else None,
+            escapes=known.escapes, job=job if waits else "",
+            type=kind if about is None else about.type,
         )  # fmt: skip
 
     def describe(self, id: int, patient: bool = False) -> ObjectDescription | None:
         """One object at a glance; never raises."""
         entry = self.entries.get(id)
-        is_shown = id in self.views()
         if entry is None or self.ended is not None:
             return None
         try:
-            kept = self._kept_objects()
+            record = self._record(entry, self._seen())
         except (SessionError, TimeoutError):
             return None
-        record = self._record(entry, kept, is_shown, "")
         task = None
         if entry.state == PENDING:
             head = self.unfinished.get(entry.task)
@@ -175,12 +157,10 @@ class Looking(ClusterTasks):
 
     def shown(self, array: Any) -> Shown | None:
         """The object whose bytes an array shows."""
-        id = self.object_shown(array)
-        if id is None:
+        if (ref := shown_by(array)) is None:
             return None
-        entry = self.entries.get(id)
-        about = entry.about.type if entry is not None and entry.about is not None else ""
-        return Shown(id, self.names_of(id), about)
+        entry, kept = self.entries.of(ref), self._seen().objects.get(ref.id, KeptObject(ref.id))
+        return Shown(ref.id, kept.names, "" if entry.about is None else entry.about.type)
 
     def search(self, pattern: str, order: str, most: int) -> Change:
         """Of the objects that match, those that come first."""
@@ -203,10 +183,11 @@ class Looking(ClusterTasks):
         if record is None:
             return None
         unknown = [INSIDE, self.can.holders]
-        name, waits = self._results().get(record.id, ("", True))
+        seen = self._seen()
+        name, waits = seen.results.get(record.id, ("", True))
         if not waits:
             unknown.insert(0, f"when the session forgets {name}, whose result it is and is kept")
-        pins = *self._reasons(record), *self._found_here(record.id, deep)
+        pins = *self._reasons(record, seen), *self._found_here(record.id, deep)
         clients = *now.clients, self._me()
         return Account(record, pins, clients, now.workers, now.actors, tuple(unknown))
 
@@ -221,13 +202,15 @@ class Looking(ClusterTasks):
         places, complete, seen = looked
         for kind in kinds:
             of_kind = tuple(place for place in places if place.kind == kind)
+            if not of_kind and complete and kind != kinds[-1]:
+                continue  # only its arrays keep the handle
             yield PinRecord(kind, self.prefix, places=of_kind, complete=complete, seen=seen)
 
     def _identified(self, text: str) -> int | None:
         ref = self._identify(text)  # no variable of who asks for places may have it
         return None if ref is None else ref.id
 
-    def _reasons(self, record: ObjectRecord) -> Iterator[PinRecord]:
+    def _reasons(self, record: ObjectRecord, seen: KeptSession) -> Iterator[PinRecord]:
         """What keeps it besides variables, as far as is known."""
         yield from (PinRecord("name", detail=name) for name in record.names)
         yield from (PinRecord("user", detail=site) for site in (record.pinned,) if site)
@@ -238,7 +221,7 @@ class Looking(ClusterTasks):
                 yield PinRecord("task", detail=task.name, object=task.task)
         for entry in self.entries.all():
             if record.id in entry.inside:
-                names = self.names_of(entry.id)
+                names = seen.objects.get(entry.id, KeptObject(entry.id)).names
                 kind = entry.about.type if entry.about is not None else entry.name or A_RESULT
                 detail = ", ".join(map(repr, names)) or kind
                 yield PinRecord("contained", detail=detail, object=entry.id)
