@@ -18,12 +18,12 @@ class Head(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     ``audience`` is the prefix of the driver that sees what it shows, with the number ``origin``;
     ``job`` the id of the background cell it belongs to, 0 if it is none's. ``function`` is the id
-    of what it calls; ``code`` that, if it is small, else it is the first of the natives. ``args``
-    are its pickled arguments without ``deps``; if they are large, the first of ``deps``. ``inside``
-    are the ids of the other natives: refs in the arguments. ``actor`` is the one whose ``method``
-    it calls, or that it makes. ``parent``: the task that submitted it. ``called``: the name of the
-    actor that it makes. ``retries``: so often its host tries again after an exception that its spec
-    names.
+    of what it calls, 0 of a method; ``code`` that, if it is small. ``args`` are its pickled
+    arguments without ``deps``: the objects whose values come along, which are ``args`` if these are
+    large, the function if it is, and then arguments. ``inside`` are refs in all these. ``actor`` is
+    the one whose ``method`` it calls, or that it makes. ``parent``: the task that submitted it.
+    ``called``: the name of the actor that it makes. ``retries``: so often its host tries again
+    after an exception that its spec names.
     """
 
     task: int

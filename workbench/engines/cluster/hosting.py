@@ -20,10 +20,10 @@ from workbench.client.arguments import parameters_of
 from workbench.core.events import ID_BITS
 from workbench.engine.records import CREATION, Blueprint
 from workbench.engines.cluster.backend import BEGAN, ENDED, Native, StoredValue, TaskEnd
-from workbench.engines.cluster.call_opener import CallOpener, Opener
+from workbench.engines.cluster.call_opener import CallOpener
 from workbench.engines.cluster.channel import ChannelLink
 from workbench.engines.cluster.heads import Head
-from workbench.engines.cluster.parcels import refused
+from workbench.engines.cluster.parcels import Packer, refused
 from workbench.errors import ActorExit
 from workbench.host.actor_instance import method_of, variables_of
 from workbench.host.environment import set_variables
@@ -59,13 +59,15 @@ def _process_state() -> ProcessState:
 class Hosting:
     """See the module. Made in the main thread, once for each session that the process serves.
 
-    ``finish`` is `OutputQueue.finish`. ``begins`` and ``ends`` are told of each task, so that
-    this process listens meanwhile. ``state`` has what tasks change in the process put back.
+    ``learn`` gives handles of objects that came along. ``finish`` is `OutputQueue.finish`.
+    ``begins`` and ``ends`` are told of each task, so that this process listens meanwhile. ``state``
+    has what tasks change in the process put back.
     """
 
     def __init__(
         self,
-        opener: Opener,
+        packer: Packer,
+        learn: Callable[[Sequence[int], Sequence[Native]], list[ObjectRef]],
         link: ChannelLink,
         finish: Callable[[int], None],
         worker: int,
@@ -73,14 +75,15 @@ class Hosting:
         ends: Callable[[int], object] = bool,
         state: Callable[[], ProcessState | None] = _process_state,
     ) -> None:
-        self._opener = opener
+        self._packer = packer
+        self._learn = learn
         self._link = link
         self._finish = finish
         self.worker = worker
         self._begins = begins
         self._ends = ends
         self._state = state()
-        self._calls = CallOpener(opener)
+        self._calls = CallOpener(packer)
         self._instance: Any = None
         self._cls: type = object
         self.interrupts = Interrupts()
@@ -188,25 +191,27 @@ class Hosting:
         self, head: Head, deps: Sequence[StoredValue], inside: Sequence[Native],
         keep: list[ObjectRef],
     ) -> tuple[Callable[..., Any], Any, Any]:  # fmt: skip
-        keep += self._opener.learn(head.inside, inside)
+        keep += self._learn(head.inside, inside)
         for dep in deps:
             if dep.failed:
                 raise _InheritedError(dep)
-            keep += self._opener.learn(dep.inside, dep.natives)
+            keep += self._learn(dep.inside, dep.natives)
         if head.spec is not None and head.spec.env:
             set_variables(head.spec.env)
         submitter = head.task >> ID_BITS
         building.submitter, building.origin = submitter, (submitter, head.task)
+        calls, left = self._calls, list(zip(head.deps, deps, strict=True))
+        packed = calls.packed(head, left)
         if head.method == CREATION:
-            blueprint: Blueprint = self._calls.function(head, keep)
+            blueprint: Blueprint = calls.function(head, left)
             self.actor, self._cls, self.called = head.actor, blueprint.cls, head.called
             self.namespace = head.spec.namespace if head.spec is not None else ""
             function: Any = self._make
         elif head.method:
             function = method_of(self._instance, head.method)
         else:
-            function = self._calls.function(head, keep)
-        return function, *self._calls.arguments(head, deps, parameters_of(function))
+            function = calls.function(head, left)
+        return function, *calls.arguments(packed, left, parameters_of(function))
 
     def _make(self, /, *args: Any, **kwargs: Any) -> None:
         self._instance = self._cls(*args, **kwargs)
@@ -214,7 +219,7 @@ class Hosting:
     # -- what comes of it ------------------------------------------------------------------------
 
     def _stored(self, value: Any, name: str, site: str) -> StoredValue:
-        return self._opener.packer.pack(value, lambda: {name: value}, site=site)
+        return self._packer.pack(value, lambda: {name: value}, site=site)
 
     def _results(self, head: Head, result: Any) -> Outcome:
         if head.method == CREATION or head.returns == 0:
@@ -257,8 +262,7 @@ class Hosting:
         return "failed", (value,) * owed
 
     def _error(self, error: BaseException, head: Head) -> StoredValue:
-        packer = self._opener.packer
-        return packer.failure(task_failure(error, head.name, packer.reducers([])))
+        return self._packer.failure(task_failure(error, head.name, self._packer.reducers([])))
 
     def _ended(self, head: Head, outcome: Outcome) -> tuple[TaskEnd, tuple[StoredValue, ...]]:
         task = head.task

@@ -107,10 +107,6 @@ class ClusterStore(ClusterProcess):
 
     # -- what came along -------------------------------------------------------------------------
 
-    def stored(self, ref: ObjectRef) -> StoredValue:
-        """What the system has of an object; waits for it."""
-        return self._fetched([self.entries.of(ref)], None)[0]
-
     def borrow(self, id: int) -> ObjectRef:
         if (ref := self.entries.find(id)) is not None:
             return ref
@@ -294,9 +290,10 @@ class ClusterStore(ClusterProcess):
 
     def stored_as(self, value: Any, changed: bool = False) -> ObjectRef | None:
         # What was put isn't remembered here: an argument of joblib's is stored once more.
-        ref = shown_by(value) if type(value) is np.ndarray and not changed else None
-        whole, about = value.base, None if ref is None else self.entries.of(ref).about
-        if about is None or about.type != describe(value) or shown_by(whole) != ref:
+        if type(value) is not np.ndarray or changed or (ref := shown_by(value)) is None:
+            return None
+        whole, about = value.base, self.entries.of(ref).about
+        if whole is None or about is None or about.type != describe(value):
             return None
         is_whole = value.nbytes == whole.nbytes and address(value) == address(whole)
         return ref if is_whole and (value.flags.c_contiguous or value.flags.f_contiguous) else None

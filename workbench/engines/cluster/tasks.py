@@ -17,7 +17,7 @@ from workbench.client.task_specs import spec_of
 from workbench.core.events import USUAL, About, TaskSpec
 from workbench.core.snapshot import ACTOR_PREFIX
 from workbench.engine.base import Call, CollectedJob, Exported, Submitted
-from workbench.engine.records import Blueprint
+from workbench.engine.records import CREATION, Blueprint
 from workbench.engines.cluster.backend import (
     Backend,
     Launch,
@@ -25,7 +25,7 @@ from workbench.engines.cluster.backend import (
     Native,
     TaskEnd,
 )
-from workbench.engines.cluster.call_packing import CallPacker, Sent
+from workbench.engines.cluster.call_packing import CallPacker, PackedCall, Sent
 from workbench.engines.cluster.entries import FAILED, PENDING, READY, UNKNOWN
 from workbench.engines.cluster.heads import Head
 from workbench.engines.cluster.keeper import encode as encode_batch
@@ -97,18 +97,15 @@ class ClusterTasks(ClusterStore):
         ids = self._ids(max(returns, 1))
         task, job = ids[0], self._job_of(options, ids[0])
         keep = isinstance(options, CellOptions) and bool(options.job)
-        packed = self._packing.arguments(args, kwargs, parameters, keep)
-        audience, origin = self.place()
-        code, code_natives = self._packing.code(sent, keep)
-        inside, more = (*code, *packed.inside), (*code_natives, *packed.natives)
+        packed = self._packing.call(sent, args, kwargs, parameters, keep)
         retries = options.max_retries
-        head = Head(
-            task, options.name or name, self.backend.session, audience, origin,
-            sent.id if sent is not None else 0, sent.code if sent is not None else b"",
-            packed.args, packed.deps, inside, returns, actor.id if actor is not None else 0, method,
-            self._spec(options), job, self._task, retries,
+        head = self._head(
+            packed, task, options.name or name, returns=returns, method=method, job=job,
+            actor=actor.id if actor is not None else 0, spec=self._spec(options), retries=retries,
         )  # fmt: skip
-        launch = Launch(head, packed.dep_natives, more, options.num_cpus, options.memory, keep)
+        launch = Launch(
+            head, packed.dep_natives, packed.natives, options.num_cpus, options.memory, keep
+        )
         if not returns:
             ids = []
         refs = self._expect(head, ids, task)
@@ -132,6 +129,13 @@ class ClusterTasks(ClusterStore):
             self.backend.tell("made", task, tuple(made))
         self.backend.on_done(made[0], partial(self._done, head))
         return (refs[0] if given in (1, DYNAMIC) else refs) if refs else None
+
+    def _head(self, packed: PackedCall, task: int, name: str, **more: Any) -> Head:
+        audience, origin = self.place()
+        return Head(
+            task, name, self.backend.session, audience, origin, *packed[:5], parent=self._task,
+            **more,
+        )  # fmt: skip
 
     def _expect(self, head: Head, ids: list[int], task: int) -> list[ObjectRef]:
         refs = []
@@ -324,20 +328,16 @@ class ClusterTasks(ClusterStore):
         if made.is_async or made.concurrency > 1 or made.groups:
             raise WorkbenchError(self.backend.can.concurrency)
         sent = self._packing.function(blueprint)
-        packed = self._packing.arguments(call.args, call.kwargs, lambda: call.parameters, False)
-        id, (audience, origin) = self.next_id(), self.place()
-        spec = None
+        packed = self._packing.call(sent, call.args, call.kwargs, lambda: call.parameters, False)
+        id, spec = self.next_id(), None
         if options.runtime_env or self.namespace:
             spec = TaskSpec(env=options.runtime_env, namespace=self.namespace)
-        code, code_natives = self._packing.code(sent, False)
-        inside, more = (*code, *packed.inside), (*code_natives, *packed.natives)
-        head = Head(
-            id, blueprint.name, self.backend.session, audience, origin, sent.id, sent.code,
-            packed.args, packed.deps, inside, 0, id, "__init__", spec, 0, self._task,
+        head = self._head(
+            packed, id, blueprint.name, returns=0, actor=id, method=CREATION, spec=spec,
             called=options.name,
         )  # fmt: skip
         launch = Launch(
-            head, packed.dep_natives, more, options.num_cpus, options.memory,
+            head, packed.dep_natives, packed.natives, options.num_cpus, options.memory,
             options.lifetime == DETACHED, options.max_restarts,
         )  # fmt: skip
         what = f"actor {blueprint.name}"

@@ -12,7 +12,6 @@ from typing import Any
 
 from workbench import errors
 from workbench.engines.cluster import backend as seam
-from workbench.engines.cluster import heads
 from workbench.engines.cluster.backend import Launch, Native, StoredValue, TaskEnd
 from workbench.engines.cluster.keeper import FREES, batch_of, encode
 from workbench.engines.dask.abilities import CAN
@@ -84,9 +83,6 @@ class DaskBackend:
             self.contains(key, value.natives)
         return DaskRef(key, 1, hold)
 
-    def known(self, native: DaskRef, value: StoredValue) -> None:
-        native.hold = KeyHold(native.key, None, TaskValues(None, [value] * native.index))
-
     def contains(self, key: str, natives: Sequence[Native]) -> None:
         """What lies under a key refers to these; returns when that is known."""
         self.ask("contain", key, [ref.key for ref in flat(natives)])
@@ -156,17 +152,13 @@ class DaskBackend:
         head, deps, inside = launch.head, launch.deps, launch.inside
         key, client = key_of(self.session, head.name, head.task), self.link.client
         retries = 0 if actor is not None else ALWAYS if head.retries < 0 else head.retries
-        has_function = bool(head.function and not head.code)
-        args = [*deps, *(inside[:1] if has_function else ())]
-        of = actor.actor if actor is not None else 0
-        run = RunHead(head.task, heads.encode(head), self.session, tuple(inside), has_function, of)
-        picks = tuple(ref.index for ref in args)
-        call = pickle.dumps((run, key, head.name, client.id, picks, head.returns))
+        run = RunHead(head, tuple(inside))
+        call = pickle.dumps((run, key, client.id, tuple(ref.index for ref in deps)))
         where = {} if actor is None else {"workers": [actor.address], "allow_other_workers": False}
         try:
             if inside and (launch.keep or actor is not None):  # an actor may keep them for good
                 self.contains(key if actor is None else actor.key, inside)
-            futures = [self.link.of(ref).future for ref in (*args, *after)]
+            futures = [self.link.of(ref).future for ref in (*deps, *after)]
             hold = self.link.hold(key, client.submit(
                 run_head, call, *futures, key=key, pure=False,
                 retries=retries, **where,

@@ -23,6 +23,7 @@ from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
 from workbench.engines.cluster.backend import Native, StoredValue, TaskEnd
+from workbench.engines.cluster.heads import Head
 from workbench.engines.cluster.parcels import again
 from workbench.host.remains import ChildRemains
 from workbench.host.unsent import Piece
@@ -33,19 +34,11 @@ Heard = Callable[["SlotChild", Any], None]  # told of what a child says while it
 
 
 class RunHead(NamedTuple):
-    """Run a task's ``head`` with these ``values``. Its session is at the ``scheduler``: an address,
-    and Dask's security or None.
+    """Run a ``head`` with the ``values`` of its deps and the natives ``inside``. Its session is at
+    the ``scheduler``: an address, and Dask's security or None."""
 
-    ``inside`` are the natives of refs in the arguments; ``actor`` whose call it is. ``function``:
-    the value of the native that stands first in ``inside`` comes last in ``values``.
-    """
-
-    task: int
-    head: bytes
-    session: str
+    head: Head
     inside: tuple[Native, ...]
-    function: bool
-    actor: int
     values: tuple[StoredValue, ...] = ()
     scheduler: tuple[str, Any] = ("", None)
 
@@ -126,10 +119,10 @@ class SlotChild:
     def run(self, message: RunHead, heard: Heard, is_stopped: Callable[[], bool]) -> HeadDone:
         """Run a task to its end; ChildDied if it kills its process."""
         with self._lock:
-            self._task = message.task
+            self._task = task = message.head.task
         try:
             if is_stopped():
-                self.stop(message.task, False)
+                self.stop(task, False)
             with suppress(OSError):  # who reads says it better
                 self.work.send(message)
             while type(said := self.work.receive()) is not HeadDone:
@@ -138,7 +131,7 @@ class SlotChild:
             return said
         except (EOFError, OSError):
             self._end()
-            words, unsent = self._remains.words(self._position), self._remains.pieces(message.task)
+            words, unsent = self._remains.words(self._position), self._remains.pieces(task)
             raise ChildDied(self._process, words, unsent) from None
         finally:
             with self._lock:

@@ -43,10 +43,6 @@ ANSWER = 60.0
 """Seconds that workers have to say what they have: Ray may have to start them."""
 
 
-GONE = ray.exceptions.TaskUnschedulableError, ray.exceptions.NodeDiedError
-"""What a task ends with that is to run on a node that has gone."""
-
-
 def connect(
     target: ModuleType | None, config: Config, variables: Variables = (), namespace: str = ""
 ) -> ClusterEngine:
@@ -192,27 +188,17 @@ def _check_workers() -> None:
 
 
 def _asked() -> list[Any]:
-    """What each node has. One that has just gone stands in Ray's list for a moment: all are asked
-    anew then, until `PATIENCE` is over."""
+    """What each node has."""
     look: Any = ray.remote(eval("lambda text: eval(text)", {}))  # by value: it knows no Workbench
-    until = time.monotonic() + PATIENCE
-    while True:
-        asked = [
-            look.options(
-                num_cpus=0,
-                scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False),
-            ).remote(EXPRESSION)
-            for node in ray.nodes()
-            if node["Alive"]
-        ]
-        try:
-            answers: list[Any] = ray.get(asked, timeout=ANSWER)
-        except GONE:
-            if time.monotonic() > until:
-                raise
-            time.sleep(AGAIN)
-        else:
-            return answers
+    asked = [
+        look.options(
+            num_cpus=0,
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False),
+        ).remote(EXPRESSION)
+        for node in ray.nodes()
+        if node["Alive"]
+    ]
+    return list(ray.get(asked, timeout=ANSWER))
 
 
 def _supervisor(name: str, session: str, is_own: bool) -> tuple[Any, bool]:

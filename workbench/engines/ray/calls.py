@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import ray
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from workbench.engines.cluster.backend import Launch, Native, StoredValue, TaskEnd
 from workbench.engines.cluster.heads import decode, encode
@@ -40,19 +38,7 @@ def copied(stored: StoredValue) -> StoredValue:
     return again(stored)
 
 
-def lives(pid: int) -> bool:
-    """Whether that process of this node has not ended."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
 _run: Any = ray.remote(run)
-_lives: Any = ray.remote(lives)
 copy: Any = ray.remote(copied).options(num_cpus=0, name="workbench")
 
 OWN = {"env_vars": {"WORKBENCH_WORKER": "1"}}
@@ -76,22 +62,6 @@ def submit(launch: Launch) -> list[Native]:
 def _needs(launch: Launch) -> dict[str, Any]:
     needs = {"num_cpus": launch.cpus}
     return needs | {"memory": launch.memory} if launch.memory else needs
-
-
-def living(places: Sequence[tuple[str, int]]) -> list[bool]:
-    """Whether these processes, each on its node, live."""
-    asked = [
-        _lives.options(num_cpus=0, scheduling_strategy=NodeAffinitySchedulingStrategy(node, False))
-        .remote(pid)
-        for node, pid in places
-    ]  # fmt: skip
-    found = []
-    for answer in asked:
-        try:
-            found.append(ray.get(answer))
-        except ray.exceptions.RayError:  # its node has gone
-            found.append(False)
-    return found
 
 
 class HostedActor:

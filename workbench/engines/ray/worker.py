@@ -10,8 +10,6 @@ import threading
 from functools import partial
 from typing import Any
 
-import ray
-
 from workbench import context, error_notes
 from workbench.engines.cluster.channel import ChannelLink
 from workbench.engines.cluster.engine import ClusterEngine
@@ -42,13 +40,12 @@ def _set_up(session: str, calls: Any) -> Hosting:
         capture.divert(number)
     backend = RayBackend.in_worker(session, calls)
     engine = ClusterEngine(backend)
-    node = ray.get_runtime_context().get_node_id()
-    worker = backend.ask("enroll", engine.prefix, os.getpid(), platform.node(), node)
+    worker = backend.ask("enroll", engine.prefix, os.getpid(), platform.node())
     link = ChannelLink(worker, partial(backend.tell, "push"), backend.settle)
     output = set_up(link, captures)
     # Who only waits for tasks doesn't listen: it would keep Ray from ending a process too many.
     made = Hosting(
-        engine, link, output.finish, worker, lambda task: backend.busy.set(),
+        engine.packer, engine.learn, link, output.finish, worker, lambda task: backend.busy.set(),
         lambda task: None if made.actor else backend.busy.clear(),
     )  # fmt: skip
     engine.host(made)
