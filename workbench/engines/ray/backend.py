@@ -17,11 +17,11 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from workbench.config import Config
 from workbench.core.snapshot import INCARNATION
+from workbench.engine.records import Lack
 from workbench.engines.choice import PATIENCE
 from workbench.engines.cluster.engine import ClusterEngine
 from workbench.engines.probe import EXPRESSION, check, found, here
 from workbench.engines.ray import calls
-from workbench.engines.ray.abilities import ENDS_WITH_KERNEL
 from workbench.engines.ray.supervisor import Supervisor
 from workbench.engines.ray.system import AGAIN, NAMESPACE, RayBackend, name_of
 from workbench.errors import SessionError
@@ -29,6 +29,14 @@ from workbench.options import Variables
 
 LEAST_STORE = 100 << 20
 """Bytes of a store below which Ray doesn't start one."""
+
+ENDS_WITH_KERNEL = Lack(
+    "Names and background cells end with this kernel.",
+    "It has started this Ray itself, which ends with it.",
+    "Start Ray apart (`ray start --head`) and take `--address auto`, or take a session of this "
+    "machine.",
+)
+"""Why a session on a Ray of our own isn't kept (``keep``)."""
 
 HEAD = "node:__internal_head__"
 """A resource that Ray's head node has, and no other."""

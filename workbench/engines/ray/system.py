@@ -13,6 +13,8 @@ import ray
 
 from workbench import errors
 from workbench.core.snapshot import INCARNATION
+from workbench.engine.records import Abilities
+from workbench.engines.cluster.abilities import CAN
 from workbench.engines.cluster.backend import (
     ClusterParts,
     Launch,
@@ -25,7 +27,6 @@ from workbench.engines.cluster.keeper import batch_of
 from workbench.engines.cluster.kept_jobs import end_of
 from workbench.engines.cluster.process import of_object
 from workbench.engines.cluster.work_thread import WorkThread
-from workbench.engines.ray.abilities import CAN
 from workbench.engines.ray.failures import first_line, translated
 from workbench.errors import SessionError
 
@@ -72,7 +73,7 @@ class RayBackend:
     """See the module. ``calls`` is what Ray runs for us: the module of that name."""
 
     engine = "ray"
-    can = CAN
+    can: Abilities = CAN
 
     def __init__(
         self, session: str, supervisor: Any, calls: Any, joined: bool, blocks: bool
