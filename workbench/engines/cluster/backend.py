@@ -21,7 +21,7 @@ from workbench.engines.cluster.heads import Head
 Native = Any
 
 BEGAN, ENDED = "began", "ended"
-"""Kinds of `Message` of a job's tasks: its data is empty, or a `TaskEnd`."""
+"""Kinds of `Message` of a job's tasks: its data is empty, or a `TaskEnd`, for the keeper."""
 
 
 class StoredValue(NamedTuple):

@@ -19,7 +19,7 @@ from workbench.core.events import USUAL
 from workbench.engine import queries
 from workbench.engine.base import CellListener, Engine, Running, SessionFacts
 from workbench.engine.presentation import SessionPresentation, process_label
-from workbench.engines.cluster.backend import BEGAN, ENDED, Backend, Message
+from workbench.engines.cluster.backend import BEGAN, Backend, Message
 from workbench.engines.cluster.hosting import Hosting
 from workbench.engines.cluster.keeper import FREES, STOPS, ids_of, stops_of
 from workbench.engines.cluster.looking import Looking
@@ -85,8 +85,6 @@ class ClusterEngine(Looking, SessionPresentation):
         for message in messages:
             if message.kind == BEGAN:
                 self.listener.began(message.job, message.worker)
-            elif message.kind == ENDED:
-                continue
             elif message.kind == FREES:
                 self.let_go(ids_of(message.data))
             elif message.kind == STOPS:

@@ -28,10 +28,9 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class KeptJob(NamedTuple):
-    """A job for somebody who asked for it: what it showed, and each task's natives and end."""
+    """A job for somebody who asked for it: each task's natives and end."""
 
     record: JobRecord
-    outputs: tuple[Output, ...]
     natives: dict[int, tuple[Native, ...]]
     ends: dict[int, TaskEnd]
 
@@ -109,6 +108,7 @@ class KeptJobs:
             job.began = self._clock() if job.began is None else job.began
         elif message.kind == ENDED:
             self._ended(job, end_of(message.data))
+            return
         elif message.kind != PROGRESS:
             job.log.add(Output(message.task, message.kind, message.data, 0, message.worker))
         for audience, origin in job.audience.items():
@@ -175,18 +175,16 @@ class KeptJobs:
         job = self._jobs.get(id)
         return None if job is None else tuple(job.log)
 
-    def collect(self, id: int, audience: int, origin: int, name: str) -> KeptJob | None:
-        """What there is of a job, and from now on all it shows goes to that driver, too.
-
-        With a ``name`` only what it assigned to that is wanted: its output stays where it is.
-        """
+    def collect(self, id: int, audience: int, origin: int) -> KeptJob | None:
+        """What there is of a job. What it showed goes to that driver, and all it will show; 0 to
+        leave it where it is."""
         job = self._jobs.get(id)
         if job is None:
             return None
         record = job.told(self._clock())
-        outputs: Iterable[Output] = ()
-        if not name:
-            job.audience[audience] = origin
-            job.unseen = False
-            outputs = job.log
-        return KeptJob(record, tuple(outputs), dict(job.natives), dict(job.task_ends))
+        if audience:
+            job.audience[audience], job.unseen = origin, False
+            for each in job.log:
+                shown = Message(each.task, each.kind, each.data, origin, audience, id, each.worker)
+                self._send(audience, shown)
+        return KeptJob(record, dict(job.natives), dict(job.task_ends))

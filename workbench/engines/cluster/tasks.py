@@ -29,7 +29,7 @@ from workbench.engines.cluster.call_packing import CallPacker, PackedCall, Sent
 from workbench.engines.cluster.entries import FAILED, PENDING, READY, UNKNOWN
 from workbench.engines.cluster.heads import Head
 from workbench.engines.cluster.keeper import encode as encode_batch
-from workbench.engines.cluster.kept_jobs import LOST
+from workbench.engines.cluster.kept_jobs import LOST, KeptJob
 from workbench.engines.cluster.store import ClusterStore
 from workbench.errors import (
     ActorDiedError,
@@ -276,31 +276,22 @@ class ClusterTasks(ClusterStore):
     # -- background cells, asked for again ------------------------------------------------------
 
     def collect(self, job: int, name: str = "") -> CollectedJob | None:
-        found = self.backend.ask("collect", job, self.prefix, self.listener.origin(), name)
+        audience = 0 if name else self.prefix
+        found: KeptJob | None = self.backend.ask("collect", job, audience, self.listener.origin())
         if found is None:
             return None
+        chosen = [bind == name or not name for bind in ("", *found.record.binds)]
         results: list[ObjectRef | None] = []
         for task, natives in found.natives.items():
-            end, binds = found.ends.get(task), found.record.binds
-            results += self._collected(task, natives[1:], binds, end, name)
-        if not name:
-            for output in found.outputs:
-                self.show(
-                    Message(
-                        output.task, output.kind, output.data, self.listener.origin(),
-                        self.prefix, job, output.worker,
-                    )
-                )  # fmt: skip
+            refs = self._collected(task, natives[1:], found.ends.get(task))
+            results += [ref for ref, wanted in zip(refs, chosen, strict=False) if wanted]
         return CollectedJob(found.record, results)
 
     def _collected(
-        self, task: int, natives: Sequence[Native], binds: Sequence[str], end: TaskEnd | None,
-        name: str,
-    ) -> list[ObjectRef | None]:  # fmt: skip
+        self, task: int, natives: Sequence[Native], end: TaskEnd | None
+    ) -> list[ObjectRef | None]:
         refs: list[ObjectRef | None] = []
         for number, native in enumerate(natives):
-            if name and (number == 0 or binds[number - 1 : number] != (name,)):
-                continue
             if native is None:  # somebody freed it
                 refs.append(None)
                 continue
