@@ -170,9 +170,6 @@ class Backend(Protocol):
     def forget(self, task: int) -> None:
         """One of ours is over: nobody stops it any more."""
 
-    def withdraw(self, task: int) -> bool:
-        """Drop a task of ours that no worker has; whether that was so."""
-
     def has_begun(self, task: int) -> bool:
         """Whether a worker has it, or it is over."""
 

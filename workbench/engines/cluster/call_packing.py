@@ -14,8 +14,8 @@ from workbench.client.arguments import SLOTTED, argument_names, pack_arguments
 from workbench.client.function_cache import Export
 from workbench.engine.base import Exported
 from workbench.engines.cluster.backend import Native, StoredValue
+from workbench.engines.cluster.entries import of_object
 from workbench.engines.cluster.heads import MOST_CODE
-from workbench.engines.cluster.process import of_object
 from workbench.engines.cluster.store import ClusterStore
 from workbench.ref import ObjectRef
 

@@ -44,7 +44,7 @@ class ClusterEngine(Looking, SessionPresentation):
             queries.CaughtUp: lambda: None,  # each answer is as new as it can be: see `Backend.ask`
             queries.Jobs: partial(backend.ask, "jobs"),
             queries.Outputs: partial(backend.ask, "shown_by"),
-            queries.Capacity: lambda: self._told().capacity or 0,
+            queries.Capacity: lambda: backend.parts().capacity or 0,
             queries.HugePages: lambda: "",
             queries.Lookup: self.find,
             queries.Names: self.names,

@@ -60,6 +60,11 @@ class KnownObject:
         return self.state in (READY, FAILED, FREED)
 
 
+def of_object(native: Native) -> Native:
+    """Of an actor's native, which is a pair, that of its description."""
+    return native[1] if type(native) is tuple else native
+
+
 class HeldEntry(weakref.ref[ObjectRef]):
     """An entry as long as its handle lives; then ``dropped`` is told, by one step without a lock,
     for a finalizer may come anywhere."""
@@ -161,6 +166,15 @@ class Entries:
         """Those that have handles here."""
         held = [each.entry for each in list(self._held.values())]
         return [entry for entry in held if entry is not None]
+
+    def awaited(self, ids: Iterable[int]) -> list[Native]:
+        """What the system knows those of these objects by that aren't over."""
+        entries = (self.get(id) for id in ids)
+        return [
+            of_object(entry.native)
+            for entry in entries
+            if entry is not None and not entry.is_over and entry.native is not None
+        ]
 
     def settle(
         self, id: int, state: str, about: About | None = None, error: WorkbenchError | None = None

@@ -35,12 +35,12 @@ from workbench.host.results import (
     Types,
     counted,
     no_actor,
+    retry_types,
     take,
     yields_results,
 )
 from workbench.host.tracebacks import let_go, task_failure
 from workbench.ref import ObjectRef
-from workbench.serialization import codec
 from workbench.serialization.class_states import building
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -134,7 +134,7 @@ class Hosting:
                 retry_on: Types = ()
                 interrupts.begin(task)
                 try:
-                    retry_on = _retry_on(head)
+                    retry_on = () if head.spec is None else retry_types(head.spec)
                     function, args, kwargs = self._prepared(head, deps, inside, keep)
                     interrupts.enter(task)
                     with self._limited(head):
@@ -299,13 +299,3 @@ class _InheritedError(Exception):
     def __init__(self, stored: StoredValue) -> None:
         super().__init__()
         self.stored = stored
-
-
-_OPTIONS = codec.Where("retry_exceptions", "on the worker")
-
-
-def _retry_on(head: Head) -> Types:
-    if head.spec is None or not head.spec.retry_on:
-        return ()
-    types: Types = codec.deserialize_inline(head.spec.retry_on, where=_OPTIONS)
-    return types

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from workbench.engine.lending_future import Missing
 from workbench.engines.cluster.backend import Backend
 from workbench.engines.cluster.entries import Entries
-from workbench.engines.cluster.process import of_object
 
 
 class NativeLending:
@@ -23,11 +22,7 @@ class NativeLending:
     def waiting(
         self, missing: Missing, enough: int = 0, item: int = 0, timeout: float | None = None
     ) -> Iterator[None]:
-        natives = []
-        for id in missing():
-            entry = self._entries.get(id)
-            if entry is not None and not entry.is_over and entry.native is not None:
-                natives.append(of_object(entry.native))
+        natives = self._entries.awaited(missing())
         if natives and not item:
             self._backend.wait(natives, min(enough, len(natives)) or len(natives), timeout)
         yield

@@ -23,7 +23,6 @@ from workbench.core.snapshot import (
 )
 from workbench.engine.presentation import process_label
 from workbench.engine.records import Shown
-from workbench.engines.cluster.backend import ClusterParts
 from workbench.engines.cluster.entries import (
     FAILED,
     FREED,
@@ -46,20 +45,9 @@ SCOPE = (
 INSIDE = "whether it is inside other objects in the store"
 """What no process knows."""
 
-FRESH = 1.0
-"""Seconds for which what the system told of itself is used again."""
-
 
 class Looking(ClusterTasks):
     """See the module."""
-
-    _parts: tuple[float, ClusterParts] | None = None
-
-    def _told(self) -> ClusterParts:
-        now = time.monotonic()
-        if self._parts is None or now - self._parts[0] > FRESH:
-            self._parts = now, self.backend.parts()
-        return self._parts[1]
 
     def _seen(self) -> KeptSession:
         found: KeptSession = self.backend.ask("seen")
@@ -68,7 +56,7 @@ class Looking(ClusterTasks):
     def snapshot(self) -> Snapshot:
         if self.ended is not None:
             raise SessionError(self.ended)
-        told, seen = self._told(), self._seen()
+        told, seen = self.backend.parts(), self._seen()
         held = {entry.id: entry for entry in self.entries.all()}
         kept = {id: KnownObject(id, None, READY) for id in seen.objects.keys() - held.keys()}
         objects = [

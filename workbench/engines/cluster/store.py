@@ -31,12 +31,13 @@ from workbench.engines.cluster.entries import (
     ArrivalQueue,
     KnownObject,
     ShownArray,
+    of_object,
     shown_by,
 )
 from workbench.engines.cluster.kept_names import KeptObject
 from workbench.engines.cluster.lending import NativeLending
 from workbench.engines.cluster.parcels import contents, inlined
-from workbench.engines.cluster.process import ClusterProcess, of_object, why_gone
+from workbench.engines.cluster.process import ClusterProcess, why_gone
 from workbench.engines.cluster.work_thread import WorkThread
 from workbench.errors import (
     ActorDiedError,
@@ -191,11 +192,7 @@ class ClusterStore(ClusterProcess):
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
                 return False
-            natives = []
-            for ref in refs():
-                entry = self.entries.get(ref.id)
-                if entry is not None and not entry.is_over and entry.native is not None:
-                    natives.append(of_object(entry.native))
+            natives = self.entries.awaited(ref.id for ref in refs())
             if natives:
                 self.backend.wait(natives, min(enough, len(natives)), left)
             self.entries.wait(done, SLICE if natives else left)

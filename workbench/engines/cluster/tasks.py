@@ -239,8 +239,8 @@ class ClusterTasks(ClusterStore):
         self, ref: ObjectRef, force: bool = False, recursive: bool = True, begun: bool = True
     ) -> bool:
         entry = self.entries.of(ref)
-        if not begun:
-            return not entry.is_over and self.backend.withdraw(entry.task or ref.id)
+        if not begun and (entry.is_over or self.backend.has_begun(entry.task or ref.id)):
+            return False
         if not recursive and self.backend.can.recursive:
             raise WorkbenchError(self.backend.can.recursive)
         if not entry.is_over:

@@ -172,13 +172,6 @@ class DaskBackend:
     def forget(self, task: int) -> None:
         self._running.pop(task, None)
 
-    def withdraw(self, task: int) -> bool:
-        running = self._running.get(task)
-        if running is None or running[1] is not None or self.has_begun(task):
-            return False
-        self._drop([running[0]], "The task was withdrawn.")
-        return True
-
     def has_begun(self, task: int) -> bool:
         running = self._running.get(task)
         told = self.link.client.processing() if running is not None else {}

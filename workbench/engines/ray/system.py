@@ -23,9 +23,9 @@ from workbench.engines.cluster.backend import (
     StoredValue,
     TaskEnd,
 )
+from workbench.engines.cluster.entries import of_object
 from workbench.engines.cluster.keeper import batch_of
 from workbench.engines.cluster.kept_jobs import end_of
-from workbench.engines.cluster.process import of_object
 from workbench.engines.cluster.work_thread import WorkThread
 from workbench.engines.ray.failures import first_line, translated
 from workbench.errors import SessionError
@@ -190,13 +190,6 @@ class RayBackend:
 
     def forget(self, task: int) -> None:
         self._ends.pop(task, None)
-
-    def withdraw(self, task: int) -> bool:
-        native = self._ends.get(task)
-        if native is None or self.has_begun(task):
-            return False
-        cancel(native, False)
-        return True
 
     def has_begun(self, task: int) -> bool:
         return task not in self._ends or not self._queued([task])
