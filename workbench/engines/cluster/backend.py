@@ -86,14 +86,16 @@ class Launch(NamedTuple):
     """A call as the system is asked for it: `hosting` runs the ``head`` somewhere, with the values
     of ``deps`` and the natives ``inside`` as they are.
 
-    ``cpus`` in processors, ``memory`` in bytes. ``keep``: it and its results, or the actor that it
-    makes, outlive this process; such an actor is made again ``restarts`` times. If its process
-    dies, the system tries a task again as often as the head says; the host does after exceptions.
+    ``actor`` is whose call it is. ``cpus`` in processors, ``memory`` in bytes. ``keep``: it and its
+    results, or the actor that it makes, outlive this process; such an actor is made again
+    ``restarts`` times. If its process dies, the system tries a task again as often as the head
+    says; the host does after exceptions.
     """
 
     head: Head
     deps: Sequence[Native]
     inside: Sequence[Native]
+    actor: Native = None
     cpus: float = 1.0
     memory: int = 0
     keep: bool = False
@@ -183,9 +185,6 @@ class Backend(Protocol):
 
         ``described`` is what a handle of it stands for: see `find_actor`.
         """
-
-    def call(self, actor: Native, launch: Launch) -> list[Native]:
-        """As `submit`, in an actor."""
 
     def find_actor(self, name: str) -> tuple[int, Native] | None:
         """The id of the actor of that full name, and (the actor, its description)."""

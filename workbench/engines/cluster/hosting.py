@@ -86,6 +86,7 @@ class Hosting:
         self._calls = CallOpener(packer)
         self._instance: Any = None
         self._cls: type = object
+        self._unmade: tuple[StoredValue, ...] = ()  # why the actor could not be made
         self.interrupts = Interrupts()
         self.stopped: set[int] = set()  # by a person, not by their timeout
         self.work = link.work
@@ -208,6 +209,8 @@ class Hosting:
             self.namespace = head.spec.namespace if head.spec is not None else ""
             function: Any = self._make
         elif head.method:
+            for why in self._unmade:
+                raise _InheritedError(why)
             function = method_of(self._instance, head.method)
         else:
             function = calls.function(head, left)
@@ -271,6 +274,8 @@ class Hosting:
         self._ends(task)
         self._finish(task)
         how, values = outcome
+        if head.method == CREATION:
+            self._unmade = values
         end = TaskEnd(
             task, how, self._link.shown(task),
             tuple(value.failed for value in values), tuple(value.about for value in values),

@@ -103,8 +103,9 @@ class ClusterTasks(ClusterStore):
             packed, task, options.name or name, returns=returns, method=method, job=job,
             actor=actor.id if actor is not None else 0, spec=self._spec(options), retries=retries,
         )  # fmt: skip
+        native = None if actor is None else self.native(actor)[0]
         launch = Launch(
-            head, packed.dep_natives, packed.natives, options.num_cpus, options.memory, keep
+            head, packed.dep_natives, packed.natives, native, options.num_cpus, options.memory, keep
         )
         if not returns:
             ids = []
@@ -114,11 +115,7 @@ class ClusterTasks(ClusterStore):
             known = msgspec.structs.replace(head, code=b"", args=b"", deps=(), inside=())
             self.backend.tell("job", known)
         try:
-            if actor is None:
-                made = self.backend.submit(launch)
-            else:
-                native = self.native(actor)
-                made = self.backend.call(native[0], launch)
+            made = self.backend.submit(launch)
         except BaseException:
             if keep:
                 self.backend.tell("ended", TaskEnd(task, "failed"))
@@ -328,7 +325,7 @@ class ClusterTasks(ClusterStore):
             called=options.name,
         )  # fmt: skip
         launch = Launch(
-            head, packed.dep_natives, packed.natives, options.num_cpus, options.memory,
+            head, packed.dep_natives, packed.natives, None, options.num_cpus, options.memory,
             options.lifetime == DETACHED, options.max_restarts,
         )  # fmt: skip
         what = f"actor {blueprint.name}"

@@ -142,11 +142,10 @@ class DaskBackend:
     def free(self, ids: Sequence[int], natives: Sequence[Native]) -> None:
         self.ask("drop", [ref.key for ref in flat(natives)], list(ids))
 
-    def submit(
-        self, launch: Launch, actor: DaskActor | None = None, after: Sequence[DaskRef] = ()
-    ) -> list[DaskRef]:
+    def submit(self, launch: Launch) -> list[DaskRef]:
         from workbench.engines.dask.worker import run_head  # brings distributed
 
+        actor: DaskActor | None = launch.actor
         if actor is None and (launch.cpus != 1 or launch.memory):
             warnings.warn(CAN.needs, stacklevel=5)
         head, deps, inside = launch.head, launch.deps, launch.inside
@@ -154,7 +153,10 @@ class DaskBackend:
         retries = 0 if actor is not None else ALWAYS if head.retries < 0 else head.retries
         run = RunHead(head, tuple(inside))
         call = pickle.dumps((run, key, client.id, tuple(ref.index for ref in deps)))
-        where = {} if actor is None else {"workers": [actor.address], "allow_other_workers": False}
+        where, after = {}, []
+        if actor is not None:
+            where = {"workers": [actor.address], "allow_other_workers": False}
+            after = [self._last.get(actor.actor, actor)] if head.task != actor.actor else []
         try:
             if inside and (launch.keep or actor is not None):  # an actor may keep them for good
                 self.contains(key if actor is None else actor.key, inside)
@@ -167,7 +169,12 @@ class DaskBackend:
             raise self._failed(error) from error
         self._running[head.task] = hold, actor, (*deps, *inside, actor)
         hold.add_done_callback(lambda _: self.forget(head.task))
-        return [DaskRef(key, index, hold) for index in range(head.returns + 1)]
+        made = [DaskRef(key, index, hold) for index in range(head.returns + 1)]
+        if actor is not None:
+            self._last[actor.actor] = made[0]
+            if actor.key in self._dead:
+                self._actor_gone(actor.key)
+        return made
 
     def forget(self, task: int) -> None:
         self._running.pop(task, None)
@@ -219,17 +226,9 @@ class DaskBackend:
         actor = DaskActor(key_of(self.session, head.name, head.actor), head.actor, address)
         if not self.ask("place", head.called, (actor, described), launch.keep):
             raise ValueError(f"Another actor is called {head.called!r}.")
-        made = self.submit(launch, actor)
+        made = self.submit(launch._replace(actor=actor))
         actor.hold = made[0].hold
-        self._last[head.actor] = made[0]
         return actor, made[0]
-
-    def call(self, actor: DaskActor, launch: Launch) -> list[DaskRef]:
-        made = self.submit(launch, actor, [self._last.get(actor.actor, actor)])
-        self._last[actor.actor] = made[0]
-        if actor.key in self._dead:
-            self._actor_gone(actor.key)
-        return made
 
     def _actor_gone(self, key: str) -> None:
         self._dead.add(key)

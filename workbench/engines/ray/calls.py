@@ -51,11 +51,16 @@ new ones for that, so where nobody else is connected it is empty."""
 
 
 def submit(launch: Launch) -> list[Native]:
-    """Submit a task: the natives of its end and its results."""
+    """Submit a task, or call an actor: the natives of its end and its results."""
     head, wanted = launch.head, 1 + launch.head.returns
-    made = _run.options(
-        num_returns=wanted, name=head.name, max_retries=head.retries, **_needs(launch), **apart
-    ).remote(encode(head), list(launch.inside), *launch.deps)  # fmt: skip
+    if launch.actor is None:
+        options = {"name": head.name, "max_retries": head.retries, **_needs(launch), **apart}
+    else:
+        options = {"max_task_retries": head.retries}
+    called = _run if launch.actor is None else launch.actor.call
+    made = called.options(num_returns=wanted, **options).remote(
+        encode(head), list(launch.inside), *launch.deps
+    )
     return list(made) if wanted > 1 else [made]
 
 
@@ -75,7 +80,7 @@ class HostedActor:
         self._described = inlined(described)
         self._host = _host(known.session)
         self._host.is_restarted = ray.get_runtime_context().was_current_actor_reconstructed
-        self._end, self._failure = self._host.run(known, deps, inside)
+        self._end, _ = self._host.run(known, deps, inside)
 
     def created(self) -> bytes:
         """How its making ended."""
@@ -88,12 +93,6 @@ class HostedActor:
     def call(self, head: bytes, inside: Sequence[Native], *deps: StoredValue) -> Any:
         """One of its methods."""
         known = decode(head)
-        if self._failure:  # it could not be made
-            end = TaskEnd(
-                known.task, "failed", 0, (True,) * known.returns, (None,) * known.returns,
-                self._host.worker,
-            )  # fmt: skip
-            return _returned(known.returns, end, self._failure * max(known.returns, 1))
         end, values = self._host.run(known, deps, inside)
         found = _returned(known.returns, end, values)
         if self._host.leaves:
@@ -107,7 +106,7 @@ _actor: Any = ray.remote(HostedActor)
 def create(launch: Launch, described: Native, name: str, namespace: str) -> tuple[Any, Native]:
     """Make an actor: its handle, and the native of its making's end."""
     options = {"max_restarts": launch.restarts, **_needs(launch)}
-    if launch.restarts:  # calls wait while it is made again; `call` says how often one is tried
+    if launch.restarts:  # calls wait while it is made again; `submit` says how often one is tried
         options["max_task_retries"] = launch.restarts
     if name:
         options |= {"name": name, "namespace": namespace}
@@ -117,12 +116,3 @@ def create(launch: Launch, described: Native, name: str, namespace: str) -> tupl
         encode(launch.head), ray.get(described), list(launch.inside), *launch.deps
     )
     return actor, actor.created.remote()
-
-
-def call(actor: Any, launch: Launch) -> list[Native]:
-    """Call an actor's method: natives as `submit`'s."""
-    head, wanted = launch.head, 1 + launch.head.returns
-    made = actor.call.options(num_returns=wanted, max_task_retries=head.retries).remote(
-        encode(head), list(launch.inside), *launch.deps
-    )
-    return list(made) if wanted > 1 else [made]

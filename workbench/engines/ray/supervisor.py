@@ -177,14 +177,7 @@ class Supervisor:
 
     async def submit(self, launch: Launch) -> list[Native]:
         """Submit a task that outlives who asks for it, and has announced it."""
-        return self._submitted(launch.head.task, calls.submit(launch))
-
-    async def call(self, actor: Any, launch: Launch) -> list[Native]:
-        """The same of an actor's method."""
-        return self._submitted(launch.head.task, calls.call(actor, launch))
-
-    def _submitted(self, task: int, made: list[Native]) -> list[Native]:
-        self._noted(made)
+        task, made = launch.head.task, self._noted(calls.submit(launch))
         self._owned[task] = made[0]
         self._keeper.ask("made", task, tuple(made))  # or who asked may end first
         self._keep(self._watch(task, made[0]))

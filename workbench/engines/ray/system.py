@@ -182,9 +182,7 @@ class RayBackend:
         if launch.keep:
             self.settle()
             return list(ray.get(self._supervisor.submit.remote(launch)))
-        return self._noted(launch, self._remote.submit(launch))
-
-    def _noted(self, launch: Launch, made: list[Native]) -> list[Native]:
+        made = list(self._remote.submit(launch))
         self._ends[launch.head.task] = made[0]
         return made
 
@@ -225,12 +223,6 @@ class RayBackend:
 
     def _full(self, name: str) -> str:
         return f"{self.session}/{name}"
-
-    def call(self, actor: Native, launch: Launch) -> list[Native]:
-        if launch.keep:
-            self.settle()
-            return list(ray.get(self._supervisor.call.remote(actor, launch)))
-        return self._noted(launch, self._remote.call(actor, launch))
 
     def find_actor(self, name: str) -> tuple[int, Native] | None:
         try:
