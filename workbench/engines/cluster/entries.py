@@ -9,8 +9,8 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,8 @@ import numpy as np
 from workbench.core.events import About
 from workbench.engine.base import engine_of
 from workbench.engine.following import Arrivals
-from workbench.engines.cluster.backend import Native
+from workbench.engine.lending_future import Missing
+from workbench.engines.cluster.backend import Backend, Native
 from workbench.errors import ForeignRefError, SessionError, WorkbenchError
 from workbench.memory.views import bases
 from workbench.ref import ObjectRef
@@ -276,3 +277,32 @@ class ArrivalQueue(Arrivals):
 
     def _wait(self, timeout: float | None) -> None:
         self._wait_for(lambda: bool(self._came), timeout, lambda: list(self._pending.values()))
+
+
+class NativeLending:
+    """An `engine.lending_future.Lending`: who waits for a future in a task waits first as the
+    system wants it, which lets other tasks run. Callbacks, and what asyncio awaits, lend nothing.
+    """
+
+    def __init__(self, backend: Backend, entries: Entries) -> None:
+        self._backend = backend
+        self._entries = entries
+
+    @contextmanager
+    def waiting(
+        self, missing: Missing, enough: int = 0, item: int = 0, timeout: float | None = None
+    ) -> Iterator[None]:
+        natives = self._entries.awaited(missing())
+        if natives and not item:
+            self._backend.wait(natives, min(enough, len(natives)) or len(natives), timeout)
+        yield
+
+    def begin(self, objects: Iterable[int], enough: int = 0, item: int = 0) -> int:
+        """Nobody stands still here, so there is nothing to lend by."""
+        return 0
+
+    def end(self, number: int) -> None:
+        """It lent nothing."""
+
+    def polled(self, objects: Iterable[int]) -> None:
+        """The same."""

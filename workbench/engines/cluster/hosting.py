@@ -16,11 +16,10 @@ from typing import Any
 
 import msgspec
 
-from workbench.client.arguments import parameters_of
+from workbench.client.arguments import SLOTTED, name_at, parameters_of, places_of, with_values
 from workbench.core.events import ID_BITS
 from workbench.engine.records import CREATION, Blueprint
 from workbench.engines.cluster.backend import BEGAN, ENDED, Native, StoredValue, TaskEnd
-from workbench.engines.cluster.call_opener import CallOpener
 from workbench.engines.cluster.channel import ChannelLink
 from workbench.engines.cluster.heads import Head
 from workbench.engines.cluster.parcels import Packer, refused
@@ -41,9 +40,15 @@ from workbench.host.results import (
 )
 from workbench.host.tracebacks import let_go, task_failure
 from workbench.ref import ObjectRef
+from workbench.serialization import codec
 from workbench.serialization.class_states import building
 
 _encode = msgspec.msgpack.Encoder().encode
+
+_ARGUMENTS = codec.Where("arguments", "on the worker")
+
+Deps = list[tuple[int, StoredValue]]
+"""What came along with a head, by id; who takes something takes it from the front."""
 
 Outcome = tuple[str, tuple[StoredValue, ...]]
 """How the task ended, and its results."""
@@ -83,7 +88,7 @@ class Hosting:
         self._begins = begins
         self._ends = ends
         self._state = state()
-        self._calls = CallOpener(packer)
+        self._functions: dict[int, Any] = {}  # each is opened once
         self._instance: Any = None
         self._cls: type = object
         self._unmade: tuple[StoredValue, ...] = ()  # why the actor could not be made
@@ -201,10 +206,10 @@ class Hosting:
             set_variables(head.spec.env)
         submitter = head.task >> ID_BITS
         building.submitter, building.origin = submitter, (submitter, head.task)
-        calls, left = self._calls, list(zip(head.deps, deps, strict=True))
-        packed = calls.packed(head, left)
+        left = list(zip(head.deps, deps, strict=True))
+        packed = self._packed(head, left)
         if head.method == CREATION:
-            blueprint: Blueprint = calls.function(head, left)
+            blueprint: Blueprint = self._function(head, left)
             self.actor, self._cls, self.called = head.actor, blueprint.cls, head.called
             self.namespace = head.spec.namespace if head.spec is not None else ""
             function: Any = self._make
@@ -213,8 +218,27 @@ class Hosting:
                 raise _InheritedError(why)
             function = method_of(self._instance, head.method)
         else:
-            function = calls.function(head, left)
-        return function, *calls.arguments(packed, left, parameters_of(function))
+            function = self._function(head, left)
+        parameters = parameters_of(function)
+        values = [
+            self._packer.open(id, dep, name=name_at(place, parameters))
+            for (id, dep), place in zip(left, places_of(packed), strict=True)
+        ]
+        return function, *with_values(packed, values)
+
+    def _packed(self, head: Head, left: Deps) -> Any:
+        """Its arguments, without those that came along."""
+        if head.args == SLOTTED:
+            return self._packer.open(*left.pop(0), name="arguments")
+        return codec.deserialize_inline(head.args, where=_ARGUMENTS) if head.args else ((), {})
+
+    def _function(self, head: Head, left: Deps) -> Any:
+        """What it calls."""
+        stored = StoredValue(head.code) if head.code else left.pop(0)[1]
+        if head.function not in self._functions:
+            made = self._packer.open(head.function, stored, name=head.name)
+            self._functions[head.function] = made
+        return self._functions[head.function]
 
     def _make(self, /, *args: Any, **kwargs: Any) -> None:
         self._instance = self._cls(*args, **kwargs)

@@ -30,12 +30,12 @@ from workbench.engines.cluster.entries import (
     UNKNOWN,
     ArrivalQueue,
     KnownObject,
+    NativeLending,
     ShownArray,
     of_object,
     shown_by,
 )
 from workbench.engines.cluster.kept_names import KeptObject
-from workbench.engines.cluster.lending import NativeLending
 from workbench.engines.cluster.parcels import contents, inlined
 from workbench.engines.cluster.process import ClusterProcess, why_gone
 from workbench.engines.cluster.work_thread import WorkThread
