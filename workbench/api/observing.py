@@ -81,8 +81,8 @@ def objects(pattern: str = "", *, sort: str = "size", limit: int | None = None) 
 def why(what: ObjectRef | str, *, deep: bool = False) -> Why:
     """Why an object is still here: which variables, outputs, arrays, tasks, objects keep it.
 
-    Every process that holds it is asked where: the answer has paths one can type, and for each
-    reason the one thing that lets go.
+    Every process that holds it is asked where, on Ray and Dask this one: the answer has paths one
+    can type, and for each reason the one thing that lets go.
 
     Parameters
     ----------

@@ -21,8 +21,9 @@ def register_serializer(
     """Say how instances of a class are to be stored.
 
     Registered once, in the notebook, it reaches all workers of the session, those still to come
-    too, before any task submitted after it. (Ray's registry is one per process.) The deserializer
-    travels with each object. Plain pickle and cloudpickle in the same process are not changed.
+    too, before any task submitted after it; on Ray and Dask it is this process's alone, as Ray's
+    own registry is. The deserializer travels with each object. Plain pickle and cloudpickle in the
+    same process are not changed.
 
     Parameters
     ----------
