@@ -12,7 +12,7 @@ import pytest
 
 from tests.leaks import eventually
 from tests.process.endings import leave_at_once
-from workbench.engines.cluster.heads import Head
+from workbench.engines.cluster.backend import Head
 from workbench.engines.cluster.keeper import batch_of
 from workbench.engines.cluster.parcels import Packer, failure_of
 from workbench.engines.dask.slots import ChildDied, HeadDone, RunHead, SlotChild, Slots

@@ -10,9 +10,17 @@ import pytest
 
 from tests.patience import TIMEOUT
 from workbench.core.events import Output, TaskSpec
-from workbench.engines.cluster.backend import BEGAN, ENDED, Message, StoredValue, TaskEnd
+from workbench.engines.cluster.backend import (
+    BEGAN,
+    ENDED,
+    Head,
+    Message,
+    StoredValue,
+    TaskEnd,
+    decode_head,
+    encode,
+)
 from workbench.engines.cluster.channel import ChannelLink
-from workbench.engines.cluster.heads import Head, decode, encode
 from workbench.engines.cluster.hosting import Hosting
 from workbench.engines.cluster.keeper import batch_of
 from workbench.engines.cluster.parcels import Packer, failure_of
@@ -43,7 +51,7 @@ class World:
         made = Head(
             TASK, "named", "session~1", 9, 2, FUNCTION + self.functions, code, given, **fields
         )
-        return decode(encode(made))
+        return decode_head(encode(made))
 
     def run(self, head: Head, *deps: StoredValue) -> tuple[TaskEnd, list[Any]]:
         end, values = self.host.run(head, deps, ())

@@ -6,8 +6,7 @@ import msgspec
 import pytest
 
 from workbench.core.events import TaskSpec
-from workbench.engines.cluster.backend import BEGAN, ENDED, Message, TaskEnd
-from workbench.engines.cluster.heads import Head
+from workbench.engines.cluster.backend import BEGAN, ENDED, Head, Message, TaskEnd
 from workbench.engines.cluster.keeper import (
     NOBODY,
     SILENT,

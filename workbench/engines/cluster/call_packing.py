@@ -13,9 +13,8 @@ from typing import Any, ClassVar, NamedTuple
 from workbench.client.arguments import SLOTTED, argument_names, pack_arguments
 from workbench.client.function_cache import Export
 from workbench.engine.base import Exported
-from workbench.engines.cluster.backend import Native, StoredValue
+from workbench.engines.cluster.backend import MOST_CODE, Native, StoredValue
 from workbench.engines.cluster.entries import of_object
-from workbench.engines.cluster.heads import MOST_CODE
 from workbench.engines.cluster.store import ClusterStore
 from workbench.ref import ObjectRef
 

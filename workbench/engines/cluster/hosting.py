@@ -14,14 +14,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import msgspec
-
 from workbench.client.arguments import SLOTTED, name_at, parameters_of, places_of, with_values
 from workbench.core.events import ID_BITS
 from workbench.engine.records import CREATION, Blueprint
-from workbench.engines.cluster.backend import BEGAN, ENDED, Native, StoredValue, TaskEnd
+from workbench.engines.cluster.backend import (
+    BEGAN,
+    ENDED,
+    Head,
+    Native,
+    StoredValue,
+    TaskEnd,
+    encode,
+)
 from workbench.engines.cluster.channel import ChannelLink
-from workbench.engines.cluster.heads import Head
 from workbench.engines.cluster.parcels import Packer, refused
 from workbench.errors import ActorExit
 from workbench.host.actor_instance import method_of, variables_of
@@ -42,8 +47,6 @@ from workbench.host.tracebacks import let_go, task_failure
 from workbench.ref import ObjectRef
 from workbench.serialization import codec
 from workbench.serialization.class_states import building
-
-_encode = msgspec.msgpack.Encoder().encode
 
 _ARGUMENTS = codec.Where("arguments", "on the worker")
 
@@ -306,7 +309,7 @@ class Hosting:
             self.worker,
         )  # fmt: skip
         if head.is_own:
-            self._link.say(head, ENDED, _encode(end))
+            self._link.say(head, ENDED, encode(end))
         self._link.flush()
         if end.shown or head.is_own:
             self._link.settle()

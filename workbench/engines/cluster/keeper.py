@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from workbench.core.snapshot import ClientRecord, JobRecord, WorkerRecord
-from workbench.engines.cluster.backend import Message
+from workbench.engines.cluster.backend import Message, encode
 from workbench.engines.cluster.kept_jobs import KeptJobs
 from workbench.engines.cluster.kept_names import KeptNames, KeptObject
 
@@ -40,7 +40,6 @@ STOPS = "stops"
 ids_of = msgspec.msgpack.Decoder(list[int]).decode
 stops_of = msgspec.msgpack.Decoder(tuple[list[int], bool]).decode
 batch_of = msgspec.msgpack.Decoder(list[Message]).decode
-encode = msgspec.msgpack.Encoder().encode
 
 
 class _Listener:

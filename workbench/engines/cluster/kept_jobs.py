@@ -15,8 +15,7 @@ import msgspec
 from workbench.core.events import PROGRESS, USUAL, Output
 from workbench.core.snapshot import JobRecord
 from workbench.core.tasks import TaskGroup
-from workbench.engines.cluster.backend import BEGAN, ENDED, Message, Native, TaskEnd
-from workbench.engines.cluster.heads import Head
+from workbench.engines.cluster.backend import BEGAN, ENDED, Head, Message, Native, TaskEnd, encode
 
 MOST_JOBS = 1000
 """Jobs that are remembered after their end."""
@@ -24,7 +23,6 @@ MOST_JOBS = 1000
 LOST = "Its process has ended: some of what this task showed may not have arrived.\n"
 
 end_of = msgspec.msgpack.Decoder(TaskEnd).decode
-_encode = msgspec.msgpack.Encoder().encode
 
 
 class KeptJob(NamedTuple):
@@ -132,7 +130,7 @@ class KeptJobs:
         if job is not None and end.task not in job.task_ends:
             if end.how == "failed" and job.began is not None and not is_whole:
                 self.came(Message(end.task, "stderr", LOST.encode(), 0, 0, job.id, end.worker))
-            self.came(Message(end.task, ENDED, _encode(end), 0, 0, job.id, end.worker))
+            self.came(Message(end.task, ENDED, encode(end), 0, 0, job.id, end.worker))
 
     def _ended(self, job: ClusterJob, end: TaskEnd) -> None:
         if before := job.task_ends.get(end.task):  # it was tried again

@@ -17,7 +17,7 @@ from workbench.call_site import call_site
 from workbench.client.task_prints import TaskPrints
 from workbench.core.events import ID_BITS, Output
 from workbench.engine.queries import Answering
-from workbench.engines.cluster.backend import Backend, Message, Native
+from workbench.engines.cluster.backend import Backend, Head, Message, Native
 from workbench.engines.cluster.entries import (
     FAILED,
     READY,
@@ -26,7 +26,6 @@ from workbench.engines.cluster.entries import (
     KnownObject,
     of_object,
 )
-from workbench.engines.cluster.heads import Head
 from workbench.engines.cluster.parcels import Packer
 from workbench.errors import ObjectFreedError, SessionError, WorkbenchError
 from workbench.ref import ObjectRef

@@ -20,15 +20,15 @@ from workbench.engine.base import Call, CollectedJob, Exported, Submitted
 from workbench.engine.records import CREATION, Blueprint
 from workbench.engines.cluster.backend import (
     Backend,
+    Head,
     Launch,
     Message,
     Native,
     TaskEnd,
+    encode,
 )
 from workbench.engines.cluster.call_packing import CallPacker, PackedCall, Sent
 from workbench.engines.cluster.entries import FAILED, PENDING, READY, UNKNOWN
-from workbench.engines.cluster.heads import Head
-from workbench.engines.cluster.keeper import encode as encode_batch
 from workbench.engines.cluster.kept_jobs import LOST, KeptJob
 from workbench.engines.cluster.store import ClusterStore
 from workbench.errors import (
@@ -187,7 +187,7 @@ class ClusterTasks(ClusterStore):
         error = end if isinstance(end, WorkbenchError) else WorkbenchError(str(end))
         if self._loses_output(own, error):
             lost = Message(own.task, "stderr", LOST.encode(), own.origin, self.place()[0])
-            self.backend.tell("push", encode_batch([lost]))
+            self.backend.tell("push", encode([lost]))
         if own.actor in self._killed and isinstance(error, ActorDiedError):
             error = ActorDiedError(f"{own.name.partition('.')[0]} was ended by kill().")
         elif own.task in self._stopped or isinstance(error, TaskCancelledError):

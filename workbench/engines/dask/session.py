@@ -12,8 +12,8 @@ from typing import Any
 
 from workbench import errors
 from workbench.engines.cluster import backend as seam
-from workbench.engines.cluster.backend import Launch, Native, StoredValue, TaskEnd
-from workbench.engines.cluster.keeper import FREES, batch_of, encode
+from workbench.engines.cluster.backend import Launch, Native, StoredValue, TaskEnd, encode
+from workbench.engines.cluster.keeper import FREES, batch_of
 from workbench.engines.dask.abilities import CAN
 from workbench.engines.dask.holds import KeyHold, SchedulerLink, lost, wait
 from workbench.engines.dask.keys import DaskActor, DaskRef, Pair, TaskValues, flat, id_of, key_of

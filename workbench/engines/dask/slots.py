@@ -22,8 +22,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
-from workbench.engines.cluster.backend import Native, StoredValue, TaskEnd
-from workbench.engines.cluster.heads import Head
+from workbench.engines.cluster.backend import Head, Native, StoredValue, TaskEnd
 from workbench.engines.cluster.parcels import again
 from workbench.host.remains import ChildRemains
 from workbench.host.unsent import Piece

@@ -11,8 +11,7 @@ from typing import Any
 from distributed import get_worker, rejoin, secede
 from distributed.diagnostics.plugin import WorkerPlugin
 
-from workbench.engines.cluster.backend import Message, StoredValue, TaskEnd
-from workbench.engines.cluster.keeper import encode as encode_batch
+from workbench.engines.cluster.backend import Message, StoredValue, TaskEnd, encode
 from workbench.engines.cluster.parcels import refused
 from workbench.engines.dask.keys import NAME, TaskFailed, TaskValues, id_of
 from workbench.engines.dask.scheduler import quietly
@@ -165,7 +164,7 @@ class Attempt:
         except ChildDied as died:
             more = head.origin, head.audience, head.job, died.worker
             left = [Message(*piece, *more) for piece in died.unsent if piece[0] == head.task]
-            side.tell("shown", head.session, encode_batch(left))
+            side.tell("shown", head.session, encode(left))
             if self._is_forced and not head.actor:
                 return self._failed("stopped", "cancelled", f"`{name}` was stopped.")
             code = "actor" if head.actor else "crashed"

@@ -6,14 +6,17 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 import ray
 
-from workbench.engines.cluster.backend import Launch, Native, StoredValue, TaskEnd
-from workbench.engines.cluster.heads import decode, encode
+from workbench.engines.cluster.backend import (
+    Launch,
+    Native,
+    StoredValue,
+    TaskEnd,
+    decode_head,
+    encode,
+)
 from workbench.engines.cluster.parcels import again, inlined
-
-encode_end = msgspec.msgpack.Encoder().encode
 
 
 def _host(session: str) -> Any:
@@ -24,13 +27,13 @@ def _host(session: str) -> Any:
 
 def run(head: bytes, inside: Sequence[Native], *deps: StoredValue) -> Any:
     """A task: its end, and its results."""
-    known = decode(head)
+    known = decode_head(head)
     end, values = _host(known.session).run(known, deps, inside)
     return _returned(known.returns, end, values)
 
 
 def _returned(owed: int, end: TaskEnd, values: Sequence[StoredValue]) -> Any:
-    return (encode_end(end), *values[:owed]) if owed else encode_end(end)
+    return (encode(end), *values[:owed]) if owed else encode(end)
 
 
 def copied(stored: StoredValue) -> StoredValue:
@@ -75,7 +78,7 @@ class HostedActor:
     def __init__(
         self, head: bytes, described: StoredValue, inside: Sequence[Native], *deps: StoredValue
     ) -> None:
-        known = decode(head)
+        known = decode_head(head)
         self._task = known.task
         self._described = inlined(described)
         self._host = _host(known.session)
@@ -84,7 +87,7 @@ class HostedActor:
 
     def created(self) -> bytes:
         """How its making ended."""
-        return encode_end(self._end)
+        return encode(self._end)
 
     def described(self) -> tuple[int, StoredValue]:
         """Its id, and the value that a handle of it stands for."""
@@ -92,7 +95,7 @@ class HostedActor:
 
     def call(self, head: bytes, inside: Sequence[Native], *deps: StoredValue) -> Any:
         """One of its methods."""
-        known = decode(head)
+        known = decode_head(head)
         end, values = self._host.run(known, deps, inside)
         found = _returned(known.returns, end, values)
         if self._host.leaves:
