@@ -197,16 +197,16 @@ def test_a_session_outlives_its_jobs_and_the_time_begins_with_their_end(world: W
 def test_a_stop_reaches_workers_that_come_later_and_a_silent_one_is_left_out(world: World) -> None:
     assert world.keeper.enroll(21, 5, "far") == 1
     world.keeper.stop([JOB], True)
-    assert world.keeper.enroll(22, 6, "far") == 2
+    assert world.keeper.enroll(22, 6, "far", "n1") == 2
     for worker in (21, 22):
         (message,) = world.take(worker)
         assert (message.kind, stops_of(message.data)) == (STOPS, ([JOB], True))
     world.now = SILENT + 1
     world.keeper.listens_now(22, [JOB])
     assert [(each.number, each.state) for each in world.keeper.workers()] == [(2, "busy")]
-    assert (world.keeper.busy(), world.keeper.running(world.now)) == ({22}, {22: [JOB]})
+    assert (world.keeper.busy(), world.keeper.running(world.now)) == ({22: ("n1", 6)}, {22: [JOB]})
     world.keeper.rests(22)
-    assert (world.keeper.busy(), world.keeper.workers()[0].state) == (set(), "idle")
+    assert (world.keeper.busy(), world.keeper.workers()[0].state) == ({}, "idle")
     world.keeper.free([7], 22)
     assert ([m.kind for m in world.take(21)], world.take(22)) == (["frees"], [])
     assert [message.kind for message in world.take()] == ["frees"]

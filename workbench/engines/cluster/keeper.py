@@ -144,11 +144,12 @@ class Keeper:
         names, jobs = self._names, self._jobs
         return KeptSession(names.kept(), jobs.results(), self.drivers(), jobs.jobs(), self.linger)
 
-    def enroll(self, prefix: int, pid: int, host: str) -> int:
-        """A process of the cluster's comes, on that ``host``, to run tasks. Returns its number."""
+    def enroll(self, prefix: int, pid: int, host: str, node: str = "") -> int:
+        """A process of the cluster's comes, on that ``host``, to run tasks. Returns its number.
+        ``node`` is what the system calls its place."""
         number = len(self._workers) + 1
         self._workers[prefix] = WorkerRecord(number, pid, "idle", (), host=host)
-        self._listeners[prefix] = _Listener(self._clock())
+        self._listeners[prefix] = _Listener(self._clock(), node)
         self._listeners[prefix].queue += self._stops  # of tasks that may be on their way to it
         return number
 
@@ -156,11 +157,15 @@ class Keeper:
         """It runs nothing now, and doesn't listen."""
         self._listeners[prefix].works = False
 
-    def busy(self) -> set[int]:
-        """The processes that run tasks, as far as they have listened lately, by their prefix."""
+    def busy(self) -> dict[int, tuple[str, int]]:
+        """The processes that run tasks, as far as they have listened lately, by their prefix: what
+        the system calls their place, and their pid."""
         since = self._clock() - SILENT
-        workers = ((id, self._listeners[id]) for id in self._workers)
-        return {id for id, listener in workers if listener.works and listener.seen >= since}
+        return {
+            id: (listener.process, record.pid)
+            for id, record in self._workers.items()
+            if (listener := self._listeners[id]).works and listener.seen >= since
+        }
 
     def running(self, since: float) -> dict[int, Sequence[int]]:
         """By prefix of those that have listened since then, the tasks that they run."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from workbench.engines.cluster.backend import (
     Launch,
@@ -41,7 +43,13 @@ def copied(stored: StoredValue) -> StoredValue:
     return again(stored)
 
 
+def lives(pid: int) -> bool:
+    """Whether that process of this node has not ended."""
+    return os.path.exists(f"/proc/{pid}")
+
+
 _run: Any = ray.remote(run)
+_lives: Any = ray.remote(lives)
 copy: Any = ray.remote(copied).options(num_cpus=0, name="workbench")
 
 OWN = {"env_vars": {"WORKBENCH_WORKER": "1"}}
@@ -70,6 +78,18 @@ def submit(launch: Launch) -> list[Native]:
 def _needs(launch: Launch) -> dict[str, Any]:
     needs = {"num_cpus": launch.cpus}
     return needs | {"memory": launch.memory} if launch.memory else needs
+
+
+def living(places: Sequence[tuple[str, int]]) -> list[bool]:
+    """Whether these processes, each on its node, live."""
+    found = []
+    for node, pid in places:
+        at = NodeAffinitySchedulingStrategy(node, soft=False)
+        try:
+            found.append(ray.get(_lives.options(num_cpus=0, scheduling_strategy=at).remote(pid)))
+        except ray.exceptions.RayError:  # its node has gone
+            found.append(False)
+    return found
 
 
 class HostedActor:

@@ -88,18 +88,17 @@ class Supervisor:
         if self._keeper.listens(audience):
             self._news.setdefault(audience, asyncio.Event()).set()
 
-    async def running(self) -> set[int] | None:
-        """The tasks that processes run now, as they say; None if one of them doesn't say."""
-        began, busy = time.monotonic(), self._keeper.busy()
-        for prefix in busy:
+    async def running(self) -> tuple[set[int], dict[int, tuple[str, int]]]:
+        """The tasks that processes run now, as they say; and those that don't say: see `busy`."""
+        began, silent = time.monotonic(), self._keeper.busy()
+        for prefix in silent:
             self._woken(prefix)  # it listens anew, and says what it runs
         told: dict[int, Sequence[int]] = {}
-        while busy - told.keys() and time.monotonic() < began + SOON:
+        while silent and time.monotonic() < began + SOON:
             await asyncio.sleep(LOOK_AGAIN)
             told = self._keeper.running(began)
-        if busy - told.keys():
-            return None
-        return {task for tasks in told.values() for task in tasks}
+            silent = {prefix: at for prefix, at in silent.items() if prefix not in told}
+        return {task for tasks in told.values() for task in tasks}, silent
 
     async def _follow_drivers(self) -> None:
         """Who has gone without a word, Ray knows: one that is silent may only be slow."""

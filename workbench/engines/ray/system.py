@@ -195,8 +195,12 @@ class RayBackend:
     def _queued(self, tasks: Sequence[int]) -> list[int]:
         """Those of these that surely no process runs. Code that holds the interpreter keeps one
         from saying what it runs."""
-        running: set[int] | None = self._answer(self._supervisor.running.remote)
-        return [] if running is None else [task for task in tasks if task not in running]
+        running, silent = self._answer(self._supervisor.running.remote)
+        lives = self._remote.living(list(silent.values()))
+        for prefix, is_there in zip(silent, lives, strict=True):
+            if not is_there:
+                self.ask("rests", prefix)
+        return [] if any(lives) else [task for task in tasks if task not in running]
 
     def stop(self, tasks: Sequence[int], force: bool) -> None:
         """Have each process stop what it runs, or will: Ray's own word doesn't end a sleep, and

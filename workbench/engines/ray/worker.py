@@ -10,6 +10,8 @@ import threading
 from functools import partial
 from typing import Any
 
+import ray
+
 from workbench import context, error_notes
 from workbench.engines.cluster.channel import ChannelLink
 from workbench.engines.cluster.engine import ClusterEngine
@@ -40,7 +42,8 @@ def _set_up(session: str, calls: Any) -> Hosting:
         capture.divert(number)
     backend = RayBackend.in_worker(session, calls)
     engine = ClusterEngine(backend)
-    worker = backend.ask("enroll", engine.prefix, os.getpid(), platform.node())
+    node = ray.get_runtime_context().get_node_id()
+    worker = backend.ask("enroll", engine.prefix, os.getpid(), platform.node(), node)
     link = ChannelLink(worker, partial(backend.tell, "push"), backend.settle)
     output = set_up(link, captures)
     # Who only waits for tasks doesn't listen: it would keep Ray from ending a process too many.
