@@ -41,7 +41,6 @@ from workbench.engines.cluster.entries import (
     PENDING,
     READY,
     KnownObject,
-    shown_by,
 )
 from workbench.engines.cluster.hosting import Hosting
 from workbench.engines.cluster.keeper import FREES, STOPS, KeptSession, ids_of, stops_of
@@ -210,7 +209,7 @@ class ClusterEngine(ClusterTasks, SessionPresentation):
 
     def shown(self, array: Any) -> Shown | None:
         """The object whose bytes an array shows."""
-        if (ref := shown_by(array)) is None:
+        if (ref := self.entries.shown_by(array)) is None:
             return None
         entry, kept = self.entries.of(ref), self._seen().objects.get(ref.id, KeptObject(ref.id))
         return Shown(ref.id, kept.names, "" if entry.about is None else entry.about.type)

@@ -102,16 +102,6 @@ class ShownArray(weakref.ref[Any]):
         entry.shown.append(watch)
 
 
-def shown_by(thing: Any) -> ObjectRef | None:
-    """The object whose bytes an array or memoryview shows. Only what was read as an array is
-    known."""
-    for base in bases(thing) if isinstance(thing, np.ndarray | memoryview) else ():
-        for watch in weakref.getweakrefs(base) if type(base) is np.ndarray else ():
-            if type(watch) is ShownArray:
-                return watch.handle
-    return None
-
-
 class Entries:
     """See the module. ``watch`` is asked to have `settle` called for an entry nobody watches."""
 
@@ -153,6 +143,15 @@ class Entries:
         """What is known of an object."""
         held = self._held.get(id)
         return None if held is None else held.entry
+
+    def shown_by(self, thing: Any) -> ObjectRef | None:
+        """The object whose bytes an array or memoryview shows. Only what was read as an array is
+        known."""
+        for base in bases(thing) if isinstance(thing, np.ndarray | memoryview) else ():
+            for watch in weakref.getweakrefs(base) if type(base) is np.ndarray else ():
+                if type(watch) is ShownArray and engine_of(watch.handle) is self._engine:
+                    return watch.handle
+        return None
 
     def of(self, ref: ObjectRef) -> KnownObject:
         """The entry of a handle; ForeignRefError if it is another session's."""

@@ -33,7 +33,6 @@ from workbench.engines.cluster.entries import (
     NativeLending,
     ShownArray,
     of_object,
-    shown_by,
 )
 from workbench.engines.cluster.kept_names import KeptObject
 from workbench.engines.cluster.parcels import contents, inlined
@@ -287,7 +286,11 @@ class ClusterStore(ClusterProcess):
 
     def stored_as(self, value: Any, changed: bool = False) -> ObjectRef | None:
         # What was put isn't remembered here: an argument of joblib's is stored once more.
-        if type(value) is not np.ndarray or changed or (ref := shown_by(value)) is None:
+        if (
+            type(value) is not np.ndarray
+            or changed
+            or (ref := self.entries.shown_by(value)) is None
+        ):
             return None
         whole, about = value.base, self.entries.of(ref).about
         if whole is None or about is None or about.type != describe(value):
@@ -299,7 +302,7 @@ class ClusterStore(ClusterProcess):
         """The object that a thing is a handle of (``ref``), or shows (``view``)."""
         if isinstance(thing, ObjectRef):
             return thing.id, "ref"
-        ref = shown_by(thing)
+        ref = self.entries.shown_by(thing)
         return (None, "") if ref is None else (ref.id, "view")
 
     # -- what keeps objects ----------------------------------------------------------------------
