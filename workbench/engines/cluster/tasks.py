@@ -277,11 +277,12 @@ class ClusterTasks(ClusterStore):
         found: KeptJob | None = self.backend.ask("collect", job, audience, self.listener.origin())
         if found is None:
             return None
-        chosen = [bind == name or not name for bind in ("", *found.record.binds)]
+        binds = "", *found.record.binds
         results: list[ObjectRef | None] = []
         for task, natives in found.natives.items():
             refs = self._collected(task, natives[1:], found.ends.get(task))
-            results += [ref for ref, wanted in zip(refs, chosen, strict=False) if wanted]
+            named = [ref for bind, ref in zip(binds, refs, strict=False) if bind == name]
+            results += named if name else refs
         return CollectedJob(found.record, results)
 
     def _collected(
