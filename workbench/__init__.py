@@ -74,7 +74,7 @@ _HOMES = {
 _HOME = {name: f"workbench.{home}" for home, names in _HOMES.items() for name in names.split()}
 
 _MODULES = {
-    "actor": "api.actor_control",  # as Ray calls it
+    "actor": "api.actor_control",  # Ray's name
     "exceptions": "exceptions",
     "util": "util",
     "widgets": "widgets",
@@ -112,14 +112,14 @@ def __dir__() -> list[str]:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """`%load_ext workbench`."""
+    """Load the extension: `%load_ext workbench`."""
     from workbench.ipython.loading import load
 
     load(shell)
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """`%unload_ext workbench`."""
+    """Unload the extension: `%unload_ext workbench`."""
     from workbench.ipython.loading import unload
 
     unload(shell)

@@ -1,4 +1,4 @@
-"""Where in a person's code a call into Workbench stands: for costs and pins. Reads frames only."""
+"""Finds the line of a person's code that calls Workbench: for costs and pins. Reads frames only."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 from workbench.errors.remote_frames import cell_label
 
 MOST_FRAMES = 200
-"""Frames looked through for the notebook's cell."""
+"""Frames searched for the notebook's cell."""
 
 OURS = os.path.dirname(__file__) + os.sep
-"""How the paths of Workbench's own files begin."""
+"""Prefix of the paths of Workbench's own files."""
 
 _ELSEWHERE = tuple(
     {
@@ -26,20 +26,20 @@ _ELSEWHERE = tuple(
         for path in (*sysconfig.get_paths().values(), sys.prefix, sys.base_prefix, OURS)
     }
 )
-"""Where no person's own code lies."""
+"""Directories that hold no code of the person's."""
 
 _BETWEEN = re.compile(
     rf"{re.escape(OURS)}|.*{os.sep}(IPython|cloudpickle){os.sep}|{re.escape(pickle.__file__)}"
 )
-"""Files that are never the place a person asks for."""
+"""Files that are never the reported place."""
 
 
 def call_site(task: str = "") -> str:
-    """``Cell In[7], line 3``, ``train.py:12`` or ``train.py:12, from Cell In[7], line 3``.
+    """Return ``Cell In[7], line 3``, ``train.py:12`` or ``train.py:12, from Cell In[7], line 3``.
 
-    A library's line is named only if no line of a person's own has led to it.
+    Names a library's line only if no line of the person's own led to it.
 
-    ``task`` is the running task's name, in a worker: a remote cell is known by it.
+    ``task`` is the running task's name, in a worker: it identifies a remote cell.
     """
     frame = _outside(sys._getframe(1))
     if frame is None:
@@ -60,9 +60,9 @@ def call_site(task: str = "") -> str:
 
 
 def name_of(value: Any) -> str:
-    """What the calling code calls the value: a variable that is it; else its type.
+    """Return the caller's name for the value: a variable that is it; else its type.
 
-    For errors only: looking through a frame's variables takes a while.
+    For errors only: searching a frame's variables takes a while.
     """
     frame = _outside(sys._getframe(1))
     variables = {} if frame is None else {**frame.f_globals, **frame.f_locals}
@@ -72,7 +72,7 @@ def name_of(value: Any) -> str:
 
 
 def warn(text: str) -> None:
-    """Warn of the line of a person's code that has called."""
+    """Warn about the line of a person's code that made the call."""
     frame, person, level = sys._getframe(1), _outside(sys._getframe(1)), 2
     while person is not None and frame is not person and frame.f_back is not None:
         frame, level = frame.f_back, level + 1
@@ -80,12 +80,12 @@ def warn(text: str) -> None:
 
 
 def is_own(file: str) -> bool:
-    """Whether a file, by its code's name, is a person's: a cell, a script, a project's module."""
+    """True if a file, by its code's name, is a person's: a cell, a script, a project's module."""
     return not _file(file).is_library
 
 
 class _File(NamedTuple):
-    """What a file's name tells. Cells have the names that IPython's compiler gives."""
+    """Properties of a file, from its name. Cells have names given by IPython's compiler."""
 
     short: str
     is_between: bool
@@ -102,7 +102,7 @@ def _file(name: str) -> _File:
 
 
 def _outside(frame: FrameType | None) -> FrameType | None:
-    """The innermost frame that is a person's own; if none is, a library's that called ours."""
+    """Return the innermost frame of a person's own; else that of a library that called ours."""
     while frame is not None and _file(frame.f_code.co_filename).is_between:
         frame = frame.f_back
     library = frame

@@ -1,7 +1,7 @@
-"""The settings of a session: one frozen record, and where its defaults come from.
+"""Settings of a session: one frozen record, and the sources of its defaults.
 
-Strongest first: what the caller says, ``WORKBENCH_…`` variables, the config file
-(``config.toml`` in the user's config directory), what the machine and its containers allow.
+Strongest first: the caller's arguments, ``WORKBENCH_…`` variables, the config file
+(``config.toml`` in the user's config directory), limits of the machine and its containers.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from workbench.system.machine import cpu_count, memory_limit, spill_directory
 from workbench.system.sizes import parse_bytes
 
 SHARE_OF_MEMORY = 0.3
-"""The store's default share of the memory there is: what Ray takes too."""
+"""The store's default share of the available memory, as in Ray."""
 
 HEADROOM, SHARE_OF_HEADROOM = 1_000_000_000, 0.05
-"""Memory that stays free by default: this share of what there is, and no more than that."""
+"""Memory that stays free by default: this share of the available memory, at most that size."""
 
 NOTEBOOK_LINGER = 120.0
 """Seconds a notebook's session outlives its kernel: time for a restart, and a coffee."""
@@ -34,60 +34,60 @@ LARGEST_STORE = 1 << 44
 """Bytes. A process has 128 TiB of addresses, and maps the segments of others too."""
 
 ENGINES = ("local", "ray", "dask")
-"""What can run a session."""
+"""Engines that can run a session."""
 
 LARGEST_FILE = 1 << 16
-"""Bytes of a config file; a real one has some hundred."""
+"""Size limit of a config file in bytes; a real one has some hundred."""
 
 LONGEST_ADDRESS = 1000
-"""Characters."""
+"""Characters of an address."""
 
 LONGEST_LINGER = 1e9
-"""Seconds; what the server's protocol takes."""
+"""Seconds; the limit of the server's protocol."""
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """How a session is to be.
+    """Settings of a session.
 
     Parameters
     ----------
     session : str
-        Name; processes that name the same session share it. Empty: one of our own.
+        Name; processes with the same name share the session. Empty: a private one.
     workers : int
-        Worker processes. 0: there are actors only, and tasks that need no processor.
+        Worker processes. 0: only actors, and tasks that need no processor.
     memory : int
         Bytes the store may hold.
     linger : float
-        Seconds the session outlives its last driver, unless it says goodbye.
+        Seconds the session outlives its last driver, if that doesn't say goodbye.
     pickle_debug : bool
         Serialize with a pickler in Python, some thirty times slower, which shows the stack of
         objects when something breaks midway.
     headroom : int
-        Bytes of the machine's memory that shall stay free. Before they are taken, the youngest
-        task of those that use most is ended, lest the kernel end the notebook. 0: nobody looks.
+        Bytes of the machine's memory that stay free. Before they are used, the youngest task
+        of the largest users is ended, lest the kernel kill the notebook. 0: no such limit.
     reload : bool
-        Have workers look for edited source files before each task. In a notebook with
-        ``%autoreload`` on, and at ``importlib.reload``, they look anyway.
+        Have workers check for edited source files before each task. In a notebook with
+        ``%autoreload`` on, and at ``importlib.reload``, they check anyway.
     spill_dir : str
-        A directory on disk for objects that have no room in memory. Empty: they stay there, and
-        a full store is an error.
+        A directory on disk for objects that have no room in memory. Empty: they stay in memory,
+        and a full store is an error.
     huge_pages : bool
         Ask the kernel for pages of 2 MB for shared memory: large arrays are written and read
-        faster where it grants them. The status says whether it did.
+        faster if it grants them. The status says whether it did.
     idle : float
-        Seconds without use after which a session's workers end, until there is a task again, and
-        its free memory goes back to the machine. 0: never.
+        Seconds without use after which a session's workers end, until the next task, and its
+        free memory is returned to the machine. 0: never.
     log_to_driver : bool
         Print here what tasks and actors print.
     glance : float
-        Seconds that what is only shown (a ref's repr, a session's) waits for the session.
+        Seconds that displays (the repr of a ref or a session) wait for the session.
     cpus : int
         Processors this process may use.
     engine : str
-        What runs it: one of `ENGINES`.
+        The engine that runs it: one of `ENGINES`.
     address : str
-        Where that is, if it is no local one, as Ray or Dask write it. Empty: what those do then.
+        Address of a cluster, as Ray or Dask write it. Empty: their default.
     """
 
     session: str = ""
@@ -108,7 +108,7 @@ class Config:
 
     @property
     def threads(self) -> int:
-        """Threads a worker's numerical libraries may use: the cores are shared out."""
+        """Threads a worker's numerical libraries may use: its share of the cores."""
         return max(1, self.cpus // max(1, self.workers))
 
 
@@ -119,9 +119,9 @@ def load(
     root: Path = Path("/"),
     file: Path | None = None,
 ) -> Config:
-    """The settings in force. ``given`` is what the caller says; None values don't count.
+    """Return the settings in force. ``given`` are the caller's; None values don't count.
 
-    ConfigError if a value can't be used; the message says which, from where, and what would do.
+    ConfigError if a value can't be used; the message says which, from where, and what is valid.
     """
     cpus = cpu_count(root)
     limit = memory_limit(environ, root)
@@ -148,7 +148,7 @@ def load(
 def too_large(
     config: Config, environ: Mapping[str, str] = os.environ, root: Path = Path("/")
 ) -> str:
-    """What to say of a store that is larger than the memory there is; nothing if it isn't."""
+    """Return a warning if the store is larger than the available memory; else ''."""
     limit = memory_limit(environ, root)
     if config.memory <= limit:
         return ""
@@ -274,7 +274,7 @@ def _shown(value: Any) -> str:
     short.maxstring = short.maxother = 300
     try:
         return short.repr(value)
-    except ValueError:  # more digits than Python writes
+    except ValueError:  # more digits than Python converts
         return "…"
 
 
@@ -290,31 +290,31 @@ def _read(path: Path) -> dict[str, Any]:
             if stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
                 raise ConfigError(f"{path} is a pipe, not a file. Remove it.")
             text = file.read(LARGEST_FILE + 1)
-    except OSError:  # there is none, or it isn't for us
+    except OSError:  # there is no such file, or it isn't readable
         return {}
     try:
         if len(text) > LARGEST_FILE:
             raise ValueError(f"it has more than {human_bytes(LARGEST_FILE)}")
-        import tomllib  # late: most have no such file, and a session's start waits for this
+        import tomllib  # late: most people have no such file, and it delays a session's start
 
         return tomllib.loads(text.decode())
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is not valid TOML: {error}. Correct or remove it.") from None
 
 
-# -- who we are -----------------------------------------------------------------------------------
+# -- this process ----------------------------------------------------------------------------------
 
 
 def is_interactive() -> bool:
-    """Whether a person's cells run in this process."""
+    """True if a person's cells run in this process."""
     get_ipython = getattr(sys.modules.get("IPython"), "get_ipython", None)
     return get_ipython is not None and get_ipython() is not None
 
 
 def notebook_path(environ: Mapping[str, str] = os.environ) -> str:
-    """The notebook's path, as Jupyter or VS Code tell its kernel; '' if they don't.
+    """Return the notebook's path, as Jupyter or VS Code give it to the kernel; else ''.
 
-    Programs that a notebook starts inherit its environment, and aren't the notebook.
+    Programs that a notebook starts inherit its environment, but aren't the notebook.
     """
     if not is_interactive():
         return ""
@@ -325,7 +325,7 @@ def notebook_path(environ: Mapping[str, str] = os.environ) -> str:
 
 
 def notebook_session(environ: Mapping[str, str]) -> str:
-    """A name that stays the same for one notebook across kernel restarts; '' outside one."""
+    """Return a name for a notebook that survives kernel restarts; '' outside one."""
     path = notebook_path(environ)
     if not path:
         return ""

@@ -1,4 +1,4 @@
-"""What this process has one of: its current session, what goes with that, and how things are shown.
+"""State that exists once per process: its current session, companions of that, and rendering.
 
 The only module-level mutable state there is.
 """
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _engine: Engine | None = None
-_is_fork = False  # of a process with a session, and has none of its own
+_is_fork = False  # True: forked from a process with a session, without one of its own
 _watcher: Callable[[Engine, Engine | None], None] | None = None
-_companions: dict[Callable[[Engine], Any], Any] = {}  # of the session, by what made them
-_beside: dict[Any, Any] = {}  # of other systems' sessions, by what stands for those
+_companions: dict[Callable[[Engine], Any], Any] = {}  # of the session, by their makers
+_beside: dict[Any, Any] = {}  # of other systems' sessions, by the object that stands for each
 _render: Callable[[Any], dict[str, str]] | None = None
 
 
@@ -30,7 +30,7 @@ def get() -> Engine | None:
 
 
 def set(engine: Engine | None, replaced: Engine | None = None) -> None:
-    """Have it for the current one. ``replaced``: which made way for it, with nothing in it."""
+    """Make it the current engine. ``replaced``: the empty session that it replaces."""
     global _engine, _is_fork
     _engine = engine
     _is_fork = False
@@ -40,7 +40,7 @@ def set(engine: Engine | None, replaced: Engine | None = None) -> None:
 
 
 def companion(make: Callable[[Engine], T]) -> T:
-    """The one thing of its kind that goes with the current session, made when first asked for.
+    """Return the current session's one object of this kind; make it on first use.
 
     LookupError if there is no session.
     """
@@ -53,9 +53,9 @@ def companion(make: Callable[[Engine], T]) -> T:
 
 
 def beside(of: Any, make: Callable[[], T], is_over: Callable[[T], bool]) -> T:
-    """The one thing that goes with a session of another system, which ``of`` stands for.
+    """Return the one object for another system's session, which ``of`` stands for.
 
-    Made when first asked for, and anew once it is over.
+    Made on first use, and anew once it is over.
     """
     for each in [each for each, thing in _beside.items() if is_over(thing)]:
         del _beside[each]
@@ -66,16 +66,16 @@ def beside(of: Any, make: Callable[[], T], is_over: Callable[[T], bool]) -> T:
 
 
 def is_fork() -> bool:
-    """Whether this process was forked from one with a session, and has had none of its own."""
+    """True if this process was forked from one with a session, and has had none of its own."""
     return _is_fork
 
 
 def watch(watcher: Callable[[Engine, Engine | None], None] | None) -> None:
-    """Have ``watcher`` called with the current engine, and with each that becomes it; and with
-    the one that made way for it, if one did.
+    """Call ``watcher`` with the current engine, and with each later one; and with the engine
+    that it replaced, if any.
 
-    The notebook's extension does, so that a session which `put` or ``.remote()`` starts by
-    itself shows its output in the cells too.
+    The notebook's extension uses it, so that a session which `put` or ``.remote()`` starts
+    implicitly shows its output in the cells too.
     """
     global _watcher
     _watcher = watcher
@@ -96,16 +96,16 @@ def restore(id: int, session: str) -> ObjectRef:
 
 
 def render_with(render: Callable[[Any], dict[str, str]]) -> None:
-    """Have refs, actors' handles and sessions shown so, from now on: as a MIME bundle.
+    """Set the function that renders refs, actors' handles and sessions as a MIME bundle.
 
-    They lie below whatever has words and HTML for them, so that has to be passed in.
+    Their modules are below the ones with words and HTML for them, so it must be passed in.
     """
     global _render
     _render = render
 
 
 def mimebundle(thing: object) -> dict[str, str]:
-    """What Jupyter is given to show a ref, an actor's handle or a session, by MIME type."""
+    """Return what Jupyter shows of a ref, an actor's handle or a session, by MIME type."""
     return {"text/plain": repr(thing)} if _render is None else _render(thing)
 
 

@@ -1,6 +1,6 @@
-"""Ray's names of the errors that `errors` defines, for code that says ``ray.exceptions``.
+"""Ray's names for the errors in `errors`, for code that uses ``ray.exceptions``.
 
-No class belongs here. Those of Ray's that nothing here raises are in `ray_api`.
+No class belongs here. Ray's errors that nothing here raises are in `ray_api`.
 """
 
 from __future__ import annotations

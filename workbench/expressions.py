@@ -1,6 +1,6 @@
-"""How a key, a value, its type and an error are written in paths and messages.
+"""Formats a key, a value, its type and an error for paths and messages. Evaluates nothing.
 
-A key so that it can be pasted: ``'name'``, ``Color.RED``, ``date(2020, 1, 1)``. Evaluates nothing.
+A key has a form that can be pasted: ``'name'``, ``Color.RED``, ``date(2020, 1, 1)``.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import numpy as np
 from workbench.format import OWN
 
 LONGEST = 200
-"""Characters; what is longer is better found by its number."""
+"""Characters; a longer key is better found by its number."""
 
 
 def written(key: Any) -> str | None:
-    """An expression that is equal to a key, where people type; None: there is no short one."""
+    """Return an expression that equals a key, in the main module; None: there is no short one."""
     try:
         text = _written(key)
-    except Exception:  # its own `__repr__` raises, or it is nested too deeply
+    except Exception:  # its `__repr__` raises, or it is nested too deeply
         return None
     return text if text is not None and len(text) <= LONGEST else None
 
@@ -52,7 +52,7 @@ def _written(key: Any) -> str | None:
 
 
 def _call(key: Any) -> str | None:
-    """What its ``repr`` says, if that is a call of its class with plain arguments."""
+    """Return its ``repr``, if that is a call of its class with plain arguments."""
     text = repr(key)
     call = ast.parse(text, mode="eval").body if len(text) <= LONGEST else None
     cls = _name_of(type(key))
@@ -67,7 +67,7 @@ def _call(key: Any) -> str | None:
 
 
 def _name_of(cls: type) -> str | None:
-    """How people write a class in the main module: as it is called there, or of a module there."""
+    """Return the name of a class in the main module: its own, or one with a module's name."""
     if cls.__module__ == "builtins":
         return cls.__name__
     main = vars(sys.modules["__main__"])
@@ -89,7 +89,7 @@ _LITERALS = frozenset({type(None), bool, int, float, complex, str, bytes, type(.
 
 
 def short(value: Any, most: int = 30) -> str:
-    """A repr that fits into a path; never raises, whatever the object does."""
+    """Return a repr that fits into a path; never raises."""
     try:
         text = repr(value)
     except Exception:
@@ -98,7 +98,7 @@ def short(value: Any, most: int = 30) -> str:
 
 
 def type_of(value: Any) -> str:
-    """``_thread.lock``, ``generator``, ``Model``."""
+    """Return the type's name: ``_thread.lock``, ``generator``, ``Model``."""
     kind = type(value)
     if kind.__module__ in ("builtins", "__main__"):
         return kind.__qualname__
@@ -106,20 +106,20 @@ def type_of(value: Any) -> str:
 
 
 def describe(value: Any) -> str:
-    """The type and shape of a value: ``ndarray float64 (1797, 64)``, ``dict (3)``, ``Model``."""
+    """Return a value's type and shape: ``ndarray float64 (1797, 64)``, ``dict (3)``, ``Model``."""
     kind = type(value)
     name = kind.__qualname__
     if kind in _SIZED:
         return f"{name} ({len(value)})"
     if kind is FunctionType or isinstance(value, type):
-        own = value.__module__ == "workbench.host.cells"  # which runs cells
+        own = value.__module__ == "workbench.host.cells"  # it runs cells
         return f"{OWN if own else f'{name} '}{value.__qualname__}"
     try:
         dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
-    except Exception:  # a property of the object's own
+    except Exception:  # a property of the object raises
         return name
     if isinstance(value, np.generic):
-        return name  # which says it all
+        return name  # the name says it all
     if isinstance(dtype, np.dtype):
         name = f"{name} {dtype}"
     is_shape = type(shape) is tuple and all(type(length) is int for length in shape)
@@ -132,7 +132,7 @@ _SIZED = frozenset({list, tuple, dict, set, frozenset, str, bytes, bytearray})
 
 
 def said(error: BaseException) -> str:
-    """The first line of what an error says; never raises, whatever its ``__str__`` does."""
+    """Return the type and first line of an error's text; never raises."""
     try:
         return f"{type(error).__name__}: {error}".splitlines()[0]
     except Exception:

@@ -1,7 +1,7 @@
-"""Figures in words: bytes, seconds, ages, counts; and text of anybody's, safe for a terminal.
+"""Formats figures: bytes, seconds, ages, counts; and makes any text safe for a terminal.
 
 Imports nothing of ours, so that every room may import it. `format.js` has the same functions for
-figures; `tests/unit/report/format_cases.json` holds both of them.
+figures; `tests/unit/report/format_cases.json` checks both of them.
 """
 
 from __future__ import annotations
@@ -10,43 +10,43 @@ import re
 from collections.abc import Sequence
 
 UNKNOWN = "not known here"
-"""What people read where an engine can't tell. Never a zero."""
+"""Text where an engine can't tell. Never a zero."""
 
 NO_FIGURE = "–"
-"""The same in a column of figures."""
+"""Text for an unknown figure in a column."""
 
 NOW = "now"
-"""The age of what is younger than a second."""
+"""Text for an age below a second."""
 
 OWN = "Workbench's "
-"""How the types of objects begin that are Workbench's own: what runs cells. They aren't counted."""
+"""Prefix of the types of Workbench's own objects, which run cells. They aren't counted."""
 
 _AGES = ((86400, "days"), (3600, "h"), (60, "min"))
 
 
 CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""What a terminal would obey, all but the end of a line and tabs; what turns the direction of text
-around; and what isn't Unicode."""
+"""Control characters, except newlines and tabs; those that change the direction of text; and
+surrogates, which aren't Unicode text."""
 
 
 def printable(text: str) -> str:
-    """Text with whatever isn't to be seen escaped: ``'a\x1b[2J'`` → ``a\\x1b[2J``.
+    """Escape whatever must not reach a terminal: ``'a\x1b[2J'`` → ``a\\x1b[2J``.
 
-    Names, labels, types, paths and previews are whatever people and programs make them. Who prints
-    one says it through this; the tables and cards of `markup`, and our errors, do so by themselves.
+    Names, labels, types, paths and previews come from people and programs. Code that prints one
+    uses this function; the tables and cards of `markup`, and our errors, do so by themselves.
     """
     return CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 LONG_WORD, LONG_LINE = 1_000, 10_000
-"""Characters. A path may have as many, and no paragraph of ours."""
+"""Characters. A path may have that many, but no paragraph of ours."""
 
 _WORD = re.compile(rf"\S{{{LONG_WORD + 1},}}")
 _LINE = re.compile(rf"[^\n]{{{LONG_LINE + 1},}}")
 
 
 def shortened(text: str) -> str:
-    """An error's text without the middle of a name of a megabyte, each time that it has it."""
+    """Leave out the middle of overlong words and lines in an error's text: a name of a megabyte."""
     if len(text) <= LONG_WORD:
         return text
     return _LINE.sub(_without_middle, _WORD.sub(_without_middle, text))
@@ -60,7 +60,7 @@ def _without_middle(found: re.Match[str]) -> str:
 
 
 def human_bytes(n: float | None) -> str:
-    """1234567 → '1.23 MB' (powers of 1000, as disks and GB/s are counted)."""
+    """Format bytes: 1234567 → '1.23 MB' (powers of 1000, as disks and GB/s are counted)."""
     if n is None:
         return UNKNOWN
     for unit in ("B", "kB", "MB", "GB"):
@@ -71,12 +71,12 @@ def human_bytes(n: float | None) -> str:
 
 
 def human_rate(n: float | None) -> str:
-    """Bytes a second: 4.2e9 → '4.2 GB/s'."""
+    """Format bytes a second: 4.2e9 → '4.2 GB/s'."""
     return UNKNOWN if n is None else f"{human_bytes(n)}/s"
 
 
 def human_seconds(s: float | None) -> str:
-    """How long something took: 0.00123 → '1.23 ms', 75 → '75 s', 1330 → '22 min'."""
+    """Format a duration: 0.00123 → '1.23 ms', 75 → '75 s', 1330 → '22 min'."""
     if s is None:
         return UNKNOWN
     if not s:
@@ -89,9 +89,9 @@ def human_seconds(s: float | None) -> str:
 
 
 def human_age(s: float | None) -> str:
-    """How old something is, in whole units: 0.4 → 'now', 75 → '75 s', 1330 → '22 min'.
+    """Format an age in whole units: 0.4 → 'now', 75 → '75 s', 1330 → '22 min'.
 
-    A unit is used from two of it on, so that a figure never says less than half of the truth.
+    A unit is used from two of it on, so that the figure is never below half of the truth.
     """
     if s is None:
         return UNKNOWN
@@ -102,7 +102,7 @@ def human_age(s: float | None) -> str:
 
 
 def human_elapsed(s: float | None) -> str:
-    """How long something has run so far: 4.9 → '4 s', 124 → '2 min 04 s', 4020 → '1 h 07 min'."""
+    """Format the time since a start: 4.9 → '4 s', 124 → '2 min 04 s', 4020 → '1 h 07 min'."""
     if s is None:
         return UNKNOWN
     whole = max(int(s), 0)
@@ -114,7 +114,7 @@ def human_elapsed(s: float | None) -> str:
 
 
 def human_time(s: float) -> str:
-    """A time that a person sets, exactly: 28800 → '8 h', 120 → '2 min', 90 → '90 s'."""
+    """Format a time that a person sets, exactly: 28800 → '8 h', 120 → '2 min', 90 → '90 s'."""
     for unit, seconds in (("h", 3600), ("min", 60)):
         if s >= seconds and s % seconds == 0:
             return f"{s / seconds:g} {unit}"
@@ -126,20 +126,20 @@ def human_count(n: int | None) -> str:
 
 
 def count(n: int | None, noun: str, many: str = "") -> str:
-    """1 → '1 line', 1200 → '1 200 lines'; ``many`` where an s is not enough."""
+    """Format a number of things: 1 → '1 line', 1200 → '1 200 lines'; ``many``: irregular plural."""
     nouns = noun if n == 1 else many or f"{noun}s"
     return f"{nouns} {UNKNOWN}" if n is None else f"{human_count(n)} {nouns}"
 
 
 def human_share(share: float | None) -> str:
-    """0.724 → '72 %'; what is more than nothing is never 0 %."""
+    """Format a share: 0.724 → '72 %'; a positive one is never 0 %."""
     if share is None:
         return UNKNOWN
     return "< 1 %" if 0 < share < 0.01 else f"{share:.0%}".replace("%", " %")
 
 
 def listed(words: Sequence[str], most: int, total: int = 0) -> str:
-    """'a, b and 3 more': the first ones of so many, the rest counted."""
+    """Format 'a, b and 3 more': the first words of ``total``, the rest counted."""
     more = max(total, len(words)) - len(words[:most])
     return ", ".join(words[:most]) + (f" and {human_count(more)} more" if more > 0 else "")
 

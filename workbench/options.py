@@ -1,4 +1,4 @@
-"""What `remote(...)` and ``.options(...)`` take: records, and checks of what people give."""
+"""Options of `remote(...)` and ``.options(...)``: records, and checks of their values."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Any, TypeVar
 from workbench.ray_api import asks_nothing
 
 MOST_RETURNS = 100_000
-"""Of one task; `core.message_types.Returns` has the same."""
+"""Results of one task; `core.message_types.Returns` has the same limit."""
 
 DETACHED = "detached"
-"""As ``lifetime``: until `kill`, or the session's end."""
+"""Value of ``lifetime``: until `kill`, or the session's end."""
 
 STREAMING = "streaming"
-"""As ``num_returns``: as many as the task yields."""
+"""Value of ``num_returns``: as many as the task yields."""
 
 DYNAMIC = "dynamic"
-"""As ``num_returns``: one, the list of the refs of what it yields."""
+"""Value of ``num_returns``: one, the list of refs to the yielded objects."""
 
 Variables = tuple[tuple[str, str], ...]
-"""Of the environment: each with its value."""
+"""Environment variables, each with its value."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskOptions:
-    """What ``.options()`` sets; `remote` says what each means."""
+    """Options of a task; `remote` describes them."""
 
     num_returns: int | str = 1
     max_retries: int = 3
@@ -39,26 +39,30 @@ class TaskOptions:
     runtime_env: Variables = ()
     max_calls: int = 0
     is_usual: bool = field(init=False, repr=False, compare=False)
-    """Whether a task with these asks for nothing but a processor."""
+    """True if a task with these options needs nothing but a processor."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "is_usual", self._is_usual())
 
     def _is_usual(self) -> bool:
         return (
-            self.num_cpus == 1 and not self.timeout and not self.retry_exceptions
-            and isinstance(self.num_returns, int) and not self.memory and not self.runtime_env
+            self.num_cpus == 1
+            and not self.timeout
+            and not self.retry_exceptions
+            and isinstance(self.num_returns, int)
+            and not self.memory
+            and not self.runtime_env
             and not self.max_calls
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class CellOptions(TaskOptions):
-    """What a background cell asks for besides.
+    """Further options of a background cell.
 
-    ``job`` is the name under which people find it again, ``binds`` are the variables that its
-    results but the first are meant for. If it is ``size`` tasks, ``group`` is the id of the first
-    one, 0 in that itself.
+    ``job`` is the name by which people find it again, ``binds`` are the variables for its
+    results except the first. If it is ``size`` tasks, ``group`` is the id of the first
+    one, 0 in the first one itself.
     """
 
     job: str = ""
@@ -72,8 +76,8 @@ class CellOptions(TaskOptions):
 
 @dataclass(frozen=True, slots=True)
 class ExecutorOptions(TaskOptions):
-    """What a task of an executor asks for besides: of those no more than ``max_workers`` run at a
-    time. ``executor`` is a number that no other executor of the session has."""
+    """Further options of an executor's task: at most ``max_workers`` of an executor run at a time.
+    ``executor`` is a number unique in the session."""
 
     executor: int = 0
     max_workers: int = 0
@@ -84,7 +88,7 @@ class ExecutorOptions(TaskOptions):
 
 @dataclass(frozen=True, slots=True)
 class CallOptions(TaskOptions):
-    """What ``.options()`` of an actor's method sets; `method` says what each means."""
+    """Options of an actor's method; `method` describes them."""
 
     concurrency_group: str = ""
 
@@ -94,7 +98,7 @@ class CallOptions(TaskOptions):
 
 @dataclass(frozen=True, slots=True)
 class ActorOptions:
-    """What ``.options()`` of a class sets; `remote` says what each means."""
+    """Options of a class; `remote` describes them."""
 
     name: str = ""
     max_restarts: int = 0
@@ -111,24 +115,24 @@ class ActorOptions:
 
 
 ALIASES = {"_generator_backpressure_num_objects": "max_ahead"}
-"""Ray's names of options of ours; -1 is its default."""
+"""Ray's names for options of ours; -1 is its default."""
 
 Options = TypeVar("Options", TaskOptions, CallOptions, ActorOptions)
 
 LONGEST = 1e9
-"""Seconds a time limit can be: 30 years."""
+"""Longest time limit in seconds: 30 years."""
 
 MOST = (1 << 31) - 1
-"""Of tries, restarts and calls at a time. Who asks for more gets so many: it is as good as all."""
+"""Most retries, restarts and calls at a time. A greater number is reduced to it: as good as all."""
 
 
 def names_in(options: type[Options]) -> list[str]:
-    """What can be given."""
+    """Return the names of the options."""
     return [each.name for each in fields(options) if each.init]
 
 
 def changed(options: Options, given: Mapping[str, Any], what: str) -> Options:
-    """The options with those given in their place; None leaves one as it is.
+    """Return the options with the given ones replaced; None leaves one unchanged.
 
     ``what`` says whose they are, for errors: ``A task``. TypeError or ValueError if there is no
     such option, or it can't have that value.
@@ -163,7 +167,7 @@ def _number(key: str, value: Any) -> float:
 
 
 def _error(value: Any, *types: type) -> type[TypeError | ValueError]:
-    """What a wrong value is: of none of the types, or of one and out of range. A bool is no int."""
+    """Return TypeError for a value of none of the types, else ValueError. A bool is no int."""
     return ValueError if type(value) is not bool and isinstance(value, types) else TypeError
 
 
@@ -237,7 +241,7 @@ def _lifetime(key: str, value: Any) -> str:
 
 
 def environment_of(key: str, value: Any) -> Variables:
-    """The variables of a ``runtime_env``; TypeError, ValueError if it asks for anything else."""
+    """Return the variables of a ``runtime_env``; TypeError, ValueError if it has anything else."""
     if not isinstance(value, Mapping):
         raise TypeError(f"{key}={value!r} must be a dict like {{'env_vars': {{'NAME': 'value'}}}}.")
     others = [part for part, content in value.items() if content and part != "env_vars"]
@@ -256,7 +260,7 @@ def environment_of(key: str, value: Any) -> Variables:
 
 
 SEPARATOR = "::"
-"""Between the namespace and the name of an actor that has one."""
+"""Separates the namespace from the name of an actor that has one."""
 
 
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
@@ -283,8 +287,8 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
 
 
 def full_name(options: ActorOptions, default: str) -> str:
-    """With the namespace; ``default`` is that of whoever says none. ValueError if the options don't
-    go together."""
+    """Return the name with its namespace; ``default`` if none is given. ValueError if the options
+    contradict each other."""
     name, namespace = options.name, options.namespace or default
     if options.lifetime == DETACHED and not name:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""What Ray's API has and ours has not: which of it asks for nothing, what to do instead. Tables."""
+"""Parts of Ray's API that ours lacks: harmless values, and what to do instead. Tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SESSIONS = (
 
 
 def _by_name(sentences: Mapping[str, str]) -> Mapping[str, str]:
-    """Each name with its sentence; names of the same one stand together."""
+    """Return each name with its sentence; names of the same one are in one key."""
     return {name: said for names, said in sentences.items() for name in names.split()}
 
 
@@ -42,7 +42,7 @@ IN_RAY = _by_name(
         "timeline": "`plot_timeline()` draws it, `snapshot().to_json()` keeps it.",
     }
 )
-"""By name in the module ``ray``."""
+"""Sentences by name in the module ``ray``."""
 
 IN_UTIL = _by_name(
     {
@@ -72,7 +72,7 @@ IN_UTIL = _by_name(
         "tracing": "`plot_timeline()` draws what ran when.",
     }
 )
-"""By name in ``ray.util``."""
+"""Sentences by name in ``ray.util``."""
 
 IN_EXCEPTIONS = _by_name(
     {
@@ -91,11 +91,11 @@ IN_EXCEPTIONS = _by_name(
         "UserCodeException": "It is a TaskError here.",
     }
 )
-"""By name in ``ray.exceptions``."""
+"""Sentences by name in ``ray.exceptions``."""
 
 
 def missing(module: str, name: str, table: Mapping[str, str]) -> AttributeError:
-    """The error of a module that lacks a name; it says what to do, if the name is Ray's."""
+    """Return the error of a module that lacks a name; it says what to do, if the name is Ray's."""
     instead = f". {table[name]}" if name in table else ""
     return AttributeError(f"module {module!r} has no attribute {name!r}{instead}")
 
@@ -105,8 +105,8 @@ def missing(module: str, name: str, table: Mapping[str, str]) -> AttributeError:
 _PLACED = f"{_CLUSTER}: leave it out."
 
 Lacking = Mapping[str, tuple[tuple[Any, ...], str]]
-"""By option: the values that ask for nothing, or for what is so here anyway, and for all others a
-sentence that says what to do instead."""
+"""Values of each option that change nothing here; and for all others a sentence on what to do
+instead."""
 
 OF_TASKS: Lacking = {
     "num_gpus": (
@@ -167,14 +167,14 @@ OF_INIT: Lacking = {
 
 
 def asks_nothing(key: str, value: Any, lacking: Lacking = OF_TASKS) -> bool:
-    """Whether an option that Workbench lacks is given in vain.
+    """True if an option that Workbench lacks has a value that changes nothing.
 
-    False if it doesn't lack that, ValueError if it is asked for.
+    False if Workbench has the option; ValueError for any other value.
     """
     if key not in lacking:
         return False
     harmless, instead = lacking[key]
-    kind = isinstance(value, bool)  # False is no 0
+    kind = isinstance(value, bool)  # False isn't 0
     if value is None or any(isinstance(v, bool) is kind and v == value for v in harmless):
         return True
     raise ValueError(f"{key}={value!r} can't be had here. {instead}")

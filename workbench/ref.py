@@ -1,4 +1,4 @@
-"""ObjectRef: the handle people hold. It knows its id and its engine; everything else is asked."""
+"""ObjectRef: the handle people hold. It knows its id and its engine, and asks for all else."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 class IdText(str):
-    """An id as text; it has ``hex()``, for code that knows Ray's ids."""
+    """An id as text; it has ``hex()``, for code that uses Ray's ids."""
 
     __slots__ = ()
 
     def hex(self) -> str:
-        """The same text.
+        """Return the same text.
 
         Returns
         -------
@@ -26,7 +26,7 @@ class IdText(str):
 
 
 class RefEngine(Protocol):
-    """What a ref asks of the engine it belongs to: see `engine.base.Engine`."""
+    """The part of `engine.base.Engine` that a ref uses."""
 
     @property
     def session(self) -> str: ...
@@ -39,25 +39,25 @@ class RefEngine(Protocol):
 class ObjectRef:
     """A handle to an object in the store; the object lives at least as long as its handles.
 
-    Two refs to one object are equal and hash alike. ``await ref`` gives the object without
-    blocking the event loop; :meth:`future` gives a ``concurrent.futures.Future``. A ref has no
-    truth value, no items, and makes no array: who wants those wants the object.
+    Two refs to one object are equal and hash alike. ``await ref`` returns the object without
+    blocking the event loop; :meth:`future` returns a ``concurrent.futures.Future``. A ref has no
+    truth value and no items, and becomes no array: get the object first.
 
     Parameters
     ----------
     id : int
-        The object's.
+        The object's id.
     engine : Engine
-        The session it lives in.
+        The session that the object belongs to.
     """
 
     __slots__ = ("__weakref__", "_again", "_engine", "_task", "id")
 
     _task: int
-    """The task's id, where it is known to be another: most refs have none."""
+    """The task's id, where it is known to differ: most refs have none."""
 
     _again: ObjectRef
-    """Another handle, if this process has joined the session anew since: see `ReferenceCounter`."""
+    """Another handle, if this process has rejoined the session since: see `ReferenceCounter`."""
 
     def __init__(self, id: int, engine: RefEngine) -> None:
         self.id = id
@@ -65,11 +65,11 @@ class ObjectRef:
 
     @property
     def session(self) -> str:
-        """The session the object lives in."""
+        """The session that the object belongs to."""
         return self._engine.session
 
     def hex(self) -> str:
-        """The id as text.
+        """Return the id as text.
 
         Returns
         -------
@@ -79,20 +79,20 @@ class ObjectRef:
         return f"{self.id:016x}"
 
     def binary(self) -> bytes:
-        """The id as bytes.
+        """Return the id as bytes.
 
         Returns
         -------
         bytes
-            8 of them; `hex` says the same as text.
+            8 bytes; `hex` is the same as text.
         """
         return self.id.to_bytes(8, "big")
 
     def task_id(self) -> IdText:
-        """The task that makes it, as ``get_task_id()`` says it there.
+        """Return the id of the task that makes it, as ``get_task_id()`` in that task.
 
-        Of a task's further results and items that is known where it was submitted; of them
-        elsewhere, and of what was put, it is the object's own id.
+        For a task's further results and items it is known only where the task was submitted;
+        elsewhere, and for objects that were put, it is the object's own id.
 
         Returns
         -------
@@ -101,7 +101,7 @@ class ObjectRef:
         return IdText(f"{getattr(self, '_task', self.id):016x}")
 
     def future(self) -> Future[Any]:
-        """A future of the object. Cancelling it doesn't cancel the task.
+        """Return a future of the object. Cancelling it doesn't cancel the task.
 
         Returns
         -------
@@ -110,7 +110,7 @@ class ObjectRef:
         return self._engine.future(self)
 
     def as_future(self) -> asyncio.Future[Any]:
-        """A future of the object for the running event loop. ``await ref`` waits for one.
+        """Return a future of the object for the running event loop, as ``await ref`` does.
 
         Returns
         -------
@@ -137,8 +137,8 @@ class ObjectRef:
             "get the value first."
         )
 
-    # What would work without them, and compute with the ref itself: `if ref:` is true, numpy makes
-    # an array of one object, pandas a column of refs. All else fails by itself.
+    # Without these, code would compute with the ref itself: `if ref:` is true, numpy makes an
+    # array of one object, pandas a column of refs. Other uses fail by themselves.
     __bool__ = __iter__ = __array__ = _is_no_value
 
     def __copy__(self) -> ObjectRef:
@@ -148,7 +148,7 @@ class ObjectRef:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For pickles that aren't the store's: nobody can know who will have them."""
+        """Reduce for pickles that aren't the store's: nobody can know who will read them."""
         return self._engine.escaped(self)
 
     def __repr__(self) -> str:

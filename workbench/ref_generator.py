@@ -1,4 +1,4 @@
-"""What holds the refs of a task that yields. How a stream's items come is the engine's business."""
+"""Generators of the refs of a task that yields. Getting the items is the engine's business."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workbench.ref import ObjectRef
 
 
 class StreamEngine(Protocol):
-    """What a stream asks of the engine it belongs to: `Client`, as others have no streams."""
+    """The part of an engine that a generator uses: `Client`'s, as others have no streams."""
 
     def state(self, ref: ObjectRef) -> str: ...
     def cancel(self, ref: ObjectRef) -> object: ...
@@ -20,32 +20,32 @@ class StreamEngine(Protocol):
         """Wait until the next item is there, or there won't be one."""
 
     def next_item(self, stream: ObjectRefGenerator) -> Future[None] | None:
-        """A future of that; None if it is so already."""
+        """Return a future of that; None if it is so already."""
 
     def took(self, stream: ObjectRefGenerator, taken: int, at_once: bool) -> None:
-        """So many were taken in all: `max_ahead` more may be made. If not ``at_once``, soon."""
+        """Report how many items were taken: `max_ahead` more may be made. Soon, or ``at_once``."""
 
 
 class ObjectRefGenerator:
     """The refs of a task that yields, one by one, while it runs; ``for`` and ``async for``.
 
-    The task is at most ``max_ahead`` items ahead of its reader, and waits then. When the
-    generator is dropped, or closed, the task is cancelled. If the task fails, the ref of that
-    failure is the last one: `get` raises it.
+    The task is at most ``max_ahead`` items ahead of its reader, then it waits. When the
+    generator is dropped, or closed, the task is cancelled. If the task fails, the last ref
+    is that of the failure: `get` raises it.
 
     Parameters
     ----------
     end : ObjectRef
-        The task's one result, the number of items.
+        The task's own result, the number of items.
     engine : Engine
-        The session it runs in.
+        The session in which it runs.
     ahead : int
-        How many items the task may be ahead.
+        Number of items that the task may be ahead.
 
     Attributes
     ----------
     items : deque of ObjectRef
-        Those that are there and weren't taken. The engine's.
+        Items that are there and weren't taken. For the engine.
     """
 
     __slots__ = ("__weakref__", "_ahead", "_came", "_end", "_engine", "_over", "_told", "items")
@@ -55,46 +55,46 @@ class ObjectRefGenerator:
         self._end = end
         self._engine = engine
         self._ahead = ahead
-        self._came = 0  # items that were there by now
-        self._told = 0  # of those that were taken: so many the engine knows of
-        self._over = False  # the last one was given, or won't be
+        self._came = 0  # items received so far
+        self._told = 0  # taken items that were reported to the engine
+        self._over = False  # the last item was taken, or there is none
 
     @property
     def id(self) -> int:
-        """The task's."""
+        """The task's id."""
         return self._end.id
 
     @property
     def received(self) -> int:
-        """How many items have come by now, whether they were taken or not. The engine's."""
+        """Number of items received so far, whether taken or not. For the engine."""
         return self._came
 
     def came(self, ref: ObjectRef) -> None:
-        """Add the next item, which is there now. The engine's.
+        """Add the next item, which is there now. For the engine.
 
         Parameters
         ----------
         ref : ObjectRef
-            The item's.
+            The item's ref.
         """
         if not self._over:
             self.items.append(ref)
         self._came += 1
 
     def completed(self) -> ObjectRef:
-        """The ref that is ready when the task has ended.
+        """Return the ref that is ready when the task has ended.
 
         Returns
         -------
         ObjectRef
-            Of the number of items it made.
+            Of the number of items that it made.
         """
         return self._end
 
     def close(self) -> None:
-        """Take no more: the task is cancelled, items that weren't taken are dropped."""
+        """Stop: cancel the task, and drop items that weren't taken."""
         if not self._over:
-            self._over = True  # before the rest: what comes from now on isn't kept
+            self._over = True  # first: items from now on aren't kept
             self.items.clear()
             self._engine.cancel(self._end)
 
@@ -105,7 +105,7 @@ class ObjectRefGenerator:
         while (ref := self._take()) is None:
             if self._over:
                 raise StopIteration
-            self.tell()  # before we wait: the task may wait for this
+            self.tell()  # before the wait: the task may wait for this
             self._engine.wait_for_item(self)
         return ref
 
@@ -125,8 +125,8 @@ class ObjectRefGenerator:
         return ref
 
     def _take(self) -> ObjectRef | None:
-        """The next ref, or None: then it is not there yet, or all is over."""
-        state = self._engine.state(self._end)  # before we look: all items come before the end
+        """Return the next ref; None if it isn't there yet, or all is over."""
+        state = self._engine.state(self._end)  # before the items: all items precede the end
         try:
             ref = self.items.popleft()
         except IndexError:
@@ -139,14 +139,14 @@ class ObjectRefGenerator:
 
     @property
     def taken(self) -> int:
-        """How many items were taken by now. The engine's."""
+        """Number of items taken so far. For the engine."""
         return self._came - len(self.items)
 
     def tell(self, at_once: bool = True) -> None:
-        """Let the engine know what was taken. The engine's.
+        """Report the number of taken items. For the engine.
 
-        All that were taken, each time: should Ctrl-C have taken one, or come before the engine
-        was told, the next call makes up for it.
+        Reports the total each time: if Ctrl-C interrupts after an item is taken, or before it is
+        reported, the next call makes up for it.
 
         Parameters
         ----------
@@ -170,9 +170,9 @@ class ObjectRefGenerator:
 
 
 class DynamicObjectRefGenerator:
-    """The refs of all that a task with ``num_returns="dynamic"`` has yielded, in order.
+    """The refs to all that a task with ``num_returns="dynamic"`` has yielded, in order.
 
-    It is that task's result: an object that can be passed on, and keeps what the refs stand for.
+    It is that task's result: an object that can be passed on, and keeps the objects alive.
     If the task failed, the last ref is that of its error.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Where the calling code runs: in which session, process, task and actor. Ray's names for it."""
+"""Tells where the calling code runs: session, process, task and actor. Ray's names for it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from workbench.ref import IdText
 
 
 class RuntimeContext:
-    """What code can know of the task and the actor that it is part of. See `get_runtime_context`.
+    """Information about the task and the actor that code is part of. See `get_runtime_context`.
 
-    Ids are texts that tell things apart; what they look like may change. None: there is no such
+    Ids are texts that identify things; their form may change. None: there is no such
     thing here.
 
     Parameters
@@ -27,38 +27,38 @@ class RuntimeContext:
         self._engine = engine
 
     def get_job_id(self) -> str:
-        """The session's unique name, the same in all its processes."""
+        """Return the session's unique name, the same in all its processes."""
         return self._engine.session
 
     def get_node_id(self) -> str:
-        """The machine's name."""
+        """Return the machine's name."""
         return platform.node()
 
     def get_worker_id(self) -> str:
-        """The number of the worker process, as its output shows it; ``"0"`` in a notebook."""
+        """Return the worker process's number, as shown in its output; ``"0"`` in a notebook."""
         return str(self._engine.ask(Here()).worker)
 
     def get_task_id(self) -> str | None:
-        """The running task: what the ``hex()`` of its (first) result's ref says."""
+        """Return the running task's id: the ``hex()`` of its (first) result's ref."""
         task = self._engine.ask(Here()).task
         return f"{task:016x}" if task else None
 
     def get_task_name(self) -> str | None:
-        """What the task is called in messages."""
+        """Return the task's name in messages."""
         return self._engine.ask(Here()).name or None
 
     def get_actor_id(self) -> str | None:
-        """The actor whose process this is."""
+        """Return the id of the actor whose process this is."""
         actor = self._engine.ask(Here()).actor
         return f"{actor:016x}" if actor else None
 
     def get_actor_name(self) -> str | None:
-        """The name that ``.options(name=...)`` gave this actor; ``""`` if it has none."""
+        """Return the name that ``.options(name=...)`` gave this actor; ``""`` if it has none."""
         return self._description().name if self._engine.ask(Here()).actor else None
 
     @property
     def namespace(self) -> str:
-        """That of the driver from which this code comes: of the names of actors it makes."""
+        """Namespace of the driver that this code comes from, for names of actors that it makes."""
         return self._engine.ask(Here()).namespace
 
     @property
@@ -68,7 +68,7 @@ class RuntimeContext:
         Raises
         ------
         RuntimeError
-            If the code that asks is no actor's.
+            If the calling code isn't an actor's.
         """
         return handle_of(self._engine, self._engine.borrow(self._in_actor().actor))
 
@@ -80,18 +80,18 @@ class RuntimeContext:
 
     @property
     def was_current_actor_reconstructed(self) -> bool:
-        """Whether this actor was made again, after its process had died.
+        """True if this actor was restarted after its process had died.
 
         Raises
         ------
         RuntimeError
-            If the code that asks is no actor's.
+            If the calling code isn't an actor's.
         """
         return self._in_actor().restarted
 
     @property
     def job_id(self) -> IdText:
-        """That of `get_job_id`, with ``hex()``; so are the others."""
+        """Result of `get_job_id`, with ``hex()``; the others are alike."""
         return IdText(self.get_job_id())
 
     @property
@@ -112,16 +112,19 @@ class RuntimeContext:
         return IdText(actor) if actor else None
 
     def get(self) -> dict[str, str]:
-        """All of that: ``job_id``, ``node_id``, ``namespace``, and what there is of ``task_id`` and
-        ``actor_id``."""
+        """Return ``job_id``, ``node_id``, ``namespace``, and ``task_id`` and ``actor_id`` if there
+        are such."""
         found = {
-            "job_id": self.job_id, "node_id": self.node_id, "namespace": self.namespace,
-            "task_id": self.task_id, "actor_id": self.actor_id,
-        }  # fmt: skip
+            "job_id": self.job_id,
+            "node_id": self.node_id,
+            "namespace": self.namespace,
+            "task_id": self.task_id,
+            "actor_id": self.actor_id,
+        }
         return {name: id for name, id in found.items() if id is not None}
 
     def get_assigned_resources(self) -> dict[str, float]:
-        """``{"CPU": n}``: the processors that the task or the actor has of the session's."""
+        """Return ``{"CPU": n}``: the session's processors that the task or the actor has."""
         running = self._engine.ask(Here())
         cpus = self._description().actor.num_cpus if running.actor else running.cpus
         return {"CPU": cpus} if cpus else {}
@@ -131,11 +134,11 @@ class RuntimeContext:
 
 
 def get_runtime_context() -> RuntimeContext:
-    """Where the calling code runs: its session, worker, task and actor.
+    """Return where the calling code runs: its session, worker, task and actor.
 
     Returns
     -------
     RuntimeContext
-        It answers for the code that asks it, at that moment.
+        It answers for the calling code, at that moment.
     """
     return RuntimeContext(engine())

@@ -65,7 +65,7 @@ test("a name is shortened to what fits, and left out if that is next to nothing"
 test("a speed far below the machine's says why, if it is known", () => {
   const world = { speed: 8e9, words: WORDS };
   const said = speedWords(4e8, { cold: true }, world);
-  assert.equal(said, `400 MB/s, 5 % of this machine's copy speed: ${WORDS.cold}`);
+  assert.equal(said, `400 MB/s, 5 % of this machine's copy speed; ${WORDS.cold}`);
   assert.equal(speedWords(4e8, { cold: false }, world), "400 MB/s, 5 % of this machine's copy speed");
   assert.equal(speedWords(7e9, { cold: true }, world), "7 GB/s, 88 % of this machine's copy speed");
   assert.equal(speedWords(7e9, { cold: true }, { ...world, speed: null }), "7 GB/s");

@@ -73,7 +73,7 @@ export const WORDS = {
     ],
   },
   can: { free: "", pin: "", unpin: "", spill: "", why: "", cost: "", stop: "" },
-  cold: "first use of this memory: Linux fills it with zeros first",
+  cold: "new memory: Linux clears it on first use",
   repeats: "serialized {} ×: put it once",
   least: 1_048_576,
 };

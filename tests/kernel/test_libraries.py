@@ -1,4 +1,5 @@
-"""Executors and joblib in a real kernel: known without a word, under their own cell, stopped."""
+"""Executors and joblib in a real kernel: known without a word, under their own cell, stopped; the
+bar of a long wait."""
 
 from __future__ import annotations
 
@@ -79,3 +80,17 @@ def test_a_program_that_runs_the_notebook_is_shown_none(session: Kernel) -> None
     code = "from workbench import context\nprint(context.get().listener.tally() is None)"
     assert session.run(code, headless=True).text() == "True\n"
     assert session.run(code).text() == "False\n"
+
+
+BAR = "application/vnd.jupyter.widget-view+json"
+
+
+def test_a_bar_under_the_cell_that_waits(session: Kernel) -> None:
+    cell = session.ok("print(wb.map(len, ['a', 'bc'], progress=True))")
+    assert cell.text() == "[1, 2]\n"
+    assert cell.results(BAR)
+    assert not cell.text("stderr")
+    with session.patient("workbench.api.gathering"):
+        quick = session.ok("print(wb.gather([wb.put(1)]))")
+    assert quick.text() == "[1]\n"
+    assert not quick.results(BAR)

@@ -215,8 +215,7 @@ def test_bad_input_is_one_paragraph_of_our_own_type(fresh: Kernel) -> None:
         assert "\n\n" not in cell.failure
         if "stop" in code:
             fresh.ok(START)
-        fresh.ok("%get keep")  # nothing is lost, the session goes on
-        assert fresh.value("keep") == "'this'"
+        assert fresh.value("wb.get('keep')") == "'this'", "nothing is lost, the session goes on"
 
 
 MAGICS = ("put", "get", "inspect", "cost", "objects", "why", "free", "pin", "unpin", "spill")

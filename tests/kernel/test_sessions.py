@@ -1,4 +1,4 @@
-"""Kernels that go and come back, and notebooks that share a session: what each finds there."""
+"""Kernels that go and come back, notebooks that share a session, the engine that one is offered."""
 
 from __future__ import annotations
 
@@ -269,3 +269,31 @@ def test_sessions_begin_by_themselves_take_each_others_place_and_end(fresh: Kern
     assert "in 0 objects" in status  # what runs cells is none, as in the dashboard
     assert fresh.ok("%workbench stop").text() == f"{over}\n"
     assert re.match(begun, fresh.ok("%%remote --wait\na = 1").text())  # it is told of again
+
+
+STAND_IN = """
+import sys, types
+class Client:
+    def __init__(self): self.scheduler = types.SimpleNamespace(address="tcp://nowhere:1")
+Client.__module__ = "distributed.client"
+client = Client()
+module = types.ModuleType("distributed")
+module.Client = type("Client", (), {"current": staticmethod(lambda: client)})
+sys.modules["distributed"] = module
+"""
+"""As much of distributed as a kernel that is connected has."""
+
+
+def test_a_client_that_is_connected_is_offered_and_not_taken(kernel: Kernel) -> None:
+    kernel.ok(STAND_IN)
+    try:
+        kernel.ok("%reload_ext workbench\n%unload_ext workbench")
+        said = kernel.ok("%load_ext workbench").text().splitlines()
+        assert said[0].startswith("Workbench started session")
+        assert said[1:] == [
+            "This notebook is connected to Dask: `%workbench start --engine dask` runs cells there "
+            "(in Python, `wb.init(client)`)."
+        ]
+        assert "local" in kernel.value("__import__('workbench').snapshot().engine")
+    finally:
+        kernel.ok("%workbench stop\n%unload_ext workbench\ndel sys.modules['distributed']")

@@ -132,7 +132,7 @@ def test_a_timeout_says_what_is_to_come_and_loses_nothing(session: Kernel, gate:
 
 
 LONG = {
-    "%get y": (SLOW_TASK, r"%get y: waiting for task slow, \d s", r"%get y: there after .*"),
+    "%get y": (SLOW_TASK, r"%get y: waiting for task slow, \d s", r"%get y: arrived after .*"),
     "%put s": (SLOW_PUT, r"%put s: about 2 MB, pickling, \d+ s", r"s: Slow, .*"),
 }
 

@@ -337,7 +337,7 @@ def test_two_names_of_one_object_are_one_in_the_cell(session: Kernel) -> None:
         session.ok(make)
         cell = session.ok(f"%%remote -w --out got\n{change}; x\ngot = list({reads})")
         assert (kind, session.value("got")) == (kind, "[1, 2]")
-        assert "in common" not in cell.notes
+        assert "share" not in cell.notes
         cell = session.ok(f"%%remote -w\n{change}; x, y\nseen = list({reads})")
         assert (kind, session.value(f"(seen, {reads})")) == (kind, "([1, 2], [1, 2])")
 
@@ -354,10 +354,10 @@ def test_a_dry_run_tells_how_it_would_travel(session: Kernel) -> None:
 
 def test_of_what_is_too_large_for_that_the_line_says_it(session: Kernel) -> None:
     session.ok("x = [[1], b'x' * 2_000_000]\ny = x[0]\n%put x")
-    assert "in common" not in session.ok("alone = %remote len(x)").text()
-    common = "x and y have an object in common, but on the worker each"
+    assert "share" not in session.ok("alone = %remote len(x)").text()
+    common = "x and y share an object, but on the worker each"
     assert f"{common} has its own copy" in session.ok("both = %remote len(x) + len(y)").text()
-    assert "in common" not in session.over(session.ok("%%remote\nseen = len(x), y"))
+    assert "share" not in session.over(session.ok("%%remote\nseen = len(x), y"))
     said = session.over(session.ok("%%remote\ny.append(2); seen = x[0], y"))
     assert session.value("wb.get(seen)") == "([1], [1, 2])"
     assert f"{common} had its own copy of it" in said

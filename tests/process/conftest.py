@@ -93,7 +93,9 @@ def _is_idle(engine: Engine) -> bool:
     now = engine.snapshot()
     there = any(not _is_function(record) for record in now.objects)
     busy = there or now.actors or now.jobs or now.queued or now.running
-    return not busy and [w.state for w in now.workers] == ["idle"] * USUAL["workers"]
+    if busy or any(worker.state not in ("idle", "starting") for worker in now.workers):
+        return False
+    return len(now.workers) in (0, USUAL["workers"])  # none, before the first task
 
 
 def _is_function(record: ObjectRecord) -> bool:

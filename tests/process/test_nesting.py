@@ -10,9 +10,6 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
-import pytest
-
 import workbench as wb
 from tests.leaks import eventually
 from tests.patience import TIMEOUT
@@ -130,12 +127,12 @@ WAYS: list[Callable[[], Any]] = [
 
 
 def test_with_one_worker_a_task_may_wait_by_any_means(runtime: str) -> None:
-    """Others are queued, which would begin first if they could; no slot is lost by it."""
+    """Another is queued, which would begin first if it could; no slot is lost by it."""
     wb.init(workers=1, memory="32MB")
     for number, way in enumerate(WAYS):
-        refs = [wb.remote(way).remote() for _ in range(3)]
-        done, _ = wb.wait(refs, num_returns=3, timeout=TIMEOUT)
-        assert len(done) == 3, f"stuck: {number}"
+        refs = [wb.remote(way).remote() for _ in range(2)]
+        done, _ = wb.wait(refs, num_returns=2, timeout=TIMEOUT)
+        assert len(done) == 2, f"stuck: {number}"
         assert all(wb.get(refs)), number
         assert eventually(lambda: {w.state for w in wb.snapshot().workers} == {"idle"})
     ahead = stream.options(max_ahead=1).remote(100)  # it waits for its reader
@@ -153,27 +150,19 @@ def running(session: Engine) -> list[str]:
     return [w.state for w in session.snapshot().workers if w.tasks and w.state != "blocked"]
 
 
-@pytest.mark.parametrize("kind", ["ready", "finished", "awaited"])
-def test_who_has_waited_runs_in_a_slot(session: Engine, gate: Gate, kind: str) -> None:
-    """What was ready already lends nothing; else the slot comes back with what was waited for."""
+def test_who_has_waited_runs_in_a_slot(session: Engine, gate: Gate) -> None:
+    """It comes back with what was waited for. Who lends none, and coroutines:
+    `tests/unit/core/test_nesting.py`, `tests/unit/test_lending_future.py`."""
     stop = stopper(gate.path)
-    ready = wb.put(np.zeros(10_000))
 
     @wb.remote
-    def parent(refs: list[wb.ObjectRef]) -> None:
-        async def awaits() -> None:
-            await leaf.remote(1)
-            stop()
+    def parent() -> None:
+        wb.get(leaf.remote(1))
+        stop()
 
-        if kind == "awaited":
-            asyncio.run(awaits())
-        else:
-            wb.get(refs if kind == "ready" else [leaf.remote(1)])
-            stop()
-
-    refs = [parent.remote([ready]) for _ in range(7)]
+    refs = [parent.remote() for _ in range(5)]
     visitors = [gate.next(), gate.next()]
-    for _ in range(5):
+    for _ in range(3):
         session.ask(CaughtUp())
         assert len(running(session)) == 2
         visitors.pop(0).let_on()

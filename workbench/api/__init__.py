@@ -1,8 +1,8 @@
-"""What people call in Python, over the current session, by Ray core's names and semantics.
+"""The Python API over the current session, with Ray core's names and semantics.
 
-A thin layer: it checks what people pass, and hands it to the engine. Here are put, get, wait and
-what else is done with objects; what is asked about them is in `observing`, `init` and `shutdown`
-in `lifecycle`, `remote` in `functions`, custom serializers in `serializers`.
+A thin layer: it checks arguments and passes them to the engine. Here are put, get, wait and other
+operations on objects; questions about them are in `observing`, `init` and `shutdown` in
+`lifecycle`, `remote` in `functions`, custom serializers in `serializers`.
 """
 
 from __future__ import annotations
@@ -27,21 +27,31 @@ from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
 
 __all__ = [
-    "deregister_serializer", "engine", "explain_cost", "init", "inspect_serializability",
-    "is_initialized", "objects", "observed", "register_serializer", "shutdown", "snapshot", "why",
-]  # fmt: skip
-"""What others define, for whoever needs all of it; beside what is defined here."""
+    "deregister_serializer",
+    "engine",
+    "explain_cost",
+    "init",
+    "inspect_serializability",
+    "is_initialized",
+    "objects",
+    "observed",
+    "register_serializer",
+    "shutdown",
+    "snapshot",
+    "why",
+]
+"""Names that other modules define, exported beside those defined here."""
 
 
 def put(value: Any, *, name: str = "") -> ObjectRef:
-    """Store a value; returns its handle.
+    """Store a value; return its handle.
 
     Arrays go into shared memory once and are read from there without a copy, read-only.
 
     Parameters
     ----------
     value : object
-        Anything pickle or cloudpickle can take. What changes later doesn't change the object.
+        Anything pickle or cloudpickle can take. Later changes of it don't change the object.
     name : str, optional
         Keeps the object alive under this name, for every process of the session.
 
@@ -52,11 +62,11 @@ def put(value: Any, *, name: str = "") -> ObjectRef:
     Raises
     ------
     SerializationError
-        If something in it can't be pickled.
+        If a part of it can't be pickled.
     StoreFullError
         If there is no room.
     TypeError
-        If the name is no text.
+        If the name isn't text.
     """
     if not isinstance(name, str | None):
         raise TypeError(f"An object's name is text, not {type(name).__name__}.")
@@ -65,19 +75,28 @@ def put(value: Any, *, name: str = "") -> ObjectRef:
 
 @overload
 def get(
-    refs: ObjectRef | str, *, timeout: float | None = ..., copy: bool = ...,
+    refs: ObjectRef | str,
+    *,
+    timeout: float | None = ...,
+    copy: bool = ...,
     copy_on_write: bool = ...,
-) -> Any: ...  # fmt: skip
+) -> Any: ...
 @overload
 def get(
-    refs: Sequence[ObjectRef | str], *, timeout: float | None = ..., copy: bool = ...,
+    refs: Sequence[ObjectRef | str],
+    *,
+    timeout: float | None = ...,
+    copy: bool = ...,
     copy_on_write: bool = ...,
-) -> list[Any]: ...  # fmt: skip
+) -> list[Any]: ...
 @overload
 def get(
-    refs: ObjectRefGenerator, *, timeout: float | None = ..., copy: bool = ...,
+    refs: ObjectRefGenerator,
+    *,
+    timeout: float | None = ...,
+    copy: bool = ...,
     copy_on_write: bool = ...,
-) -> ObjectRefGenerator: ...  # fmt: skip
+) -> ObjectRefGenerator: ...
 def get(
     refs: ObjectRef | str | ObjectRefGenerator | Sequence[ObjectRef | str],
     *,
@@ -85,20 +104,20 @@ def get(
     copy: bool = False,
     copy_on_write: bool = False,
 ) -> Any:
-    """The value of one ref, or a list of values; waits for tasks that are to make them.
+    """Return the value of one ref, or a list of values; wait for the tasks that make them.
 
     Parameters
     ----------
     refs : ObjectRef or str, sequence of them, or ObjectRefGenerator
-        What to get: refs, or names or ids in the store. A generator is given back as it is: its
+        What to get: refs, or names or ids in the store. A generator is returned as it is: its
         items are refs.
     timeout : float, optional
         Seconds to wait at most. 0 asks once.
     copy : bool
         Private, writable arrays instead of read-only views of the store.
     copy_on_write : bool
-        Private and writable too, but a page (4 KiB) is copied when it is written to, as with
-        ``numpy.memmap(mode="c")``: the rest is read where it lies. Up to 256 KiB are copied.
+        Private and writable too, but a page (4 KiB) is copied only when it is written to, as with
+        ``numpy.memmap(mode="c")``. Objects up to 256 KiB are copied at once.
 
     Returns
     -------
@@ -110,11 +129,11 @@ def get(
     GetTimeoutError
         If time is up. Nothing is lost.
     ValueError
-        If it is to copy both at once and on write.
+        If both ``copy`` and ``copy_on_write`` are given.
     TaskError
-        If a task raised; also an instance of what it raised. Of several refs, as soon as one has.
+        If a task raised; also an instance of what it raised. With several refs, at the first one.
     ObjectFreedError, ObjectLostError, ForeignRefError, WorkerCrashedError
-        If the object can't be had, or there is none of that name; the message says why.
+        If the object isn't available, or none has that name; the message says why.
     """
     if copy and copy_on_write:
         raise ValueError(
@@ -146,13 +165,13 @@ def wait(
     Parameters
     ----------
     refs : sequence of ObjectRef or ObjectRefGenerator
-        A stream is ready when its next item is, or when it is over.
+        A generator is ready when its next item is ready, or when it is over.
     num_returns : int
         How many to wait for.
     timeout : float, optional
         Seconds to wait at most.
     fetch_local : bool
-        Ray's; here all objects are local, so it changes nothing.
+        For compatibility with Ray; here all objects are local, so it changes nothing.
 
     Returns
     -------
@@ -164,9 +183,9 @@ def wait(
     Raises
     ------
     TypeError
-        If it is one ref, and no list of them, or something in the list is none.
+        If it is a single ref instead of a list, or an element isn't a ref.
     ValueError
-        If a ref is there twice, or there are fewer than ``num_returns``; not if there are none.
+        If a ref is there twice, or there are fewer than ``num_returns``. An empty list is fine.
     """
     if isinstance(refs, ObjectRef | ObjectRefGenerator):
         raise TypeError("wait takes a list of refs; for one ref write wait([ref]).")
@@ -186,7 +205,7 @@ def wait(
 
 
 def pin(what: ObjectRef | str) -> None:
-    """Keep an object until `unpin`, whoever else lets go of it; in memory, except on a cluster.
+    """Keep an object until `unpin`, even without refs; in memory, except on a cluster.
 
     Parameters
     ----------
@@ -220,8 +239,7 @@ def unpin(what: ObjectRef | str) -> None:
 def spill(what: ObjectRef | str) -> None:
     """Move an object to disk now, instead of when memory is short.
 
-    It can be read as before, still without a copy, and comes back when it is used and there is
-    room.
+    It can still be read without a copy. It moves back when it is used and there is room.
 
     Parameters
     ----------
@@ -247,7 +265,7 @@ def spill(what: ObjectRef | str) -> None:
 
 
 def free(refs: ObjectRef | str | Sequence[ObjectRef | str]) -> None:
-    """Free objects now, whoever holds refs to them. Arrays that show one stay valid.
+    """Free objects now, even if there are refs to them. Arrays that show one stay valid.
 
     Parameters
     ----------
@@ -257,7 +275,7 @@ def free(refs: ObjectRef | str | Sequence[ObjectRef | str]) -> None:
     Raises
     ------
     ObjectLostError
-        If there is no such object. Nothing is freed then.
+        If there is no such object. Then nothing is freed.
     """
     given = [refs] if isinstance(refs, ObjectRef | str) else refs
     acting_on(engine(), "free").free([_ref_of(each) for each in given])
@@ -266,27 +284,27 @@ def free(refs: ObjectRef | str | Sequence[ObjectRef | str]) -> None:
 def cancel(
     ref: ObjectRef | ObjectRefGenerator, *, force: bool = False, recursive: bool = True
 ) -> None:
-    """Stop the task that is to make this object; whoever waits for it gets TaskCancelledError.
+    """Stop the task that makes this object; a `get` of it raises TaskCancelledError.
 
-    One that hasn't begun will not. One that runs gets a KeyboardInterrupt, also while it sleeps
-    or waits for a socket. An object that is there already stays.
+    A task that hasn't begun never begins. A running one gets a KeyboardInterrupt, also while it
+    sleeps or waits for a socket. An object that is ready stays.
 
     Parameters
     ----------
     ref : ObjectRef or ObjectRefGenerator
-        What the task returned: one of its results, or its stream.
+        One of the task's results, or its generator.
     force : bool
-        End the worker's process instead: for code that doesn't listen. Not for calls of actors: see
-        `kill`.
+        End the worker's process instead: for code that ignores interrupts. Not for calls of actors:
+        see `kill`.
     recursive : bool
-        Stop what the task has submitted too.
+        Also stop the tasks that it has submitted.
 
     Raises
     ------
     TypeError
-        If it is no ref.
+        If it isn't a ref.
     ValueError
-        If an actor's call is to be ended by ``force``.
+        If ``force`` is given for a call of an actor.
     """
     if isinstance(ref, ObjectRefGenerator):
         ref = ref.completed()
@@ -319,7 +337,7 @@ def _ref_of(what: ObjectRef | str) -> ObjectRef:
 
 
 def _render(thing: Any) -> dict[str, str]:
-    """How a ref, an actor's handle or a session is shown: imported when the first one is."""
+    """Return how a ref, an actor's handle or a session is shown. Imports late."""
     from workbench.report import cards
 
     if isinstance(thing, ObjectRef):

@@ -1,4 +1,4 @@
-"""Actors that are there: found by name, listed, ended. How they are made: see `actors`."""
+"""Finding existing actors by name, listing and ending them. `actors` makes them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from workbench.options import SEPARATOR, ActorOptions, changed, full_name
 
 
 def get_actor(name: str, namespace: str | None = None) -> ActorHandle:
-    """The handle of the actor of that name, whoever made it in this session.
+    """Return the handle of the actor of that name, made by any process of this session.
 
     Parameters
     ----------
     name : str
-        As ``.options(name=...)`` gave it.
+        As given to ``.options(name=...)``.
     namespace : str, optional
-        As ``.options(namespace=...)`` gave it. Default: that of ``init(namespace=...)``.
+        As given to ``.options(namespace=...)``. Default: that of ``init(namespace=...)``.
 
     Returns
     -------
@@ -47,12 +47,12 @@ def get_actor(name: str, namespace: str | None = None) -> ActorHandle:
 
 
 def list_named_actors(all_namespaces: bool = False) -> list[Any]:
-    """The names of all actors that have one, and live.
+    """Return the names of all living actors that have one.
 
     Parameters
     ----------
     all_namespaces : bool
-        Those of other namespaces too.
+        Also those of other namespaces.
 
     Returns
     -------
@@ -71,7 +71,7 @@ def list_named_actors(all_namespaces: bool = False) -> list[Any]:
 
 
 def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
-    """End an actor's process now. Its calls, running and queued, fail with ActorDiedError.
+    """End an actor's process now. Its running and queued calls fail with ActorDiedError.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
     Raises
     ------
     TypeError
-        If it is no actor's handle.
+        If it isn't an actor's handle.
     """
     if not isinstance(actor, ActorHandle):
         raise TypeError(
@@ -93,14 +93,14 @@ def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
 
 
 def exit_actor() -> NoReturn:
-    """In an actor's method: end this actor. Its other calls fail with ActorDiedError.
+    """End the actor whose method calls this. Its other calls fail with ActorDiedError.
 
     Raises
     ------
     ActorExit
-        Nothing behind it runs.
+        Always: code behind it doesn't run.
     TypeError
-        If the code that calls it is no actor's.
+        If the calling code isn't an actor's.
     """
     found = context.get()
     if found is None or not found.ask(Here()).actor:

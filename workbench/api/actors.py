@@ -1,4 +1,4 @@
-"""Actors as people hold them: the class, the handle, its methods. The engine does the rest."""
+"""Actors as people use them: the class, the handle, its methods. The engine does the rest."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from workbench.options import (
 from workbench.ref import ObjectRef
 
 ASYNC_CONCURRENCY = 1000
-"""Calls that an actor with ``async def`` methods runs at a time, unless it is told otherwise: as
-Ray's."""
+"""Default number of calls that an actor with ``async def`` methods runs at a time, as in Ray."""
 
 BUILT_IN = {"__ray_ready__": (), "__ray_call__": ("function",), "__ray_terminate__": ()}
-"""Methods that every actor has, each with the names of its parameters: it is there and its
-``__init__`` is over (True), run ``function(instance, ...)`` in it, end after the calls before."""
+"""Methods that every actor has, with the names of their parameters: return True once ``__init__``
+is
+over, run ``function(instance, ...)`` in it, end after the calls before."""
 
 Limits = tuple[int, tuple[tuple[str, int], ...]]
-"""How many calls run at a time: of no concurrency group, and of each."""
+"""How many calls run at a time: without a concurrency group, and of each group."""
 
 _OPTIONS = "__workbench_method__"
-"""The attribute of a function in which `method` keeps what it was given."""
+"""The attribute of a function in which `method` keeps its options."""
 
 _SHOWING = ("_repr_", "_ipython_")
-"""How the names of methods begin by which notebooks show an instance, and no class."""
+"""Prefixes of methods by which notebooks show an instance, but not a class."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +50,12 @@ class Description:
 
     cls: str
     methods: dict[str, Signature]
-    options: dict[str, dict[str, Any]]  # of methods that have some of their own
+    options: dict[str, dict[str, Any]]  # by method: options of its own
     actor: ActorOptions = field(default_factory=ActorOptions)
 
     @property
     def name(self) -> str:
-        """Without its namespace."""
+        """Name without the namespace."""
         return self.actor.name.rpartition(SEPARATOR)[2]
 
 
@@ -65,11 +65,11 @@ class ActorMethod:
     Parameters
     ----------
     handle : ActorHandle
-        Whose.
+        The actor's handle.
     name : str
-        The method's.
+        The method's name.
     options : CallOptions
-        How it is to be run.
+        The options of its calls.
     """
 
     __slots__ = ("_handle", "_name", "_options")
@@ -80,13 +80,13 @@ class ActorMethod:
         self._options = options
 
     def remote(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Submit one call. It begins after all that this process has submitted to the actor before;
-        if that runs several at a time, as soon as its arguments are there.
+        """Submit one call. It begins after the calls that this process has submitted before; if the
+        actor runs several at a time, as soon as its arguments are ready.
 
         Parameters
         ----------
         *args, **kwargs
-            The method's. A ref among them stands for its object.
+            The method's arguments. A ref among them stands for its object.
 
         Returns
         -------
@@ -96,7 +96,7 @@ class ActorMethod:
         Raises
         ------
         SerializationError
-            If an argument can't be pickled. Nothing is submitted then.
+            If an argument can't be pickled. Then nothing is submitted.
         TypeError
             If the method doesn't take these arguments.
         """
@@ -114,12 +114,12 @@ class ActorMethod:
         return engine_of(ref).call(ref, self._name, call)
 
     def options(self, /, **given: Any) -> ActorMethod:
-        """The same method with other options.
+        """Return the same method with other options.
 
         Parameters
         ----------
         **given
-            Those of `method`.
+            The options of `method`.
 
         Returns
         -------
@@ -141,16 +141,16 @@ class ActorMethod:
 
 
 class ActorHandle:
-    """A handle to an actor, which lives as long as its handles, or until `kill` if it is detached.
+    """A handle to an actor. The actor lives as long as its handles, or until `kill` if detached.
 
     Handles can be passed to tasks and other actors, and stored in objects.
 
     Parameters
     ----------
     ref : ObjectRef
-        Of the object that the actor lives by.
+        Ref of the object that stands for the actor.
     description : Description
-        What is stored there.
+        That object's value.
     """
 
     __slots__ = ("__weakref__", "_description", "_options", "_ref")
@@ -158,7 +158,7 @@ class ActorHandle:
     def __init__(self, ref: ObjectRef, description: Description) -> None:
         self._ref = ref
         self._description = description
-        self._options: dict[str, CallOptions] = {}  # by method: those that were looked up
+        self._options: dict[str, CallOptions] = {}  # by method, filled on demand
 
     def __getattr__(self, name: str) -> ActorMethod:
         options = self._options.get(name)
@@ -167,7 +167,7 @@ class ActorHandle:
         return ActorMethod(self, name, options)
 
     def _options_of(self, name: str) -> CallOptions:
-        """Those of a method; AttributeError if there is none."""
+        """Return the options of a method; AttributeError if there is none."""
         description = self._description
         if name not in description.methods and name not in BUILT_IN:
             text = (
@@ -209,13 +209,13 @@ class ActorClass:
     cls : type
         The class.
     options : ActorOptions
-        How its actors are to be.
+        Options of its actors.
     engine : callable() → Engine
-        The session they are made in, when one is.
+        Returns the session in which an actor is made.
     exported : dict of Limits → Exported, optional
         The class as it was sent.
     signatures : dict of str → Signature, optional
-        Of its methods and of itself (``__init__``), if they are known by now.
+        Those of its methods and its ``__init__``, if already known.
     """
 
     def __init__(
@@ -239,7 +239,7 @@ class ActorClass:
         )
 
     def __getattr__(self, name: str) -> Any:
-        """What the class has: constants, static methods, ``__mro__``."""
+        """Return an attribute of the class: constants, static methods, ``__mro__``."""
         if name == "_cls" or name.startswith(_SHOWING):
             raise AttributeError(name)
         return getattr(self._cls, name)
@@ -258,12 +258,12 @@ class ActorClass:
         return ActorClass, (self._cls, self._options, self._engine)
 
     def options(self, /, **given: Any) -> ActorClass:
-        """The same class with other options, for ``Cls.options(...).remote(...)``.
+        """Return the same class with other options, for ``Cls.options(...).remote(...)``.
 
         Parameters
         ----------
         **given
-            Those of `remote` for a class.
+            The options of `remote` for a class.
 
         Returns
         -------
@@ -278,12 +278,12 @@ class ActorClass:
         return ActorClass(self._cls, options, self._engine, self._exported, self._signatures)
 
     def remote(self, /, *args: Any, **kwargs: Any) -> ActorHandle:
-        """Make an actor. Returns at once; what its ``__init__`` raises, its calls will raise.
+        """Make an actor. Returns at once; if its ``__init__`` raises, its calls raise that error.
 
         Parameters
         ----------
         *args, **kwargs
-            Those of its ``__init__``. A ref among them stands for its object.
+            Arguments of its ``__init__``. A ref among them stands for its object.
 
         Returns
         -------
@@ -329,14 +329,14 @@ class ActorClass:
         description = Description(self._cls.__name__, methods, own, options)
         call = Call(args, kwargs, options, signature.names)
         ref, other = engine.create(exported, description, call)
-        if other is not None:  # somebody made one of that name just now
+        if other is not None:  # another process has just made one of that name
             return _of_that_name(engine, other, options)
         return ActorHandle(ref, description)
 
 
 @functools.lru_cache(1000)
 def _options_of(retries: int, name: str) -> CallOptions:
-    """Those of a method that has none of its own. Kept: to make such a record takes 1 µs."""
+    """Return the options of a method without its own. Cached: making them takes 1 µs."""
     return CallOptions(max_retries=retries, name=name)
 
 
@@ -350,7 +350,7 @@ def _check_group(options: ActorOptions, group: str) -> None:
 
 
 def handle_of(engine: Engine, ref: ObjectRef) -> ActorHandle:
-    """A handle for an actor that another process made."""
+    """Return a handle for an actor that another process made."""
     (description,) = engine.get([ref], None, False)
     return ActorHandle(ref, description)
 
@@ -374,8 +374,8 @@ def method(function: Any = None, /, **options: Any) -> Any:
         The method. Left out, a decorator is returned.
     **options
         ``num_returns``, ``max_retries`` (or ``max_task_retries``), ``retry_exceptions``,
-        ``timeout``, ``max_ahead`` and ``name``: what they mean for a function, see `remote`.
-        ``concurrency_group``: the one of the class's ``concurrency_groups`` it belongs to.
+        ``timeout``, ``max_ahead`` and ``name``: as for a function, see `remote`.
+        ``concurrency_group``: one of the class's ``concurrency_groups``.
         ``.options(...)`` of the method changes them for one call.
 
     Returns
@@ -399,7 +399,7 @@ def method(function: Any = None, /, **options: Any) -> Any:
 
 
 def _of_call(given: dict[str, Any]) -> dict[str, Any]:
-    """Options of a call as those of a task; TypeError for what only the actor itself can have."""
+    """Return options of a call as those of a task; TypeError for options of the actor itself."""
     ours = {"num_cpus", "memory", "runtime_env", "max_calls"} & given.keys()
     if ours:
         raise TypeError(

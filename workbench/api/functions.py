@@ -1,4 +1,4 @@
-"""`remote`: functions that run on the pool, as people hold and call them. Classes: see `actors`."""
+"""`remote`: functions that run on the pool, as people call them. Classes: see `actors`."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ R = TypeVar("R")
 class RemoteFunction(Generic[P, R]):
     """A function that runs on the pool: ``f.remote(...)`` returns an `ObjectRef`.
 
-    Made by `remote`. The function is sent at the first call, and again when what it refers to has
+    Made by `remote`. The function is sent at the first call, and again after what it refers to has
     changed.
 
     Parameters
     ----------
     function : callable
-        What runs there.
+        The function to run there.
     options : TaskOptions
-        How.
+        The options of its calls.
     exported : Exported, optional
         The function as it was sent, if it was.
     signature : Signature, optional
-        What it takes, if that is known by now.
+        The arguments that it takes, if already known.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class RemoteFunction(Generic[P, R]):
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Sent to a worker, as part of a cell or another function, it works there too."""
+        """Pickle it as part of a cell or another function: it also works on a worker."""
         return RemoteFunction, (self._function, self._options)
 
     def remote(self, /, *args: Any, **kwargs: Any) -> Any:
@@ -70,7 +70,7 @@ class RemoteFunction(Generic[P, R]):
         Parameters
         ----------
         *args, **kwargs
-            The function's. A ref among them stands for its object.
+            The function's arguments. A ref among them stands for its object.
 
         Returns
         -------
@@ -80,7 +80,7 @@ class RemoteFunction(Generic[P, R]):
         Raises
         ------
         SerializationError
-            If the function or an argument can't be pickled. Nothing is submitted then.
+            If the function or an argument can't be pickled. Then nothing is submitted.
         ValueError
             If it asks for more processors than the session has.
         TypeError
@@ -93,12 +93,12 @@ class RemoteFunction(Generic[P, R]):
         return target.submit(self._exported, Call(args, kwargs, self._options))
 
     def options(self, /, **given: Any) -> RemoteFunction[P, R]:
-        """The same function with other options, for ``f.options(...).remote(...)``.
+        """Return the same function with other options, for ``f.options(...).remote(...)``.
 
         Parameters
         ----------
         **given
-            Those of `remote`.
+            The options of `remote`.
 
         Returns
         -------
@@ -141,67 +141,67 @@ def remote(function: Any = None, /, **options: Any) -> Any:
         Of a function:
 
         num_returns : int, "streaming" or "dynamic"
-            How many results, each with a ref of its own (default 1): what it returns is a tuple of
-            so many, or it yields them. ``"streaming"``, the default of a function that yields:
+            Number of results, each with its own ref (default 1): the function returns a tuple of
+            that length, or yields them. ``"streaming"``, the default of a function that yields:
             ``.remote()`` returns an `ObjectRefGenerator`, which gives the refs while the task runs.
-            ``"dynamic"``: one ref, of a `DynamicObjectRefGenerator` of all it has yielded.
+            ``"dynamic"``: one ref, of a `DynamicObjectRefGenerator` of all yielded items.
         max_retries : int
-            How often it is run again when its worker dies (default 3; -1: always).
+            How often it is retried when its worker dies (default 3; -1: always).
         retry_exceptions : bool, or list of exception types
-            Run it again when it raises too (one of these), as often (default False).
+            Also retry it when it raises (one of these), as often (default False).
         timeout : float
-            Seconds it may run. Then it is interrupted, and if it doesn't hear that within a second
-            its worker is ended; whoever gets it has TaskTimeoutError. Default: no limit.
+            Seconds it may run. Then it is interrupted; if it ignores that for a second, its worker
+            is killed. `get` raises TaskTimeoutError. Default: no limit.
         num_cpus : float
-            Processors it needs (default 1): 2 leaves that many fewer for others, 0.5 or 0 lets
-            more tasks run than there are processors, for those that mostly wait.
+            Processors it needs (default 1): 2 leaves two fewer for others; 0.5 or 0 lets more
+            tasks run than there are processors, for tasks that mostly wait.
         max_ahead : int
-            How many items a stream may be ahead of its reader (default 16).
+            How many items a generator may be ahead of its reader (default 16).
         memory : int
-            Bytes it needs: no more of those tasks run at a time than the machine has memory for
-            (default 0). Nobody holds it to that.
+            Bytes it needs: no more such tasks run at a time than the machine has memory for
+            (default 0). This isn't enforced.
         runtime_env : dict
-            ``{"env_vars": {"NAME": "value"}}``: variables of its environment. They are set when it
-            begins: a library that reads them when it is imported may have been imported before.
+            ``{"env_vars": {"NAME": "value"}}``: environment variables. They are set when the task
+            begins: a library that reads them on import may have been imported before.
         max_calls : int
-            After how many of its calls a worker ends, with what C code has kept in it, so that
-            another takes its place (default 0: never).
+            After how many of its calls a worker is replaced, with the memory that C code keeps in
+            it (default 0: never).
         name : str
-            What it is called in messages; default the function's own name.
+            Its name in messages; default the function's own name.
 
         Of a class:
 
         name : str
-            By which `get_actor` finds the actor, as long as it lives.
+            Name by which `get_actor` finds the actor while it lives.
         namespace : str
             Actors of different namespaces may have the same name (default: none).
         lifetime : str
-            ``"detached"``, which needs a name: it lives until `kill`, or the session's end.
-            Default: as long as anybody has a handle.
+            ``"detached"``, which needs a name: it lives until `kill` or the session's end.
+            Default: while there is a handle.
         get_if_exists : bool
             Return the actor of that name if there is one (default False: that is an error).
         max_restarts : int
-            How often the actor is made again when its worker dies (default 0; -1: always).
+            How often the actor is restarted when its worker dies (default 0; -1: always).
         max_task_retries : int
-            How often a call is tried again for that reason (default 0; -1: always).
+            How often a call is retried then (default 0; -1: always).
         max_concurrency : int
             How many of its calls run at a time (default 1; with ``async def`` methods 1000).
         concurrency_groups : dict of str → int
-            ``{"io": 2}``: groups of methods (``@method(concurrency_group="io")``) of which so many
-            run at a time, in threads of their own, or on a loop of their own. What belongs to none
-            shares ``max_concurrency``.
+            ``{"io": 2}``: groups of methods (``@method(concurrency_group="io")``) and how many of
+            their calls run at a time, in threads or a loop of the group's own. Methods without a
+            group share ``max_concurrency``.
         allow_out_of_order_execution : bool
-            Begin calls as soon as their arguments are there, and not in the order in which their
-            caller submitted them (default: if there are ``async def`` methods or concurrency
-            groups, or ``max_concurrency`` is above 1).
+            Begin calls as soon as their arguments are ready, not in the order in which they were
+            submitted (default: if there are ``async def`` methods or concurrency groups, or
+            ``max_concurrency`` is above 1).
         num_cpus : float
             Processors that it takes from tasks while it lives (default 0). If other actors have
-            them, it is made when they have ended; one task runs in any case.
+            them, it is made after these have ended. One task can always run.
         memory, runtime_env
             As for a function.
 
-        Other options of Ray's are accepted if they ask for what is so here anyway (``num_gpus=0``),
-        and else refused with what to do instead.
+        Ray's other options are accepted if they ask for what always holds here (``num_gpus=0``);
+        else an error says what to do instead.
 
     Returns
     -------
@@ -230,7 +230,7 @@ def _remote(options: dict[str, Any], function: Any) -> Any:
     if isinstance(function, type):
         return ActorClass(function, changed(ActorOptions(), options, "An actor"), api.engine)
     if isinstance(function, RemoteFunction | ActorClass):
-        name = vars(function).get("__name__", "It")  # that of what it wraps
+        name = vars(function).get("__name__", "It")  # name of the wrapped function or class
         raise TypeError(
             f"{name} is remote already: `{name}.options(...)` is the same with other options."
         )

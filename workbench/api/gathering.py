@@ -1,4 +1,4 @@
-"""Many refs at once: gather, as_completed, map; with a bar for whoever waits. Over `api` alone."""
+"""Many refs at once: gather, as_completed, map, with a progress bar. Uses only `api`."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
 
 PATIENCE = 0.5
-"""Seconds after which somebody who waits wants to see how far it is."""
+"""Seconds of waiting after which a bar appears."""
 
 TICK = 1.0
-"""Seconds after which a bar shows the time anew, even if nothing has come."""
+"""Seconds after which a bar updates its time, even if nothing has come."""
 
 WINDOW = 4096
-"""Tasks of one `map` that are submitted and not done, at most: enough for thousands of workers,
-and an endless generator doesn't fill the store."""
+"""Most unfinished tasks of one `map`: enough for thousands of workers, and an endless generator
+doesn't fill the store."""
 
 
 def gather(
     refs: Iterable[ObjectRef], *, progress: bool | None = None, timeout: float | None = None
 ) -> list[Any]:
-    """The values of many refs, in the order given; the first failure as soon as it happens.
+    """Return the values of many refs, in the order given; raise the first failure at once.
 
-    As `get`, with a bar for whoever waits. After a failure the other tasks go on:
-    `cancel` them, or use `map`.
+    Like `get`, with a progress bar. After a failure the other tasks go on: `cancel` them, or use
+    `map`.
 
     Parameters
     ----------
     refs : iterable of ObjectRef
-        Those of tasks, or of what is stored.
+        Refs of tasks or of stored objects.
     progress : bool, optional
-        True: a bar (tqdm's); False: none. Default: a bar if it takes more than half a second
-        and somebody watches, in a notebook or a terminal.
+        True: a bar (tqdm's); False: none. Default: a bar if it takes more than half a second, in
+        a notebook or a terminal.
     timeout : float, optional
         Seconds to wait at most.
 
@@ -59,7 +59,7 @@ def gather(
     TaskError
         What the first task that failed raised; also an instance of its own type.
     ObjectFreedError, ObjectLostError, ForeignRefError, WorkerCrashedError
-        If an object can't be had; the message says why.
+        If an object isn't available; the message says why.
     """
     wanted = _refs(refs, "gather")
     if not wanted:
@@ -86,7 +86,7 @@ class Completed:
     Parameters
     ----------
     refs : list of ObjectRef
-        Each once.
+        The refs, without duplicates.
     progress : bool, optional
         See `as_completed`.
     """
@@ -130,19 +130,19 @@ class Completed:
 
 
 def as_completed(refs: Iterable[ObjectRef], *, progress: bool | None = False) -> Completed:
-    """The refs in the order in which they become ready, failed ones too: `get` raises then.
+    """Iterate over refs as they become ready, also over failed ones: their `get` raises.
 
     Parameters
     ----------
     refs : iterable of ObjectRef
-        One that is there twice comes once.
+        The refs; a duplicate comes once.
     progress : bool, optional
-        True: a bar; None: as `gather`'s default. Default: none.
+        True: a bar; None: the default of `gather`. Default: no bar.
 
     Returns
     -------
     Completed
-        To be used in ``for`` or ``async for``. Leaving the loop early loses nothing.
+        For use in ``for`` or ``async for``. Leaving the loop early loses nothing.
 
     Examples
     --------
@@ -158,21 +158,20 @@ def map(
     *more: Iterable[Any],
     progress: bool | None = None,
 ) -> list[Any]:
-    """Call a function with each item, on the pool; the results in the items' order.
+    """Call a function with each item on the pool; return the results in the items' order.
 
-    The builtin `map` for many processes, which waits. If a call fails, or the wait is
-    interrupted, all calls that aren't done are cancelled.
+    Like the builtin `map`, but parallel, and it waits. If a call fails or the wait is interrupted,
+    all unfinished calls are cancelled.
 
     Parameters
     ----------
     fn : callable, or what `remote` made of one, or an actor's method
-        Its options count: ``map(f.options(num_cpus=2), items)``.
+        Its options apply: ``map(f.options(num_cpus=2), items)``.
     items, *more : iterable
-        One argument each, as the builtin takes them: the shortest ends it. An iterable without
-        end, or too long for the memory, isn't run through beforehand: a few thousand calls are
-        submitted at a time.
+        One argument each, as for the builtin: the shortest ends it. They may be endless or larger
+        than the memory: a few thousand calls are submitted at a time.
     progress : bool, optional
-        As of `gather`.
+        As for `gather`.
 
     Returns
     -------
@@ -212,7 +211,7 @@ def map(
             return ref is not None
 
         def settle(most: int) -> None:
-            """Note what has come, and wait until fewer than ``most`` are out."""
+            """Note what has come, and wait until fewer than ``most`` are unfinished."""
             while note(arrivals.take()):
                 pass
             while len(refs) - done >= most:
@@ -220,7 +219,7 @@ def map(
 
         try:
             for arguments in calls:
-                # A C call from the ref's making to its place: Ctrl-C can't come in between.
+                # One C call makes the ref and appends it: Ctrl-C can't come in between.
                 refs.extend(builtins.map(lambda args: function.remote(*args), [arguments]))  # noqa: C417
                 arrivals.add(refs[-1:])
                 bar.refresh()
@@ -233,7 +232,7 @@ def map(
 
 
 def _cancel(engine: Engine, refs: list[ObjectRef]) -> None:
-    """Those that aren't done; the last first, so that none begins in between."""
+    """Cancel the unfinished tasks; the last first, so that none begins in between."""
     left = list(refs)
     interrupt = None
     while left:
@@ -270,7 +269,7 @@ def _refs(refs: Iterable[ObjectRef], name: str) -> list[ObjectRef]:
 
 
 def _shortest(*iterables: Iterable[Any]) -> int | None:
-    """How many calls there will be, as far as the iterables say."""
+    """Return how many calls there will be, if all iterables know their length."""
     hints = [operator.length_hint(each, -1) for each in iterables]
     known = [hint for hint in hints if hint >= 0]
     return min(known) if len(known) == len(hints) else None
@@ -282,7 +281,7 @@ def _raise_if_failed(engine: Engine, ref: ObjectRef) -> None:
 
 
 def _next(arrivals: Arrivals, bar: _Bar, end: float | None = None) -> ObjectRef | None:
-    """The next ref that is ready; None if it is too late. Meanwhile the bar is kept true."""
+    """Return the next ref that is ready, updating the bar; None after the time ``end``."""
     while True:
         left = None if end is None else max(end - time.monotonic(), 0.0)
         due = bar.due()
@@ -294,7 +293,7 @@ def _next(arrivals: Arrivals, bar: _Bar, end: float | None = None) -> ObjectRef 
 
 
 async def _arrived(arrivals: Arrivals, bar: _Bar) -> ObjectRef:
-    """`_next` on a loop."""
+    """Do the same as `_next` on an event loop."""
     import asyncio
 
     while (ref := arrivals.take()) is None:
@@ -306,7 +305,7 @@ async def _arrived(arrivals: Arrivals, bar: _Bar) -> ObjectRef:
 
 
 class _Bar:
-    """tqdm's bar, made when it is wanted: importing it takes longer than most waits."""
+    """tqdm's bar, made when it is needed: importing it takes longer than most waits."""
 
     def __init__(self, total: int | None, progress: bool | None) -> None:
         self._total = total
@@ -318,7 +317,7 @@ class _Bar:
         self._bar: Any = None
 
     def due(self) -> float | None:
-        """In how many seconds it has something to show, whatever comes; None: never."""
+        """Return the seconds until the bar has to be updated; None: never."""
         return None if self._due is None else max(self._due - time.monotonic(), 0.0)
 
     def advance(self) -> None:
@@ -348,7 +347,7 @@ class _Bar:
 
 
 def _is_watched() -> bool:
-    """Whether somebody sees a bar as it moves: in a kernel, or a terminal."""
+    """True if a moving bar can be seen: in a kernel or a terminal."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     if getattr(shell, "kernel", None) is not None:

@@ -1,4 +1,4 @@
-"""The session of this process: started, joined, left. What is done in it: see `api`."""
+"""Starting, joining and leaving this process's session. Its use: see `api`."""
 
 from __future__ import annotations
 
@@ -47,51 +47,50 @@ def init(
 ) -> Engine:
     """Start a session, or join the one of that name. The pool warms up in the background.
 
-    Without more it is of this machine. ``init("ray://host:10001")``, ``init("tcp://host:8786")``,
-    ``init(client)`` or ``init(ray)`` has a cluster of Ray's or Dask's run it: the same calls, cells
-    and names there.
+    By default it runs on this machine. ``init("ray://host:10001")``, ``init("tcp://host:8786")``,
+    ``init(client)`` or ``init(ray)`` runs it on a Ray or Dask cluster, with the same calls, cells
+    and names.
 
-    Called for you by the first `put`, ``.remote()`` or the like, with the defaults. With options,
-    it takes the place of a session of this process in which there is nothing yet; naming the one
-    that this process is in changes nothing. A session that
-    was there already keeps its workers, memory, spill directory and huge pages: UserWarning says
+    The first `put`, ``.remote()`` or the like calls it with the defaults. With options, it replaces
+    this process's session if that is still empty; naming the current session changes nothing. An
+    existing session keeps its workers, memory, spill directory and huge pages: a UserWarning says
     so if others were asked for.
 
     Parameters
     ----------
     where : str, distributed.Client or module, optional
-        What runs it: ``"ray"``, ``"dask"`` or ``"local"``; an address of theirs; a client of a Dask
+        What runs it: ``"ray"``, ``"dask"`` or ``"local"``; a cluster's address; a client of a Dask
         cluster, or the module ``ray`` after ``ray.init()``.
     engine : str, optional
-        The same by name: ``"local"``, ``"ray"`` or ``"dask"``.
+        The same, by name only: ``"local"``, ``"ray"`` or ``"dask"``.
     address : str, optional
-        Of a cluster, as Ray or Dask write it: ``"auto"``, ``"local"``, ``"host:6379"``,
-        ``"ray://host:10001"``; ``"tcp://host:8786"``. Default: what this process is connected to,
-        else what Ray's or Dask's own settings say, else one is started here. Or that of a session
-        of this machine, as ``init()["address"]`` says it: it is joined, or it is over.
+        Address of a cluster, as Ray or Dask write it: ``"auto"``, ``"local"``, ``"host:6379"``,
+        ``"ray://host:10001"``; ``"tcp://host:8786"``. Default: the cluster that this process is
+        connected to, else that of Ray's or Dask's settings, else a new one here. Or the address of
+        a session of this machine from ``init()["address"]``: joins it if it still runs.
     session : str, optional
         Processes that give the same name share one store. Default: this notebook's own, which
-        is found again after a kernel restart; outside a notebook one that nobody else joins.
+        is found again after a kernel restart; outside a notebook a private one.
     workers : int, optional
-        Worker processes. Default: the processors the container or machine allows. 0: there are
-        actors, and tasks that need no processor.
+        Worker processes. Default: the processors the container or machine allows. 0: only actors,
+        and tasks with ``num_cpus=0``.
     memory : int or str, optional
         Bytes the store may hold, or text like ``"2GB"``. Default: 30 % of the memory allowed.
     linger : float or str, optional
-        Seconds (or ``"10m"``, ``"8h"``) the session outlives its last driver, if that ends
-        without `shutdown`; of several drivers' the most. Default: two minutes in a notebook, 0
-        elsewhere.
+        Seconds (or ``"10m"``, ``"8h"``) to keep the session after its last driver, if that ends
+        without `shutdown`; the longest that any driver asked for. Default: two minutes in a
+        notebook, 0 elsewhere.
     spill_dir : str or path, optional
-        A directory on disk for objects that have no room in memory: the least recently used move
-        there, and are read from there without a copy. ``"none"``: a full store is an error.
-        Default: ``TMPDIR``, ``/var/tmp`` or ``/tmp``, whichever is on a disk.
+        A directory on disk for objects that don't fit into memory: the least recently used ones
+        move there, and are read from there without a copy. ``"none"``: a full store is an error.
+        Default: the first of ``TMPDIR``, ``/var/tmp`` and ``/tmp`` that is on a disk.
     huge_pages : bool, optional
-        Ask the kernel for huge pages; the status line says whether it has any for us.
+        Ask Linux for huge pages; the status line says whether it grants them.
     log_to_driver : bool, optional
         Print here what tasks and actors print, stdout to stdout and stderr to stderr, in whole
-        lines; from the second worker on, a line begins with ``(worker 2)``. What a task printed
-        is there before its result is. In a notebook it appears under the cell that submitted the
-        task, and what background cells show appears in any case. Default: True.
+        lines; with several workers, a line begins with ``(worker 2)``. A task's prints appear
+        before its result is returned. In a notebook they appear under the cell that submitted the
+        task; output of background cells always appears. Default: True.
     ignore_reinit_error : bool
         Return the running session instead of raising when there is one.
     num_cpus, object_store_memory : int, optional
@@ -100,25 +99,24 @@ def init(
         ``{"env_vars": {"NAME": "value"}}``: variables with which workers start, beside those of
         this process.
     namespace : str, optional
-        In which this process, and what it submits, gives and looks up names of actors.
+        Namespace in which this process, and its tasks, make and look up names of actors.
     **others
-        Ray's that Workbench lacks. They are accepted if they ask for what is so here anyway, and
-        else refused with what to do instead.
+        Ray's options that Workbench lacks. They are accepted if they ask for what always holds
+        here; else an error says what to do instead.
 
     Returns
     -------
     Engine
-        The session; shown in a notebook, it says what it has. ``with init(...):`` leaves it at the
-        block's end.
+        The session; a notebook shows its facts. ``with init(...):`` leaves it at the block's end.
 
     Raises
     ------
     ConfigError
         If a setting can't be used.
     TypeError, ValueError
-        If there is no such option, or it can't be had.
+        If there is no such option, or its value isn't possible.
     SessionError
-        If this process has a session already, and would lose something there; the message says
+        If this process would lose something in a session that it already has; the message says
         what.
     """
     if where is None and engine in (None, "local") and isinstance(address, str):
@@ -182,13 +180,13 @@ def init(
 
 
 def _names(engine: Engine) -> tuple[str, str]:
-    """What people call a session, and what it alone is called."""
+    """Return a session's name for people, and its unique name."""
     return engine.session.partition(INCARNATION)[0], engine.session
 
 
 def _leave_if_empty(engine: Engine, given: dict[str, Any], chosen: Choice) -> None:
-    """Make way for a session with other options; SessionError if that would lose anything."""
-    require(chosen, config_module.load(given))  # if those are bad, nothing is left
+    """Leave the session for one with other options; SessionError if that would lose anything."""
+    require(chosen, config_module.load(given))  # first: with bad options the session isn't left
     lost = ""
     if any(value is not None for value in given.values()):
         from workbench.report import sessions
@@ -204,7 +202,7 @@ def _leave_if_empty(engine: Engine, given: dict[str, Any], chosen: Choice) -> No
 
 
 def _tell_what_stays(engine: Engine, config: config_module.Config, given: dict[str, Any]) -> None:
-    """Say which of the options a session that was there already can't take."""
+    """Warn of the options that a session which already exists doesn't take over."""
     differences = {}
     if given["workers"] is not None and engine.workers != config.workers:
         differences["workers"] = str(engine.workers), str(config.workers)
@@ -221,7 +219,7 @@ def _tell_what_stays(engine: Engine, config: config_module.Config, given: dict[s
 
 
 def _tell_what_a_cluster_has(given: dict[str, Any]) -> None:
-    """Say which of the options are the cluster's own affair."""
+    """Warn of the options that only the cluster can set."""
     options = "workers", "memory", "spill_dir", "runtime_env"
     names = [n for n in options if given[n] is not None]
     if names:
@@ -231,20 +229,20 @@ def _tell_what_a_cluster_has(given: dict[str, Any]) -> None:
 
 
 def shutdown() -> None:
-    """Leave the session. If nobody else uses it, it ends: no process, no memory stays."""
+    """Leave the session. If nobody else uses it, it ends, with all processes and memory."""
     _leave(goodbye=True)
     atexit.unregister(_leave)
     error_notes.uninstall()
 
 
 def _leave_block(engine: Engine) -> None:
-    """At the end of ``with init():``, unless it was left by then, and there is another session."""
+    """End ``with init():``: leave the session, unless that was done and there is another one."""
     if context.get() is engine:
         shutdown()
 
 
 def _leave(goodbye: bool = False) -> None:
-    """At the process's end without goodbye: a restarted kernel finds its session again."""
+    """Leave the session. Without goodbye, at exit: a restarted kernel finds its session again."""
     engine = context.get()
     context.set(None)
     if engine is not None:
@@ -252,22 +250,22 @@ def _leave(goodbye: bool = False) -> None:
 
 
 def is_initialized() -> bool:
-    """Whether this process is in a session.
+    """Return True if this process is in a session.
 
     Returns
     -------
     bool
-        False too if the session has ended without us.
+        Also False if the session has ended by itself.
     """
     engine = context.get()
     return engine is not None and engine.ended is None
 
 
 def engine() -> Engine:
-    """The current engine; starts a session with the defaults if there is none.
+    """Return the current engine; start a session with the defaults if there is none.
 
-    Not in a forked child, where it raises SessionError: each worker of a process pool would have a
-    session of its own.
+    In a forked child it raises SessionError instead: else each worker of a process pool would start
+    its own session.
     """
     found = context.get()
     if found is None and context.is_fork():

@@ -1,4 +1,4 @@
-"""What people ask about a session: its records, its objects, why one is here. Changes nothing."""
+"""Questions about a session: its records, its objects, why one is kept. Changes nothing."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 
 def snapshot(of: Any = None) -> Snapshot:
-    """The whole session at this moment, frozen.
+    """Return the whole session at this moment, frozen.
 
     Parameters
     ----------
     of : distributed.Client or module, optional
         A session of another system: a client of a Dask cluster, or the module ``ray`` after
-        ``ray.init()``. What those can't tell is None. Default: the current session; it is started
-        if there is none.
+        ``ray.init()``. Fields that these don't provide are None. Default: the current session; it
+        is started if there is none.
 
     Returns
     -------
     Snapshot
-        Plain frozen records. It has all objects, which come in parts: of a million that takes
-        seconds, and a gigabyte of memory.
+        Plain frozen records, of all objects: a million of them take seconds and a gigabyte of
+        memory.
 
     Raises
     ------
@@ -44,26 +44,26 @@ def snapshot(of: Any = None) -> Snapshot:
 
 
 def objects(pattern: str = "", *, sort: str = "size", limit: int | None = None) -> ObjectTable:
-    """What the store has, as a table: name, type, size, where, pins, age.
+    """Return the stored objects as a table: name, type, size, where, pins, age.
 
     Parameters
     ----------
     pattern : str
         Only objects of which a name or the type matches, like ``train*``.
     sort : str
-        ``size`` or ``age``, the greatest first; ``name`` or ``type``.
+        ``size`` or ``age``, largest first; ``name`` or ``type``.
     limit : int, optional
-        How many to list; the rest are counted. Default: all, however many there are.
+        How many to list; the rest are counted. Default: all.
 
     Returns
     -------
     ObjectTable
-        Printed, it is a table; iterated, it gives the records of the objects it lists.
+        Prints as a table; iterating yields the records of the listed objects.
 
     Raises
     ------
     ValueError
-        If there is no such order, or ``limit`` is no number of objects.
+        If there is no such order, or ``limit`` isn't a number of objects.
     """
     from workbench.report import text
 
@@ -79,22 +79,22 @@ def objects(pattern: str = "", *, sort: str = "size", limit: int | None = None) 
 
 
 def why(what: ObjectRef | str, *, deep: bool = False) -> Why:
-    """Why an object is still here: which variables, outputs, arrays, tasks, objects keep it.
+    """Explain why an object is kept: by which variables, outputs, arrays, tasks, objects.
 
-    Every process that holds it is asked where, on Ray and Dask this one: the answer has paths one
-    can type, and for each reason the one thing that lets go.
+    Every process that holds it is asked where, on Ray and Dask only this one: the answer has
+    expressions that you can type, and for each reason the code that lets go.
 
     Parameters
     ----------
     what : ObjectRef or str
         A ref, or a name or id in the store.
     deep : bool
-        Have each process look at all it has, even if that takes longer than a second.
+        Let each process search all its objects, even if that takes longer than a second.
 
     Returns
     -------
     Why
-        Printed, it is a text; shown in a notebook, a table.
+        Prints as text; shown in a notebook as a table.
 
     Raises
     ------
@@ -114,7 +114,7 @@ def why(what: ObjectRef | str, *, deep: bool = False) -> Why:
 
 
 def asked_by(target: Engine, what: ObjectRef | str) -> int | str:
-    """By what `Reasons` has it; ForeignRefError if the ref is another session's."""
+    """Return the name or id for `Reasons`; ForeignRefError if the ref is another session's."""
     if isinstance(what, str):
         return what
     if what.session != target.session:
@@ -123,8 +123,8 @@ def asked_by(target: Engine, what: ObjectRef | str) -> int | str:
 
 
 def observed(of: Any = None) -> Observed:
-    """What `snapshot` and the views ask; see there for ``of``. A new one for each call, but for the
-    current session.
+    """Return what `snapshot` and the views read; for ``of`` see `snapshot`. A new object for each
+    call, except for the current session.
     """
     if of is None:
         return engine()

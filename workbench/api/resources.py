@@ -1,4 +1,4 @@
-"""What a session can share out, and what of that is free: Ray's names for it."""
+"""A session's resources, in all and free, under Ray's names."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ CPU, STORE = "CPU", "object_store_memory"
 
 
 def cluster_resources() -> dict[str, float]:
-    """What the session has: one machine's part.
+    """Return the session's resources: those of one machine.
 
     Returns
     -------
     dict
-        ``CPU``: tasks of one processor that can run at a time, which is how many workers the pool
-        has. ``object_store_memory``: bytes that the store may hold.
+        ``CPU``: how many tasks of one processor can run at a time, the size of the pool.
+        ``object_store_memory``: bytes that the store may hold.
     """
     session = engine()
     return {CPU: float(session.workers), STORE: float(session.ask(Capacity()))}
 
 
 def available_resources() -> dict[str, float]:
-    """What of `cluster_resources` is free at this moment.
+    """Return the part of `cluster_resources` that is free at this moment.
 
     Returns
     -------
     dict
-        As that of `cluster_resources`, without what is used up, as in Ray.
+        As from `cluster_resources`. Without resources that are used up, as in Ray.
     """
     session = engine()
     now = session.ask(Summary())

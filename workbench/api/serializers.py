@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 def register_serializer(
     cls: type, *, serializer: Callable[[Any], Any], deserializer: Callable[[Any], Any]
 ) -> None:
-    """Say how instances of a class are to be stored.
+    """Set how instances of a class are stored.
 
-    Registered once, in the notebook, it reaches all workers of the session, those still to come
-    too, before any task submitted after it; on Ray and Dask it is this process's alone, as Ray's
-    own registry is. The deserializer travels with each object. Plain pickle and cloudpickle in the
-    same process are not changed.
+    Registered once, in the notebook, it reaches all workers of the session, also later ones, before
+    any task submitted after it. On Ray and Dask it is this process's alone, as Ray's own registry
+    is. The deserializer is sent with each object. Plain pickle and cloudpickle in the same process
+    don't change.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def register_serializer(
     serializer : callable(instance) → data
         The data can be anything that can be stored; arrays in it are stored without a pickle.
     deserializer : callable(data) → instance
-        Called by whoever gets the object.
+        Called in each process that gets the object.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def deregister_serializer(cls: type) -> None:
 
 
 def inspect_serializability(value: Any, name: str = "") -> Inspection:
-    """Find all that keeps a value from being serialized: where it is, why, what to do about it.
+    """Find all parts that keep a value from being serialized: where, why, and what to do.
 
     Nothing is stored, and no session is needed.
 
@@ -75,14 +75,14 @@ def inspect_serializability(value: Any, name: str = "") -> Inspection:
     value : object
         Anything.
     name : str
-        What the paths begin with. Default: the value's own name, or its type's.
+        Beginning of the paths. Default: the value's own name, or its type's.
 
     Returns
     -------
     Inspection
         The pair (ok, failures): ``failures`` are frozen records with ``path``, ``type``, ``why``
-        and ``advice``, all of them and not just the first. Printed, it is a text; shown in a
-        notebook, a table.
+        and ``advice``, for all of them, not just the first. Prints as text; shown in a notebook as
+        a table.
     """
     from workbench.serialization.inspection import inspect
 
@@ -90,25 +90,25 @@ def inspect_serializability(value: Any, name: str = "") -> Inspection:
 
 
 def explain_cost(value: Any, name: str = "", *, whole: bool = False) -> Cost:
-    """Where serializing a value spends its bytes and its time, and what would be cheaper.
+    """Measure where serializing a value spends bytes and time, and what would be cheaper.
 
-    The value is really pickled, and what is advised was really tried. Nothing is stored, and no
-    session is needed. The answer comes within two seconds of a processor: of large containers a
-    sample is looked at, and what takes longer to pickle is estimated; the answer says so.
+    The value is really pickled, and the advice was really tried. Nothing is stored, and no session
+    is needed. It takes at most two seconds of CPU time: large containers are sampled, and longer
+    pickling is estimated; the answer says so.
 
     Parameters
     ----------
     value : object
         Anything that can be serialized. An ObjectRef means the object it refers to.
     name : str
-        What the paths begin with. Default: its type's name.
+        Beginning of the paths. Default: its type's name.
     whole : bool
-        Measure what all of it takes, however long that is.
+        Measure the whole value, however long that takes.
 
     Returns
     -------
     Cost
-        A tree of the value's parts. Printed, it is a text; shown in a notebook, a table.
+        A tree of the value's parts. Prints as text; shown in a notebook as a table.
 
     Raises
     ------
@@ -127,9 +127,9 @@ def _reducers() -> Mapping[type, Callable[[Any], Any]]:
     reducers = {} if found is None else found.ask(OwnReducers())
 
     def reduce_ref(ref: ObjectRef) -> tuple[Any, ...]:
-        """As if it were a text: `__reduce__` would take it for one that leaves the session."""
+        """Pickle a ref as text: its `__reduce__` would count it as leaving the session."""
         if found is not None:
-            reducers[ObjectRef](ref)  # raises if it is of another session
+            reducers[ObjectRef](ref)  # raises if it is another session's
         return str, (ref.hex(),)
 
     return {**reducers, ObjectRef: reduce_ref}

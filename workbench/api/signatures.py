@@ -1,5 +1,5 @@
-"""What a function, class or method can be called with: as plain data, and checked before a call is
-sent. Only what is known for sure is refused: a wrapper takes what its own code takes.
+"""Arguments that a function, class or method takes: as plain data, checked before a call is sent.
+Only calls that surely fail are refused: a wrapper takes what its own code takes.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _SHOWN = bool, int, float, str, bytes, type(None)
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What it takes.
+    """Parameters of a callable.
 
-    ``names`` are those of the positional parameters; that of the rest, if it takes more, has an
-    asterisk. The first ``least`` of them have no default, ``only`` so many can't be given by name.
-    ``keywords`` are given by name, those ``needed`` always. ``text`` is for people.
+    ``names`` are those of the positional parameters; that of ``*args`` begins with an asterisk.
+    The first ``least`` have no default; the first ``only`` can't be given by name. ``keywords``
+    are keyword-only, the ``needed`` ones without a default. ``text`` is for people.
     """
 
     names: tuple[str, ...] = ()
@@ -38,18 +38,18 @@ class Signature:
     text: str = "(...)"
 
     def takes(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-        """Whether it surely takes these; else `check` tells."""
+        """True if it surely takes these arguments; if False, `check` decides."""
         return not kwargs and not self.needed and self.least <= len(args) <= self.most
 
     def check(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """TypeError if ``name`` can't be called with these."""
+        """Raise TypeError if ``name`` can't be called with these arguments."""
         if not self.takes(args, kwargs):
             problem = self._problem(len(args), kwargs)
             if problem:
                 raise TypeError(shortened(f"{name}() {problem}. It is {name}{self.text}."))
 
     def _problem(self, count: int, kwargs: Mapping[str, Any]) -> str:
-        """As Python words it."""
+        """Return what is wrong, in Python's words; '' if nothing is."""
         named = self.names[: self.most]
         if count > self.most:
             fewest = f"from {self.least} to " if self.least < self.most else ""
@@ -76,7 +76,7 @@ ANYTHING = Signature()
 
 
 def signature_of(function: Any, bound: int = 0) -> Signature:
-    """What a callable takes, without the first ``bound`` parameters, which it has already."""
+    """Return the signature of a callable, without the first ``bound`` parameters."""
     kind = type(function)
     if kind is MethodType:
         return signature_of(function.__func__, bound + 1)
@@ -95,7 +95,7 @@ def signature_of(function: Any, bound: int = 0) -> Signature:
 
 
 def signature_of_class(cls: type) -> Signature:
-    """What makes an instance of it takes."""
+    """Return the signature of making an instance."""
     metas = inspect.getmro(type(cls))
     if any("__call__" in vars(meta) for meta in metas if meta not in (type, object)):
         return ANYTHING
@@ -111,7 +111,7 @@ def signature_of_class(cls: type) -> Signature:
 
 
 def signature_of_method(cls: type, name: str) -> Signature:
-    """What a method takes beside its instance."""
+    """Return the signature of a method, without its instance."""
     found = inspect.getattr_static(cls, name)
     if isinstance(found, staticmethod):
         return signature_of(found.__func__)
@@ -149,7 +149,7 @@ def _of_code(
     more = code.co_flags & inspect.CO_VARARGS
     others = code.co_flags & inspect.CO_VARKEYWORDS
     if bound > count:
-        return ANYTHING  # the instance is one of the rest
+        return ANYTHING  # the instance is in ``*args``
     named = variables[bound:count]
     given = dict(zip(reversed(variables[:count]), reversed(defaults or ()), strict=False))
     only = max(code.co_posonlyargcount - bound, 0)

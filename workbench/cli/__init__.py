@@ -1,6 +1,6 @@
-"""The shell command: what it understands, and its exit status. What it does is in the other files.
+"""The shell command: its arguments and its exit status. Other files do the work.
 
-They are imported by the command that needs them.
+Each is imported by the command that needs it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str] | None = None, patience: admin.Patience | None = None) -> int:
-    """Run one command; returns the exit status.
+    """Run one command; return the exit status.
 
-    0: it is done; 1: it can't be, or `doctor` has found a problem; 2: it isn't one of ours.
-    ``patience``: with sessions, if it isn't the usual one.
+    0: done; 1: impossible, or `doctor` has found a problem; 2: no command of ours.
+    ``patience``: timeouts for sessions, if not the usual ones.
     """
     given = command_parser().parse_args(arguments)
     try:
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None, patience: admin.Patience | None
     except WorkbenchError as error:
         print(f"workbench: {error}", file=sys.stderr)
         return 1
-    except BrokenPipeError:  # whoever read it has seen enough
+    except BrokenPipeError:  # the reader closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
@@ -60,7 +60,7 @@ def _run(given: Namespace, patience: admin.Patience | None) -> int:
 
 
 def command_parser() -> ArgumentParser:
-    """What the command understands."""
+    """Return the parser of the command line."""
     from argparse import ArgumentParser
 
     from workbench.report.mistyped import of_arguments
@@ -92,9 +92,12 @@ def command_parser() -> ArgumentParser:
     objects = command("objects", "List what a session's store has.")
     objects.add_argument("session", metavar="SESSION")
     objects.add_argument(
-        "pattern", metavar="PATTERN", nargs="?", default="",
+        "pattern",
+        metavar="PATTERN",
+        nargs="?",
+        default="",
         help="only those of which a name or the type matches, like 'train*'",
-    )  # fmt: skip
+    )
     objects.add_argument("--sort", choices=ORDERS, default="size", help="default: %(default)s")
 
     why = command("why", "Say what keeps an object in a session's store, and what lets go of it.")

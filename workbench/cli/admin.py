@@ -1,6 +1,6 @@
-"""This machine's sessions, for shell commands: which there are, what one says of itself, its end.
+"""Access to this machine's sessions for shell commands: list them, query one, end one.
 
-Not a `Client`: it makes no objects, needs no thread, and gives up waiting. It keeps no session up.
+Not a `Client`: it makes no objects, needs no thread, and has timeouts. It keeps no session alive.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from workbench.wire.framing import LARGEST_OF_SERVER
 
 
 class Patience(NamedTuple):
-    """Seconds in which a server that runs has ``answered``; the same for `why`, ``deep`` if all is
-    looked at (the server itself waits for whoever holds the object); and in which a session that
-    was told to end is ``gone``."""
+    """Timeouts in seconds: ``answered`` for a running server's answer; ``why`` for `why`, ``deep``
+    if that searches everything (the server itself waits for the holders); ``gone`` for the end of
+    a session that was told to end."""
 
     answered: float = 1.0
     why: float = 7.0
@@ -55,11 +55,11 @@ class Patience(NamedTuple):
 USUAL = Patience()
 
 _MODULES = {"workbench.server", "workbench.worker.forkserver"}
-"""What a session's processes run; workers keep the command line of the forkserver."""
+"""Modules that a session's processes run; workers keep the forkserver's command line."""
 
 
 class AdminConnection:
-    """A connection to a running session. Each call takes a bounded time.
+    """A connection to a running session. Each call has a timeout.
 
     Raises `SessionError` if no such session runs (its text names those that do), and, as all
     methods do, `NotAnsweringError` if it doesn't answer.
@@ -72,7 +72,7 @@ class AdminConnection:
         self._requests = Requests(self)
         self.summary = self._requests.summary
         self._inbox = Inbox(decode_from_server, largest=LARGEST_OF_SERVER)
-        sock = _dial(address_of(name)) if name in names_found() else None  # others become no paths
+        sock = _dial(address_of(name)) if name in names_found() else None  # others: no path
         if sock is None:
             raise SessionError(_missing(name))
         self._sock = sock
@@ -90,12 +90,12 @@ class AdminConnection:
         self._sock.close()
 
     def objects(self) -> Iterator[ObjectRecord]:
-        """All objects. They come in parts: the server goes on in between."""
+        """Yield all objects. They come in parts: the server does other work in between."""
         for change in self._requests.look():
             yield from change.objects
 
     def names(self) -> list[str]:
-        """What objects and actors are called; of very many, some."""
+        """Return the names of objects and actors; some of them, if they are very many."""
         return sorted([*self._requests.names(), *self._requests.names(ACTOR_PREFIX)])
 
     def why(self, what: int | str, deep: bool = False) -> Account | None:
@@ -103,7 +103,7 @@ class AdminConnection:
         return self._requests.why(what, deep)
 
     def end(self, reason: str) -> None:
-        """End the session for everybody; returns before it has ended."""
+        """End the session for everybody; return before it has ended."""
         self.post(ev.EndSession(reason))
 
     # -- what `Requests` needs --------------------------------------------------------------------
@@ -111,7 +111,7 @@ class AdminConnection:
     ended = None
 
     def check_open(self) -> None:
-        """If it isn't, there will be no answer."""
+        """Do nothing: without a connection there is no answer."""
 
     def wait_for(self, done: Callable[[], bool], timeout: float | None = None) -> bool:
         deadline = time.monotonic() + self._seconds
@@ -151,14 +151,14 @@ class AdminConnection:
 
 
 def sessions() -> list[str]:
-    """Names of this user's sessions that run; one whose server is stopped does."""
+    """Return the names of this user's running sessions, even if a server is stopped (SIGSTOP)."""
     return [name for name in names_found() if _listens(address_of(name))]
 
 
 def processes(name: str) -> list[int]:
-    """Pids of the session's server (first), forkserver and workers, and of what those forked.
+    """Return pids of the session's server (first), forkserver and workers, and of their forks.
 
-    Found by their command lines, so that it works whether or not the server answers. The
+    They are found by their command lines, which works even if the server doesn't answer. The
     socket can't tell: its listener was made by the driver, whose pid the kernel remembers.
     """
     address = os.path.realpath(address_of(name))
@@ -174,8 +174,8 @@ def processes(name: str) -> list[int]:
 
 @dataclass(frozen=True)
 class Stopped:
-    """How a session ended: in how many seconds, and how many processes had to be killed. ``was``:
-    as it was then, None if it didn't answer."""
+    """How a session ended: after how many seconds, and how many processes had to be killed.
+    ``was``: its state before, None if it didn't answer."""
 
     seconds: float
     killed: int
@@ -185,7 +185,7 @@ class Stopped:
 def stop(name: str, patience: Patience = USUAL) -> Stopped:
     """End a session for everybody, and wait until its processes are gone.
 
-    Its drivers are told why. What hasn't ended by then is killed: see `Patience`.
+    Its drivers get the reason. Processes that don't end in time are killed: see `Patience`.
 
     Raises
     ------
@@ -202,7 +202,7 @@ def stop(name: str, patience: Patience = USUAL) -> Stopped:
 
 
 def clear(name: str, patience: Patience = USUAL) -> int:
-    """Wait until a session's processes are gone, killing what hasn't ended by then.
+    """Wait until a session's processes are gone, and kill those that don't end in time.
 
     Returns how many it killed. Raises `SessionError` if something is left that can't be killed.
     """
@@ -217,12 +217,12 @@ def clear(name: str, patience: Patience = USUAL) -> int:
             )
     directory = runtime_directory()
     with locked(directory):
-        sweep(directory)  # of a killed server the files are still there
+        sweep(directory)  # the files of a killed server are still there
     return killed
 
 
 def _end(name: str, seconds: float) -> bool:
-    """Whether the session's processes end within so many seconds, with those it still starts."""
+    """True if the session's processes, and those they still start, end in this many seconds."""
     deadline = time.monotonic() + seconds
     while pids := processes(name):
         for _, fd in _opened(pids):
@@ -235,7 +235,7 @@ def _end(name: str, seconds: float) -> bool:
 def _kill(name: str) -> int:
     killed = 0
     for pid, fd in _opened(processes(name)):
-        if pid in processes(name):  # the number is still theirs, so what was opened is it
+        if pid in processes(name):  # the pid is still theirs, so the descriptor is of that process
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(fd, signal.SIGKILL)
                 killed += 1
@@ -243,7 +243,7 @@ def _kill(name: str) -> int:
 
 
 def _opened(pids: list[int]) -> Iterator[tuple[int, int]]:
-    """(pid, descriptor) of those that live: a descriptor never means another process."""
+    """Yield (pid, descriptor) of live processes: a descriptor never means another process."""
     for pid in pids:
         with suppress(ProcessLookupError):
             fd = os.pidfd_open(pid)
@@ -267,14 +267,14 @@ def _listens(address: Path) -> bool:
 
 
 def _dial(address: Path) -> socket.socket | None:
-    """A connected socket that doesn't block; None if nobody listens there."""
+    """Return a connected, non-blocking socket; None if nobody listens there."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     sock.setblocking(False)
     try:
         sock.connect(str(address))
     except OSError as error:
         sock.close()
-        if isinstance(error, BlockingIOError):  # too many wait to be accepted
+        if isinstance(error, BlockingIOError):  # the queue of the listener is full
             raise _silent(address.name.removesuffix(SOCKET)) from None
         if isinstance(error, FileNotFoundError | ConnectionRefusedError):
             return None
@@ -286,7 +286,7 @@ ELSEWHERE = (
     "Sessions on Ray or Dask aren't seen from here: join one in a notebook with "
     "`%workbench start --engine ... --address ...`; there `%workbench` and `%objects` tell of it."
 )
-"""What a person is told who may look for one that isn't this machine's."""
+"""Hint for a person who may look for a session that isn't on this machine."""
 
 
 def _missing(name: str) -> str:

@@ -1,6 +1,6 @@
-"""doctor: what Workbench needs of this machine, checked one by one, and a session tried out.
+"""doctor: checks what Workbench needs from this machine, one by one, and tries a session out.
 
-A check reads and tries; what it finds is ok, a note (it works, and could be better) or a problem.
+A check reads and tries; the result is ok, a note (it works, but could be better) or a problem.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from workbench.system.sizes import PAGE
 PACKAGES = ("numpy", "cloudpickle", "msgspec", "ipython", "ipykernel", "jupyterlab")
 
 NOTEBOOKS = "ipykernel"
-"""The one of these that only notebooks need."""
+"""The package that only notebooks need."""
 
 LONGEST = 20.0
-"""Seconds after which the self-test is given up; it takes one or two."""
+"""Timeout of the self-test in seconds; it takes one or two."""
 
 OK, NOTE, PROBLEM = "ok", "note", "problem"
 
@@ -43,7 +43,7 @@ REPORT = "Report it, with the output of `workbench doctor --json`."
 
 @dataclass(frozen=True)
 class Finding:
-    """What one check has found: for people, and as numbers (bytes, seconds) in ``data``."""
+    """Result of one check: for people, and as numbers (bytes, seconds) in ``data``."""
 
     check: str
     state: str
@@ -53,7 +53,7 @@ class Finding:
 
 
 def run(as_json: bool) -> int:
-    """All checks; 1 if there is a problem."""
+    """Run all checks; return 1 if there is a problem."""
     findings = list(examine())
     problems = sum(f.state == PROBLEM for f in findings)
     if as_json:
@@ -86,12 +86,12 @@ def examine() -> Iterator[Finding]:
     for name, check in CHECKS.items():
         try:
             yield check(config)
-        except OSError as error:  # even a check may find a machine that is stranger than it knows
+        except OSError as error:  # a check may fail on a machine that it wasn't written for
             yield Finding(name, PROBLEM, f"{type(error).__name__}: {error}", REPORT)
     yield from try_out()
 
 
-# -- what there is --------------------------------------------------------------------------------
+# -- what the machine has -------------------------------------------------------------------------
 
 
 def versions() -> Finding:
@@ -113,9 +113,11 @@ def settings(config: Config) -> Finding:
         return Finding("settings", OK, "they can be used")
     name = NAMES[config.engine]
     return Finding(
-        "settings", NOTE, f"they can be used; sessions run on {name}, which isn't checked here",
+        "settings",
+        NOTE,
+        f"they can be used; sessions run on {name}, which isn't checked here",
         f"What follows is about this machine alone. `%workbench start` in a notebook tries {name}.",
-    )  # fmt: skip
+    )
 
 
 def memory(config: Config) -> Finding:
@@ -124,9 +126,12 @@ def memory(config: Config) -> Finding:
     least = min(limits, key=limits.__getitem__, default="")
     limit = limits.get(least, 0)
     data = {
-        "limits": limits, "least": least, "available": available, "store": config.memory,
+        "limits": limits,
+        "least": least,
+        "available": available,
+        "store": config.memory,
         "headroom": config.headroom,
-    }  # fmt: skip
+    }
     seen = ", ".join(f"{what} {human_bytes(n)}" for what, n in limits.items()) or "no limit seen"
     text = (
         f"{seen}{f'; {least} counts' if len(limits) > 1 else ''}; {human_bytes(available)} "
@@ -152,8 +157,8 @@ def processors(config: Config) -> Finding:
 
 
 def _waits() -> tuple[str, bool, float]:
-    """How processes wait for each other's messages here: in words, whether they spin, and what a
-    yield takes."""
+    """Return how processes wait for each other's messages here: in words, whether they spin, and
+    how long a yield takes."""
     took = spin_poll.longest_yield()
     if not spin_poll.can_spin():
         return (
@@ -215,7 +220,7 @@ def huge_pages(config: Config) -> Finding:
 
 
 def spill(config: Config) -> Finding:
-    """Where objects go when memory is full: how much room, and whether that is a disk."""
+    """Check where objects go when memory is full: how much room, and whether that is a disk."""
     path = config.spill_dir
     if not path:
         text, advice = "nowhere: a full store is an error", "WORKBENCH_SPILL_DIR names a directory."
@@ -237,7 +242,7 @@ def spill(config: Config) -> Finding:
 
 
 def _space(path: str) -> tuple[int, int]:
-    """(free for us, in all), in bytes."""
+    """Return (free for this user, total), in bytes."""
     status = os.statvfs(path)
     return status.f_bavail * status.f_frsize, status.f_blocks * status.f_frsize
 
@@ -256,7 +261,7 @@ CHECKS: dict[str, Callable[[Config], Finding]] = {
 
 
 def try_out(longest: float = LONGEST) -> Iterator[Finding]:
-    """The runtime directory, a session in it, who could reach that, and what is left of it."""
+    """Check the runtime directory, and a session in it: who could reach it, what it leaves."""
     untried = ("access", "self-test", "nothing left")
     try:
         directory = runtime_directory()
@@ -307,7 +312,7 @@ def nothing_left(name: str) -> Finding:
 
 
 def _self_test(name: str, longest: float) -> dict[str, Any]:
-    """Run it; raises SessionError, after clearing up, if it fails or doesn't come to an end."""
+    """Run the self-test; raise SessionError, after clearing up, if it fails or takes too long."""
     command = [sys.executable, "-P", "-m", "workbench.cli.selftest", name]
     try:
         done = subprocess.run(

@@ -1,6 +1,5 @@
-"""`python -m workbench.cli.selftest NAME`: a small private session, used once, in a process of its
-own, so that `doctor` can give up waiting. Prints one JSON document; see `run`.
-"""
+"""`python -m workbench.cli.selftest NAME`: uses a small private session once, in a process of its
+own, so that `doctor` has a timeout. Prints one JSON document; see `run`."""
 
 from __future__ import annotations
 
@@ -17,10 +16,10 @@ from workbench.cli import admin
 from workbench.system import machine
 
 NBYTES = 10_000_000
-"""Size of the array that is stored and read."""
+"""Size of the array that is stored and read, in bytes."""
 
 PATIENCE = 10.0
-"""Seconds for one answer, on a machine that has much else to do."""
+"""Timeout of one answer in seconds, enough on a busy machine."""
 
 
 def double(x: int) -> int:
@@ -39,15 +38,15 @@ class Accumulator:
 def run(name: str) -> dict[str, Any]:
     """Start a session of this name, try everything once, and end it.
 
-    ``seconds``: what each step took, in order; a task and a call are timed when there has been one
-    already. ``ports``: on which the session's ``processes`` listen.
+    ``seconds`` of each step, in order; the first task and the first call count as starts.
+    ``ports``: those on which the session's ``processes`` listen.
     """
     seconds: dict[str, float] = {}
     array = np.arange(NBYTES // 8)
     last = time.perf_counter()
 
     def lap(name: str) -> None:
-        """What came since the last one was called so; nothing: it doesn't count."""
+        """Record the time since the last lap under this name; an empty name drops it."""
         nonlocal last
         if name:
             seconds[name] = time.perf_counter() - last

@@ -1,4 +1,4 @@
-"""ps, objects, why, stop: ask sessions through `cli.admin`, and print what `report` makes of it."""
+"""ps, objects, why, stop: query sessions through `cli.admin`, and print the words of `report`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SESSIONS = ("session", "state", "open in", "workers", "actors", "store", "memory
 class Seen:
     """One session from outside. ``snapshot`` is None if it doesn't answer.
 
-    ``memory`` in bytes, of its own processes, of what these share each its share; ``age`` in
+    ``memory`` of its processes in bytes, shared pages divided among the sharers; ``age`` in
     seconds.
     """
 
@@ -60,15 +60,18 @@ class Seen:
 
     def document(self) -> json.Document:
         outside = {
-            "name": self.name, "state": self.state, "processes": self.processes,
-            "memory": self.memory, "age": self.age,
-        }  # fmt: skip
+            "name": self.name,
+            "state": self.state,
+            "processes": self.processes,
+            "memory": self.memory,
+            "age": self.age,
+        }
         return outside | (json.of_session(self.snapshot) if self.snapshot else {})
 
 
 def ps(as_json: bool, patience: admin.Patience) -> int:
     names = admin.sessions()
-    with ThreadPoolExecutor(max(len(names), 1)) as pool:  # one that hangs keeps no other waiting
+    with ThreadPoolExecutor(max(len(names), 1)) as pool:  # a session that hangs delays no other
         seen = [each for each in pool.map(partial(_look, patience), names) if each is not None]
     if as_json:
         found = [each.document() for each in seen]
@@ -88,7 +91,7 @@ def _none() -> str:
 
 
 def _look(patience: admin.Patience, name: str) -> Seen | None:
-    """What there is to see; None if it has ended meanwhile."""
+    """Return the session's state; None if it has ended meanwhile."""
     try:
         with admin.AdminConnection(name, patience) as connection:
             snapshot = connection.summary()
@@ -140,7 +143,7 @@ def why(session: str, name: str, deep: bool, as_json: bool, patience: admin.Pati
 
 
 def stop(session: str | None, as_json: bool, patience: admin.Patience) -> int:
-    """End one; with None, all."""
+    """End one session; with None, all."""
     ended = {}
     if session is not None:
         ended[session] = admin.stop(session, patience)

@@ -1,4 +1,4 @@
-"""What all commands print: a table for people, one JSON document for programs. No session here."""
+"""Output of all commands: a table for people, one JSON document for programs. No session here."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from workbench.format import CONTROLS, printable
 from workbench.report.markup import Table
 
 COLORS = {"ok": 32, "note": 33, "problem": 31, "not answering": 31}
-"""Of the words in a column ``state``, as terminals number them."""
+"""Terminal colour numbers of words in a column ``state``."""
 
 COLUMNS = 100
-"""Letters in a line of prose where there is no terminal, unless the environment says otherwise."""
+"""Width of prose where there is no terminal, unless the environment sets one."""
 
 
 def table(shown: Table, is_prose: bool = False) -> None:
-    """Print a table; in a terminal within its width. Elsewhere nothing is wrapped that somebody may
-    search for: only prose is, to `COLUMNS` letters."""
+    """Print a table; in a terminal within its width. Elsewhere only prose is wrapped, to `COLUMNS`,
+    so that searching the output finds everything else."""
     is_terminal = sys.stdout.isatty()
     if not is_terminal and not is_prose:
         print(shown.text())
@@ -30,7 +30,7 @@ def table(shown: Table, is_prose: bool = False) -> None:
 
 
 def line(text: str) -> None:
-    """Print what is no table."""
+    """Print a text that is no table."""
     print(printable(text))
 
 
@@ -40,6 +40,6 @@ def _painted(title: str, cell: str) -> str:
 
 
 def document(data: Any) -> None:
-    """Print the one JSON document of a command. Bytes and seconds are numbers."""
+    """Print a command's JSON document. Bytes and seconds are numbers."""
     text = json.dumps(data, indent=2, ensure_ascii=False)
     print(CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text))

@@ -1,4 +1,4 @@
-"""The memory this process writes: one segment of its own, its arena, and what it may touch of it.
+"""The memory this process writes: one segment, its arena, and how much of it may be touched.
 
 One lock guards the arena's books; it is never held while bytes are copied or an answer awaited.
 """
@@ -36,28 +36,28 @@ if TYPE_CHECKING:
     from workbench.report.facts import Held
 
 GROW = (32 << 20, 2 << 20, 0)
-"""Memory asked for at a time, at least: a round trip a chunk, not one an object. The smaller ones
-where the store hasn't so much left."""
+"""Least bytes to ask the server for: one round trip per chunk, not per object. Smaller ones are
+tried where the store has less left."""
 
 WORTH_A_ROUND_TRIP = 256 << 10
-"""Writing this much to cold memory takes longer than asking what has been freed meanwhile."""
+"""Bytes from which on writing to cold memory takes longer than asking what was freed meanwhile."""
 
 ADDRESS_SLACK = 2
-"""The segment's address space over the store's capacity, so that fragments don't stop a put."""
+"""Address space of the segment ÷ capacity of the store: fragments then don't stop a put."""
 
 ASK_AGAIN = 0.1
-"""Seconds after which we ask again for leave to send small objects in messages."""
+"""Seconds after a refusal until we ask again to send small objects in messages."""
 
 MOST_INLINE = 8 << 20
-"""Bytes of small objects that travel in one message, at most: no frame is longer than 64 MB."""
+"""Most bytes of small objects in one message: no frame is longer than 64 MB."""
 
 PROBE_SHARE, LEAST_PROBE = 8, 1 << 20
-"""Which part of the store's bytes a measurement of the copy speed may take for a moment, and bytes
-that it always may: where memory is short, a look at a view mustn't be what ends the notebook."""
+"""A measurement of the copy speed may take capacity / `PROBE_SHARE` bytes for a moment, and always
+`LEAST_PROBE`: where memory is short, looking at a view mustn't end the notebook."""
 
 Claims = list[tuple[int, int]]
-"""Extents (offset, length) that were allocated, and that the server hasn't heard of yet. The first
-may be what is used of our leave for inline objects: no extent, so its offset is `INLINE`."""
+"""Extents (offset, length) that were allocated and that the server doesn't know yet. The first may
+be the bytes used of our allowance for inline objects: no extent, so its offset is `INLINE`."""
 
 INLINE = -1
 
@@ -71,10 +71,10 @@ class _Memory(NamedTuple):
 
 
 class ArenaWriter:
-    """See the module. The server decides how much may be touched (`Grow`, `Trim`).
+    """Arena of this process. The server decides how much may be touched (`Grow`, `Trim`).
 
-    ``huge``: whether to ask for huge pages. ``held`` gives the variables of this process that have
-    objects: what an error calls those.
+    ``huge``: ask for huge pages. ``held`` returns which variables of this process hold objects:
+    errors name them.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class ArenaWriter:
         self.held: Callable[[], Held] = dict
 
     def welcome(self, capacity: int, spill_dir: str) -> None:
-        """How much the store holds, and where more may go. Once, or again with the same."""
+        """Note the store's capacity and spill directory. Later calls do nothing."""
         if not self._is_welcome:
             self._is_welcome = True
             self._spill_dir = spill_dir
@@ -115,12 +115,12 @@ class ArenaWriter:
             self._probe = capacity // PROBE_SHARE
 
     def copy_speed(self) -> float:
-        """Bytes a second that large arrays are copied at; measured now."""
+        """Measure now how many bytes of a large array are copied in a second."""
         return self._copier.speed(max(self._probe, LEAST_PROBE))
 
     def may_inline(self, nbytes: int, capacity: int, claims: Claims) -> bool:
-        """Whether so much may travel inside a message, and then it is added to ``claims``; False
-        if it has to lie in the arena."""
+        """True if ``nbytes`` may travel inside a message: then they are added to ``claims``. False
+        if they have to lie in the arena."""
         used = claims[0][1] if claims and claims[0][0] == INLINE else 0
         if used + nbytes > MOST_INLINE:
             return False
@@ -149,8 +149,8 @@ class ArenaWriter:
     ) -> tuple[ev.Value, float, bool]:
         """Copy the parts into an extent of our arena, and add that to ``claims``.
 
-        Returns the value, how long the copying took, without what was waited for room, and whether
-        the memory was cold. Raises StoreFullError if there is no room and none can be made.
+        Returns the value, the seconds of copying (without waiting for room), and whether the
+        memory was cold. Raises StoreFullError if there is no room and none can be made.
         """
         if self._spill_dir and round_up(serialized.size) > capacity:
             return self._write_file(serialized, contains)
@@ -201,8 +201,8 @@ class ArenaWriter:
         )
 
     def most_pickled_beyond(self) -> int:
-        """How many more bytes of pickle than the store holds an object may have: none without a
-        disk; else half of the memory that is left, which they take until they are written."""
+        """Return how many bytes of pickle beyond the store's capacity an object may have: none
+        without a disk; else half of the available memory, which they take until written."""
         return machine.MemoryGauge().read()[0] // 2 if self._spill_dir else 0
 
     def copying(self) -> tuple[int, int] | None:
@@ -223,7 +223,7 @@ class ArenaWriter:
             raise out_of_descriptors() if error.errno in NONE_LEFT else error from None
 
     def _start(self, capacity: int) -> _Memory:
-        """One sparse segment with room for all the store may hold."""
+        """Make one sparse segment with room for all the store may hold."""
         with self._lock, ki_protection():
             if self._memory is not None:
                 return self._memory
@@ -245,7 +245,7 @@ class ArenaWriter:
             return memory
 
     def _allocate(self, memory: _Memory, nbytes: int, claims: Claims) -> Extent:
-        """Warm memory first; then what was freed meanwhile; then cold; then what others free."""
+        """Take warm memory; else what was freed meanwhile; else cold; else what others free."""
         length = round_up(nbytes)
         if length > self._capacity:
             raise StoreFullError(
@@ -274,8 +274,8 @@ class ArenaWriter:
     def _grow(self, memory: _Memory, length: int) -> None:
         """Get leave for ``length`` bytes more, or raise StoreFullError.
 
-        First from what nobody uses, then from what we keep warm in pieces too small, and only
-        then from objects that can move to disk.
+        Take it from unused memory first, then from extents that we keep warm and that are too
+        small, then from objects that can move to disk.
         """
         short = length - (self._granted - memory.arena.footprint)
         if short > 0:
@@ -297,7 +297,7 @@ class ArenaWriter:
         raise StoreFullError(full_text(length, snapshot, reason, self.held()))
 
     def huge_pages(self) -> str:
-        """What has become of the wish for huge pages, in words; '' if nobody asked for them."""
+        """Return, in words, whether huge pages were granted; '' if nobody asked for them."""
         if not self._huge:
             return ""
         mapped = machine.huge_pages_mapped()
@@ -314,12 +314,12 @@ class ArenaWriter:
     # -- what the server says ---------------------------------------------------------------------
 
     def granted(self, message: do.Granted) -> None:
-        """We may touch more. Counted here: whoever asked may have been interrupted meanwhile."""
+        """Count more bytes that we may touch. Not by the asker: Ctrl-C may have stopped it."""
         with self._lock, ki_protection():
             self._granted += message.granted
 
     def released(self, message: do.Release) -> None:
-        """Extents of ours that nobody needs any more; cold ones without their memory."""
+        """Free extents of ours that nobody needs any more; cold ones have lost their memory."""
         if message.cold and self._memory is not None:
             with self._lock, ki_protection():
                 for offset, _ in message.extents:
@@ -328,7 +328,7 @@ class ArenaWriter:
             self.give_back(message.extents)
 
     def trim(self, message: do.Trim) -> None:
-        """Somebody else needs memory that we haven't touched yet, or only keep warm."""
+        """Give up untouched or free warm memory: another process needs it."""
         given = 0
         memory = self._memory
         if memory is not None:
@@ -339,14 +339,14 @@ class ArenaWriter:
         self._send(ev.Trimmed(given, answer=True))
 
     def reopen(self, message: do.Reopen) -> None:
-        """The server had no descriptor left when our segment's came."""
+        """Send our segment's descriptors again: the server had none left when they came."""
         if self._memory is not None and message.segment == self._segment:
             descriptors = self._memory.descriptors
             fds = (descriptors.writable, descriptors.readonly)
             self._send(Parcel(ev.Opened(self._segment, descriptors.size), fds))
 
     def give_back(self, extents: Iterable[tuple[int, int]]) -> None:
-        """These extents, as (offset, length), hold nothing that anybody knows of: free them."""
+        """Free these extents, (offset, length): they hold nothing that anybody knows of."""
         if self._memory is None:
             return
         with self._lock, ki_protection():
@@ -354,7 +354,7 @@ class ArenaWriter:
                 self._memory.arena.free(offset)
 
     def withdraw(self, claims: Claims) -> None:
-        """What was claimed isn't needed: nobody will hear of it."""
+        """Give back what was claimed: it isn't needed, and the server never hears of it."""
         if claims and claims[0][0] == INLINE:
             with self._lock:
                 self._inline_left += claims.pop(0)[1]
@@ -363,9 +363,9 @@ class ArenaWriter:
     # -- the end ------------------------------------------------------------------------------
 
     def abandon(self) -> None:
-        """In a forked child: what is mapped writable here is the parent's to write.
+        """Close the descriptors in a forked child: only the parent may write its segment.
 
-        Without the lock, which another thread of the parent's may have held.
+        Takes no lock: another thread of the parent may have held it.
         """
         memory, self._memory = self._memory, None
         if memory is not None:
@@ -378,7 +378,7 @@ class ArenaWriter:
 
 
 def _cool(memory: _Memory, nbytes: int) -> int:
-    """Punch free warm extents; returns how many bytes came back to the machine. Locked."""
+    """Punch free warm extents; return how many bytes the machine got back. Locked."""
     cooled = memory.arena.cool(nbytes)
     for extent in cooled:
         punch(memory.descriptors.writable, extent.offset, extent.length)

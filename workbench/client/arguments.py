@@ -1,4 +1,4 @@
-"""A call's arguments as they travel, top-level refs apart; and what people call them."""
+"""A call's arguments as they are sent, with top-level refs apart; and their names for errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from workbench.ref import ObjectRef
 
 SLOTTED = b"@"
-"""Payload of a task whose arguments were too large for a message: they are the first dep."""
+"""Payload of a task whose arguments were too large for a message: its first dep holds them."""
 
 REFS_ALONE = b"&"
 """Payload of a task whose arguments are its deps, in that order, and no others."""
@@ -25,9 +25,9 @@ Packed = (
     tuple[tuple[Any, ...], dict[str, Any]]
     | tuple[tuple[Any, ...], dict[str, Any], tuple[Place, ...]]
 )
-"""A call's arguments; with refs among them None stands there, and their places beside them, in the
-order of the deps. All of it of Python's simplest types, because these are pickled twenty times as
-fast as one of our own would be."""
+"""A call's arguments. Refs among them are replaced by None; their places follow, in the order of
+the
+deps. Only Python's simplest types: they are pickled twenty times as fast as a class of ours."""
 
 
 def pack_arguments(
@@ -35,9 +35,9 @@ def pack_arguments(
     kwargs: Mapping[str, Any],
     stored_as: Callable[[Any], ObjectRef | None],
 ) -> tuple[Packed, list[ObjectRef]]:
-    """Arguments without their top-level refs, and those refs in order.
+    """Return the arguments without their top-level refs, and those refs in order.
 
-    An array that is what the store has (``stored_as``) isn't stored once more: its ref goes.
+    An array that is a stored object (``stored_as``) isn't stored again: its ref is sent.
     """
     refs: list[ObjectRef] = []
     places: list[Place] = []
@@ -56,9 +56,9 @@ def pack_arguments(
 
 
 def parameters_of(function: Any) -> tuple[str, ...]:
-    """The names of a function's or a class's positional parameters, as far as they are known.
+    """Return the names of the positional parameters of a function or class, if they are known.
 
-    That of the rest, if it takes more, has an asterisk.
+    The name of ``*args`` begins with an asterisk.
     """
     if type(function) is MethodType:
         return parameters_of(function.__func__)[1:]
@@ -84,9 +84,9 @@ def parameters_of(function: Any) -> tuple[str, ...]:
 def argument_names(
     args: tuple[Any, ...], kwargs: Mapping[str, Any], parameters: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """What a person calls the arguments, by the positional ``parameters``: for errors.
+    """Return the arguments by name, for errors; ``parameters`` are the positional ones.
 
-    The last of those may have an asterisk, and be all the rest.
+    The last parameter may begin with an asterisk: it then takes all further arguments.
     """
     named = [name for name in parameters if name[0] != "*"]
     others = map("argument {}".format, count(len(named) + 1))
@@ -96,7 +96,7 @@ def argument_names(
 
 
 def name_at(place: Place, parameters: Sequence[str]) -> str:
-    """The same for one of them."""
+    """Return the name of the argument at ``place``, for errors."""
     if isinstance(place, str):
         return place
     named = [name for name in parameters if name[0] != "*"]
@@ -108,12 +108,12 @@ def name_at(place: Place, parameters: Sequence[str]) -> str:
 
 
 def places_of(packed: Packed) -> tuple[Place, ...]:
-    """Where the refs stood, in the order of the deps."""
+    """Return where the refs stood, in the order of the deps."""
     return packed[2] if len(packed) > 2 else ()
 
 
 def with_values(packed: Packed, values: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments, with these values where the refs were."""
+    """Return the arguments, with these values where the refs were."""
     if len(packed) == 2:
         return packed
     rest, named, places = packed

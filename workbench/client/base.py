@@ -38,12 +38,12 @@ from workbench.system.spare_descriptors import SpareDescriptors
 from workbench.wire.buffers import Parcel
 
 SPARES = 8
-"""Descriptors kept for when there are no others: this process's own segment takes five, and one of
-another's two."""
+"""Descriptors kept for when there are no others: this process's own segment takes five, another
+process's segment two."""
 
 
 class ClientBase:
-    """See the module.
+    """Connection, memory, objects and handles of one process.
 
     Parameters
     ----------
@@ -52,11 +52,11 @@ class ClientBase:
     worker : int
         The pool's number for a worker process; 0 in a driver.
     linger : float
-        Seconds the session shall outlive its last driver.
+        Seconds for which the session is kept after its last driver.
     threads : int
         Threads for large copies.
     glance : float
-        Seconds that somebody waits who only wants to see what a thing is.
+        Seconds that a mere look at an object (`peek`, `describe`) waits for an answer.
 
     Attributes
     ----------
@@ -149,12 +149,12 @@ class ClientBase:
         }
 
     def join(self) -> None:
-        """Say hello. From now on messages come, so whoever handles them must be in place."""
+        """Send Hello. From now on messages come, so their handlers must be in place."""
         self.connection.start()
         self.connection.send(self._hello)
 
     def wait_welcome(self) -> int:
-        """Read until the server has told us name and capacity, and return that; or SessionError."""
+        """Read until the server has told us name and capacity; return the capacity."""
         if not self.capacity:
             self.connection.wait_for(lambda: self.capacity > 0)
         return self.capacity
@@ -162,7 +162,7 @@ class ClientBase:
     def seal(
         self, stored: ev.Value, about: ev.About, claims: Claims | None = None, name: str = ""
     ) -> ObjectRef:
-        """Make an object whose bytes are in place, or that is an error; its claims are settled."""
+        """Make an object whose bytes are in place, or that is an error. Clears its claims."""
         id = self.next_id()
         with ki_protection():
             ref = self.references.new(id)
@@ -173,7 +173,7 @@ class ClientBase:
         return ref
 
     def check_refs(self, refs: Iterable[ObjectRef]) -> None:
-        """Raise unless all are refs of this session, and it goes on."""
+        """Raise unless all are refs of this session and the session is open."""
         engine = self.references.engine
         for ref in refs:
             if type(ref) is not ObjectRef or ref._engine is not engine:
@@ -181,24 +181,24 @@ class ClientBase:
         self.connection.check_open()
 
     def forget(self, message: do.Forget) -> None:
-        """The server has freed these objects; who takes part in that adds to it."""
+        """Mark these objects as freed by the server. Workers extend this."""
         self.objects.forget(message.objects)
 
     def abandon(self) -> None:
-        """In a forked child: the session is the parent's. Arrays that show objects stay valid."""
+        """Let go of the parent's session in a forked child. Arrays that show objects stay valid."""
         self.lines.abandon()
         self.connection.abandon()
         self.arena.abandon()
         self._spares.close()
 
     def say_final(self) -> None:
-        """When we are gone, the session is to be kept for a moment only. Any thread."""
+        """Tell the server to keep the session only for a moment after we leave. Any thread."""
         if self.connection.ended is None:
             self.connection.post(ev.Bye(lingers=True, final=True))
 
     def close(self, goodbye: bool, final: bool = False) -> None:
-        """Leave the session. Idempotent. Without goodbye it lingers, as if we had crashed;
-        ``final``: for a moment only, because a person shut our kernel down."""
+        """Leave the session. Idempotent. Without goodbye the session lingers, as after a crash;
+        with ``final`` only for a moment, because a person shut our kernel down."""
         shows = self._views.shows()
         if (goodbye or final or shows) and self.connection.ended is None:
             self.connection.post(ev.Bye(lingers=not goodbye, shows=shows, final=final))
@@ -206,7 +206,7 @@ class ClientBase:
         self.lines.abandon()
         self.arena.close()
         self._spares.close()
-        self._views.close(line)  # while arrays show anything: the server sees by its end that none
+        self._views.close(line)  # stays open while arrays show anything: its end tells the server
         self._ended("The session was shut down.")
         self.references.close()
         self.objects.close()
@@ -222,7 +222,7 @@ class ClientBase:
     # -- the reading thread -----------------------------------------------------------------------
 
     def _handle(self, messages: deque[Any]) -> None:
-        """The first one; of results all that come one after the other, as in a burst."""
+        """Handle the first message; if it is a result, all results that directly follow it."""
         message = messages.popleft()
         if type(message) is not do.Ready:
             self.handlers[type(message)](message)
@@ -257,6 +257,6 @@ class ClientBase:
 
 
 def collect_garbage() -> None:
-    """In a thread of its own: what is finalized may wait for what the reading thread reads."""
-    with contextlib.suppress(RuntimeError):  # no more threads may be: it will be asked again
+    """Collect in another thread: a finalizer may wait for what the reading thread reads."""
+    with contextlib.suppress(RuntimeError):  # no more threads allowed: the server asks again
         threading.Thread(target=gc.collect, name="workbench-garbage", daemon=True).start()

@@ -1,7 +1,7 @@
-"""Calls that go through the server: those that follow one another, in one message.
+"""Batches of calls that go through the server: consecutive calls share one message.
 
-A message that differs in nothing but its task and arguments from the one that was queued last joins
-it: so a burst costs a message for many calls. What nothing could join goes as it did. No socket.
+A call that differs from the one queued last only in its task and arguments joins that one's
+message: a burst costs one message for many calls. A single call is sent as a Submit. No socket.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from workbench.client.direct_calls import DirectCalls
 from workbench.core import events as ev
 
 MOST_CALLS = 128
-"""In one message: the server lets others have their turn between two."""
+"""Most calls in one message: between two messages the server serves other clients."""
 
 MOST_BYTES = 64 << 10
-"""Of arguments in one message that another call may still join."""
+"""Most bytes of arguments in one message."""
 
 
 class CallBatch:
-    """Calls of one form, in the queue. ``told``: the message; from then on no other joins."""
+    """Queued calls of one form. ``told``: their message; once it is made, no call can join."""
 
     __slots__ = ("calls", "form", "nbytes", "told")
 
@@ -29,7 +29,7 @@ class CallBatch:
         self.told: ev.SubmitCalls | None = None
 
     def tell(self, lines: DirectCalls) -> ev.Submit | ev.SubmitCalls:
-        """What the server is to hear; asked again, the same. Whichever thread sends."""
+        """Return the message for the server; each time the same. Runs in the sending thread."""
         form = self.form
         with lines.lock:
             if self.told is None:
@@ -40,7 +40,7 @@ class CallBatch:
 
 
 class CallBatches:
-    """See the module. Any thread; Ctrl-C may come anywhere."""
+    """Puts calls into batches. Any thread may call; Ctrl-C may come anywhere."""
 
     def __init__(self, connection: Connection, lines: DirectCalls) -> None:
         self._connection = connection
@@ -58,11 +58,11 @@ class CallBatches:
             self._connection.nudge()
 
     def _join(self, task: int, args: bytes, form: ev.CallForm) -> bool:
-        """Put it into the last message, if that is still the last one. Holds the lock."""
+        """Add the call to the last batch if that is still last in the queue. Holds the lock."""
         batch = self._last
         if batch is None or batch.form != form or len(batch.calls) >= MOST_CALLS:
             return False
-        batch.nbytes += len(args)  # first: too many don't matter
+        batch.nbytes += len(args)  # before the call is in: counting too much does no harm
         if batch.nbytes > MOST_BYTES:
             return False
         self._lines.goes_too(task)
@@ -71,12 +71,12 @@ class CallBatches:
                 return False
         except IndexError:
             return False
-        batch.calls[task] = args  # one store makes it one of these
-        # Sent by what a `__del__` did just now, perhaps: with this one, or before it was here.
+        batch.calls[task] = args  # one store adds the call
+        # A `__del__` may just have sent the batch: with this call, or before it was added.
         return batch.told is None or task in batch.told.tasks
 
     def _begin(self, task: int, args: bytes, form: ev.CallForm) -> None:
-        """With a message of its own, behind all others. Holds the lock."""
+        """Queue the call as a new batch, behind all other messages. Holds the lock."""
         self._lines.goes_through_server(form.actor, task)
         self._last = batch = CallBatch(form, task, args)
         self._connection.send(batch)

@@ -31,17 +31,17 @@ from workbench.system.ki_protection import ki_protection
 
 
 class Client(Answering):
-    """A session, seen from one of its processes: an `Engine`, but for what a person needs of it.
+    """A session, seen from one of its processes: an `Engine` without what only drivers need.
 
-    What each method does is said in `engine.base`. Most are those of its parts, named in
-    ``__init__``, as is who answers which question.
+    `engine.base` describes each method. Most are methods of its parts, bound in ``__init__``, as
+    is who answers which query.
     """
 
     can = Abilities()
     facts = SessionFacts()
 
     def __init__(self, base: ClientBase, role: Role) -> None:
-        base.references.engine = cast(Engine, self)  # what is missing, only people use
+        base.references.engine = cast(Engine, self)  # only drivers need what is missing
         self._base = base
         self._role = role
         self.session = base.session  # an attribute, for it is read once for each ref in a pickle
@@ -124,7 +124,7 @@ class Client(Answering):
             self.connection.check_open()
             custom = Custom(cls, *by)
             payload = marshal.inline((cls, *by), custom.parts)
-        with ki_protection():  # nobody shall know it alone
+        with ki_protection():  # this process and the server both know it, or neither
             if by is None:
                 number = marshal.registry.remove(cls)
             else:
@@ -181,7 +181,7 @@ class Client(Answering):
     # -- the reading thread -----------------------------------------------------------------------
 
     def _explain(self, message: do.Explain) -> None:
-        # In a thread of its own: it may take a while, and whoever waits can be interrupted.
+        # In another thread: the search may take a while, and people can interrupt their waiting.
         name = "workbench-referrers"
         threading.Thread(target=self._find, args=(message,), name=name, daemon=True).start()
 
@@ -191,11 +191,11 @@ class Client(Answering):
             found = find_referrers(
                 self.objects.kept(message.object), self._role.listener.roots(), message.deep
             )
-        finally:  # also if something hostile was in the way
+        finally:  # also if an object's own code raised
             self.connection.post(ev.Explained(message.inquiry, *found))
 
     def granted(self, results: tuple[int, ...]) -> list[ObjectRef | None]:
-        """Handles to what the server holds for this process from now on; None for 0."""
+        """Return handles of objects that the server now holds for this process; None for 0."""
         with self.objects.lock:
             grant = self._base.references.grant
             return [grant(id) if id else None for id in results]

@@ -1,5 +1,5 @@
-"""What the garbage collector finds, in a way that can't harm a thread that is making a tuple, nor
-what modules written in C keep."""
+"""Queries to the garbage collector that harm neither a thread that is making a tuple nor objects
+that modules written in C keep."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ import numpy as np
 
 
 def but_tuples(ask: Callable[..., list[Any]], *arguments: Any) -> list[Any]:
-    """What one of the collector's functions finds, but for tuples, and what this is made with.
+    """Return what the collector's function ``ask`` finds, without tuples and the list itself.
 
-    Another thread may be making a tuple: ``tuple(...)`` enlarges what it fills, and fails if
-    anybody else has that. So no thread may switch to another as long as we have them: all of this
-    is one call of C code. A tuple that is finished is found in what refers to it.
+    Another thread may be making a tuple: ``tuple(...)`` resizes the tuple that it fills, and fails
+    if anybody else has a reference to it. So no thread may switch while we have any: all of this
+    is one call of C code. A finished tuple is found in what refers to it.
     """
     twice = chain.from_iterable(map(repeat, starmap(ask, (arguments,)), (2,)))
     apply: Any = call
@@ -28,17 +28,17 @@ def but_tuples(ask: Callable[..., list[Any]], *arguments: Any) -> list[Any]:
     chosen: Iterator[Any] = map(apply, cycle((iter, wanted)), types)
     found = list(chain.from_iterable(map(compress, chosen, chosen)))
     for place in compress(count(), map(is_, found, repeat(found))):
-        found[place] = None  # else it would have itself, for ever
+        found[place] = None  # else the list would contain itself for ever
         break
     return found
 
 
 def referents_of(things: Iterable[Any]) -> list[Any]:
-    """What these refer to; of a module, its namespace alone.
+    """Return what these objects refer to; of a module only its namespace.
 
-    What a module in C keeps beside that isn't ours to hold: of its own, Python 3.12's asyncio
-    gives out objects that were freed. Held and let go, each is freed a second time, and the next
-    who asks gets them in a circle, until the memory is full.
+    We mustn't hold what a module in C keeps beside its namespace: asyncio of Python 3.12 gives out
+    objects of its own that were freed. Each is freed a second time when we let go of it, and the
+    next caller gets them in a circle, until the memory is full.
     """
     things = list(things)
     if any(issubclass(kind, ModuleType) for kind in {*map(type, things)}):
@@ -50,7 +50,7 @@ def referents_of(things: Iterable[Any]) -> list[Any]:
 
 
 class Kinds(dict[type, int]):
-    """What the collector may not look into: 1 of an array, 2 of a dict or tuple, 0 of all else."""
+    """Cache by type of what the collector may not look into: 1 array, 2 dict or tuple, 0 others."""
 
     def __missing__(self, kind: type) -> int:
         is_array = issubclass(kind, np.ndarray | np.flatiter)

@@ -1,4 +1,4 @@
-"""Completion queue: refs in the order in which they become ready, as the server tells of them."""
+"""Completion queue: refs in the order in which they become ready."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from workbench.engine.lending_future import Missing
 from workbench.ref import ObjectRef
 
 SOME = 100
-"""Objects that are named when somebody waits for the next one."""
+"""Most pending objects to name to the server in one wait for the next."""
 
 
 class CompletionQueue(Arrivals):
-    """``wait(done, timeout, missing, enough)`` reads until ``done()``, when so many of the missing
-    are there; ``new_future`` makes one for a missing one.
+    """Refs in the order of completion. ``wait(done, timeout, missing, enough)`` reads until
+    ``done()``, when ``enough`` of the missing are ready; ``new_future(missing)`` makes a future.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class CompletionQueue(Arrivals):
         self._objects.announce([ref.id for ref in new], self)
         if self._sleeps:
             with suppress(IndexError):
-                # Known already: the reader heard of it while it waits for others, and reads on.
+                # Ready already: its reader sleeps and can be woken only by another message.
                 self._objects.ask_again(self._came[0].id)
 
     def _wait(self, timeout: float | None) -> None:
@@ -52,7 +52,7 @@ class CompletionQueue(Arrivals):
             self._sleeps = False
 
     def _next_ones(self) -> list[int]:
-        """Some of those that are pending: not all of many, each time."""
+        """Return the first `SOME` pending ids, so that a wait doesn't list all of many."""
         while True:
             try:
                 return list(islice(self._pending, SOME))

@@ -1,8 +1,8 @@
 """The socket to the server: which thread reads it, which writes, and when. No objects, no tasks.
 
-Whoever waits for an answer reads the socket itself (the *leader*): waking it through another
+A thread that waits for an answer reads the socket itself (the *leader*): waking it through another
 thread would cost more than the answer took. While nobody waits, the connection's own thread
-reads. Messages that can wait are sent by whoever sends next, or by that thread within `TICK`.
+reads. Messages that can wait are sent with the next send, or by that thread within `TICK`.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _write.argtypes = (ctypes.c_int, ctypes.py_object)  # any number but 0 wakes: an
 class Connection:
     """Both directions of one connected unix socket.
 
-    ``handle`` takes the first of the messages that came, or several, with Ctrl-C held back: called
-    by the leader or the connection's thread, never by both at once. ``translate`` makes messages of
-    what was queued: see `Outbox`; finalizers queue weak references. ``on_end`` is called once.
+    ``handle`` takes the first or several of the received messages, with Ctrl-C held back: called by
+    the leader or the connection's thread, never by both at once. ``translate`` turns queued items
+    into messages: see `Outbox`; finalizers queue weak references. ``on_end`` is called once.
     """
 
     def __init__(
@@ -54,25 +54,25 @@ class Connection:
         self._sock = sock
         self._handle = handle
         self.send_by(bool, Lateness())
-        self.is_crowded = False  # many answers come, and more is asked: read at ticks
+        self.is_crowded = False  # many answers are coming: the thread reads only at ticks
         self._on_end = on_end
         self._outbox = Outbox(translate)
         self._inbox = Inbox(decode_from_server, largest=LARGEST_OF_SERVER)
         self._writer = threading.Lock()
         self._reader = threading.RLock()  # a handler may itself wait for something
         self._leading = False
-        self._leads = 0  # how often somebody has stopped leading
+        self._leads = 0  # counts the times that a thread stopped leading
         self._progress = threading.Condition()
         self._followers = 0
         self._sent_at = 0.0
-        self._urgent = self._posted = False  # all goes with the next tick; what is due then does
-        self.spoken = 0  # messages after which what others do may be different, see `SPOKEN`
+        self._urgent = self._posted = False  # next tick sends all; or what is due
+        self.spoken = 0  # messages that may change what other processes do, see `SPOKEN`
         self.said = 0  # all but those in `UNSAID`
-        self.heard = self.told = 0  # answers that came by lines; of which the server has been told
+        self.heard = self.told = 0  # answered runs of lines; those that the server knows
         self._ended: str | None = None
         self._farewell = ""  # why the server is about to hang up
         self._closing = False
-        # `_asleep`: the thread waits without a timeout; whoever leaves it work must wake it.
+        # `_asleep`: the thread waits without a timeout; who queues work for it must wake it.
         self._asleep = False
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._gate = Gate(sock.fileno(), self._wake)
@@ -92,12 +92,12 @@ class Connection:
         self._send_packed, self.lateness = send_packed, lateness
 
     def start(self) -> None:
-        """From now on messages are handled, and an end is told."""
+        """Start the thread: from now on messages are handled and the end is reported."""
         self._thread.start()
 
     @property
     def ended(self) -> str | None:
-        """Why the connection is no more; None while it is."""
+        """Why the connection ended; None while it is open."""
         return self._ended
 
     def check_open(self) -> None:
@@ -117,7 +117,7 @@ class Connection:
             self.wake()
 
     def defer(self, message: Any) -> None:
-        """Queue a message that can wait, also while this process waits for an answer."""
+        """Queue a message that can wait even while this process waits for an answer."""
         if not self._outbox:
             self.lateness.began(time.perf_counter())
         self.put(message)
@@ -132,16 +132,16 @@ class Connection:
                 self.spoken += 1
 
     def send(self, message: Any) -> None:
-        """Queue a message that somebody waits for; sent now if the line has been quiet.
+        """Queue a message that somebody waits for; send it now if nothing was sent just before.
 
-        In a burst it is left to the next flush, so that many messages share a frame.
+        In a burst the next flush sends it, so that many messages share a frame.
         """
         self._note(message)
         self.put(message)
         self.nudge()
 
     def nudge(self) -> None:
-        """Send what is queued if the line has been quiet."""
+        """Send what is queued, unless something was sent just before: then a tick sends it."""
         if time.perf_counter() - self._sent_at > PROMPT:
             self.flush()
         elif self._asleep:
@@ -149,7 +149,7 @@ class Connection:
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
-        """Around several sends: most go as one, when all are there or after `TOGETHER`."""
+        """Context for several sends: they are sent as one at its end, or after `TOGETHER`."""
         self._sent_at = time.perf_counter() + TOGETHER
         try:
             yield
@@ -158,7 +158,7 @@ class Connection:
             self.push()
 
     def wake(self) -> None:
-        """Make the thread look at what there is."""
+        """Wake the connection's thread if it sleeps."""
         if self._asleep:
             self._asleep = False
             with contextlib.suppress(OSError):
@@ -177,16 +177,16 @@ class Connection:
                 self.told = self.lateness.told(heard)
 
     def flush(self, most: int | None = None) -> bool:
-        """Send what is queued, or the first so many; False if some of that had to stay.
+        """Send what is queued, or the first ``most``; False if some of it is still unsent.
 
-        Not blocking: what the socket can't take now is sent by the thread's next tick.
+        Doesn't block: the thread's next tick sends what the socket can't take now.
         """
         locked: list[bool] = []
         try:
             # One C call, as in `wire.buffers`: Ctrl-C can't come between the lock and the note.
             locked.extend(map(self._writer.acquire, (False,)))
             if not locked[0]:
-                return False  # whoever holds it takes ours along, or the thread's tick does
+                return False  # the lock's holder sends ours too, or the thread's tick does
             self._urgent, self._posted, heard = False, False, self.heard
             done = self._outbox.send(self._sock.sendmsg, most)
             self._sent_at = time.perf_counter()
@@ -196,7 +196,7 @@ class Connection:
             elif not done:
                 self._urgent = True
             return done
-        except BlockingIOError:  # a call that is said in it is just being sent by its line
+        except BlockingIOError:  # also: a run in the queue is just being sent by its line
             self._urgent = True
             return False
         except OSError:
@@ -210,7 +210,7 @@ class Connection:
             self.wake()
 
     def hurry(self) -> None:
-        """What is queued shall not wait for a tick. A handler may say so."""
+        """Send what is queued without waiting for a tick. A handler may call."""
         self._urgent = True
         self.push()
 
@@ -243,7 +243,7 @@ class Connection:
                 return True
 
     def _lead(self, done: Callable[[], object], deadline: float | None) -> None:
-        """Read, with the thread kept out, until done or late. Holds ``_reader``."""
+        """Read until done or the deadline, with the thread kept out. Holds ``_reader``."""
         nested, self._leading = self._leading, True
         try:
             self._gate.disarm()
@@ -261,14 +261,14 @@ class Connection:
                 self._take(ready)
         finally:
             self._leading = nested
-            # The thread takes over when it finds that nobody has led since its last look: a
-            # loop of short waits isn't interrupted between two of them.
+            # The thread takes over when nobody has led since its last tick, so that it doesn't
+            # interrupt a loop of short waits between two of them.
             self._leads += 1
             if self._asleep:
                 os.eventfd_write(self._wake, 1)  # as `wake`, where Ctrl-C can't come before it
 
     def _take(self, ready: Iterable[tuple[int, int]]) -> None:
-        """Read where there is something. Holds ``_reader``."""
+        """Read from the descriptors that are ready. Holds ``_reader``."""
         for fd, _ in ready:
             reader = self._gate.reader(fd)
             if reader is None:
@@ -282,13 +282,13 @@ class Connection:
                     self._notify()
 
     def _follow(self, done: Callable[[], object], timeout: float | None) -> None:
-        """Another thread reads; it tells us after each read, and when it stops."""
+        """Wait while another thread reads: it notifies us after each read and when it stops."""
         # A Condition is Python code: Ctrl-C could leave it locked.
         with ki_protection(), self._progress:
             self._followers += 1
             try:
-                # Asked again under the lock: nothing read since then goes unnoticed. Whoever reads
-                # tells us when it stops; until then a loop would only keep it from going on.
+                # Asked again under the lock, so that we miss nothing that was read since. The
+                # reader notifies us when it stops; a busy loop would only slow it down.
                 if not done() and self._ended is None and not is_free(self._reader):
                     self._progress.wait(0.05 if timeout is None else min(timeout, 0.05))
             finally:
@@ -300,7 +300,7 @@ class Connection:
                 self._progress.notify_all()
 
     def _read(self) -> None:
-        """Read once and handle what is whole. Holds ``_reader``."""
+        """Read once and handle the complete messages. Holds ``_reader``."""
         try:
             with ki_protection():
                 more = self._inbox.receive(self._sock.recvmsg)
@@ -328,12 +328,12 @@ class Connection:
     # -- a loop that reads ------------------------------------------------------------------------
 
     def fileno(self) -> int:
-        """A descriptor for a loop that watches it and calls `readable`."""
+        """Return a descriptor for an event loop that watches it and calls `readable`."""
         return self._gate.fileno()
 
     def readable(self) -> None:
-        """Read, if nobody else does. Called again and again, it keeps the thread from reading; a
-        loop that is busy with something else doesn't call: then the thread takes over."""
+        """Read, if no other thread does. Repeated calls keep the connection's thread from reading;
+        while the event loop is busy and doesn't call, that thread takes over."""
         try:
             self._read_unless_read(self._gate.ready)
         finally:
@@ -359,9 +359,9 @@ class Connection:
             ticks = ticks + 1 if calm and not self._outbox else 0
             quiet = ticks > (PATIENCE if self._leading else 0)
             if quiet:
-                self._asleep = True  # from here on, who leaves us work wakes us ...
+                self._asleep = True  # from here on, who queues work wakes us ...
                 self._bell.value = self._wake
-                quiet = not self._outbox and self._leads == leads  # ... and what was before?
+                quiet = not self._outbox and self._leads == leads  # ... unless it came before
             leads = self._leads
             ready = self._gate.wait(None if quiet else TICK)
             self._asleep = False
@@ -374,7 +374,7 @@ class Connection:
                 elif self.is_crowded or not self._read_unless_read(partial(iter, ((fd, 0),))):
                     self._gate.disarm()  # somebody leads
             if not ready and self._leads == leads and not self._leading and self._ended is None:
-                self._read_unless_read(self._gate.now)  # else there is somebody who reads again
+                self._read_unless_read(self._gate.now)  # else the leader reads again
             if not woken and self._outbox and self._ended is None:
                 try:
                     self._tick()
@@ -382,7 +382,7 @@ class Connection:
                     traceback.print_exc(file=sys.__stderr__)
 
     def _read_unless_read(self, ready: Callable[[], Iterable[tuple[int, int]]]) -> bool:
-        """Read where there is something; False if somebody else does."""
+        """Read from the descriptors that are ready; False if another thread reads."""
         if not self._reader.acquire(blocking=False):
             return False
         try:
@@ -397,8 +397,8 @@ class Connection:
     def close(self, timeout: float = 5.0, keep: bool = False) -> OpenSocket | None:
         """Send what is queued, hang up, end the thread. Idempotent.
 
-        With ``keep`` the line stays up as long as what is returned lives; nobody speaks or
-        listens there.
+        With ``keep`` the socket stays open as long as the returned object lives; nothing is sent
+        or read there any more.
         """
         if self._closing:
             return None
@@ -410,7 +410,7 @@ class Connection:
         self._closing = True
         self._ended = self._ended or "The session was shut down."
         with contextlib.suppress(OSError):
-            # Whoever waits in another thread sees the end.
+            # Threads that wait see the end.
             self._sock.shutdown(socket.SHUT_RD if keep else socket.SHUT_RDWR)
         self._asleep = True
         self.wake()
@@ -428,13 +428,13 @@ class Connection:
         return OpenSocket(os.dup(self._sock.fileno())) if keep else None
 
     def abandon(self) -> None:
-        """In a forked child: let go of the parent's socket without a word on it."""
+        """Close the parent's socket in a forked child, sending nothing."""
         self._closing = True
         self._ended = "This process was forked from one with a session, which stays the parent's."
         self._release()
 
     def _release(self) -> None:
-        self._asleep = False  # nobody wakes anybody through a number that isn't ours any more
+        self._asleep = False  # else `wake` would write to a descriptor that is no longer ours
         self._bell.value = -1
         self._gate.close()
         self._inbox.close()

@@ -1,8 +1,8 @@
-"""A process's lines to actors, and to a worker lent to it: calls that go straight to their workers,
-and what comes back.
+"""A process's lines: calls that go straight to an actor's worker or to a leased worker, and their
+answers.
 
-The server hears of them late, see `core.lines`: what was called, answered and let go of within one
-frame it doesn't hear of at all. Answers are read by whichever thread reads the connection.
+The server hears of these calls late, see `core.lines`. It never hears of a call that was made,
+answered and let go of within one frame. The thread that reads the connection reads the answers.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from workbench.wire import packets
 from workbench.wire.buffers import Parcel
 
 MOST_BYTES = 4 << 20
-"""... and bytes of these."""
+"""Most bytes of unanswered calls on a line; further calls go through the server."""
 
 MOST_DEPS = 16
-"""Objects that are arguments of what goes by a line."""
+"""Most stored objects among the arguments of a call that goes by a line."""
 
 MOST_ACTORS = 1000
-"""Actors of which it is known what was called last through the server; others get no line."""
+"""Actors whose last call through the server is remembered; others can't use a line."""
 
 MOST_UNKNOWN = 1 << 14
-"""Answered calls of which the server doesn't know yet; their results are kept by the worker."""
+"""Most answered calls that the server doesn't know yet; the worker keeps their results."""
 
 MOST_UNHEARD = 1 << 16
-"""Bytes of results that the server may count late as taken from the worker's leave."""
+"""Most bytes of results that the server may count late against the worker's allowance."""
 
 
 FEW = 8
-"""Calls on their way, with more of which those that have other stored arguments than the call
-before go through the server: by the line each would take a packet of its own."""
+"""With more calls than this ahead on a line, a call whose stored arguments differ from the last
+one's goes through the server: by the line it would need a packet of its own."""
 
 
 class DirectCalls:
-    """``handlers`` get those of the messages that are about lines."""
+    """Lines by actor. Adds the handlers of messages about lines to ``handlers``."""
 
     def __init__(
         self,
@@ -56,12 +56,12 @@ class DirectCalls:
         self._is_worker = is_worker
         self._objects = objects
         self._handlers = handlers
-        self.lock = threading.RLock()  # a `__del__` that runs inside may call, too
+        self.lock = threading.RLock()  # a `__del__` that runs while it is held may call, too
         self._by_actor: dict[int, DirectLine] = {}
         self._ended_last: dict[int, DirectLine] = {}  # by actor
-        self._calls: dict[int, CallRun] = {}  # by task: that were sent and aren't answered
-        self.unsaid: set[int] = set()  # tasks of which nothing was said, whose results have handles
-        # By actor: its last call through the server, and what had been spoken before that.
+        self._calls: dict[int, CallRun] = {}  # by task: sent, not answered
+        self.unsaid: set[int] = set()  # tasks with handles that the server doesn't know
+        # By actor: its last call through the server, and `Connection.spoken` before that.
         self._last: dict[int, tuple[int, int]] = {}
         # The same for tasks. Those from `_fresh` on were submitted after `_spoken` messages.
         self._spoken = self._fresh = self._latest = 0
@@ -75,7 +75,7 @@ class DirectCalls:
     # -- calling: any thread ----------------------------------------------------------------------
 
     def of(self, actor: int, deps: tuple[int, ...] = ()) -> DirectLine | None:
-        """The line by which the next call of the actor may go, with these objects as arguments."""
+        """Return the line for the actor's next call with these objects as arguments, or None."""
         line = self._by_actor.get(actor)
         if line is None or not line.is_granted:
             return None
@@ -90,12 +90,12 @@ class DirectCalls:
 
     @property
     def ahead(self) -> int:
-        """Calls that aren't answered."""
+        """Number of unanswered calls on all lines."""
         return sum([line.ahead for line in list(self._by_actor.values())])
 
     def lease(self, function: int, deps: tuple[int, ...] = ()) -> DirectLine | None:
-        """The line by which the next task of the function may go, with these objects as
-        arguments."""
+        """Return the lease's line if the function's next task may go by it with these objects as
+        arguments, else None."""
         line = self._by_actor.get(NO_ACTOR)
         if line is None or not (line.is_granted and line.is_idle):
             return None
@@ -103,22 +103,22 @@ class DirectCalls:
         return line if good and (not deps or self._may_be_arguments(line, deps)) else None
 
     def _may_be_arguments(self, line: DirectLine, deps: tuple[int, ...]) -> bool:
-        """None of them was freed, as far as is known here."""
+        """True if the line may carry these objects, and none is known to be freed."""
         good = len(deps) <= MOST_DEPS and line.objects.issuperset(deps)
         return good and self._objects.failed(deps) is None
 
     def call(self, line: DirectLine, task: int, args: bytes, form: ev.CallForm) -> bool:
-        """Send a call, or pack it with others while there are enough of them on their way that
-        its worker isn't idle. False if it has to go through the server.
+        """Send a call, or pack it with others while enough calls are on their way to keep the
+        worker busy. False if it has to go through the server.
 
-        Ctrl-C may come anywhere: one store makes it a call of the run that is packed.
+        Ctrl-C may come anywhere: one store adds the call to the packed run.
         """
         size = EACH + len(args)
         with self.lock:
             run = line.packed
             if run is None or run.form != form or run.nbytes + size > packets.LARGEST_PACKET:
                 return self._begin(line, task, args, form)
-            run.nbytes += size  # first: too many don't matter
+            run.nbytes += size  # before the call is in: counting too much does no harm
             count = len(run.calls) + 1
             if not line.is_granted or line.unanswered + count > line.most:
                 return False
@@ -130,7 +130,7 @@ class DirectCalls:
         return True
 
     def _begin(self, line: DirectLine, task: int, args: bytes, form: ev.CallForm) -> bool:
-        """With the first call of a run, behind all others. Holds the lock."""
+        """Begin a run with this call, behind all other runs. Holds the lock."""
         if line.is_busy:  # in a `__del__` that runs inside
             return False
         with ki_protection():
@@ -153,7 +153,7 @@ class DirectCalls:
         return True
 
     def _send(self, line: DirectLine) -> None:
-        """What is packed. Holds the lock."""
+        """Send the packed run. Holds the lock."""
         if line.is_busy or line.packed is None:
             return
         with ki_protection():
@@ -173,7 +173,7 @@ class DirectCalls:
         self._calls.update(dict.fromkeys(run.calls, run))  # first: they may be answered at once
         try:
             line.end.send(packets.encode(packet))
-        except (OSError, ValueError):  # full, or the worker is gone, or no text for a packet
+        except (OSError, ValueError):  # full, or the worker is gone, or text that can't be encoded
             for task in run.calls:
                 del self._calls[task]
             self._withdraw(line, run)
@@ -187,28 +187,28 @@ class DirectCalls:
             self._connection.is_crowded = True
 
     def _withdraw(self, line: DirectLine, run: CallRun) -> None:
-        """It goes through the server, behind all that was sent. Holds the lock."""
+        """Let the run go through the server, behind all that was sent. Holds the lock."""
         line.is_granted, run.is_withdrawn = False, True
         latest, last = max(run.calls), self._last.get(line.actor)
         if line.actor == NO_ACTOR:
             self._task_goes_through_server(latest)
-        elif last is not None:  # said where the run is in the queue, so that it still holds
+        elif last is not None:  # sent at the run's place in the queue, so `spoken` still holds
             self._last[line.actor] = latest, last[1]
         self._connection.hurry()
 
     def push(self) -> None:
-        """Send all that is packed. Any thread."""
+        """Send the packed runs of all lines. Any thread."""
         for line in list(self._by_actor.values()):
             if line.packed is not None:
                 with self.lock:
                     self._send(line)
 
     def goes_too(self, task: int) -> None:
-        """In the same message as one of which that was said. Holds the lock."""
+        """Note a task that joins the message of one already noted. Holds the lock."""
         self._latest = max(self._latest, task)
 
     def goes_through_server(self, actor: int, task: int) -> None:
-        """A call of the actor, or a task, is about to be sent there."""
+        """Note that a call of the actor, or a task, is about to be sent to the server."""
         with ki_protection(), self.lock:
             if actor == NO_ACTOR:
                 return self._task_goes_through_server(task)
@@ -221,10 +221,10 @@ class DirectCalls:
         return None
 
     def _task_goes_through_server(self, task: int) -> None:
-        """Holds the lock."""
+        """Note a task that goes through the server. Holds the lock."""
         spoken = self._connection.spoken
         if self._spoken != spoken:
-            # Those that other threads are about to send may have been numbered before.
+            # Tasks that other threads are about to send may have lower numbers.
             self._spoken, self._fresh = spoken, max(task, self._latest + 1)
             line = self._by_actor.get(NO_ACTOR)
             if line is not None:
@@ -232,15 +232,15 @@ class DirectCalls:
         self._latest = max(self._latest, task)
 
     def told(self, actor: int, first: int, last: int) -> None:
-        """All calls in the message of the ``first``, of which that was said, are known now."""
+        """Note that the message that begins with call ``first`` ends with call ``last``."""
         with self.lock:
             known = self._last.get(actor)
             if known is not None and known[0] == first:
                 self._last[actor] = last, known[1]
 
     def unheard(self, run: CallRun, nbytes: int) -> ev.Unheard | None:
-        """The server won't hear of calls whose results have so many bytes; what it is told. Holds
-        the writer's lock."""
+        """Count bytes of results of calls that the server never hears of; return a message if it is
+        time to tell it how many. Holds the writer's lock."""
         line = run.line
         line.unheard += nbytes - run.unheard
         run.unheard = nbytes
@@ -250,18 +250,18 @@ class DirectCalls:
         return told
 
     def closes(self, number: int) -> ev.Unheard | None:
-        """The rest of that, before LineClosed: the worker may live, and have another line. Holds
-        the writer's lock."""
+        """Return what `unheard` hasn't told yet, to be sent before LineClosed: the worker may live
+        and get another line. Holds the writer's lock."""
         found = [line for line in self._ended_last.values() if line.number == number]
         return ev.Unheard(number, found[0].unheard) if found and found[0].unheard else None
 
     def forget(self, actor: int) -> None:
-        """Its handle is gone. Another may come, with the next task that is given one; if it has a
-        line, that goes on."""
+        """Forget the ended line of an actor whose handle is gone. An open line stays: a later task
+        may bring another handle."""
         self._ended_last.pop(actor, None)
 
     def abandon(self) -> None:
-        """Close the lines without a word: the session is over, or the parent's."""
+        """Close the lines, sending nothing: the session is over, or it is the parent's."""
         for line in self._by_actor.values():
             line.end.close()
 
@@ -270,7 +270,7 @@ class DirectCalls:
     def _offered(self, parcel: Parcel) -> None:
         message: do.Offer = parcel.message
         end = packets.open_end(parcel.fds)
-        self._connection.send(ev.Attached(message.line, end is not None))  # before any task by it
+        self._connection.send(ev.Attached(message.line, end is not None))  # before any call by it
         if end is None:
             return
         known = frozenset(message.functions), frozenset(message.objects)
@@ -290,8 +290,8 @@ class DirectCalls:
                     line.is_granted = last is not None and last[0] == message.last
 
     def _read(self, line: DirectLine) -> None:
-        """All that has come. Its end, perhaps, the next time: to look costs more than a call's
-        share of all else here."""
+        """Read the packets that have come. May leave the line's end to the next time: one more
+        read costs more than all else that is done here per call."""
         while not line.has_ended:
             packet = packets.receive(line.end)
             if packet is None:
@@ -317,11 +317,11 @@ class DirectCalls:
         if type(message) is packets.ResultPacket:
             self._came(message.results)
         elif type(message) is packets.ToldPacket:
-            self._connection.hurry()  # the server will ask for it when it knows of the call
+            self._connection.hurry()  # the server asks for the result when it knows the call
         elif type(message) is packets.ShownPacket:
             known, show = self._calls.get(message.task), self._handlers.get(ev.Output)
             if self._is_worker:
-                self._connection.said += 1  # before our caller goes on, the server knows of it
+                self._connection.said += 1  # the server must know of it before our caller goes on
                 if known is not None:
                     known.shown.add(message.task)
             elif show is not None:
@@ -336,7 +336,7 @@ class DirectCalls:
                 if run is not None:
                     plain = header == b"N" and not failed
                     values[task] = value = _NONE if plain else ev.Value(header, failed=failed)
-                    run.answers[task] = value  # before the look: `SendQueue` looks when it says it
+                    run.answers[task] = value  # first: `SendQueue` sets `is_said`, then reads this
                     if run.is_said:
                         self._connection.defer(ev.Settled(task, value))
                     self._count_out(run)
@@ -345,7 +345,7 @@ class DirectCalls:
         self._objects.ready(values)
 
     def _count_out(self, run: CallRun) -> None:
-        """One more of its calls is answered. Holds the lock."""
+        """Count one more answered call of the run. Holds the lock."""
         line = run.line
         line.unanswered -= 1
         if run.is_over:
@@ -354,7 +354,7 @@ class DirectCalls:
             run.heard = self._connection.heard
 
     def ready(self, values: dict[int, ev.Value]) -> None:
-        """The server tells of objects."""
+        """Take answers that came from the server."""
         if not self._calls:
             return
         with self.lock:
@@ -372,15 +372,15 @@ class DirectCalls:
                 return
 
     def _ended(self, message: do.LineEnded) -> None:
-        """The worker is gone: what it has said is all there."""
+        """Close the line of a worker that is gone: all its answers have arrived."""
         for line in list(self._by_actor.values()):
             if line.number == message.line:
                 with self.lock:
                     line.is_granted = False
                 self._read(line)
-                if not line.has_ended:  # a process that it forked has its end, too
+                if not line.has_ended:  # a process that it forked holds the other end, too
                     self._hung_up(line)
-                self._ended_last[line.actor] = line  # first: calls of it may just be said
+                self._ended_last[line.actor] = line  # first: its calls may just be translated
                 del self._by_actor[line.actor]
                 line.end.close()
                 unbegun = 0

@@ -18,19 +18,19 @@ from workbench.engine.queries import Summary
 from workbench.errors import SessionError
 
 PATIENCE = 5.0
-"""Seconds for which a driver that leaves waits for the server it started to end."""
+"""Seconds for which a driver that leaves waits for the end of the server that it started."""
 
 
 class Driver(Client, SessionPresentation):
     """An `Engine`. It is its own `Role`, because a notebook sets the listener of both.
 
-    ``base`` hasn't joined yet. ``linger``: seconds the session shall outlive its last driver.
-    ``reap`` waits for the end of the server, if this process started it; None: it didn't.
-    ``logs``: what tasks print is printed here, until a notebook shows it under its cells.
-    ``namespace``: of the names of actors that it makes.
+    ``base`` hasn't joined yet. ``linger``: seconds to keep the session after its last driver.
+    ``reap`` waits for the end of the server; None if this process didn't start it.
+    ``logs``: print here what tasks print, until a notebook shows it under its cells.
+    ``namespace``: where it makes and looks up names of actors.
     """
 
-    task = None  # the code that calls is no task's
+    task = None  # the calling code isn't part of a task
     lending = None  # it has no slot
 
     def __init__(
@@ -93,7 +93,7 @@ class Driver(Client, SessionPresentation):
         self._base.abandon()
 
     def _stays(self, goodbye: bool) -> bool:
-        """Whether another driver keeps the session up, or it is to outlive them all."""
+        """True if another driver keeps the session up, or the session lingers without drivers."""
         try:
             snapshot = self.ask(Summary())
         except SessionError:

@@ -1,7 +1,7 @@
-"""Notices that this process serializes the same large array again: it is better put once.
+"""Notices when this process serializes the same large array again: it is better put once.
 
-Remembers where an array's bytes begin, for as long as their owner lives, and a few of its values:
-one that was filled anew meanwhile is another one. A change between those goes unnoticed.
+Remembers where an array's bytes begin, while their owner lives, and a few sampled values: if these
+differ, it counts as another array. A change between the samples goes unnoticed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from workbench.memory.views import address, bases
 
 LARGE = 64 << 10
-"""Bytes from which on it is worth a look: serializing that much takes ten times as long."""
+"""Least bytes of an array to check: serializing that much takes ten times as long as the check."""
 
 MOST = 1_000
 """Arrays remembered."""
@@ -26,14 +26,14 @@ PROBES = 64
 
 
 class DuplicatePuts:
-    """Any thread may ask; of two at once one may not be counted."""
+    """Counts of puts by array. Any thread may call; of two calls at once one may not count."""
 
     def __init__(self) -> None:
-        # (address, bytes) → owner, what a few of the values were, how often
+        # (address, bytes) → owner, hash of the sampled values, count
         self._seen: OrderedDict[tuple[int, int], tuple[weakref.ref[Any], int, int]] = OrderedDict()
 
     def count(self, buffers: Iterable[Any]) -> int:
-        """How often the same bytes of the same owner were put before, by the largest buffer."""
+        """Return how often the largest buffer was put before: same bytes of the same owner."""
         largest = max(buffers, key=lambda buffer: buffer.nbytes, default=None)
         if largest is None or largest.nbytes < LARGE:
             return 0
@@ -50,10 +50,10 @@ class DuplicatePuts:
 
 
 def _probe(array: Any) -> int:
-    """Of a few values, from all over it."""
+    """Return a hash of a few values from all over the array."""
     return hash(array.flat[:: max(array.size // PROBES, 1)].tobytes())
 
 
 def _owner(array: Any) -> Any:
-    """The array behind all views; None if it is shown by none, but by something else."""
+    """Return the innermost array behind all views; None if there is none."""
     return next((b for b in reversed(list(bases(array))) if isinstance(b, np.ndarray)), None)

@@ -1,4 +1,4 @@
-"""Functions that were sent, and whether what they read is the same still. Sends nothing."""
+"""Functions that were sent, and whether the data that they read is unchanged. Sends nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from workbench.serialization.comparison import Verdict, compare, remember
 from workbench.serialization.object_state import is_immutable
 
 MOST_REMEMBERED = 1 << 20
-"""Bytes of what a function reads that are kept, to be compared with at each submit."""
+"""Most bytes of a function's data that are kept, to be compared with at each submit."""
 
 _ABSENT = object()
 _GONE = object()
@@ -26,16 +26,16 @@ _CODE = type, FunctionType, ModuleType
 
 
 class Export:
-    """The stored form of a function, good as long as what it took along is the same.
+    """The stored form of a function, valid while what it took along is unchanged.
 
     A notebook's function refers to other functions, classes and data by their names, or closes over
     them. When a cell defines one of those again, sets an attribute of a class, or changes an
     element of a list, the function has to be sent again. ``code`` are the functions and classes
-    that it took along. ``reducers`` is asked for those that it was pickled with; ``by_ref`` are
-    kept, so that the arrays that went by reference go on to be what the store has. ``called`` is
-    what was sent: a method's object or a partial's arguments may change in place. If it
-    ``has_more``, it reads more data than is remembered here, and is compared as a whole from
-    ``next_look`` on: see `Submitter`.
+    that it took along. ``reducers()`` returns those that it was pickled with. ``by_ref`` are refs
+    of arrays that went by reference: held, so that the arrays stay stored. ``called`` is what was
+    sent: a method's object or a partial's arguments may change in place. If it ``has_more``, it
+    reads more data than is remembered here, and is compared as a whole from ``next_look`` on: see
+    `Submitter`.
     """
 
     __slots__ = (
@@ -67,7 +67,7 @@ class Export:
         self.has_more = False
         self.next_look = 0.0
         self._reducers = reducers
-        self._always_differs = False  # no two pickles are the same: nobody can tell if it changed
+        self._always_differs = False  # each pickle differs: no change can be seen
         self._left = MOST_REMEMBERED
         self._watched: list[tuple[dict[str, Any], str, Callable[[], Any]]] = []
         self._cells: list[tuple[Any, Callable[[], Any]]] = []
@@ -107,7 +107,7 @@ class Export:
         self._remember(called, lambda: called, seen)
 
     def is_current(self) -> bool:
-        """Whether each of those names still means the same object, and that is as it was."""
+        """True if each remembered name still means the same object, and that is unchanged."""
         if self._always_differs:
             return False
         for namespace, name, value in self._watched:  # at each submit: faster than `all`
@@ -137,13 +137,13 @@ class Export:
         return True
 
     def _remember(self, value: Any, watch: Callable[[], Any], seen: set[int]) -> None:
-        """What it is now, if it can change in place."""
+        """Remember the value's content, if it can change in place."""
         if id(value) in seen or value is _ABSENT or is_immutable(value) or _is_code(value):
             return
         seen.add(id(value))
         try:
             was = remember(value, self._reducers(), self._left)
-        except Exception:  # it goes another way than as data: a serializer of the function's own
+        except Exception:  # it isn't pickled as data: the function has a serializer of its own
             return
         if was is None:
             self.has_more = True
@@ -154,13 +154,13 @@ class Export:
             self._data.append((watch, _parts(value), was))
 
     def _is_same(self, value: Any, was: Contents) -> bool:
-        """It is little: so it may take what it takes."""
+        """True if the value is unchanged. Without a time limit: the data is small."""
         return compare(value, was, self._reducers(), math.inf).verdict is Verdict.SAME
 
 
 Parts = tuple[Any, ...]
-"""The elements of a list, or keys and values of a dict, none of which can change: while it has the
-same ones, it is as it was, and that is soon looked up."""
+"""The elements of a list, or keys and values of a dict, all immutable: while these are the same
+objects, the container is unchanged, which is quick to check."""
 
 
 def _parts(value: Any) -> Parts | None:
@@ -182,7 +182,7 @@ def _has(now: Parts, parts: Parts) -> bool:
 
 
 def _is_plain(function: FunctionType) -> bool:
-    """Whether it has nothing of its own but code and positional defaults: soon looked up."""
+    """True if a function has only code and positional defaults: quick to compare."""
     return not (function.__kwdefaults__ or function.__dict__)
 
 
@@ -193,14 +193,14 @@ def _has_state(code: FunctionType | type, names: Parts, watches: list[Callable[[
 
 
 def _names(code: FunctionType | type) -> Parts:
-    """What a function or class has of its own; a function's code, too."""
+    """Return the attribute names of a function or class; of a function its code, too."""
     if isinstance(code, type):
         return (*vars(code),)
     return (code.__code__, *(code.__kwdefaults__ or ()), *vars(code))
 
 
 def _values(code: FunctionType | type) -> Parts:
-    """What those names mean, and a function's defaults."""
+    """Return the attribute values of a function or class; of a function its defaults, too."""
     if isinstance(code, type):
         return (*vars(code).values(),)
     defaults = *(code.__defaults__ or ()), *(code.__kwdefaults__ or {}).values()
@@ -208,12 +208,12 @@ def _values(code: FunctionType | type) -> Parts:
 
 
 def _is_descriptor(value: Any) -> bool:
-    """A method, a property: its functions are followed, and it can't change in place."""
+    """True of a method or property: its functions are followed, and it can't change in place."""
     return hasattr(type(value), "__get__")
 
 
 def _is_code(value: Any) -> bool:
-    """What is followed by its own names, or handles of ours that don't change."""
+    """True of code, which is followed by its own names, and of our handles, which don't change."""
     return isinstance(value, _CODE) or type(value).__module__.partition(".")[0] == "workbench"
 
 

@@ -1,4 +1,4 @@
-"""What there is to read: which descriptors wake a connection's thread, which a leader polls."""
+"""Descriptors to read: which of them wake a connection's thread, which a leader polls."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from workbench.system.spin_poll import SpinThenPoll, yield_with_gil
 
 
 class OpenSocket:
-    """A socket's descriptor, kept open as long as this lives."""
+    """Keeps a socket's descriptor open as long as this object lives."""
 
     def __init__(self, fd: int) -> None:
         self._owner = owner_of(fd)
 
 
 def is_free(lock: threading.RLock) -> bool:
-    """Whether nobody else has it."""
+    """True if no other thread holds the lock."""
     free = lock.acquire(blocking=False)
     if free:
         lock.release()
@@ -28,10 +28,10 @@ def is_free(lock: threading.RLock) -> bool:
 
 
 class Gate:
-    """``sock`` and what is watched beside it, each with what reads there.
+    """The descriptor ``sock`` and others that are watched, each with the function that reads it.
 
-    They wake the thread that polls the gate, together with ``wake``; while it is disarmed, only
-    that does, and whoever leads calls `poll`. Used by whoever reads, one at a time.
+    While armed, they and ``wake`` wake the connection's thread; while disarmed, only ``wake`` does,
+    and the leader calls `poll`. Used by the thread that reads, one at a time.
     """
 
     def __init__(self, sock: int, wake: int) -> None:
@@ -53,7 +53,7 @@ class Gate:
             self._for_loop.close()
 
     def fileno(self) -> int:
-        """A descriptor for an event loop, readable while there is something to read here."""
+        """Return a descriptor for an event loop, readable while any watched one is."""
         if self._for_loop is None:
             self._for_loop = select.epoll()
             for fd in self._readers:
@@ -61,26 +61,26 @@ class Gate:
         return self._for_loop.fileno()
 
     def ready(self) -> list[tuple[int, int]]:
-        """What there is, for whoever watches `fileno`: the thread sleeps on."""
+        """Return what is ready, for an event loop that watches `fileno`; disarm the gate."""
         self.disarm()
         return [] if self._for_loop is None else self._for_loop.poll(0)
 
     def now(self) -> list[tuple[int, int]]:
-        """What there is, while the gate is disarmed."""
+        """Return what is ready while the gate is disarmed; nothing while it is armed."""
         return [] if self._is_armed else self._polled.poll(0)
 
     def watch(self, fd: int, reader: Callable[[], object]) -> None:
-        """Call ``reader()``, in whichever thread reads, when there is something at ``fd``."""
+        """Call ``reader()``, in the thread that reads, when ``fd`` is readable."""
         self._readers[fd] = reader
         self._polled.register(fd, select.POLLIN)
         if self._for_loop is not None:
             self._for_loop.register(fd, select.EPOLLIN)
         self._epoll.register(fd, 0)
-        if self._is_armed:  # after it is there for `arm`, which another thread may be in
+        if self._is_armed:  # after registering, as another thread may be in `arm`
             self._epoll.modify(fd, select.EPOLLIN)
 
     def unwatch(self, fd: int) -> None:
-        """Before it is closed."""
+        """Stop watching ``fd``. Called before it is closed."""
         if fd in self._readers:
             del self._readers[fd]
             with contextlib.suppress(KeyError, OSError):
@@ -90,13 +90,13 @@ class Gate:
                     self._for_loop.unregister(fd)
 
     def arm(self) -> None:
-        """From now on the thread is woken by what comes."""
+        """Let what arrives wake the connection's thread from now on."""
         if not self._is_armed:
             self._is_armed = True
             self._set(select.EPOLLIN)
 
     def disarm(self) -> None:
-        """From now on somebody else reads what comes: the thread sleeps on."""
+        """Let the connection's thread sleep: another thread reads from now on."""
         if self._is_armed:
             self._is_armed = False
             self._set(0)
@@ -105,6 +105,6 @@ class Gate:
         for fd in list(self._readers):
             try:
                 self._epoll.modify(fd, events)
-            except OSError as error:  # whoever reads has just seen its end, and closed it
+            except OSError as error:  # the reading thread has just seen its end and closed it
                 if error.errno not in (errno.ENOENT, errno.EBADF):
                     raise

@@ -1,4 +1,4 @@
-"""Generators that are read in this process: items as they come, and who waits for the next.
+"""Generators that are read in this process: their items, and the futures that wait for the next.
 
 `item`, `ended`, `notify` and `end` run in whichever thread reads the socket; the rest anywhere.
 """
@@ -36,8 +36,8 @@ class GeneratorReaders:
         self._waiting: dict[int, list[Future[None]]] = {}
 
     def new(self, end: ObjectRef, ahead: int) -> ObjectRefGenerator:
-        """The reader of the generator that ends with ``end``; at most ``ahead`` items are made
-        unread."""
+        """Return the reader of the generator whose end is ``end``; at most ``ahead`` items are
+        made before they are read."""
         engine = cast(StreamEngine, end._engine)
         reader = ObjectRefGenerator(end, engine, ahead)
         connection = self._connection
@@ -47,23 +47,23 @@ class GeneratorReaders:
         return reader
 
     def finalized(self, watch: ReaderWatch) -> bool:
-        """Nobody reads it any more; whether its task has to be told, because `completed` is held:
-        else the drop of that says it."""
+        """Forget a dead reader. True if its task has to be cancelled: the ref of its end is alive,
+        so that no Drop tells the server."""
         self._readers.pop(watch.id, None)
         return self._references.alive(watch.id) and watch.id not in self._objects.values
 
     def ready(self, reader: ObjectRefGenerator) -> Callable[[], bool]:
-        """A function that tells whether there is an item, or the generator is over."""
+        """Return a function that is true if there is an item or the generator is over."""
         items, values, id = reader.items, self._objects.values, reader.id
         return lambda: bool(items) or id in values
 
     def next(self, reader: ObjectRefGenerator, future: Future[None]) -> Future[None] | None:
-        """Have it set when that is so; None if it is so already."""
+        """Register ``future`` to be set once `ready` is true; None if it is already."""
         self._waiting.setdefault(reader.id, []).append(future)
         if self.ready(reader)():
             self.notify(reader.id)
             return None
-        if self._connection.ended is not None:  # perhaps just now: nobody else would
+        if self._connection.ended is not None:  # perhaps since the check: nobody else would notify
             self.notify(reader.id)
         self._connection.flush()
         return future
@@ -75,7 +75,7 @@ class GeneratorReaders:
     # -- the reading thread -----------------------------------------------------------------------
 
     def item(self, message: do.Item) -> None:
-        """One more. It comes with a hold: if nobody reads any more, that is given back."""
+        """Take one more item and its hold, which is given back if the reader is dead."""
         with self._objects.lock:
             ref = self._references.grant(message.object)
             self._objects.values[message.object] = message.value
@@ -87,13 +87,13 @@ class GeneratorReaders:
             self.notify(message.task)
 
     def ended(self, ids: Iterable[int]) -> None:
-        """Those of these that are streams are over."""
+        """Notify the readers of generators that ended, if any of these objects is one's end."""
         if self._waiting:
             for id in ids:
                 self.notify(id)
 
     def notify(self, task: int) -> None:
-        """Whoever waits for something of this generator looks again."""
+        """Set the futures that wait for this generator, so that their owners check again."""
         for future in self._waiting.pop(task, ()):
             if future.set_running_or_notify_cancel():
                 future.set_result(None)

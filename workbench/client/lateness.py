@@ -1,4 +1,4 @@
-"""Which of the messages that wait for a tick go with it. No socket, and no clock of its own."""
+"""How many of the queued messages a tick sends. No socket, and no clock of its own."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from typing import Any
 from workbench.core import events as ev
 
 TICK = 0.003
-"""Seconds a message that can wait does wait, at most, if the process is otherwise idle."""
+"""Most seconds that a message which can wait does wait, if the process is otherwise idle."""
 
 PATIENCE = 30
-"""Ticks after which the thread leaves somebody who waits, and sends nothing, alone."""
+"""Ticks after which the thread sleeps while another thread leads and nothing is to be sent."""
 
 PROMPT = 0.0003
-"""A message is sent at once unless the last one went less than these seconds ago."""
+"""Seconds: a message is sent at once unless the last one was sent more recently."""
 
 TOGETHER = 0.002
 """Seconds for which messages wait for others that are known to follow."""
 
 LATE = 0.03
-"""Seconds for which calls by lines wait that nobody but us can have heard of; see `SendQueue`."""
+"""Seconds for which the server isn't told of calls by lines that only we know; see `SendQueue`."""
 
 UNSAID = frozenset({ev.Done, ev.Relay, ev.Attached, ev.Settled, ev.LineClosed, ev.Ask, ev.Want})
-"""Answers: whoever gets one hears it from the server, behind all that was said before."""
+"""Answers: their receiver gets them from the server, after all that was sent before."""
 
 
 class Lateness:
-    """See the module.
+    """Policy of a tick: how many messages it sends.
 
     Parameters
     ----------
     due : callable(queued, seen, late) → int, optional
-        How many of the first messages go, of which ``seen`` were looked at before. Else all go.
+        How many of the first messages to send; ``seen`` were examined before. Default: all.
     told : callable(heard) → int, optional
-        Of so many answers by lines, how many have nothing in the queue. Else all of them.
+        How many of the first ``heard`` answered runs the server has been told. Default: all.
     """
 
     def __init__(
@@ -46,14 +46,14 @@ class Lateness:
         self.due = due
         self.told = told
         self._seen = 0
-        self.since = 0.0  # when the first of what is queued came
+        self.since = 0.0  # when the first queued message came
 
     def began(self, now: float) -> None:
-        """The queue was empty, or has just been sent."""
+        """Start the waiting time: the queue was empty, or has just been sent."""
         self.since, self._seen = now, 0
 
     def count(self, queued: deque[Any], now: float) -> int:
-        """How many of the first messages go with a tick."""
+        """Return how many of the first messages a tick sends."""
         count = self.due(queued, self._seen, now - self.since > LATE)
         self._seen = 0 if count else len(queued)
         return count

@@ -32,21 +32,21 @@ from workbench.serialization.registry import Custom, Registry
 from workbench.serialization.scratch import Scratch
 
 INLINE = 16 << 10
-"""Objects up to this many bytes travel inside messages, as long as these have their share of the
-store; then they lie in a segment, as larger ones."""
+"""Objects up to this many bytes travel inside messages, until these have used up their share of the
+store; after that they lie in a segment."""
 
 MOST_LOADS = 10_000
-"""Loads remembered, so that each object's first one is reported and no other."""
+"""Most loads remembered, so that only each object's first one is reported."""
 
 
 Parts = Callable[[], Mapping[str, Any]]
 
 ByRef = list[ObjectRef] | None
-"""Refs that go instead of arrays: see `Marshal.reducers`."""
+"""Refs that are sent in place of arrays: see `Marshal.reducers`."""
 
 
 def _stored(ref: ObjectRef) -> Any:
-    """An array that a function refers to, where the function is built."""
+    """Return a stored array that a function refers to. Runs where the function is unpickled."""
     engine = context.get()
     if engine is None:
         raise LookupError("There is no current session.")
@@ -54,8 +54,8 @@ def _stored(ref: ObjectRef) -> Any:
 
 
 class Encoded(NamedTuple):
-    """A value whose bytes are in place: where, what it was made of, and what that cost in
-    seconds."""
+    """A value whose bytes are in place: where they are, what it was serialized to, and the cost
+    in seconds."""
 
     stored: ev.Value
     serialized: codec.Serialized
@@ -64,33 +64,40 @@ class Encoded(NamedTuple):
     repeats: int = 0
 
     def about(self, description: str, site: str) -> ev.About:
-        """What is remembered of the value itself."""
+        """Return the facts about the value that the server keeps."""
         done = self.serialized
         return ev.About(
-            description, done.inband, done.outband, len(done.buffers),
-            done.seconds, self.copy_seconds, site, self.repeats, self.cold,
-        )  # fmt: skip
+            description,
+            done.inband,
+            done.outband,
+            len(done.buffers),
+            done.seconds,
+            self.copy_seconds,
+            site,
+            self.repeats,
+            self.cold,
+        )
 
     def about_large(self, value: Any, site: str) -> ev.About | None:
-        """The same, for what takes room in the store; None for what doesn't."""
+        """Return the same of a value in a segment; None for an inline one."""
         return self.about(describe(value), site) if self.stored.segment else None
 
 
 class Marshal:
-    """See the module.
+    """Encodes and decodes values.
 
     Parameters
     ----------
     prefix : int
-        That of our own ids.
+        Prefix of this process's own ids.
     capacity : callable() → int
-        Bytes that the whole store may hold; waits until that is known.
+        The store's capacity in bytes; waits until that is known.
     check : callable(ref)
         Raises if the ref isn't of this session.
     stored_as : callable(array) → ObjectRef or None
         See `KnownObjects`.
     side : str
-        Where this is, for errors.
+        Which side this process is, as errors say it.
     debug : bool
         Pickle slowly, and show where it was when something breaks.
     """
@@ -122,10 +129,10 @@ class Marshal:
     # -- value → bytes ------------------------------------------------------------------------
 
     def reducers(self, inside: list[int], by_ref: ByRef = None) -> Mapping[type, Reducer]:
-        """All custom reducers; the refs they meet are added to ``inside``.
+        """Return all custom reducers. Refs inside the value are added to ``inside``.
 
-        With ``by_ref`` a large array that is what the store has isn't stored once more: its ref
-        goes, and is added there.
+        With ``by_ref`` a large array that is a stored object isn't stored again: its ref is sent
+        instead, and added to ``by_ref``.
         """
 
         def reduce_ref(ref: ObjectRef) -> tuple[Any, ...]:
@@ -155,9 +162,9 @@ class Marshal:
     ) -> Encoded:
         """Serialize a value and bring its bytes where they can be read: inline or in our arena.
 
-        An extent taken for it is added to ``claims``. Until the server knows of it, that list is
-        all that does: whoever gives up gives it back. ``parts`` is asked if it fails: what to look
-        through for the cause, and what each is called.
+        An extent taken for it is added to ``claims``. Until the server knows the extent, only that
+        list does: a caller that gives up gives it back. ``parts()`` is called if it fails: it
+        returns what to search for the cause, by name.
         """
         inside: list[int] = []
         done = self._serialize(value, inside, parts, by_ref)
@@ -171,7 +178,7 @@ class Marshal:
             seconds = time.perf_counter() - started
         else:
             stored, seconds, cold = self._arena.write(done, contains, capacity, claims)
-        if done.chunks:  # after Ctrl-C they aren't given back: somebody may still copy
+        if done.chunks:  # not given back after Ctrl-C: a thread may still copy
             done.stream.clear()
             self._scratch.give_back(done.chunks)
         repeats = self._repeats.count(done.buffers) if stored.segment else 0
@@ -192,7 +199,7 @@ class Marshal:
         return pack(value, reducers, refs, parts, self._capacity(), numbers)
 
     def inline(self, value: Any, parts: Parts | None = None) -> bytes:
-        """The value as one piece of bytes, however large. For what isn't an object of the store."""
+        """Return the value as one bytes object, however large. For what isn't a stored object."""
         return self._serialize(value, [], parts).inline()
 
     def _serialize(
@@ -227,7 +234,7 @@ class Marshal:
     ) -> Any:
         """Build the value; ``extent`` are its bytes if they aren't in the header."""
         if value.header == codec.NONE:
-            return None  # as most tasks return: there is nothing to build, and to measure
+            return None  # as most tasks return: nothing to build or measure
         started = time.perf_counter()
         where = codec.Where(name, self._side) if name else self._where
         maker = id >> ID_BITS
@@ -251,10 +258,10 @@ class Marshal:
         return built
 
     def report(self, known: Callable[[int], bool]) -> ev.Loaded | None:
-        """What the first loads since the last report took.
+        """Return how long the first loads since the last report took.
 
-        ``known`` says which objects are of any interest still: put, got and dropped in one go,
-        an object makes no message.
+        ``known`` is true of the objects that are still of interest: an object that was put, got
+        and dropped at once makes no message.
         """
         unreported, self._unreported = self._unreported, []
         ids = tuple(id for id in unreported if known(id) and id in self._loads)

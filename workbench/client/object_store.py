@@ -1,4 +1,4 @@
-"""What people do with objects: put, get, wait, free, pin, name. Where bytes lie, others know."""
+"""Operations on objects: put, get, wait, free, pin, name. Doesn't know where bytes lie."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ from workbench.serialization.comparison import ChangeCheck, Comparison
 from workbench.system.ki_protection import ki_protection
 
 LARGE = 1 << 20
-"""Bytes from which on it is remembered which value an object was made from."""
+"""Least bytes of an object for which the value that it was made from is remembered."""
 
 MOST = 1_000
-"""Values remembered."""
+"""Most values remembered."""
 
 SOON = 0.001
-"""Seconds in which an actor mostly answers a worker that called it by a line."""
+"""Seconds in which most calls by a line from a worker are answered."""
 
 EACH = 0.00005
-"""... and for each call that isn't answered: to tell the server of it takes all processes as long.
-It has to know all calls before it hears that their task waits."""
+"""Seconds more for each unanswered call: telling the server of it costs all processes as much. The
+server has to know all calls before it hears that their task waits."""
 
 
 class ObjectStore:
-    """The part of an engine about objects: what each method does is said in `engine.base.Engine`.
+    """The part of an engine about objects: `engine.base.Engine` describes the methods.
 
     Until the server knows of an extent, only the list of claims does.
     """
@@ -55,7 +55,7 @@ class ObjectStore:
         self._objects = base.objects
         self._generators = base.generators
         self._check_refs = base.check_refs
-        # Large ones, by their address. Nothing is done when one dies: another has its address.
+        # Large ones, by their address. A dead one stays until another value has its address.
         self._put: OrderedDict[int, tuple[weakref.ref[Any], int]] = OrderedDict()
 
     # -- putting ------------------------------------------------------------------------------
@@ -75,7 +75,7 @@ class ObjectStore:
     def _note(self, value: Any, ref: ObjectRef) -> None:
         try:
             self._put[id(value)] = weakref.ref(value), ref.id
-        except TypeError:  # nobody could tell its end
+        except TypeError:  # no weak reference: its end couldn't be seen
             return
         if len(self._put) > MOST:
             self._put.popitem(last=False)  # in one step: other threads put, too
@@ -96,7 +96,7 @@ class ObjectStore:
         what: str = "",
         by_ref: ByRef = None,
     ) -> tuple[ObjectRef, Encoded, ev.About]:
-        """Store any value. ``what`` it is, to people; else see `Marshal.encode`."""
+        """Store any value. ``what``: its description for people; else see `Marshal.encode`."""
         claims: Claims = []
         try:
             encoded = self._base.marshal.encode(value, claims, parts, by_ref)
@@ -114,11 +114,11 @@ class ObjectStore:
         return ref
 
     def _confirm(self) -> None:
-        """Wait until the server knows all that was said: whom we tell of a name now, finds it."""
+        """Wait until the server has handled all that was sent: then others find the name."""
         self._base.requests.ask(ev.Ask)
 
     def site(self) -> str:
-        """Where in a person's code the call stands."""
+        """Return where in a person's code the call stands."""
         run = self._role.task
         return call_site("" if run is None else run.name)
 
@@ -176,7 +176,7 @@ class ObjectStore:
         def missing() -> list[int]:
             return [id for id in pending if not is_ready(id)]
 
-        # Items of generators aren't what the server counts: then it waits until it says otherwise.
+        # The server doesn't count items of generators: more than all means "until `Unblocked`".
         left = len(refs) + 1 if readers else len(missing()) - enough
         self._wait(done, timeout, missing, left)
         return first_ready(refs, map(is_ready, ids), num_returns)
@@ -194,9 +194,8 @@ class ObjectStore:
 
     def arrivals(self, refs: Iterable[ObjectRef]) -> CompletionQueue:
         found = CompletionQueue(
-            self._objects, self._wait, self._new_future, self._check_refs,
-            self._connection.flush,
-        )  # fmt: skip
+            self._objects, self._wait, self._new_future, self._check_refs, self._connection.flush
+        )
         found.add(refs)
         return found
 
@@ -227,9 +226,13 @@ class ObjectStore:
         return check.run(value, contents, self._base.marshal.reducers([]), spent)
 
     def _wait(
-        self, done: Callable[[], bool], timeout: float | None, missing: Missing, enough: int = 0,
+        self,
+        done: Callable[[], bool],
+        timeout: float | None,
+        missing: Missing,
+        enough: int = 0,
         item: int = 0,
-    ) -> bool:  # fmt: skip
+    ) -> bool:
         if done():
             is_done = True
         elif timeout is not None and timeout <= 0:
@@ -246,7 +249,7 @@ class ObjectStore:
         return is_done
 
     def _is_soon(self, done: Callable[[], bool], timeout: float | None) -> bool:
-        """Whether answers by lines come before it is worth lending a slot."""
+        """True if answers by lines come before lending the slot would be worth it."""
         ahead = self._base.lines.ahead
         soon = SOON + EACH * ahead if timeout is None else min(SOON + EACH * ahead, timeout)
         return ahead > 0 and self._connection.wait_for(done, soon)

@@ -1,4 +1,4 @@
-"""The objects that this process knows: where each one's bytes are, who waits for which.
+"""The objects that this process knows: where each one's bytes are, and who waits for it.
 
 Threads: any may call the public methods but `ready` and `forget`, which run in whichever thread
 reads the socket, and `finalized`, which runs in whichever one sends.
@@ -44,20 +44,20 @@ _REFUSALS: dict[str, type[errors.WorkbenchError]] = {
     "actor": errors.ActorDiedError,
     "unavailable": errors.ActorUnavailableError,
 }
-"""By code, what the core decides. The texts come from where the decision was made."""
+"""Exception types of the core's error codes. The core supplies the texts."""
 
 
 class Listener(Protocol):
-    """Who is told of objects that become known. Called in whichever thread reads the socket."""
+    """Receiver of objects that become known. Called in the thread that reads the socket."""
 
     def arrived(self, id: int) -> None:
-        """It is known now: its value, or what it failed with."""
+        """Handle an object that is known now: its value, or what it failed with."""
 
     def ended(self, reason: str) -> None: ...
 
 
 class KnownObjects:
-    """See the module. ``values``: objects with a handle here that are there, or never will be."""
+    """Objects of this process. ``values``: those that are ready or have failed, by id."""
 
     def __init__(
         self,
@@ -76,19 +76,19 @@ class KnownObjects:
         # thread and the reading one, decide on it. Never held while anything is waited for.
         self.lock = threading.RLock()
         self.values: dict[int, ev.Value] = {}
-        self._failed: set[int] = set()  # of these values
-        self._failures = 0  # that came by now
+        self._failed: set[int] = set()  # ids in `values` that failed
+        self._failures = 0  # number of failures so far
         self._expected: set[int] = set()  # Ready will come without (another) Want
         self._listeners: dict[int, list[Listener]] = {}  # by object
 
     # -- asking ---------------------------------------------------------------------------------
 
     def expect(self, ids: Iterable[int]) -> None:
-        """The server will say Ready of these without being asked."""
+        """Note that the server sends Ready of these objects without being asked."""
         self._expected.update(ids)
 
     def request(self, ids: Iterable[int]) -> None:
-        """Have Ready sent for what is neither known nor expected."""
+        """Ask for Ready of the objects that are neither known nor expected."""
         expected, values = self._expected, self.values
         unknown = [id for id in ids if id not in values and id not in expected]
         for chunk in chunks(unknown) if unknown else ():
@@ -96,15 +96,15 @@ class KnownObjects:
             expected.update(chunk)  # after it: what is expected must have been asked for
 
     def ask_again(self, id: int) -> None:
-        """Have Ready sent once more: it wakes whoever reads the socket, who can be woken by nothing
-        else, to look at what another thread has found."""
+        """Ask for Ready once more: a message is the only thing that wakes the thread that reads the
+        socket, so that it sees what another thread has found."""
         self._connection.post(ev.Want((id,)))
         self._connection.push()
 
     def are_known(self, ids: Sequence[int]) -> Callable[[], bool]:
-        """A function that tells whether all of them are, or one has failed.
+        """Return a function that is true once all objects are known or one has failed.
 
-        Each is looked at until it is known, and all again only if something failed meanwhile.
+        It checks each object until it is known, and all again only after a new failure.
         """
         values, missing = self.values, iter(ids)
         waiting = next(missing, None)
@@ -125,11 +125,11 @@ class KnownObjects:
         return done
 
     def failed(self, ids: Iterable[int]) -> int | None:
-        """The first that is known to have failed."""
+        """Return the first object that is known to have failed, or None."""
         return next((id for id in ids if id in self._failed), None)
 
     def announce(self, ids: list[int], listener: Listener) -> None:
-        """Tell the listener of each once it is known: now, or when the server has said so."""
+        """Tell the listener of each object once it is known: now, or when Ready has come."""
         with ki_protection():
             with self.lock:
                 for id in ids:
@@ -139,7 +139,7 @@ class KnownObjects:
         self.request(ids)
 
     def withdraw(self, ids: list[int], listener: Listener) -> None:
-        """Tell this listener nothing more of these."""
+        """Stop telling this listener of these objects."""
         with self.lock, ki_protection():
             for id in ids:
                 others = [each for each in self._listeners.pop(id, ()) if each is not listener]
@@ -163,7 +163,7 @@ class KnownObjects:
     # -- reading --------------------------------------------------------------------------------
 
     def load(self, id: int, copy: Copying) -> Any:
-        """The value of an object that is known. Raises what it failed with, or why it can't be
+        """Return the value of a known object. Raises what it failed with, or why it can't be
         read."""
         value, extent = self.values[id], None
         if value.header == codec.NONE:
@@ -172,7 +172,7 @@ class KnownObjects:
             try:
                 self._prepare(id, value)
             except (ObjectLostError, OutOfDescriptorsError):
-                if self.values[id] is value:  # else it has moved, and these bytes are another's
+                if self.values[id] is value:  # else it has moved, and another object may lie there
                     raise
             with self.lock, ki_protection():
                 known = self.values[id]  # Forget or Moved may have come
@@ -183,8 +183,8 @@ class KnownObjects:
         return self._marshal.decode(id, value, extent, copy)
 
     def read(self, id: int, value: ev.Value, name: Name = "", lent: bool = False) -> Any:
-        """Build an object from where it is said to be. ``name``: what errors call it; ``lent``: the
-        server keeps it there for now, so that it may hear of the view later."""
+        """Build an object from the place that ``value`` names. ``name``: what errors call it;
+        ``lent``: the server keeps it there for now, so it may hear of the view later."""
         extent = None
         if value.segment:
             self._prepare(id, value)
@@ -193,15 +193,15 @@ class KnownObjects:
         return self._marshal.decode(id, value, extent, name=name)
 
     def peek(self, id: int) -> Any:
-        """The value of a known object if that takes neither time nor room, else LookupError."""
+        """Return the value of a known object if that costs no time or memory, else LookupError."""
         return codec.peek(*self._in_memory(id))
 
     def contents(self, id: int) -> codec.Contents:
-        """The bytes of a known object; LookupError if they are on disk."""
+        """Return the bytes of a known object; LookupError if they are on disk."""
         return codec.contents(*self._in_memory(id))
 
     def _in_memory(self, id: int) -> tuple[bytes, Bytes | None]:
-        """Its header and its extent, if it has one."""
+        """Return the object's header, and its extent if it has one."""
         value, extent = self.values[id], None
         if value.failed:
             raise LookupError("it failed")
@@ -217,14 +217,14 @@ class KnownObjects:
         return value.header, extent
 
     def _prepare(self, id: int, value: ev.Value) -> None:
-        """Have its segment mapped. If it lies on disk, read it through before anybody maps it,
-        which may take long."""
+        """Map the object's segment. If it is on disk, first verify its checksum, which may take
+        long."""
         self._need(value.segment)
         if value.digest:
             self._views.check(id, value.segment, value.offset, value.length, value.digest)
 
     def _open(self, id: int, value: ev.Value, lent: bool = False) -> Bytes:
-        """The object's bytes. Holds ``lock`` and interrupts: the server must hear of each view."""
+        """Return the object's bytes. Under ``lock``, without Ctrl-C: the server must hear of it."""
         extent, new = self._views.open(id, value.segment, value.offset, value.length)
         if new:
             say = self._connection.defer if lent else self._connection.post
@@ -232,7 +232,7 @@ class KnownObjects:
         return extent
 
     def shown(self, array: Any, run: do.Run | None) -> int | None:
-        """The object whose bytes an array shows: 0 for the arguments of the task that runs."""
+        """Return the object whose bytes an array shows; 0 for arguments of the running task."""
         id = self._views.shown_by(array)
         if id is not None:
             return id
@@ -258,7 +258,7 @@ class KnownObjects:
         return self._references.find(id)
 
     def held_by(self, thing: Any) -> tuple[int | None, str]:
-        """The object that a thing is a handle of (``ref``), or shows (``view``)."""
+        """Return the object whose handle (``ref``) or view (``view``) a thing is, and which."""
         if isinstance(thing, ObjectRef):
             return thing.id, "ref"
         if isinstance(thing, np.ndarray | memoryview):
@@ -266,34 +266,34 @@ class KnownObjects:
         return None, ""
 
     def kept(self, id: int) -> dict[str, Any]:
-        """What keeps the object in this process: its handle, and what all its views show."""
+        """Return what keeps the object in this process: its handle, the base of its views."""
         found = {"ref": self._references.find(id), "view": self._views.live(id)}
         return {kind: thing for kind, thing in found.items() if thing is not None}
 
     def resolve(self, future: Future[Any], ref: ObjectRef) -> Future[Any]:
-        """Have it set to the object; the ref is held until then."""
+        """Set the future to the object's value once it is known; hold the ref until then."""
         resolver = _Resolver(self, future, ref)
         try:
             self.announce([ref.id], resolver)
-        except BaseException:  # Ctrl-C: perhaps nobody has asked for it, and it would be kept
+        except BaseException:  # Ctrl-C: it may not have been requested, and would be kept
             self.withdraw([ref.id], resolver)
             raise
         self._connection.flush()
-        if self._connection.ended is not None:  # perhaps just now, before it could see the future
+        if self._connection.ended is not None:  # it may have ended before it could see the future
             self.end(self._connection.ended)
         return resolver.future
 
     def end(self, reason: str) -> None:
-        """The session is over: nothing pending will ever come."""
+        """Tell all listeners that the session is over: nothing pending will ever come."""
         with self.lock:
             listeners, self._listeners = self._listeners, {}
         for listener in itertools.chain(*listeners.values()):
             listener.ended(reason)
 
-    # -- what happens to them ---------------------------------------------------------------------
+    # -- what happens to objects ------------------------------------------------------------------
 
     def ready(self, values: dict[int, ev.Value]) -> None:
-        """These are known now."""
+        """Take the values of objects that are known now."""
         with self.lock:
             self._expected.difference_update(values)
             for id, value in values.items():
@@ -307,7 +307,7 @@ class KnownObjects:
                     self._tell(id)
 
     def forget(self, ids: Iterable[int]) -> None:
-        """They were freed by somebody else: whoever has a ref is told so when it is used."""
+        """Mark objects that another process freed: using their refs raises an error."""
         text = "It was freed while this ref was still held. Put it again if need be."
         freed = ev.error_value("freed", text)
         with self.lock:
@@ -318,7 +318,7 @@ class KnownObjects:
             self._connection.post(ev.Unview(tuple([(id, 0) for id in ids])))
 
     def moved(self, message: do.Moved) -> None:
-        """It lies elsewhere now: views that are made from now on are of the new place."""
+        """Take an object's new place: new views are made there from now on."""
         with self.lock:
             known = self.values.get(message.object)
             if known is not None and not known.failed:
@@ -326,7 +326,7 @@ class KnownObjects:
             self._connection.post(ev.Noted(message.object))
 
     def freed(self, ids: Iterable[int]) -> None:
-        """They were freed by a person in this process."""
+        """Mark objects that a person freed in this process."""
         freed = ev.error_value("freed", "You freed it. Put it again if you need it.")
         for id in ids:
             self.values[id] = freed
@@ -337,7 +337,7 @@ class KnownObjects:
         self._failures += 1
 
     def finalized(self, watch: Watch) -> None:
-        """A handle or view is dead: what was known for its sake goes."""
+        """Forget what was kept for a handle or view that is dead."""
         with self.lock:
             if type(watch) is not HandleWatch:
                 self._views.finalized(watch)
@@ -366,14 +366,14 @@ class _Resolver:
         except BaseException as error:
             self.future.set_exception(errors.for_future(error))
         self._ref = None
-        del self  # a ring: the error's traceback has this frame
+        del self  # a reference cycle: the error's traceback has this frame
 
     def ended(self, reason: str) -> None:
         self.future.set_exception(SessionError(reason))
 
 
 def chunks(ids: list[int]) -> Iterator[tuple[int, ...]]:
-    """The same ids, `CHUNK` at a time, so that no message is too long."""
+    """Split ids into tuples of `CHUNK`, so that no message is too long."""
     return (tuple(ids[i : i + CHUNK]) for i in range(0, len(ids), CHUNK))
 
 

@@ -1,5 +1,5 @@
 """Code that people can paste: paths to objects, and statements that let go of them. Only texts:
-which references there are, `references` knows.
+`references` finds the references.
 """
 
 from __future__ import annotations
@@ -7,16 +7,16 @@ from __future__ import annotations
 from typing import Any
 
 MOST_RUNS = 40
-"""Runs of neighbours that one statement empties; the rest comes with the next question."""
+"""Most runs of neighbours that one statement empties; a later question shows the rest."""
 
 
 def typed(step: str, path: str) -> str:
-    """What a person types for a step from ``path``: ``step`` may have that several times."""
+    """Return the expression for a step from ``path``: each ``{}`` in ``step`` stands for it."""
     return step.format(*[path] * step.count("{}"))
 
 
 def runs(places: list[int]) -> list[tuple[int, int]]:
-    """(first, behind the last) of neighbours, the highest first."""
+    """Return (first, behind the last) of each run of neighbours, the highest first."""
     found: list[tuple[int, int]] = []
     for place in sorted(set(places), reverse=True):
         if found and found[-1][0] == place + 1:
@@ -27,14 +27,14 @@ def runs(places: list[int]) -> list[tuple[int, int]]:
 
 
 def span(path: str, first: int, behind: int) -> str:
-    """The items from ``first`` up to ``behind`` of what is at ``path``."""
+    """Return the expression for the items from ``first`` up to ``behind`` at ``path``."""
     return f"{path}[{first}]" if behind == first + 1 else f"{path}[{first}:{behind}]"
 
 
 def statement(cut: str, path: str, keys: list[Any], empties: bool = False) -> str:
-    """Code that makes what stands at ``path`` let go of these of its slots, all of one kind.
+    """Return code that empties these slots of the object at ``path``, all of one kind.
 
-    ``empties``: they are all it has.
+    ``empties``: it has no other slots.
     """
     match cut:
         case "index" | "item" | "place" if empties and len(keys) > 1:
@@ -73,7 +73,7 @@ def statement(cut: str, path: str, keys: list[Any], empties: bool = False) -> st
 
 
 def _places(keys: list[int]) -> str:
-    """As an expression: a range where that is one."""
+    """Return the places as an expression: a range if they are one."""
     (first, behind), *more = runs(keys)
     if not more and len(keys) > 2:
         return f"range({first}, {behind})"

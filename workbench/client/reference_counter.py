@@ -1,6 +1,6 @@
 """The handles (ObjectRef) alive in this process: one per object.
 
-The server hears of the first and the end of the last; counting inside the process is Python's.
+The server hears when the first handle appears and the last one dies; Python counts in between.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from workbench.system.ki_protection import ki_protection
 
 
 class HandleWatch(Watch):
-    """Watches a handle. ``grants``: how many holds the server counts for it."""
+    """Weak reference to a handle. ``grants``: how many holds the server counts for it."""
 
     __slots__ = ()
 
@@ -24,7 +24,7 @@ class ReferenceCounter:
     """Handles by object id.
 
     ``on_finalized`` and ``wake`` are called when a handle dies: at any allocation, in any thread;
-    see `Watch`. ``engine`` is set by whoever makes it, before the first handle.
+    see `Watch`. The creator sets ``engine`` before the first handle.
     """
 
     engine: Engine
@@ -35,16 +35,15 @@ class ReferenceCounter:
         self._watches: dict[int, HandleWatch] = {}
 
     def new(self, id: int, is_said: bool = True) -> ObjectRef:
-        """A handle for which the server counts one hold (or will, by a message on its way). If it
-        isn't said, the server hears of it later, and of its end then: nobody needs to be woken for
-        that before `said`."""
+        """Make a handle for which the server counts one hold (or will, by a message on its way).
+        Without ``is_said`` the server hears of it later: its end wakes no thread before `said`."""
         ref = ObjectRef(id, self.engine)
         wake = self._wake if is_said else None
         self._watches[id] = HandleWatch.of(ref, self._on_finalized, id, wake)
         return ref
 
     def said(self, ids: Iterable[int]) -> None:
-        """The server is about to hear of these objects."""
+        """Let the ends of these handles wake the thread: the server is about to hear of them."""
         for id in ids:
             watch = self._watches.get(id)
             ref = None if watch is None else watch()
@@ -53,12 +52,12 @@ class ReferenceCounter:
             del ref
 
     def find(self, id: int) -> ObjectRef | None:
-        """This process's handle of the object, if one lives."""
+        """Return this process's handle of the object, if it is alive."""
         watch = self._watches.get(id)
         return watch() if watch is not None else None
 
     def grant(self, id: int) -> ObjectRef:
-        """The server counted one more hold: on the living handle, or a new one."""
+        """Add a hold that the server has counted: to the living handle, or to a new one."""
         ref = self.find(id)
         if ref is None:
             return self.new(id)
@@ -69,14 +68,14 @@ class ReferenceCounter:
         return self.find(id) is not None
 
     def is_counted(self, id: int) -> bool:
-        """Whether it is alive, or `finalized` has yet to be told of its end."""
+        """True if a handle is alive, or has died and `finalized` hasn't been called yet."""
         return id in self._watches
 
     def check(self, ref: ObjectRef) -> None:
-        """TypeError if it is no ref, ForeignRefError if it is another session's.
+        """Raise TypeError if it is no ref, ForeignRefError if it is another session's.
 
-        One from before this process joined the session anew, as after a fork, gets another handle,
-        which lives as long: nobody counts its own any more.
+        A ref from before this process joined the session again, as after a fork, isn't counted any
+        more: it gets another handle, which lives as long.
         """
         if not isinstance(ref, ObjectRef):
             raise TypeError(f"An ObjectRef was expected, not {type(ref).__name__}.")
@@ -89,10 +88,10 @@ class ReferenceCounter:
             ref._again = self.engine.borrow(ref.id)
 
     def finalized(self, watch: HandleWatch) -> bool:
-        """True if the object has no newer handle. May be asked twice of one watch.
+        """Forget a dead handle; True if the object has no newer one. May be called twice.
 
-        A newer one takes over a hold: were the last one dropped before the next is counted, the
-        object could move in between, and nobody would tell us.
+        A newer handle takes over a hold: if the last hold were dropped before the next is counted,
+        the object could move in between without the server telling us.
         """
         newest = self._watches.get(watch.id)
         if newest is None:
@@ -107,5 +106,5 @@ class ReferenceCounter:
         return False
 
     def close(self) -> None:
-        """Forget all; living handles become useless, not dangerous."""
+        """Forget all handles; living ones become useless, not dangerous."""
         self._watches.clear()

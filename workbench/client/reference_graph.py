@@ -1,6 +1,6 @@
-"""The references that lead to an object: what a person calls things there, and which have to go.
+"""The references that lead to an object: the names of things there, and which have to go.
 
-Filled by `client.referrer_search`, which finds them. Pure: it asks nobody.
+`client.referrer_search` finds them and fills the graph. Pure: no search here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from workbench.client.references import Reference, attributes_of, is_output
 from workbench.core.events import Place
 
 MOST_PLACES = 20
-"""Places told of one object."""
+"""Most places reported of one object."""
 
 _MODES = ("attributes", "forced attributes", "threads", "f_locals")
 _RANK = {"variable": 0, "output": 1, "stored": 1, "cell": 1, "module": 2, "runs": 3}
@@ -31,31 +31,31 @@ _HOW = {"frame": "error", "close": "suspended"}
 
 
 class Name(NamedTuple):
-    """What a person calls a thing. ``mode``: what ``path`` has is not itself the thing, but e.g.
-    its attributes; ``private``: those that begin with an underscore are a library's."""
+    """Expression for a thing. ``mode``: the thing isn't at ``path`` itself but is e.g. its dict of
+    attributes; ``private``: attributes that begin with an underscore belong to a library."""
 
     path: str
     keeper: str = "variable"  # see `core.events.Place`
     where: str = ""
-    before: str = ""  # code that makes the path mean something
+    before: str = ""  # code to run first, e.g. an import
     mode: str = ""
     private: bool = False
 
 
 class Root(NamedTuple):
-    """Where a search ends: a variable, or what else has the thing under a name of its own."""
+    """Where a search ends: a variable, or something else with a name of its own."""
 
     name: Name
     cut: str = ""  # the whole code
-    coarse: bool = False  # a library's variable, which should stay
+    coarse: bool = False  # a library's variable, not to be deleted
 
 
 class ReferenceGraph:
-    """All that leads to the ``targets`` (by kind), as far as it is known, by ids.
+    """Known references that lead to the ``targets`` (by kind), by ids.
 
-    A reference can be emptied if its holder has a name and lets go of it. Where it can't, as in a
-    tuple or in the affairs of a library, all references to the holder have to go instead. Nodes
-    are kept, so that ids mean what they meant.
+    A reference can be emptied if its holder has a name and can let go of it. If it can't, as in a
+    tuple or inside a library, all references to the holder have to go instead. Nodes are kept, so
+    that no id is used again.
     """
 
     def __init__(self, targets: dict[str, int]) -> None:
@@ -64,32 +64,32 @@ class ReferenceGraph:
         self.holders: dict[int, dict[tuple[int, Reference], None]] = defaultdict(dict)  # by child
         self.children: dict[int, dict[Reference, None]] = defaultdict(dict)  # by holder
         self.roots: dict[int, dict[Root, None]] = defaultdict(dict)
-        self.ours: set[int] = set()  # what the session itself has
+        self.ours: set[int] = set()  # objects that the session itself refers to
 
     def add(self, holder: Any, reference: Reference) -> None:
-        """``holder`` has this reference to one that is searched for, or that holds it."""
+        """Add ``holder``'s reference to a target or to a known holder."""
         self.nodes[id(holder)] = holder
         self.holders[reference.child][id(holder), reference] = None
         self.children[id(holder)][reference] = None
 
     def _roots(self, number: int) -> list[Root]:
-        """Those that count: what runs keeps itself, whoever else has it."""
+        """Return the roots that count: if one is a task, thread or figure, only such ones."""
         found = list(self.roots.get(number, ()))
         return [root for root in found if root.name.keeper in _ALONE] or found
 
     def _holders(self, number: int) -> Iterable[tuple[int, Reference]]:
-        """The same."""
+        """Return the holders that count: none of a task, thread or figure."""
         alone = any(root.name.keeper in _ALONE for root in self.roots.get(number, ()))
         return () if alone else self.holders.get(number, ())
 
     def missing(self) -> set[int]:
-        """What has to go, as far as is known: of these all holders have to be found."""
+        """Return what has to go, as far as known: the search must find all holders of these."""
         return set().union(*(self.resolve(each, False)[1] for each in self.targets.values()))
 
-    # -- names, and what has to be let go of ------------------------------------------------------
+    # -- names, and what has to go ----------------------------------------------------------------
 
     def resolve(self, target: int, lenient: bool) -> tuple[dict[int, Name], set[int]]:
-        """The names of things that can let go, and what all references to must go."""
+        """Return the names of things that can let go, and ids to which all references must go."""
         need = {target}
         while True:
             names = self._names(need, lenient)
@@ -105,7 +105,7 @@ class ReferenceGraph:
             need |= more
 
     def _names(self, need: set[int], lenient: bool) -> dict[int, Name]:
-        """By the shortest paths, the plainest roots first; none leads through what has to go."""
+        """Return names by shortest path, plainest roots first; none leads through ``need``."""
         names: dict[int, Name] = {}
         roots = [
             (_RANK.get(root.name.keeper, 9), number, root.name)
@@ -128,7 +128,7 @@ class ReferenceGraph:
     def _joined(
         self, name: Name, reference: Reference, lenient: bool
     ) -> tuple[Name | None, str, Any, str]:
-        """(name of the child, how to let go of it, of which reference, of what stands where)."""
+        """Return (child's name, how the holder lets go of it, the slot's key, holder's path)."""
         if name.keeper in _ENDS:
             return None, "", None, ""
         path, cut, key = typed(reference.step, name.path), reference.cut, reference.key
@@ -155,8 +155,8 @@ class ReferenceGraph:
     # -- the answer -------------------------------------------------------------------------------
 
     def places(self, complete: bool) -> tuple[Place, ...]:
-        """Where the objects are held, those with a name first looked for strictly, then leniently.
-        What has no name is told only if the search is ``complete``."""
+        """Return where the targets are held: by names found strictly, else leniently. What has no
+        name is reported only if the search is ``complete``."""
         found: list[Place] = []
         for kind, target in self.targets.items():
             found += (
@@ -167,7 +167,7 @@ class ReferenceGraph:
         return tuple(found[:MOST_PLACES])
 
     def _places(self, kind: str, target: int, lenient: bool) -> list[Place]:
-        """Nothing, unless ``lenient``, if the object is deep inside of a library's variable."""
+        """Return named places; unless ``lenient``, none if one is deep in a library's variable."""
         names, need = self.resolve(target, lenient)
         groups: dict[tuple[int, str, str], list[Any]] = {}
         found: list[tuple[tuple[Any, ...], Place]] = []
@@ -194,7 +194,7 @@ class ReferenceGraph:
     def _grouped(
         self, kind: str, name: Name, holder: Any, cut: str, of: str, members: list[Any]
     ) -> Place:
-        """What one thing has of it, in one."""
+        """Return one place for all references that one holder has."""
         keys = list(dict.fromkeys(key for key, _ in members))
         empties = isinstance(holder, list | dict | set | deque) and len(holder) == len(keys)
         empties = empties and cut in ("index", "item", "place") and not name.mode
@@ -218,27 +218,27 @@ class ReferenceGraph:
         )
 
     def _known(self, number: int) -> int:
-        """How many of the references to it are in what was found."""
+        """Return how many references to the node come from the holders that were found."""
         holders = {holder for holder, _ in self.holders.get(number, ())}
         found = 0
         for holder in map(self.nodes.__getitem__, holders):
             inside = referents(holder)
             for each in list(inside):
-                # The dict of its attributes, or a frame's of locals: made only when we asked.
+                # A dict of attributes, or of a frame's locals: made only because we asked.
                 if type(each) is dict and id(each) not in holders and _made_dict(holder, each):
                     inside += gc.get_referents(each)
             found += sum(each is self.nodes[number] for each in inside)
         return found
 
     def _has_ring(self, need: set[int]) -> bool:
-        """Whether some of it refers to itself: then it stays until the collector comes."""
+        """True if some of these form a cycle: then they stay until the collector runs."""
         left = {n: {h for h, _ in self._holders(n)} & need for n in need}
         while free := {number for number, holders in left.items() if not holders}:
             left = {n: holders - free for n, holders in left.items() if n not in free}
         return bool(left)
 
     def _unnamed(self, kind: str, target: int) -> list[Place]:
-        """It has no name: a cycle that the collector hasn't met yet, or what only C code has."""
+        """Return the place of a target without a name: in a cycle, or referred to by C code."""
         _, need = self.resolve(target, lenient=True)
         if need & self.ours:
             return [Place(kind, "", "own")]
@@ -256,7 +256,7 @@ def _made_dict(holder: Any, inside: dict[Any, Any]) -> bool:
 
 
 def referents(thing: Any) -> list[Any]:
-    """What it refers to; the collector doesn't know it of arrays."""
+    """Return what a thing refers to; also of arrays, where the collector doesn't know."""
     if isinstance(thing, np.flatiter):
         return [thing.base]
     if not isinstance(thing, np.ndarray):
@@ -280,19 +280,19 @@ def _function_of(holder: Any) -> str:
 
 
 def _order(name: Name, depth: int, cut: str) -> tuple[Any, ...]:
-    """The plainest first; of one variable, what lies deeper before what would move it, and what is
-    known by its place before what is known by its key."""
+    """Return the sort key of a place: plainest first; in one variable the deeper before what would
+    move it, and slots known by their place before those known by key."""
     root = name.path.partition("[")[0].partition(".")[0]
     return _RANK.get(name.keeper, 9), root if depth else "", -depth, cut not in ("place", "element")
 
 
 def _outputs_together(places: list[Place]) -> list[Place]:
-    """What IPython keeps of results, in up to four places, goes in one go."""
+    """Merge the up to four places where IPython keeps a result: one command empties them."""
     outputs = [place for place in places if _has_outputs(place)]
     if not any(place.keeper == "output" for place in outputs):
         return places
     cut = "%reset -f out"
-    if any(_HIDDEN in place.cut for place in outputs):  # which that command forgets
+    if any(_HIDDEN in place.cut for place in outputs):  # which that command misses
         cut = f"get_ipython().displayhook.flush(); {_HIDDEN}.update(_='', __='', ___='')"
     first = outputs[0]
     path = "\n".join(place.path for place in outputs if place.keeper == "output")

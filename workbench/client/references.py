@@ -1,7 +1,7 @@
 """How one Python object refers to another: the expression that leads there, and how it is emptied.
 
-Of single objects: the search from one to the next is `client.referrer_search`. Nothing here keeps
-what it looks at. The code that empties them is written in `reference_code`.
+For single objects: `client.referrer_search` goes from one to the next. Nothing here keeps what it
+looks at. `reference_code` writes the code that empties references.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from workbench.call_site import is_own
 from workbench.client.collector import referents_of
 
 LONGEST_KEY = 200
-"""Characters of a dict key that is written out; longer ones are found by their place."""
+"""Most characters of a dict key that is written out; longer keys are given by their place."""
 
 LITERALS = (str, int, bool, bytes, type(None))
-"""What can be written in a person's code as ``repr`` gives it."""
+"""Types whose ``repr`` can be written in a person's code."""
 
 Wanted = Mapping[int, Any]
 """Things by id."""
@@ -37,7 +37,7 @@ class Reference(NamedTuple):
 
     ``step`` is the child's path, with ``{}`` for the holder's; empty if nobody can type it. ``cut``
     is how the holder lets go of it (see `reference_code.statement`), empty if it can't; ``key``
-    says which of its slots. ``private``: it is in the affairs of a library.
+    says which of its slots. ``private``: it is internal to a library.
     """
 
     child: int
@@ -48,9 +48,9 @@ class Reference(NamedTuple):
 
 
 def references_of(holder: Any, wanted: Wanted) -> list[Reference]:
-    """The slots of an object that have something wanted (by id). Never raises."""
+    """Return the slots of an object that hold something wanted (by id). Never raises."""
     found: list[Reference] = []
-    with contextlib.suppress(Exception):  # it changed meanwhile, or is hostile
+    with contextlib.suppress(Exception):  # it changed meanwhile, or its own code raised
         for reference in _slots(holder, wanted):
             found.append(reference)
     told = {reference.child for reference in found}
@@ -101,7 +101,7 @@ def _set(holder: Any, wanted: Wanted) -> Iterator[Reference]:
 
 def _array(holder: Any, wanted: Wanted) -> Iterator[Reference]:
     if id(holder.base) in wanted:
-        # What else an array may show must stay as it is: the array's address points into it.
+        # Another owner of the array's memory must stay: the array's address points into it.
         step = "{}.base" if isinstance(holder.base, np.ndarray) else ""
         yield Reference(id(holder.base), step)
     if holder.dtype.hasobject:
@@ -128,7 +128,7 @@ def _cell(holder: types.CellType, wanted: Wanted) -> Iterator[Reference]:
 
 
 def _fields(*names: str) -> Any:
-    """Of a type that has these attributes and can't change them."""
+    """Return the look of a type that has these attributes and can't change them."""
 
     def look(holder: Any, wanted: Wanted) -> Iterator[Reference]:
         for name in names:
@@ -140,8 +140,8 @@ def _fields(*names: str) -> Any:
 
 
 def _frame(holder: types.FrameType, wanted: Wanted) -> Iterator[Reference]:
-    """Of a function that has ended: nobody runs it, so `clear` may empty it."""
-    # Somebody has asked for it: a debugger. No variable may have it here, see `locals_of`.
+    """Yield the variables of a function that has ended: `clear` may empty its frame."""
+    # A debugger has asked for the dict. No variable may hold it here, see `locals_of`.
     if id(holder.f_locals) in wanted:
         yield Reference(id(holder.f_locals), "{}", "f_locals")
     if id(holder.f_back) in wanted:
@@ -152,10 +152,10 @@ def _frame(holder: types.FrameType, wanted: Wanted) -> Iterator[Reference]:
 
 
 def _suspended(state: str) -> Any:
-    """Generators and coroutines: their variables are in the frame they will go on with.
+    """Return the look of generators and coroutines: their variables are in a suspended frame.
 
-    ``close`` takes them away; before the first step it doesn't from Python 3.12 on. Of an
-    asynchronous generator it isn't there: nothing empties that but a loop.
+    ``close`` empties it, but since Python 3.12 not before the first step. An asynchronous
+    generator has no ``close``: only an event loop can empty it.
     """
     frame, suspended = f"{state}_frame", f"{state}_suspended"
 
@@ -175,7 +175,7 @@ def _class(holder: type, wanted: Wanted) -> Iterator[Reference]:
 
 
 def _cached(holder: Any, wanted: Wanted) -> Iterator[Reference]:
-    """What `functools.lru_cache` makes: its results, and what it was called with."""
+    """Yield what a `functools.lru_cache` holds: results, arguments, the function."""
     own = {id(vars(holder)), id(holder.__wrapped__)}
     yield from [
         Reference(each, "", "cache") for each in _referred(holder, wanted) if each not in own
@@ -190,12 +190,12 @@ def _module(holder: types.ModuleType, wanted: Wanted) -> Iterator[Reference]:
 
 
 def _thread_local(holder: Any, wanted: Wanted) -> Iterator[Reference]:
-    # Not through its attributes: asking for them makes new ones, for this thread.
+    # Not through its attributes: reading them makes a new dict for this thread.
     yield from [Reference(each, "{}", "threads") for each in _referred(holder, wanted)]
 
 
 def _instance(holder: Any, wanted: Wanted, seen: set[int]) -> Iterator[Reference]:
-    """Attributes, in a dict and in slots; and what C code holds, which nobody can type."""
+    """Yield the class and the attributes of an object, in its dict and in slots."""
     kind = type(holder)
     own = is_persons(kind)
     if id(kind) in wanted:
@@ -208,7 +208,7 @@ def _instance(holder: Any, wanted: Wanted, seen: set[int]) -> Iterator[Reference
         cut = "forced attributes" if forced else "attributes"
         yield Reference(id(attributes), "{}", cut, None, not own)
         seen.add(id(attributes))
-    elif attributes is not None:  # only now made of what the object had without a dict
+    elif attributes is not None:  # Python has only now made the dict, of values stored inline
         for name, value in list(attributes.items()):
             if id(value) in wanted:
                 yield _attribute(value, name, kind, forced)
@@ -230,12 +230,12 @@ def _attribute(value: Any, name: str, kind: type, forced: bool) -> Reference:
     own = is_persons(kind)
     private = name.startswith("_") and not (own or is_output(name))
     if kind.__name__.startswith("_") and not own:
-        cut = ""  # what a library keeps in its own has to stay whole
+        cut = ""  # a library's own objects must stay whole
     return Reference(id(value), f"{{}}.{name}", cut, name, private)
 
 
 def attributes_of(holder: Any) -> dict[str, Any] | None:
-    """Its own ``__dict__``, without asking code of its class; None if it has none."""
+    """Return an object's ``__dict__`` without running code of its class; None if it has none."""
     try:
         found = object.__getattribute__(holder, "__dict__")
     except AttributeError:
@@ -276,11 +276,19 @@ _LOOKS: tuple[tuple[Any, Any], ...] = (
 )
 
 _PLAIN = (
-    types.FunctionType, types.CellType, types.MethodType, types.TracebackType, types.FrameType,
-    types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType, type, types.ModuleType,
+    types.FunctionType,
+    types.CellType,
+    types.MethodType,
+    types.TracebackType,
+    types.FrameType,
+    types.GeneratorType,
+    types.CoroutineType,
+    types.AsyncGeneratorType,
+    type,
+    types.ModuleType,
     threading.local,
-)  # fmt: skip
-"""Types of which no more than the above is looked at."""
+)
+"""Types whose slots and attributes aren't looked at beyond the above."""
 
 
 # -- what is a person's ----------------------------------------------------------------------------
@@ -291,9 +299,9 @@ MACHINERY = tuple(
 
 
 def is_ours(kind: type) -> bool:
-    """Whether it is part of the session itself: that has everything, and is no reason.
+    """True of a class of the session itself, which refers to everything and is no reason.
 
-    What a person's function has of the session (`is_a_functions`) is that function's.
+    Not of what stands for a person's function (`is_a_functions`): that is the function's.
     """
     if getattr(kind, "is_a_functions", False) is True:
         return False
@@ -306,7 +314,7 @@ def _is_own_module(name: str, file: str | None) -> bool:
 
 
 def is_persons(kind: type) -> bool:
-    """Whether a class is a person's own, so that its private attributes are no library's affair."""
+    """True of a person's own class: its private attributes aren't internal to a library."""
     if kind is types.SimpleNamespace:
         return True
     name = str(kind.__module__)
@@ -314,7 +322,7 @@ def is_persons(kind: type) -> bool:
 
 
 def is_output(name: str) -> bool:
-    """Whether IPython gives it to results."""
+    """True of a name that IPython gives to results."""
     return (
         name == "Out"
         or (name.startswith("_") and name.strip("_").isdigit())
@@ -323,10 +331,10 @@ def is_output(name: str) -> bool:
 
 
 def frames() -> dict[types.FrameType, int]:
-    """All that run but in this thread, with their threads."""
+    """Return the running frames of all other threads, with the threads' idents."""
     found: dict[types.FrameType, int] = {}
     running: dict[int, Any] = sys._current_frames()
-    # In a variable of its own, a frame keeps itself, and all that its callers had.
+    # A frame in a variable of its own would keep itself and all that its callers refer to.
     running.pop(threading.get_ident(), None)
     frame: types.FrameType | None
     for ident, frame in running.items():
@@ -337,10 +345,10 @@ def frames() -> dict[types.FrameType, int]:
 
 
 def locals_of(frame: types.FrameType | None) -> dict[str, Any]:
-    """A frame's variables. The caller lets go of them at once.
+    """Return a frame's variables. The caller must let go of them at once.
 
-    Before Python 3.13 the frame keeps the dict it gives, and so what is in it, beyond a ``del``
-    of the function's: emptied here, unless somebody else has it, or a debugger may.
+    Before Python 3.13 the frame keeps the dict that it returns, and so its values even after a
+    ``del`` in the function: emptied here, unless another holder or a debugger may use it.
     """
     if frame is None:
         return {}
@@ -354,14 +362,14 @@ def locals_of(frame: types.FrameType | None) -> dict[str, Any]:
 
 
 _ITS_OWN = 3
-"""References to a frame's dict: the frame's, a variable's, and the one that asks for the count."""
+"""References to a frame's dict if no one else has it: the frame, a variable, `getrefcount`."""
 
 
 # -- keys ------------------------------------------------------------------------------------------
 
 
 def is_literal(key: Any) -> bool:
-    """Whether a key can be written out."""
+    """True if a key can be written out."""
     if type(key) is tuple:
         return all(map(is_literal, key)) and len(repr(key)) <= LONGEST_KEY
     if type(key) is float:
@@ -372,5 +380,5 @@ def is_literal(key: Any) -> bool:
 
 
 def _braced(text: str) -> str:
-    """For `str.format`: braces that mean themselves."""
+    """Double the braces, for `str.format`."""
     return text.replace("{", "{{").replace("}", "}}")

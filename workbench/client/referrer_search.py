@@ -1,8 +1,8 @@
-"""Finds what keeps an object in this process: from the object back to names, through all there is.
+"""Search for what keeps an object in this process: from the object back to names.
 
-The garbage collector knows what refers to what, so what no variable leads to is found too. It may
-run in any thread while the person's code runs: what changes meanwhile is seen as it was or as it
-is. How things refer to each other is in `references`, what they are called in `reference_graph`.
+The garbage collector knows what refers to what, so the search also finds what no variable leads to.
+It may run in any thread while the person's code runs: what changes meanwhile is seen as it was or
+as it is. `references` knows how things refer to each other, `reference_graph` their names.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from workbench.core.events import Place
 from workbench.engine.base import ROOT_NOTE
 
 SECONDS, DEEP_SECONDS = 1.0, 120.0
-"""How long a search works at most; the latter if somebody asked for all of it."""
+"""Most seconds that a search works; the latter if somebody asked for a deep one."""
 
-CHUNK = 1000  # objects whose referents are looked at in one go
-MOST_OBJECTS = 100  # through which a class is looked for that has no name
-LONG = 10_000  # things in a list of which it is worth while to look whether all are numbers
-FEW = 64  # objects that the collector itself looks for: its effort grows with each
-CALLED = {"workbench.api", "workbench.api.observing"}  # with refs: their caller has these
+CHUNK = 1000  # objects whose referents are read in one call
+MOST_OBJECTS = 100  # to look through for a class that has no name
+LONG = 10_000  # length from which on a list is checked for being all numbers and texts
+FEW = 64  # `gc.get_referrers` searches for up to so many: its effort grows with each
+CALLED = {"workbench.api", "workbench.api.observing"}  # called with refs that their caller holds
 _LEAVES = {int, float, complex, bool, str, bytes, type(None)}
 
 NEAR = 20_000
-"""Objects near a person's variables that are looked at first; not what is in longer containers."""
+"""Most objects near a person's variables to look at first; longer containers are left out."""
 
 FEW_FROZEN = 2000
-"""Objects that Python may have frozen itself when it started: 3.12 some 400. More were frozen by
-somebody, as in workers: all that was there, and the collector leaves that alone."""
+"""Objects that Python itself may freeze when it starts: 3.12 some 400. If there are more, somebody
+has called `gc.freeze`, as in workers: the collector doesn't see what existed then."""
 
 _one_at_a_time = threading.Lock()  # two searches would find each other
 
@@ -52,11 +52,11 @@ def find_referrers(
     deep: bool = False,
     seconds: float | None = None,
 ) -> tuple[tuple[Place, ...], bool, int]:
-    """All that keeps the targets (by kind: the ``ref``, what ``view``s show) in this process.
+    """Find all that keeps the targets (by kind: the ``ref``, what ``view``s show) in this process.
 
-    ``roots`` are names beside those of modules and running functions; what stands behind
-    `ROOT_NOTE` in one is said behind it. ``seconds`` of its thread's work is what it may take at
-    most. Returns places, whether all there is was looked at, and how many objects were.
+    ``roots`` are names beside those of modules and running functions; a text behind `ROOT_NOTE`
+    says where the name is. ``seconds``: most CPU time of this thread. Returns places, whether the
+    search was complete, and how many objects it looked at.
     """
     if seconds is None:
         seconds = DEEP_SECONDS if deep else SECONDS
@@ -74,24 +74,24 @@ class _SearchTimeoutError(Exception):
 
 
 class _Search:
-    """One search. Its nodes are kept until `forget`, so that ids mean what they meant.
+    """One search. Its nodes are kept until `forget`, so that no id is used again.
 
-    No reference to a node may stand in a list, closure or generator of ours that isn't in
-    ``_own``: it would be found.
+    No list, closure or generator of ours may refer to a node unless it is in ``_own``: the
+    search would find it.
     """
 
     def __init__(self, targets: dict[str, Any], roots: Mapping[str, Any], seconds: float) -> None:
         self._end_at = time.thread_time() + seconds
         self._graph = ReferenceGraph({kind: id(thing) for kind, thing in targets.items()})
-        while targets:  # nobody else has them on our account: references are counted
+        while targets:  # `targets` mustn't keep them: references are counted
             self._graph.nodes.update(map(_by_id, [targets.popitem()[1]]))
-        self._closed: set[int] = set()  # what has a root, and needs no other
+        self._closed: set[int] = set()  # what has a root and needs no further search
         self._expanded: set[int] = set()
-        self._unseen: dict[int, Any] = {}  # what the collector doesn't look into
+        self._unseen: dict[int, Any] = {}  # arrays, tuples and untracked dicts
         self._is_complete = True
         self._flat: dict[int, bool] = {}  # by long list
         self._kinds = Kinds()
-        # What has nodes on our account.
+        # Containers of ours that refer to nodes.
         self._own = {id(self._graph.nodes), id(self._unseen), id(roots)}
         self._main = vars(sys.modules["__main__"])
         self._namespaces: dict[int, Name] = {}
@@ -108,9 +108,9 @@ class _Search:
     # -- where it ends ----------------------------------------------------------------------------
 
     def _begin(self, roots: Mapping[str, Any]) -> None:
-        self._last_result = 0  # by id: IPython's of the last cell, which the next one replaces
+        self._last_result = 0  # id of IPython's result of the last cell, which the next replaces
         self._variables: dict[int, list[Root]] = defaultdict(list)  # by value, which ...
-        self._values: list[Any] = []  # ... is kept, or another could have its id
+        self._values: list[Any] = []  # ... is kept, so that its id isn't used again
         self._own.add(id(self._values))
         for key, value in list(roots.items()):
             path, _, where = key.partition(ROOT_NOTE)
@@ -149,7 +149,7 @@ class _Search:
         return Name(path, "module", name, before, "attributes", not is_persons)
 
     def _named_module(self, name: str, module: Any) -> tuple[str, str]:
-        """How a person gets at it, and the import that this takes."""
+        """Return the expression for a module, and the import that it needs."""
         for variable in (name, name.rpartition(".")[2], *_SHORT.get(name, ())):
             if variable.isidentifier() and self._main.get(variable) is module:
                 return variable, ""
@@ -163,7 +163,7 @@ class _Search:
         return f"__import__('sys').modules[{name!r}]", ""
 
     def _frames(self) -> None:
-        """The variables of functions that run now. Our own are no reason."""
+        """Note the variables of running functions. Those of our own functions are no reason."""
         names = {thread.ident: thread.name for thread in threading.enumerate()}
         names[threading.main_thread().ident] = ""
         for frame, ident in references.frames().items():
@@ -206,7 +206,7 @@ class _Search:
             todo = self._near(todo, seen, is_frozen)
 
     def _look_anywhere(self) -> None:
-        """Find the rest of what the collector doesn't look into."""
+        """Find all else that the collector doesn't look into."""
         self.looked_at = 0
         todo = but_tuples(gc.get_objects, None)
         todo += self._unseen.values()
@@ -215,7 +215,7 @@ class _Search:
             todo = self._hidden(todo)
 
     def _near(self, todo: list[Any], seen: set[int], all: bool) -> list[Any]:
-        """What is in these and wasn't seen. ``all``: the collector looks into none of it."""
+        """Return what these refer to and wasn't seen. ``all``: the collector sees none of it."""
         found: list[Any] = []
         if not all:
             todo = [each for each in todo if not _is_long(each)]
@@ -234,7 +234,7 @@ class _Search:
         return found
 
     def _hidden(self, todo: list[Any]) -> list[Any]:
-        """What is in these and hasn't been noted, of what the collector doesn't look into."""
+        """Return what these refer to, isn't noted yet, and the collector doesn't look into."""
         found: list[Any] = []
         kinds, unseen = self._kinds, self._unseen
         for inside in self._chunks(todo):
@@ -250,7 +250,7 @@ class _Search:
         return found
 
     def _is_flat(self, numbers: Any) -> bool:
-        """Whether it is a long list of nothing but numbers and texts."""
+        """True of a long list that has only numbers and texts."""
         if type(numbers) is not list or len(numbers) < LONG:
             return False
         if id(numbers) not in self._flat:
@@ -261,7 +261,7 @@ class _Search:
         return self._flat[id(numbers)]
 
     def _chunks(self, todo: list[Any]) -> Iterator[list[Any]]:
-        """What these refer to, some at a time."""
+        """Yield what these refer to, `CHUNK` at a time."""
         for at in range(0, len(todo), CHUNK):
             self._check_time()
             chunk = [each for each in todo[at : at + CHUNK] if not self._is_flat(each)]
@@ -271,7 +271,7 @@ class _Search:
             yield inside
 
     def _find_holders(self, wanted: dict[int, Any]) -> list[Any]:
-        """Everything that refers to one of these."""
+        """Return everything that refers to one of these."""
         self._check_time()
         if len(wanted) <= FEW:
             found = but_tuples(gc.get_referrers, *wanted.values())
@@ -294,15 +294,15 @@ class _Search:
     # -- back, step by step -----------------------------------------------------------------------
 
     def places(self, complete: bool) -> tuple[Place, ...]:
-        self._unseen.clear()  # each reference of ours counts
+        self._unseen.clear()  # our references would be counted
         self._values.clear()
         return self._graph.places(complete)
 
     def run(self) -> bool:
-        """Whether it came to its end.
+        """Search; return True if it was complete.
 
-        First what the collector itself knows, then what it doesn't look into: so the plain answers
-        are there however large the rest is.
+        First among objects that the collector looks into, then among the others: so the plain
+        answers are found however many others there are.
         """
         try:
             self._expand_all()
@@ -312,7 +312,7 @@ class _Search:
                     look()
                 except _SearchTimeoutError:
                     self._is_complete = False
-                # To use what has been found, however little time is left.
+                # Time to use what has been found.
                 self._end_at = max(self._end_at, time.thread_time() + SECONDS / 2)
                 new = [thing for id, thing in self._unseen.items() if id not in before]
                 again = {id: self._graph.nodes[id] for id in self._expanded}
@@ -330,7 +330,7 @@ class _Search:
             self._expand(wanted)
 
     def _frontier(self) -> dict[int, Any]:
-        """What has to go, or has no name yet, and whose holders nobody has looked for."""
+        """Return what has to go, or has no name yet, and whose holders aren't searched yet."""
         left = self._graph.missing() - self._expanded - self._closed
         return {id: self._graph.nodes[id] for id in left}
 
@@ -341,7 +341,7 @@ class _Search:
         self._own.discard(id(wanted))
 
     def _known(self, number: int) -> None:
-        """Note the names that it has without a search."""
+        """Note the variables whose value it is."""
         for root in self._variables.get(number, ()):
             self._graph.roots[number][root] = None
 
@@ -420,13 +420,13 @@ class _Search:
         self._graph.roots[number][Root(name, cut, coarse)] = None
 
     def _variable(self, thing: Any) -> str:
-        """A person's variable that is this; nothing if none is."""
+        """Return the name of a person's variable that is this thing, or ''."""
         return next((name for name, value in list(self._main.items()) if value is thing), "")
 
 
 _SHORT = {"matplotlib.pyplot": ("plt",), "numpy": ("np",), "pandas": ("pd",)}
 _SAME = ("_oh", "_ih", "_dh", "In", "__builtins__")
-"""What IPython has under plainer names too."""
+"""Variables of IPython whose content has plainer names, too."""
 
 
 def _by_id(thing: Any) -> tuple[int, Any]:
@@ -442,7 +442,7 @@ def _is_long(thing: Any) -> bool:
 
 
 def _hides(thing: Any, kind: int) -> bool:
-    """Whether the collector doesn't look into it, and there may be something in it."""
+    """True of an array, tuple or untracked dict that may refer to other things."""
     if kind == 2:
         return type(thing) is tuple or not gc.is_tracked(thing)
     return kind == 1 and (thing.base is not None or thing.dtype.hasobject)

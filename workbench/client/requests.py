@@ -19,14 +19,14 @@ from workbench.core.snapshot import ACTOR_PREFIX, Change, JobRecord, ObjectRecor
 from workbench.errors import NotAnsweringError, ObjectLostError, SessionError
 
 GLANCE = 0.5
-"""Seconds that somebody waits who only wants to see what a thing is, unless told otherwise."""
+"""Default seconds that a mere look at an object waits for an answer."""
 
 _AWAITED = object()
-"""Stands where an answer will be."""
+"""Placeholder of an answer that hasn't come."""
 
 
 class ConnectionToAsk(Protocol):
-    """What questions need of a connection: see `Connection`."""
+    """What requests need of a `Connection`."""
 
     @property
     def ended(self) -> str | None: ...
@@ -36,9 +36,9 @@ class ConnectionToAsk(Protocol):
 
 
 class Requests:
-    """Questions to the server, and what they are answered with. Any thread may ask.
+    """Requests to the server and their answers. Any thread may ask.
 
-    ``glance``: seconds that somebody waits who only wants to see what a thing is.
+    ``glance``: seconds that a mere look at an object waits for an answer.
     """
 
     def __init__(self, connection: ConnectionToAsk, glance: float = GLANCE) -> None:
@@ -53,7 +53,7 @@ class Requests:
     def ask(
         self, question: Callable[[int], Any], timeout: float | None = None, request: int = 0
     ) -> Any:
-        """Send a question, read until its answer; None if there is none in time."""
+        """Send a request and read until its answer; None if there is none in time."""
         self._connection.check_open()
         request = request or self.number()
         answers = self._answers
@@ -66,14 +66,14 @@ class Requests:
             answers.pop(request, None)
 
     def answer(self, request: int, answer: Any) -> None:
-        """The reading thread hands over what came for this request."""
+        """Hand over the answer of a request. Runs in the reading thread."""
         if request in self._answers:  # else whoever asked was interrupted
             self._answers[request] = answer
 
-    # -- what is there, in parts ------------------------------------------------------------------
+    # -- the session, in parts --------------------------------------------------------------------
 
     def look(self, search: ev.Search | None = None) -> Iterator[Change]:
-        """All there is, or what comes first of it, a part at a time; the server goes on between."""
+        """Yield the session's records, or its first matches, in parts; the server goes on."""
         number, left = self.number(), 1
         question = ev.Subscribe(number, once=True, search=search)
         try:
@@ -88,14 +88,14 @@ class Requests:
                 self._connection.post(ev.Subscribe(number, on=False))
 
     def snapshot(self) -> Snapshot:
-        """The whole session, read in parts; see `look`."""
+        """Return the whole session, read in parts; see `look`."""
         objects: list[ObjectRecord] = []
         for change in self.look():
             objects += change.objects
         return change.session.replace(objects=tuple(objects))
 
     def search(self, pattern: str, order: str, most: int) -> Change:
-        """The objects that match, those that come first of each part, and how many others do."""
+        """Return the first matching objects of each part, and the number of the other matches."""
         objects: list[ObjectRecord] = []
         others = size = 0
         for change in self.look(ev.Search(pattern, order, most)):
@@ -126,9 +126,9 @@ class Requests:
         return sorted(name for name in names if name.startswith(ACTOR_PREFIX) == of_actors)
 
     def settle(self) -> None:
-        """Return when all that came to the server before this has been handled, and told."""
-        # Messages of one connection arrive in order; what has changed is told behind the answers to
-        # those that came together. So of no object, twice.
+        """Wait until the server has handled all that came before this, and told its subscribers."""
+        # Messages of one connection arrive in order; subscribers are told of changes after the
+        # answers to messages that came together. So this asks twice, about no object.
         self._ask("describe")
         self._ask("describe")
 
@@ -171,13 +171,13 @@ class Requests:
 
 
 def digits_of(text: str) -> str:
-    """Those of an id, as errors and lists show it, or of its beginning or end; '' if it is none."""
+    """Return the digits of an id as errors and lists show it, or of its beginning or end; or ''."""
     found = re.fullmatch(r"(?:ObjectRef\()?([0-9a-f]{4,16})(?:, .*\))?", text.strip())
     return "" if found is None else found[1]
 
 
 def id_like(digits: str, known: Iterable[int]) -> int | None:
-    """The one of these that begins or ends so; None if none does, ObjectLostError if several do."""
+    """Return the id that begins or ends so, or None. ObjectLostError if several do."""
     ids = [
         id for id in map("{:016x}".format, known) if id.startswith(digits) or id.endswith(digits)
     ]

@@ -1,4 +1,4 @@
-"""Role: what a driver and a worker each answer in their own way. `client.client` asks it."""
+"""Role: what differs between a driver and a worker. `client.client` asks it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from workbench.engine.lending_future import Lending
 
 
 class Role(Protocol):
-    """See the module. Any thread may ask."""
+    """Answers of a driver or a worker. Any thread may ask."""
 
     listener: CellListener
     """What is told and asked of the code that runs in this process."""
@@ -21,12 +21,12 @@ class Role(Protocol):
 
     @property
     def namespace(self) -> str:
-        """That of the driver from which the calling code comes: of actors' names."""
+        """Namespace for actors' names, of the driver from which the calling code comes."""
 
     @property
     def lending(self) -> Lending | None:
-        """What lends the slot of the task that runs here; None if there is none to lend."""
+        """Lends the slot of the task that runs here; None if there is none to lend."""
 
     def here(self) -> Running:
-        """Where the calling code runs."""
+        """Return where the calling code runs."""
         ...

@@ -22,17 +22,17 @@ from workbench.core.events import ID_BITS
 from workbench.memory.views import Watch
 
 _KNOWING = (ev.Ask, ev.Find, ev.Grow, ev.Subscribe)
-"""Their answers are to know of all that was finalized before them."""
+"""Messages whose answers must take into account all that was finalized before them."""
 
 
 class Beside(NamedTuple):
-    """What goes elsewhere, not later than what is queued behind it."""
+    """Something sent another way, not later than the messages queued behind it."""
 
     send: Callable[[], object]
 
 
 _QUIET = frozenset({CallRun, HandleWatch, Watch, ev.Settled, ev.Unblocked, Beside})
-"""What isn't about the results of calls that the server doesn't know, but for their ends."""
+"""Types that never name results of calls that the server doesn't know, except their ends."""
 
 
 class SendQueue:
@@ -46,7 +46,7 @@ class SendQueue:
         prefix: int,
         rest: Callable[[], list[Any]] = list,
     ) -> None:
-        """``rest`` is what is queued behind what is translated."""
+        """``rest()`` returns what is queued behind what is being translated."""
         self._references = references
         self._objects = objects
         self._lines = lines
@@ -56,16 +56,16 @@ class SendQueue:
         self._rest = rest
 
     def due(self, queued: deque[Any], seen: int, late: bool) -> int:
-        """How many of the first messages shall go with a tick.
+        """Return how many of the first messages a tick sends.
 
-        Calls by lines, and the ends of their results' handles, wait until it is ``late``, while
-        nothing else is queued behind them: then all of most is known, which is cheaper to tell,
-        or nobody needs to hear of it. What isn't answered by then waits once more. The first
-        ``seen`` were looked at before.
+        Calls by lines, and the ends of their results' handles, wait until it is ``late``, if
+        nothing else is queued behind them: by then most are answered, which is cheaper to tell,
+        or the server needn't hear of them. A call that isn't answered by then waits once more.
+        The first ``seen`` were examined before.
         """
         unsaid, others = self._lines.unsaid, 0
-        # Finalizers append whenever the collector runs. It doesn't inside `list` of a deque, but
-        # may where `islice` is made, whose iterator is there by then.
+        # Finalizers append whenever the collector runs. It doesn't run inside `list` of a deque,
+        # but may while an `islice` is made, whose iterator would then fail.
         for number, message in enumerate(list(queued)[seen:], seen + 1):
             kind = type(message)
             if kind is not CallRun and (kind is not HandleWatch or message.id not in unsaid):
@@ -83,16 +83,16 @@ class SendQueue:
         return count
 
     def told(self, heard: int) -> int:
-        """Of so many answers, how many have nothing queued of them; see `Connection.told`."""
+        """Return how many of the first ``heard`` answered runs are sent; see `Connection.told`."""
         runs = [m for m in self._rest() if type(m) is CallRun and m.heard]
         return min([heard, *(run.heard - 1 for run in runs)])
 
     def translate(self, queued: list[Any]) -> list[Any]:
-        """Watches of dead handles, views and readers become Drop, Unview and Cancel."""
+        """Turn watches of dead handles, views and readers into Drop, Unview and Cancel."""
         if any(map(_is_unsent, queued)):
-            self._lines.push()  # said only when its worker has it
+            self._lines.push()  # the server hears of a run only when its worker has it
             if any(map(_is_unsent, queued)):
-                raise BlockingIOError  # we are in a finalizer that runs in there
+                raise BlockingIOError  # we are in a finalizer that runs inside `push`
         messages: list[Any] = []
         brief = self._brief_views(queued)
         silent, unsaid = self._unheard_of(queued), self._lines.unsaid
@@ -114,7 +114,7 @@ class SendQueue:
 
         for message in queued:
             if type(message) is HandleWatch:
-                self._objects.finalized(message)  # first: a newer handle may take over a hold
+                self._objects.finalized(message)  # first: may move a hold to a newer handle
                 self._lines.forget(message.id)
                 if message.id in unsaid:
                     unsaid.discard(message.id)
@@ -147,12 +147,12 @@ class SendQueue:
                 if id(message) not in brief:
                     messages.append(message)
         runs.end()
-        on_finalized()  # together, after the rest: a drop may come late
+        on_finalized()  # together, after the rest: drops can wait
         return messages
 
     def _say(self, run: CallRun, silent: set[int], settled: _Settled) -> None:
-        """What of a run of calls the server is to hear, in their order."""
-        run.is_said = True  # before the look for answers
+        """Add the messages that tell the server of a run of calls, in their order."""
+        run.is_said = True  # before the answers are read
         said = [task for task in run.calls if task not in silent]
         nbytes = sum([_taken(run.answers[task]) for task in run.calls.keys() & silent])
         if nbytes or run.unheard:
@@ -172,21 +172,21 @@ class SendQueue:
                 settled.add(run, task, answer)
 
     def _unheard_of(self, queued: list[Any]) -> set[int]:
-        """Calls by lines that are answered, and whose results nobody can ask for any more."""
+        """Return answered calls by lines whose results have no handle any more."""
         found: set[int] = set()
         for run in queued:
             if type(run) is CallRun and not run.is_said:
                 unheld = filterfalse(self._references.alive, list(run.answers))
                 found.update(set(unheld) - run.shown)
-        # After that look: what is about one of them was queued while there was a handle.
+        # After that: a message about one of them was queued while it had a handle.
         if found and not all(map(_is_quiet, chain(queued, self._rest()))):
             return set()
         return found
 
     def _brief_views(self, queued: list[Any]) -> set[int]:
-        """Views of arguments that began and ended since the last frame, both messages of each (by
-        Python's `id`): the server needs to hear of neither. The task kept the bytes in place, and
-        counted as a use when it was sent. Views by who has a handle count as a use themselves.
+        """Return the ids (Python's) of both messages of each view of an argument that began and
+        ended since the last frame: the server needs neither. The task kept the bytes in place and
+        counted as a use when it was sent. A view beside a handle counts as a use itself.
         """
         brief: set[int] = set()
         began: dict[tuple[int, int], list[ev.View]] = {}
@@ -200,12 +200,12 @@ class SendQueue:
         return brief
 
     def _is_of_interest(self, id: int) -> bool:
-        """Whether what loading it cost is worth a message: not what was put, read and dropped."""
+        """True if the cost of loading is worth a message: not of what was put, read, dropped."""
         return id in self._objects.values or id >> ID_BITS != self._prefix
 
 
 class _Settled:
-    """Calls that are over: of those that are said one after the other, one `SettledCalls`."""
+    """Collects consecutive finished calls into one `SettledCalls`."""
 
     def __init__(self, messages: list[Any]) -> None:
         self.messages = messages
@@ -226,7 +226,7 @@ class _Settled:
         self.messages.append(message)
 
     def end(self) -> None:
-        """Before anything else is said."""
+        """Append the collected calls. Called before any other message is appended."""
         if self._tasks:
             line, origin = self._of
             self.messages.append(
@@ -245,10 +245,10 @@ def _is_unsent(message: Any) -> bool:
 
 
 def _taken(value: ev.Value) -> int:
-    """Of its maker's leave for inline results; see `Budget.admits`."""
+    """Return the bytes that count against the worker's inline allowance; see `Budget.admits`."""
     return len(value.header) if len(value.header) > 1 and not value.failed else 0
 
 
 def _is_earlier(before: Any, took: ev.Took) -> bool:
-    """Whether the later one says all that it says."""
+    """True if ``took`` makes the message before it needless."""
     return type(before) is ev.Took and before.task == took.task

@@ -1,7 +1,7 @@
-"""Other processes' segments: mapped as their descriptors come, or asked for again when needed.
+"""Other processes' segments: mapped when their descriptors come, or requested again when needed.
 
-A process that is out of descriptors at that moment loses what was sent, and nothing else: the
-session goes on, and whoever reads an object there has the segment sent again.
+A process that is out of descriptors at that moment loses only the descriptor that was sent: the
+session goes on, and reading an object of that segment requests it again.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from workbench.system.spare_descriptors import NONE_LEFT, SpareDescriptors
 from workbench.wire.buffers import Parcel
 
 PATIENCE = 5.0
-"""Seconds for which a segment is asked for again of which the server has no descriptor yet."""
+"""Seconds for which a segment is requested again if the server has no descriptor of it yet."""
 
 RETRY = 0.05
-"""Seconds between two times."""
+"""Seconds between two requests."""
 
 
 class SharedSegments:
-    """See the module. ``spares`` are lent to whoever needs a segment when there are no others."""
+    """Maps segments. ``spares`` are lent to `need` when there are no other descriptors."""
 
     def __init__(
         self,
@@ -41,10 +41,10 @@ class SharedSegments:
         self._ask = ask
         self._wait = wait
         self._spares = spares
-        self._why = errno.EMFILE  # the last one that couldn't be mapped
+        self._why = errno.EMFILE  # errno of the last failed mapping
 
     def shared(self, parcel: Parcel) -> None:
-        """The descriptor has come, or has been lost. In whichever thread reads the socket."""
+        """Map a segment whose descriptor came, or was lost. In the thread that reads the socket."""
         message: do.Shared = parcel.message
         if not parcel.fds:
             self._why = errno.EMFILE
@@ -56,7 +56,7 @@ class SharedSegments:
             self._why = error.errno or 0
 
     def need(self, segment: int) -> None:
-        """Have the segment mapped, if the server still shares it. Any thread may call.
+        """Map the segment, if the server still shares it. Any thread may call.
 
         Raises
         ------
@@ -89,7 +89,7 @@ class SharedSegments:
 
 
 def out_of_descriptors() -> OutOfDescriptorsError:
-    """The error, with the limit that this process has."""
+    """Return the error, with this process's limit."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return OutOfDescriptorsError(
         f"This process can open no more files: it may have {limit} (`ulimit -n`), and has. Nothing "

@@ -38,23 +38,23 @@ Packed = tuple[bytes, tuple[int, ...], tuple[int, ...], list[ObjectRef]]
 _NOTHING: Packed = b"", (), (), []
 
 Parameters = Callable[[], Sequence[str]]
-"""Asked for the names of the positional ones, if something fails."""
+"""Returns the names of the positional parameters; called only for errors."""
 
 ARGUMENTS = "arguments"
-"""What an object is described as that holds a call's arguments."""
+"""Description of an object that holds a call's arguments."""
 
 UNLIMITED = 1 << 62
-"""Retries: as many as it takes."""
+"""Number of retries that stands for no limit."""
 
 LOOK_EVERY = 10
-"""How many times as long as it takes to compare functions with much data passes in all, but for
-`BUDGET`, which is at the disposal of each."""
+"""Functions with much data are compared for at most 1 / `LOOK_EVERY` of the time; each may also use
+`BUDGET` seconds in advance."""
 
 LONGEST = 1 << 15
-"""Bytes of arguments that go by a line: a packet holds them with all that is beside them."""
+"""Most bytes of arguments that go by a line: they fit into a packet with all else."""
 
 MOST_SPECS = 1000
-"""Different options of tasks remembered as they are sent."""
+"""Most specs cached, one per set of options."""
 
 
 class Submitter:
@@ -98,14 +98,24 @@ class Submitter:
             description, "", lambda: {options.name: description}, f"actor {blueprint.name}"
         )
         create = ev.Submit(
-            ref.id, export.ref.id, payload, deps, contains, 0, blueprint.name,
-            self._role.listener.origin(), 0, ref.id, "__init__", spec,
-        )  # fmt: skip
+            ref.id,
+            export.ref.id,
+            payload,
+            deps,
+            contains,
+            0,
+            blueprint.name,
+            self._role.listener.origin(),
+            0,
+            ref.id,
+            "__init__",
+            spec,
+        )
         limits = options.max_restarts, options.max_concurrency
         in_order = not options.allow_out_of_order_execution
         groups = options.concurrency_groups
         other = None
-        if name:  # of several that are made at a time one has it, and all hear which
+        if name:  # of several created at once one gets the name; all learn which
             detached = options.lifetime == DETACHED
             named = self._base.requests.ask(
                 lambda n: ev.Create(create, *limits, name, n, in_order, detached, groups)
@@ -131,15 +141,20 @@ class Submitter:
         return True
 
     def _submit(
-        self, function: int, call: Call[TaskOptions], name: str, parameters: Parameters,
-        actor: int = 0, method: str = "",
-    ) -> Submitted:  # fmt: skip
+        self,
+        function: int,
+        call: Call[TaskOptions],
+        name: str,
+        parameters: Parameters,
+        actor: int = 0,
+        method: str = "",
+    ) -> Submitted:
         args, kwargs, options, _ = call
         if not (self._base.workers or actor):
             self._check_workers(options)
         namespace = "" if actor else self._role.namespace
         spec = None if options.is_usual and not namespace else self._specs(options, namespace)
-        # `packed` are handles of the arguments: of what they refer to, and of what they had to be.
+        # `packed` are handles of the arguments: refs among them, and the object that holds them.
         payload, deps, contains, packed = (
             self._pack(args, kwargs, parameters) if args or kwargs else _NOTHING
         )
@@ -164,9 +179,19 @@ class Submitter:
         if given == STREAMING:
             stream = self._base.generators.new(refs[0], options.max_ahead)
         what = (
-            task, function, payload, deps, contains, returns, name,
-            self._role.listener.origin(), retries, actor, method, spec,
-        )  # fmt: skip
+            task,
+            function,
+            payload,
+            deps,
+            contains,
+            returns,
+            name,
+            self._role.listener.origin(),
+            retries,
+            actor,
+            method,
+            spec,
+        )
         parent, root = self._parent()
         try:
             self._lines.goes_through_server(actor, task)
@@ -178,13 +203,19 @@ class Submitter:
         return stream or (refs[0] if given in (1, DYNAMIC) else refs or None)
 
     def _call(
-        self, function: int, args: bytes, deps: tuple[int, ...], name: str, retries: int,
-        actor: int, method: str,
-    ) -> ObjectRef | None:  # fmt: skip
-        """With nothing unusual: by a line, if there is one by which it may go; else in one message
-        with those before it, unless objects are among its arguments."""
+        self,
+        function: int,
+        args: bytes,
+        deps: tuple[int, ...],
+        name: str,
+        retries: int,
+        actor: int,
+        method: str,
+    ) -> ObjectRef | None:
+        """Send a call with default options by a line, if one may carry it; else in a batch with the
+        calls before it. None if it can't go so: without a line, with objects as arguments."""
         lines, (parent, root), line = self._lines, self._parent(), None
-        if parent or not self._base.worker:  # else: an actor that runs several
+        if parent or not self._base.worker:  # else: an actor that runs several calls at a time
             line = lines.of(actor, deps) if actor else lines.lease(function, deps)
         if line is None and deps:
             return None
@@ -203,12 +234,12 @@ class Submitter:
             raise
 
     def _parent(self) -> tuple[int, int]:
-        """The task that submits, and of what that is part, if the server may not know that."""
+        """Return the submitting task and its root task; zeros outside of tasks."""
         running = self._role.task
         return (0, 0) if running is None else (running.task, running.root)
 
     def _check_workers(self, options: TaskOptions) -> None:
-        """ConfigError if there are none for such a task."""
+        """Raise ConfigError if the session has no workers for such a task."""
         self._base.wait_welcome()
         if not self._base.workers and options.num_cpus:
             session = self._base.session.partition(INCARNATION)[0]
@@ -219,8 +250,8 @@ class Submitter:
             )
 
     def _cpus(self, options: TaskOptions | ActorOptions) -> int:
-        """Thousandths of a processor. Memory counts as the share of them that it is of the
-        machine's: so those that run at a time don't ask for more of either than there is."""
+        """Return the CPUs in thousandths. Memory counts as its share of the machine's memory, in
+        workers: tasks that run at a time then don't ask for more of either than there is."""
         needed, share = options.num_cpus, 0.0
         if needed > 1 or options.memory:  # nearly all have one: no need to wait
             self._base.wait_welcome()
@@ -247,7 +278,7 @@ class Submitter:
         return spec_of(options, self._cpus(options), namespace, retry_on)
 
     def _exported(self, function: Exported, kind: str = "function") -> Export:
-        """The function as it is stored; stored again if what it refers to is no longer the same."""
+        """Return the stored function; stored again if what it refers to has changed."""
         handle = function.handle
         if handle is not None and handle[0] is self._references.engine:
             known: Export = handle[1]
@@ -272,9 +303,9 @@ class Submitter:
         return export
 
     def _differs(self, function: Exported, export: Export) -> bool:
-        """Whether a function that takes much data along is no longer what is stored.
+        """True if a function that takes much data along differs from what is stored.
 
-        Not looked at each time: that would take longer than the submits. A person hears of it.
+        Not compared each time: that would take longer than the submits. Then a person is warned.
         """
         began = time.perf_counter()
         comparing, seconds = function.comparing, BUDGET
@@ -296,7 +327,7 @@ class Submitter:
         return found.verdict is Verdict.CHANGED
 
     def _warns(self, function: Exported) -> bool:
-        """Once a cell."""
+        """Warn once per cell that the function isn't compared. Returns False."""
         if function.told != (origin := self._role.listener.origin()):
             function.told = origin
             warn(function_text(function.name))
@@ -305,7 +336,7 @@ class Submitter:
     def _pack(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any], parameters: Parameters
     ) -> Packed:
-        """(payload, deps, contains, handles that must live until the message is queued)."""
+        """Return (payload, deps, contains, handles to hold until the message is queued)."""
         packed, refs = pack_arguments(args, kwargs, self._objects.stored_as)
         self._base.check_refs(refs)
         deps = tuple([ref.id for ref in refs])
@@ -327,7 +358,7 @@ class Submitter:
         return SLOTTED, (ref.id, *deps), (), [ref, *refs]
 
     def _consecutive_ids(self, count: int) -> list[int]:
-        """Fresh ids for one task's results. Another thread may take ids in between: try again."""
+        """Return fresh ids for one task's results. Tries again if another thread took one."""
         while True:
             ids = [self._next_id() for _ in range(count)]
             if ids[-1] - ids[0] == count - 1:

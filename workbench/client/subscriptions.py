@@ -1,7 +1,7 @@
 """A subscription to changes of the session, for one thread; and the memory of its processes.
 
-`came` runs in whichever thread reads the socket, the rest in the subscriber's own. That one never
-reads the socket: whoever waits for an answer there would have to be woken by it.
+`came` runs in the thread that reads the socket, the rest in the subscriber's own. The subscriber
+never reads the socket: it would have to wake other threads that wait for answers there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from workbench.core.snapshot import Change, MemoryRecord, Snapshot
 from workbench.system.machine import MemoryGauge
 
 _INTERRUPTED = object()
-"""Stands where a change would be, for who shall wait no longer."""
+"""Queued in place of a change to end the wait in `next`."""
 
 
 class Subscription:
@@ -32,7 +32,7 @@ class Subscription:
         self._number = number
         self._tell = tell
         self._on_close = on_close
-        self._came: SimpleQueue[object] = SimpleQueue()  # changes; None: there won't be one more
+        self._came: SimpleQueue[object] = SimpleQueue()  # changes; None: no more will come
         self._lock = threading.Lock()  # so that nothing is asked after `close`
         self._asked = False
         self._closed = False
@@ -41,22 +41,22 @@ class Subscription:
         self._came.put(change)
 
     def next(self, timeout: float | None = None) -> Change | None:
-        """What has changed since the last time, when something has. None after ``timeout`` seconds,
-        at the end, and if somebody interrupts."""
+        """Wait for a change and return what has changed since the last one. None after ``timeout``
+        seconds, at the end, and after `interrupt`."""
         with self._lock:
             if not self._asked and not self._closed:
                 self._asked = True
                 self._tell(ev.Subscribe(self._number))
         try:
             change = self._came.get(timeout=timeout)
-            while change is _INTERRUPTED:  # however often, it is once
+            while change is _INTERRUPTED:  # several count as one
                 change = self._came.get_nowait()
         except Empty:
             return None
         self._asked = False
         if not isinstance(change, Change):
             self._closed = True
-            self._came.put(None)  # for the next one who asks
+            self._came.put(None)  # for the next call
             return None
         return Change(measured(change.session), change.objects, change.gone, change.left)
 
@@ -65,7 +65,7 @@ class Subscription:
         return self._closed
 
     def interrupt(self) -> None:
-        """Have `next` return now. Any thread."""
+        """Make `next` return now. Any thread."""
         self._came.put(_INTERRUPTED)
 
     def hurry(self) -> None:
@@ -84,7 +84,7 @@ _gauge = cache(MemoryGauge)  # made once: it looks for cgroups then
 
 
 def measured(snapshot: Snapshot) -> Snapshot:
-    """With what the session can't know: the memory around it, and the time."""
+    """Add what the server doesn't know: memory of the machine and the processes, the time."""
     gauge = _gauge()
     available, total = gauge.read()
     found = {*(w.pid for w in snapshot.workers), *(c.pid for c in snapshot.clients)}

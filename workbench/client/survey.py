@@ -1,9 +1,9 @@
-"""Which variables hold which objects, as far as that is found in no time: for live views.
+"""Which variables hold which objects, as far as a short search finds: for live views.
 
 A walk from the names a person knows down to handles, and to arrays that show objects' bytes. For
 all objects at once, so it can't be the search of `%why` (`client.referrer_search`), which takes a
-pass over all there is for each step. Runs in any thread while the person's code runs: what changes
-meanwhile is seen as it was or as it is. Nothing that was looked at is kept.
+pass over all objects for each step. Runs in any thread while the person's code runs: what changes
+meanwhile is seen as it was or as it is. Keeps no reference to what it looked at.
 """
 
 from __future__ import annotations
@@ -29,33 +29,35 @@ from workbench.engine.queries import Places
 MOST_SECONDS = 0.02
 MOST_NODES = 10_000
 MOST_INSIDE = 500
-"""How far a survey goes, which is made again and again; into a list, that many of its things. The
-seconds are of its thread's work: on a busy machine, too, it finds what it does on a quiet one."""
+"""Limits of a survey, as it is repeated often; `MOST_INSIDE` is per container. The seconds are CPU
+time of its thread: it finds as much on a busy machine as on a quiet one."""
 
 _LEAVES = (
     int, float, complex, str, bytes, bytearray, bool, type(None), type, ModuleType, range,
     FrameType,
 )  # fmt: skip
-"""What holds nothing that a person put there."""
+"""Types that hold nothing that a person put there."""
 
 _SAME = ("_oh", "_ih", "_dh", "In", "__builtins__", "get_ipython", "exit", "quit")
-"""What IPython has under plainer names too, and what is its own."""
+"""IPython's variables, and those whose content has plainer names, too."""
 
 Step = tuple[str, Any, bool]
 
 
 def main_variables() -> dict[str, Any]:
-    """What a person's code has in this process: the main module's variables, those of functions
-    that run, and those that the last error keeps."""
+    """Return the variables of a person's code in this process: the main module's, those of
+    running functions, and those that the last error keeps."""
     main = sys.modules["__main__"]
     error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
     return {**vars(main), **dict(_running()), **dict(_raised(error))}
 
 
 def held(
-    held_by: Callable[[Any], tuple[int | None, str]], roots: Callable[[], Mapping[str, Any]],
-    name: str = "", value: Any = None,
-) -> dict[int, Places]:  # fmt: skip
+    held_by: Callable[[Any], tuple[int | None, str]],
+    roots: Callable[[], Mapping[str, Any]],
+    name: str = "",
+    value: Any = None,
+) -> dict[int, Places]:
     """Answer `queries.Held`; ``roots`` hold things beside this process's variables."""
     return survey(held_by, {name: value} if name else {**main_variables(), **roots()})
 
@@ -65,9 +67,9 @@ def survey(
     roots: Mapping[str, Any],
     clock: Callable[[], float] = time.thread_time,
 ) -> dict[int, Places]:
-    """Where every object is held, the plainest first, as far as that is found in no time.
+    """Return where each object is held, the plainest place first, within `MOST_SECONDS`.
 
-    ``held_by`` gives the object that a thing is a handle of, or shows, and which of the two.
+    ``held_by`` returns the object whose handle or view a thing is, and which of the two.
     """
     found: dict[int, dict[tuple[str, str], None]] = {}
     seen: set[int] = set()
@@ -82,7 +84,7 @@ def survey(
         if not queue or (nodes % 100 == 99 and clock() > until):
             break
         path, thing, plain, where = queue.popleft()
-        try:  # even to ask for its class may fail: of a weak proxy whose object is gone
+        try:  # even asking for its class may fail: a weak proxy whose object is gone
             id_held, kind = held_by(thing)
             if id_held is not None:
                 found.setdefault(id_held, {})[path + where, kind] = None
@@ -91,7 +93,7 @@ def survey(
                 continue
             seen.add(id(thing))
             inside = list(islice(_inside(path, thing), MOST_INSIDE))
-        except Exception:  # it changed while it was looked at, or is of a kind of its own
+        except Exception:  # it changed meanwhile, or its own code raised
             continue
         for below, value, named in inside:
             plainly = plain and named
@@ -100,8 +102,8 @@ def survey(
 
 
 def _running() -> Iterator[tuple[str, Any]]:
-    """The variables of a person's functions that run now, in any thread."""
-    # Our own frame is among them: a variable that kept it would keep all that called us.
+    """Yield the variables of a person's running functions, in any thread."""
+    # Our own frame is among them: a variable that kept it would keep all our callers' frames.
     frame: FrameType | None
     for frame in list(sys._current_frames().values()):
         while frame is not None:
@@ -113,7 +115,7 @@ def _running() -> Iterator[tuple[str, Any]]:
 
 
 def _raised(error: BaseException | None) -> Iterator[tuple[str, Any]]:
-    """The variables of functions in the traceback of the last error."""
+    """Yield the variables of functions in the traceback of the last error."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -126,10 +128,10 @@ def _raised(error: BaseException | None) -> Iterator[tuple[str, Any]]:
 
 
 def _inside(path: str, thing: Any) -> Iterator[Step]:
-    """What a thing holds, each with its path; not plain is what a person has no path to."""
+    """Yield (path, value, is plain) of what a thing holds; not plain: only C code leads there."""
     if isinstance(thing, dict):
         if "__builtins__" in thing:
-            return  # a module's: its variables are no part of the function that refers to it
+            return  # a module's namespace isn't part of the function that refers to it
         for key, value in list(thing.items()):
             yield f"{path}[{_key(key)}]", value, True
             if not isinstance(key, str | int):

@@ -1,10 +1,10 @@
-"""What tasks print, in a process without our notebook extension: whole lines on its own stdout
+"""Prints of tasks, in a process without our notebook extension: whole lines on its own stdout
 and stderr. Displays are shown as their text; widgets need a notebook.
 
-Threads: the one that reads the socket only queues. A thread of our own prints, and so does whoever
-gets a result or waits for one, before the result is handed over: what a task printed stands before
-what is printed because of its result. So nobody who reads the socket waits for a terminal or a
-pager, and who prints isn't the only one who could let go of the lock that printing waits for.
+Threads: the one that reads the socket only queues. A thread of our own prints, and so does a thread
+that gets a result or waits for one, before it returns: a task's prints stand before what is printed
+because of its result. So the thread that reads the socket never waits for a terminal or a pager,
+and printing never waits for a lock that only the printing thread could release.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from workbench.engine.base import CellListener
 from workbench.system.ki_protection import ki_protection
 
 PATIENCE = 1.0
-"""Seconds for which who wants a result waits until another thread has printed. A signal's handler
-may ask while its own thread is printing."""
+"""Most seconds that `get` waits until another thread has printed. A signal handler may call it
+while its own thread prints."""
 
 MOST_CELLS = 1000
-"""Cells of a notebook to which prints find back; later ones' appear in the running cell."""
+"""Most cells of a notebook whose prints appear below them; others' appear in the running cell."""
 
 
 MOST_OPEN = 1_000_000
-"""Bytes of a line that are kept until it is over; what is more begins a new one."""
+"""Most bytes of an unfinished line that are kept; a longer one is ended there."""
 
 
 class Written(NamedTuple):
-    """Text for a stream, under the cell of that number."""
+    """Text for a stream, under cell number ``origin``."""
 
     origin: int
     stream: str
@@ -49,8 +49,8 @@ class Written(NamedTuple):
 
 
 class _Printing:
-    """One thread of a process prints at a time, and none while it is forked: the child would find
-    the lock of its stdout held for ever, and half a line in its buffer."""
+    """Lock of printing: one thread prints at a time, and none during a fork, or the child would
+    find the lock of its stdout held for ever, and half a line in its buffer."""
 
     def __init__(self) -> None:
         self._renew()
@@ -62,30 +62,30 @@ class _Printing:
 
     def _renew(self) -> None:
         self.lock = threading.RLock()
-        self._held: list[bool] = []  # by forks that are going on
+        self._held: list[bool] = []  # one for each fork that is going on
 
 
 _printing = _Printing()
 
 
 class Lines:
-    """Joins what workers write to whole lines. From the second worker on, lines say whose they are.
+    """Joins what workers write into lines, which name the worker once there are several.
 
-    A line that isn't over is kept until it is, or its task is. If it is overwritten (``\\r``: a
-    progress bar) where that can be seen, it is shown as it is, one such line at a time. Pure.
+    An unfinished line is kept until it or its task ends. If it is overwritten (``\\r``: a
+    progress bar) where that can be seen, it is shown unfinished, one such line at a time. Pure.
     """
 
     def __init__(self) -> None:
         self._workers: set[int] = set()
         self._rests: dict[tuple[int, str], Output] = {}  # by worker and stream
-        self._bar: Output | None = None  # with which what is shown ends
+        self._bar: Output | None = None  # the unfinished line that is shown last
 
     def __bool__(self) -> bool:
-        """Whether a line waits for its end."""
+        """True if an unfinished line is kept."""
         return bool(self._rests)
 
     def add(self, output: Output, is_live: bool) -> Iterator[Written]:
-        """What to write now. ``is_live``: overwritten text can be seen where it goes."""
+        """Yield what to write now. ``is_live``: overwritten text can be seen where it goes."""
         writer = output.worker, output.kind
         self._workers.add(output.worker)
         before = self._rests.pop(writer, None)
@@ -125,31 +125,31 @@ class Lines:
         yield Written(output.origin, output.kind, f"{self._worded(output)}\n")
 
     def _is_bar(self, output: Output) -> bool:
-        """Whether what is shown ends with a line that this is of."""
+        """True if the bar that is shown last is a line of the same writer."""
         bar, writer = self._bar, (output.task, output.worker, output.kind)
         return bar is not None and (bar.task, bar.worker, bar.kind) == writer
 
     def _worded(self, output: Output) -> str:
-        """A line, as it is seen: what is left when it was overwritten."""
+        """Return the line as it is seen: what remains after overwriting."""
         label = f"(worker {output.worker}) " if len(self._workers) > 1 else ""
         return label + output.data.rstrip(b"\r").rpartition(b"\r")[2].decode("utf-8", "replace")
 
 
 class TaskPrints:
-    """See the module. ``is_over(task)``: whether a task is known to have ended."""
+    """Prints what tasks print. ``is_over(task)``: True if a task is known to have ended."""
 
     def __init__(self, is_over: Callable[[int], bool]) -> None:
         self._is_over = is_over
         self._lines = Lines()
-        self._came: deque[Output] = deque()  # the first is taken away when it has been printed
+        self._came: deque[Output] = deque()  # each is removed after it was printed
         self._wake: SimpleQueue[bool] = SimpleQueue()  # its `put` may be interrupted by itself
         self._thread: threading.Thread | None = None
-        self._busy = False  # guarded by the lock: in a signal's handler it is ours
+        self._busy = False  # guarded by the lock, which a signal handler may hold already
         self._cells: OrderedDict[int, Context] = OrderedDict()
         self._latest: tuple[Any, int] = None, 0  # a cell's header, and its number
 
     def show(self, output: Output) -> None:
-        """Have it printed. The reading thread."""
+        """Queue an output to be printed. Runs in the reading thread."""
         if output.kind not in (*TEXT, "display"):
             return
         self._came.append(output)
@@ -161,14 +161,14 @@ class TaskPrints:
         self._wake.put(True)
 
     def listener(self, logs: bool) -> CellListener:
-        """What listens until a notebook does. Without ``logs`` nothing is printed."""
+        """Return the listener until a notebook sets its own. Without ``logs`` it prints nothing."""
         listener = CellListener(origin=self.origin)
         return replace(listener, output=self.show, flush=self.flush) if logs else listener
 
     def origin(self) -> int:
-        """The number of the notebook cell whose code calls; 0 where there are none.
+        """Return the number of the notebook cell whose code calls; 0 where there are none.
 
-        ipykernel keeps in a context variable where the prints of a piece of code appear.
+        ipykernel keeps in a context variable under which cell a piece of code prints.
         """
         header = getattr(sys.stdout, "parent_header", None)
         if not header:
@@ -183,7 +183,7 @@ class TaskPrints:
         return number
 
     def flush(self) -> None:
-        """Print what has come, unless another thread takes long to. Any thread."""
+        """Print what has come, unless another thread takes long to print. Any thread."""
         if not self._came and not self._lines:
             return
         with ki_protection():
@@ -224,7 +224,7 @@ class TaskPrints:
             self.flush()
 
     def close(self) -> None:
-        """Print all there is, lines that aren't over too; end the thread."""
+        """Print everything, unfinished lines too; end the thread."""
         self._is_over = lambda task: True
         self.flush()
         self._wake.put(False)
@@ -232,18 +232,18 @@ class TaskPrints:
             self._thread.join(PATIENCE)
 
     def abandon(self) -> None:
-        """In a forked child: what came is its parent's to print."""
+        """Drop all output in a forked child: the parent prints it."""
         self._came.clear()
         self._lines = Lines()
 
 
 def _with(output: Output, data: bytes, kind: str = "") -> Output:
-    """The same with other content."""
+    """Return the same output with other content."""
     return Output(output.task, kind or output.kind, data, output.origin, output.worker)
 
 
 def _is_live(name: str) -> bool:
-    """Whether overwritten text can be seen there: in a terminal, in a notebook."""
+    """True if the stream shows overwritten text: in a terminal, in a notebook."""
     stream = getattr(sys, name)
     try:
         return hasattr(stream, "parent_header") or bool(stream.isatty())
@@ -252,7 +252,7 @@ def _is_live(name: str) -> bool:
 
 
 def _write(name: str, text: str) -> None:
-    """To the stream that has the name at this moment: pytest, `redirect_stdout` change it."""
+    """Write to the stream that has the name now: pytest and `redirect_stdout` change it."""
     stream = getattr(sys, name)
     try:
         try:
@@ -262,6 +262,6 @@ def _write(name: str, text: str) -> None:
             stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
         stream.flush()  # else a process that is forked now would print it again
     except (OSError, ValueError, AttributeError):
-        pass  # nobody reads it any more, it is closed, or there is none: nobody to be told
+        pass  # no reader any more, closed, or no such stream: nothing to do
     except Exception:  # of somebody's own stream
         traceback.print_exc(file=sys.__stderr__)

@@ -1,4 +1,4 @@
-"""What a task asks for, as it is sent: the same for a pool of ours and for a cluster."""
+"""A task's requirements as they are sent: the same for our pool and for a cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from workbench.options import (
 
 
 def spec_of(options: TaskOptions, cpus: int, namespace: str, retry_on: bytes) -> TaskSpec:
-    """``cpus`` are thousandths; ``retry_on`` are the pickled types of exceptions."""
+    """Return the spec. ``cpus`` are thousandths; ``retry_on``: pickled exception types."""
     more: tuple[str, tuple[str, ...], int, int, int, int] = "", (), 1, 0, 0, 0
     if isinstance(options, CellOptions):
         more = options.job, options.binds, options.size, options.group, 0, 0

@@ -1,4 +1,4 @@
-"""Component: the life of actors: create, restart, kill. `tasks.Actor` says which call is next."""
+"""Component: actor lifecycle: create, restart, kill. `tasks.Actor` decides which call is next."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class ActorManager:
         lines.on_closed = self._decide
         self._catalog = state.catalog
         self._scheduler = state.scheduler
-        self.without_worker: list[Actor] = []  # those that shall get one when this batch settles
-        self._waiting: deque[Actor] = deque()  # for processors, which other actors have
+        self.without_worker: list[Actor] = []  # get one when this batch settles
+        self._waiting: deque[Actor] = deque()  # wait for processors
 
     def create(self, client: ClientState, event: ev.Create) -> None:
         state, submit = self._state, event.creation
@@ -66,7 +66,7 @@ class ActorManager:
         self.without_worker = []
         for actor in chain(actors, self._next_waiting()):
             if actor.state is ActorState.DEAD:
-                continue  # meanwhile
+                continue  # it died meanwhile
             if pool.broken or len(self._scheduler.workers) >= pool.most:
                 why = pool.last_words or f"there are {pool.most} workers already"
                 text = f"No worker could be started for {actor.name}: {why}."
@@ -82,8 +82,8 @@ class ActorManager:
         (self._waiting if actor.cpus else self.without_worker).append(actor)
 
     def _next_waiting(self) -> Iterator[Actor]:
-        """Those for which there are processors, in order. What tasks use doesn't count: they end,
-        and no others start meanwhile."""
+        """Yield waiting actors, in order, while there are processors. Those that tasks use count as
+        free: tasks end, and no new ones start meanwhile."""
         scheduler, waiting = self._scheduler, self._waiting
         while waiting and (
             waiting[0].state is ActorState.DEAD
@@ -92,7 +92,7 @@ class ActorManager:
             yield waiting.popleft()
 
     def pin(self, task: Task) -> ev.Value | None:
-        """A call keeps its actor alive; the value it fails with if that is dead."""
+        """Have a call keep its actor alive; return the value that it fails with if that is dead."""
         actor = self._scheduler.actors.get(task.submit.actor)
         entry = self._catalog.get(task.submit.actor)
         if actor is None or entry is None or entry.state is FREED:
@@ -102,7 +102,7 @@ class ActorManager:
         return actor.why
 
     def born(self, actor: Actor, value: ev.Value) -> None:
-        """The first call is over: the actor lives, or its making has failed with ``value``."""
+        """Finish an actor's creation: it is alive, or its creation has failed with ``value``."""
         if value.failed:
             self.dies(actor, value)
             self.release(actor)
@@ -113,7 +113,7 @@ class ActorManager:
     def lost(
         self, actor: Actor, worker: Worker, tasks: list[Task], crash: str, event: WorkerExited
     ) -> None:
-        """Its worker is gone. What may be answered yet (by a line) is decided on later."""
+        """Handle the death of an actor's worker. Calls that a line may still answer come later."""
         others = []
         ran = next((t.submit.name for t in tasks if t.submit.task == event.running), "")
         for task in tasks:
@@ -123,22 +123,22 @@ class ActorManager:
             else:
                 others.append(task)
         if not ran and others and len(others) == len(tasks):
-            ran = others[0].submit.name  # as far as anybody knows
+            ran = others[0].submit.name  # as far as is known
         for line in actor.lines.values():
             if line.worker is worker and self._lines.is_in_use(line):
                 actor.hold_back(line.caller)
-        # By the lines of those that are gone; it ran another one's last, and began these before.
+        # Calls by lines whose callers are gone: begun before another caller's, which ran last.
         begun = {t for t in others if t.submit.task in worker.reported}
         if any(t.submit.task == event.running for t in others):
-            begun.clear()  # none behind that one had begun
+            begun.clear()  # none after that one had begun
         self._lost(actor, others, ran, crash, event, begun)
         self._lines.lost(worker, crash, last_words(event), event)
 
     def _decide(self, line: Line) -> None:
-        """Of its calls that nobody has heard the results of: tried again, or failed.
+        """Retry or fail the calls of a closed line whose results its caller hasn't heard.
 
-        One that may have begun counts as begun: of an actor whose calls run in turn none behind
-        the one that it began last. Those before it may have results that weren't sent yet.
+        A call that may have begun counts as begun; if calls run in turn, none after the one that
+        began last. Those before it may have results that weren't sent.
         """
         actor, tasks, (crash, words, running) = line.actor, list(line.tasks.values()), line.crash
         assert actor is not None
@@ -146,7 +146,7 @@ class ActorManager:
             line.leave(task)
         if actor.state is ActorState.DEAD:
             ran = next((t.submit.name for t in tasks if t.submit.task == running), "")
-            if ran and actor.why == crashed(actor, crash, "", words):  # now we know that, too
+            if ran and actor.why == crashed(actor, crash, "", words):  # now the call is known, too
                 actor.why = crashed(actor, crash, ran, words)
             assert actor.why is not None
             place = place_of(running, tasks) if actor.at_a_time == 1 else 0
@@ -159,16 +159,21 @@ class ActorManager:
         self._scheduler.notify(actor)
 
     def _lost(
-        self, actor: Actor, tasks: list[Task], ran: str, crash: str, event: WorkerExited,
+        self,
+        actor: Actor,
+        tasks: list[Task],
+        ran: str,
+        crash: str,
+        event: WorkerExited,
         begun: Collection[Task] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         words, last = last_words(event), place_of(event.running, tasks)
         if actor.state is ActorState.DEAD:
             assert actor.why is not None
             for task in tasks:
                 self._state.fail(task, actor.why)
             return
-        if event.unforked and not self._state.pool.broken:  # it never began: no restart of its own
+        if event.unforked and not self._state.pool.broken:  # never began: not a restart
             self._scheduler.restart(actor)
             self._needs_worker(actor)
             return
@@ -183,16 +188,22 @@ class ActorManager:
         self._needs_worker(actor)
 
     def _restarted(
-        self, actor: Actor, tasks: list[Task], last: int, crash: str, words: str,
-        unbegun: Collection[Task] = (), begun: Collection[Task] = (),
-    ) -> None:  # fmt: skip
-        """Its calls that were lost with its worker are tried again, or fail. ``last`` is the place
-        of the one that began last; if nobody knows, any may have, but for the ``unbegun``. Those
-        that have ``begun`` may stand behind it."""
+        self,
+        actor: Actor,
+        tasks: list[Task],
+        last: int,
+        crash: str,
+        words: str,
+        unbegun: Collection[Task] = (),
+        begun: Collection[Task] = (),
+    ) -> None:
+        """Retry or fail the calls that were lost with an actor's worker. ``last`` is the index of
+        the one that began last; if that isn't known, any except the ``unbegun`` may have begun.
+        Calls in ``begun`` had begun wherever they are."""
         again: list[Task] = []
         over: list[Task] = []
         for number, task in enumerate(t for t in tasks if t is not actor.creation_task):
-            # Of those behind the last one it is known that they had not begun.
+            # Those after the last one had not begun.
             may_have = task not in unbegun and number < last + actor.at_a_time
             may_have = may_have or task in begun
             task.attempts += may_have
@@ -224,11 +235,11 @@ class ActorManager:
             text = f"{actor.name} was ended by kill()."
             self.dies(actor, died(actor.id, text))
         if worker is not None:
-            self._scheduler.leave(worker)  # what comes now is for the next one
+            self._scheduler.leave(worker)  # later calls are for the next worker
             self._state.out.append(do.Kill(worker.number))
 
     def leave(self, client: ClientState, event: ev.Leave) -> None:
-        """The actor's own code has called ``exit_actor()``."""
+        """End an actor whose own code has called ``exit_actor()``."""
         worker = self._scheduler.by_client.get(client.number)
         if worker is not None and worker.actor is not None:
             text = f"{worker.actor.name} left by exit_actor()."
@@ -236,13 +247,13 @@ class ActorManager:
             self.release(worker.actor)
 
     def dies(self, actor: Actor, why: ev.Value, tasks: Iterable[Task] = ()) -> None:
-        """It will never run a call again: those that aren't done fail, and ``tasks``."""
+        """Mark an actor dead: its unfinished calls fail, and ``tasks``."""
         if actor.state is ActorState.DEAD:
             return
         actor.state, actor.why = ActorState.DEAD, why
         worker = actor.worker
         calls = [*tasks, *(worker.sent.values() if worker is not None else ())]
-        for task in calls:  # of those that went by a line, their callers may have the results
+        for task in calls:  # callers may have results of calls by lines
             if not task.is_creation and task.line is None:
                 self._state.fail(task, why)
         for task in actor.calls:
@@ -255,11 +266,11 @@ class ActorManager:
             self._catalog.bind(name, None)
 
     def retire(self, actor: Actor) -> None:
-        """No handle is left, and no call."""
+        """Remove an actor without handles and calls."""
         del self._scheduler.actors[actor.id]
         self.dies(actor, died(actor.id, "Its last handle is gone."))
         self.release(actor)
-        actor.creation_task.actor = None  # no cycle: the server has no garbage collector
+        actor.creation_task.actor = None  # breaks a cycle: the server runs no garbage collector
 
     def release(self, actor: Actor) -> None:
         """End the actor's worker, in order if it is connected."""
@@ -271,39 +282,39 @@ class ActorManager:
 
 
 def crashed(actor: Actor, crash: str, ran: str, words: str) -> ev.Value:
-    """What the calls of an actor fail with whose worker died; ``ran``: the call that it ran."""
+    """Return the error value for calls of an actor whose worker died; ``ran``: its running call."""
     while_it = f" while it ran `{ran}`" if ran else ""
     return died(actor.id, f"{actor.name} died: {crash}{while_it}.{words}")
 
 
 def not_begun(why: ev.Value, task: Task) -> ev.Value:
-    """What a call fails with that is known not to have begun when its actor died of that."""
-    return why if task.attempts else _with(why, task, b"had not begun")  # it may have before
+    """Return the error value for a call that had not begun when its actor died of ``why``."""
+    return why if task.attempts else _with(why, task, b"had not begun")  # it may have earlier
 
 
 def ended(why: ev.Value, task: Task) -> ev.Value:
-    """What a call fails with that was over when its actor died of that, with its result."""
+    """Return the error value for a call that was over when its actor died, its result unsent."""
     return _with(why, task, b"had ended, but what it returned was not handed over yet")
 
 
 def _with(why: ev.Value, task: Task, what: bytes) -> ev.Value:
     if not why.header.startswith(b"!actor"):
-        return why  # the actor never was
+        return why  # its creation failed
     code, text, *rest = why.header.split(b"\n")
     told = b"%b `%b` %b." % (text, task.submit.name.encode(), what)
     return ev.Value(b"\n".join([code, told, *rest]), failed=True)
 
 
 def died(actor: int, text: str, code: str = "actor") -> ev.Value:
-    """What the calls of an actor fail with that is dead, or lost its worker."""
+    """Return the error value for calls of an actor that is dead, or lost its worker."""
     return ev.error_value(f"{code} {actor:016x}", text)
 
 
 def place_of(running: int, tasks: list[Task]) -> int:
-    """Which of the tasks sent to a worker, in that order, it ran; the first if nobody knows."""
+    """Return the index of the running task among those sent to a worker; 0 if unknown."""
     return next((n for n, task in enumerate(tasks) if task.submit.task == running), 0)
 
 
 def last_words(event: WorkerExited) -> str:
-    """A clause with the end of what it wrote to stderr, if it wrote anything."""
+    """Return a clause with the end of a worker's stderr; '' if there is none."""
     return f"\nThe last it wrote to stderr:\n{event.stderr}" if event.stderr else ""

@@ -1,4 +1,4 @@
-"""Long work in parts: a batch does so many steps, and what is left waits for the next ones."""
+"""Long work split over batches: each batch does a limited number of steps."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ from collections import deque
 from collections.abc import Iterator
 
 MOST_STEPS = 5_000
-"""Objects that die, or lose a hold, in one batch: some 10 ms. Others wait that much longer."""
+"""Objects freed, or with a hold removed, per batch: some 10 ms, which other clients wait."""
 
 
 class Backlog:
-    """See the module. ``left``: steps this batch may do; whoever does one elsewhere counts it.
-    ``work``: what there is to go on with."""
+    """Queue of unfinished ``work``. ``left``: steps that this batch may still do; code that does a
+    step outside of this class subtracts it."""
 
     def __init__(self) -> None:
         self.steps = self.left = MOST_STEPS
         self.work: deque[Iterator[object]] = deque()
 
     def begin(self) -> None:
-        """There is a new batch."""
+        """Reset the number of steps for a new batch."""
         self.left = self.steps
 
     def start(self, work: Iterator[object]) -> None:
-        """Do ``work``, which yields after each step, now as far as this batch goes."""
+        """Run ``work``, which yields after each step, as far as this batch allows."""
         if not self._advance(work):
             self.work.append(work)
 
     def add(self, work: Iterator[object]) -> None:
-        """Do it later."""
+        """Queue ``work`` for a later batch."""
         self.work.append(work)
 
     def proceed(self) -> None:
-        """Go on with what waits: half as much as a batch may do at least, so that it ends."""
+        """Go on with queued work, for at least half of a batch's steps, so that it ends."""
         self.left = max(self.left, self.steps // 2, 1)
         while self.work and self.left > 0:
             work = self.work.popleft()
@@ -39,7 +39,7 @@ class Backlog:
                 self.work.append(work)
 
     def _advance(self, work: Iterator[object]) -> bool:
-        """Whether it is done."""
+        """Run ``work`` as far as this batch allows. True if it is done."""
         while self.left > 0:
             try:
                 next(work)

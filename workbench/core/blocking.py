@@ -1,4 +1,4 @@
-"""Component: tasks that wait for others, and lend their slots; what their workers say of it."""
+"""Component: handles Blocked and Unblocked: tasks that wait for others lend their slots."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from workbench.core.state import ClientState, State
 from workbench.core.tasks import Wait, Worker
 
 MOST_WAITS = 100_000
-"""Places where one task may wait at a time; of more nothing is known."""
+"""Places where one task may wait at a time. Further ones are ignored."""
 
 
 class Blocking:
@@ -19,11 +19,11 @@ class Blocking:
         self._lines = lines
 
     def blocked(self, client: ClientState, event: ev.Blocked) -> None:
-        """Its slot is lent, unless what it waits for is there by now."""
+        """Lend the slot of a task that waits, unless what it waits for is there by now."""
         scheduler = self._scheduler
         worker = scheduler.by_client.get(client.number)
         if worker is None or worker.actor is not None or not self._may_run(worker, event.task):
-            return  # over by now: it was a thread of it
+            return  # the task is over: one of its threads waits
         if len(worker.waits) >= MOST_WAITS:
             return
         entries = {id: self._catalog.get(id) for id in event.objects}
@@ -39,11 +39,11 @@ class Blocking:
         scheduler.waits.begin(event.wait, wait)
         if not wait.is_over:
             scheduler.need(needed)
-            if left > len(needed) or not entries:  # not all that it waits for was named
+            if left > len(needed) or not entries:  # it waits for something that it didn't name
                 scheduler.need(child.submit.task for child in scheduler.tasks.children(event.task))
 
     def _may_run(self, worker: Worker, task: int) -> bool:
-        """Whether it runs there. What came by a line may not be known yet."""
+        """True if the task runs on this worker, or may: calls by a line may not be known yet."""
         if worker.lease is not None:
             known = task in worker.sent or self._lines.that_brought(worker, task) is not None
             return known or not self._lines.is_in_use(worker.lease)
@@ -56,7 +56,7 @@ class Blocking:
 
 
 def _has_failed(entry: Entry | None) -> bool:
-    """Whether reading it raises: what is waited for was asked for before."""
+    """True if reading the object raises. A missing one was waited for, so it was freed."""
     if entry is None or entry.state is not READY:
         return entry is None or entry.state is not PENDING
     return entry.value is not None and entry.value.failed

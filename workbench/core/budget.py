@@ -1,15 +1,15 @@
-"""Memory grants: how much each arena may touch; who grows, trims, waits or is refused.
+"""Memory grants: how much each arena may touch; which one grows, trims, waits or is refused.
 
 An arena's *grant* is the memory its owner may have touched: its live extents plus the warm free
-ones it keeps for reuse. Nothing is granted past the capacity. Inline objects count too. Each
-process may send some of them unasked (`inline_allowance`), and so exceed the capacity by that: then
-nobody's arena grows. For more it asks; when they have their share, it puts them into its arena.
+ones it keeps for reuse. Grants never exceed the capacity. Inline objects count too. Each process
+may send some unasked (`inline_allowance`) even beyond the capacity: then no arena grows. It asks
+for more; when inline objects have used their share, it puts objects into its arena.
 
-What the machine has left limits grants too: other processes, and other sessions, take memory as
-well. It is measured for each request.
+The machine's free memory limits grants too, because other processes and other sessions take memory
+as well. It is measured for each request.
 
-An arena without an owner is written by nobody, or by the server, which moves objects there: on
-disk, where they take no memory, or in memory when they come back.
+An arena without an owner is written by no process any more, or by the server, which moves objects
+there: to disk, where they take no memory, or back to memory.
 """
 
 from __future__ import annotations
@@ -24,37 +24,37 @@ from workbench.core.events import Value
 from workbench.system.sizes import PAGE, inline_allowance, round_up
 
 SEGMENT_SIZE = 1 << 30
-"""Bytes of address space of a segment of the server's own, unless one object needs more."""
+"""Bytes of address space of the server's own segments, unless one object needs more."""
 
 SLACK = 1 / 64
-"""A share of the capacity: so much more than needed is trimmed for inline objects, which come a few
-at a time."""
+"""Share of the capacity that is trimmed beyond what inline objects need, because they come a few at
+a time."""
 
 PATIENCE = 2.0
-"""Seconds in which a process must trim. One that was stopped keeps others waiting once, not longer,
-and is asked for nothing more until it has answered."""
+"""Seconds in which a process must trim. A stopped process keeps others waiting only once: it isn't
+asked again until it has answered."""
 
 INLINE_SHARE = 1 / 2
-"""Of the capacity: so much inline objects and tasks' arguments may take, which can't be moved."""
+"""Share of the capacity for inline objects and tasks' arguments, which can't be moved."""
 
 INLINE_GRACE = 1 << 20
-"""Bytes; who has sent so much more than it had leave for doesn't count as we do."""
+"""Bytes that a client may send beyond its allowance before it is hung up on."""
 
 SERVER = 0
-"""The client number of who asks for memory for an object that comes back from disk."""
+"""Client number of the server, which asks for memory for an object that comes back from disk."""
 
 
 @dataclass(slots=True)
 class ArenaUsage:
-    """One segment, one writer. Sizes in bytes, of whole pages."""
+    """Use of one segment, which has one writer. Sizes in bytes, whole pages."""
 
     segment: int
     size: int
-    owner: int | None  # None: nobody writes it any more, or the server does
+    owner: int | None  # None: its writer has left, or is the server
     disk: bool = False
     granted: int = 0
     live: int = 0
-    end: int = 0  # behind all extents; in one of the server's own the next one begins there
+    end: int = 0  # of the last extent; the server's next one begins there
     extents: dict[int, int] = field(default_factory=dict)  # offset → pages, live ones
 
     def lengths(self) -> dict[int, int]:
@@ -64,9 +64,9 @@ class ArenaUsage:
 
 @dataclass(slots=True)
 class GrowRequest:
-    """A Grow that waits until others have made room. ``spill``: even by moving objects to disk.
+    """A Grow that waits until others have made room, with ``spill`` by moving objects to disk, too.
 
-    ``returned``: what came back to the asker's own arena meanwhile, warm, which is as good.
+    ``returned``: bytes freed in the asker's own arena meanwhile, which it can use, too.
     """
 
     client: int
@@ -74,22 +74,22 @@ class GrowRequest:
     nbytes: int
     spill: bool = True
     returned: int = 0
-    spent: set[int] = field(default_factory=set)  # who gave less than was asked: has no more
-    is_heard: bool = False  # what its callers let go of before they called is known
+    spent: set[int] = field(default_factory=set)  # clients that gave less than asked
+    is_heard: bool = False  # its line callers were asked for earlier Drops
 
 
 class InMessages(Protocol):
-    """Bytes that take no extent: of inline objects, and of arguments of tasks that aren't over."""
+    """Bytes outside of segments: inline objects, and arguments of tasks that aren't over."""
 
     inline_bytes: int
     argument_bytes: int
 
 
 class Budget:
-    """Grants by client: ``capacity`` bytes for all arenas in memory and inline objects together.
+    """Grants of memory to clients. ``capacity``: bytes for arenas in memory and inline objects.
 
-    ``make_room(bytes)`` has so much moved to disk; False if that can't be done. ``let_go(bytes)``
-    frees so much that is kept for nobody; False if there is none.
+    ``make_room(bytes)`` moves so much to disk; False if that can't be done. ``let_go(bytes)`` frees
+    so much of uncollected results of jobs; False if there is none.
     """
 
     def __init__(self, capacity: int, messages: InMessages) -> None:
@@ -99,24 +99,24 @@ class Budget:
         self.capacity = capacity
         self.arenas: dict[int, ArenaUsage] = {}  # by segment
         self.spilled = 0  # bytes on disk
-        # Bytes that may be touched before the machine's last ones are; None: not known now.
+        # Bytes that may be touched before the machine's headroom is reached; None: to be measured.
         self.room: float | None = math.inf
-        self.measures = False  # it is to be measured
+        self.measures = False  # True if `room` is measured
         self._granted = 0
         self._live = 0
         self._messages = messages
-        # Client → what it asked for of inline objects, less what it sent: all have one allowance
-        # besides, unasked.
+        # Client → allowances for inline objects that it got, less what it sent. The first
+        # allowance, which needs no asking, isn't counted.
         self.inline_left: dict[int, int] = {}
         self._least_left = -inline_allowance(capacity) - INLINE_GRACE
         self._by_owner: dict[int, ArenaUsage] = {}
-        self._files: dict[int, int] = {}  # segment on disk that nothing was sealed in → its client
-        self._filling: dict[bool, ArenaUsage] = {}  # on disk? → the one that is being filled
+        self._files: dict[int, int] = {}  # segment on disk, not sealed yet → its client
+        self._filling: dict[bool, ArenaUsage] = {}  # on disk? → the server's that it fills
         self._own_segments = 0
-        self.requests: deque[GrowRequest] = deque()  # the first is served first
+        self.requests: deque[GrowRequest] = deque()  # in order
         # client whose Trimmed is due → bytes asked of it, until when
         self.trimming: dict[int, tuple[int, float]] = {}
-        self.late: dict[int, int] = {}  # who hasn't answered by then → bytes asked of it
+        self.late: dict[int, int] = {}  # client that didn't answer in time → bytes asked of it
         self._dry: set[int] = (
             set()
         )  # clients that gave less than was asked, and got none back since
@@ -132,23 +132,23 @@ class Budget:
         return self._live + self._messages.inline_bytes
 
     def of(self, client: int) -> ArenaUsage | None:
-        """The client's own arena, if it has made one."""
+        """Return the client's own arena, if it has made one."""
         return self._by_owner.get(client)
 
     def open(self, client: int, segment: int, size: int) -> bool:
-        """The client made an arena; False if it has one."""
+        """Add the arena that a client made; False if it has one already."""
         if client in self._by_owner:
             return False
         self.arenas[segment] = self._by_owner[client] = ArenaUsage(segment, size, client)
         return True
 
     def open_file(self, client: int, segment: int, size: int) -> None:
-        """The client wrote one object to disk, and will say so."""
+        """Add a file in which a client writes one object, before that is sealed."""
         self.arenas[segment] = ArenaUsage(segment, size, None, disk=True)
         self._files[segment] = client
 
     def reserve(self, nbytes: int, disk: bool) -> tuple[int, int]:
-        """An extent in a segment of the server's own, as (segment, offset). Counts at once."""
+        """Take an extent in a segment of the server's; return (segment, offset). Counts at once."""
         length = round_up(nbytes)
         arena = self._filling.get(disk)
         if arena is None or arena.end + length > arena.size:
@@ -160,7 +160,7 @@ class Budget:
         return arena.segment, offset
 
     def allow_inline(self, client: int) -> bool:
-        """Whether ``client`` may send another allowance of inline objects; then it counts."""
+        """Grant ``client`` another allowance of inline objects, if there is room; True if so."""
         allowance = inline_allowance(self.capacity)
         more = allowance + self.in_messages()
         if (
@@ -173,24 +173,24 @@ class Budget:
         return True
 
     def in_messages(self) -> int:
-        """Bytes besides objects: tasks' arguments, and what was asked for and hasn't been sent."""
+        """Return bytes besides objects: tasks' arguments, and unused allowances."""
         return self._messages.argument_bytes + sum(
             left for left in self.inline_left.values() if left > 0
         )
 
     def admits_inline(self, client: int, nbytes: int) -> bool:
-        """Whether ``client`` has leave for so much in a message; it counts. One byte is free: None,
-        and the word for arguments that are an object."""
+        """True if ``client`` may send so many bytes in a message; they count. One byte is free:
+        None, or the mark for arguments that are an object."""
         if nbytes <= 1:
             return True
         left = self.inline_left[client] = self.inline_left.get(client, 0) - nbytes
         return left >= self._least_left
 
     def admits(self, client: int, values: Sequence[Value]) -> bool:
-        """Whether ``client`` may seal these: inline, in files it wrote, or in its own arena.
+        """True if ``client`` may seal these: inline, in files it wrote, or in its own arena.
 
-        A failed value is inline always, and free: it becomes the value of every task that depends
-        on it, and an extent belongs to one object.
+        A failed value is always inline, and doesn't count: it becomes the value of every task that
+        depends on it, and an extent belongs to one object.
         """
         small, stored = 0, []
         for value in values:
@@ -210,7 +210,7 @@ class Budget:
         )
 
     def _admits_files(self, client: int, values: Sequence[Value]) -> bool:
-        """Each is all of a file that ``client`` wrote, and no two are the same."""
+        """True if each value is a whole file that ``client`` wrote, each a different one."""
         return len({v.segment for v in values}) == len(values) and all(
             self._files[v.segment] == client
             and not v.offset
@@ -221,7 +221,7 @@ class Budget:
         )
 
     def _admits_placed(self, client: int, values: Sequence[Value]) -> bool:
-        """They are in the arena of ``client``, where nothing is, and within its grant."""
+        """True if they are in free parts of the arena of ``client``, and within its grant."""
         arena = self.of(client)
         if arena is None:
             return False
@@ -241,11 +241,11 @@ class Budget:
         )
 
     def seal(self, segment: int, offset: int, length: int) -> None:
-        """An object lies there now; all three in bytes, the length rounded up to pages."""
+        """Count an object's extent; bytes, the length is rounded up to pages."""
         arena = self.arenas[segment]
         self._files.pop(segment, None)
         length = round_up(length)
-        arena.extents[offset] = length // PAGE  # a small number is nobody's own object
+        arena.extents[offset] = length // PAGE  # a small int takes no memory of its own
         arena.end = max(arena.end, offset + length)
         arena.live += length
         if arena.disk:
@@ -256,8 +256,8 @@ class Budget:
                 self._grant(arena, length)
 
     def release(self, segment: int, offset: int, cold: bool = False) -> tuple[ArenaUsage, int]:
-        """It doesn't any more; the arena, and the extent's length. ``cold``: nor does it hold
-        memory: its pages have been given back."""
+        """Remove an extent; return its arena and length. ``cold``: its pages were, or will be,
+        given back to the machine."""
         arena = self.arenas[segment]
         self._dry.discard(arena.owner or 0)
         length = arena.extents.pop(offset) * PAGE
@@ -271,7 +271,7 @@ class Budget:
         return arena, length
 
     def orphan(self, client: int) -> Iterator[tuple[ArenaUsage, tuple[tuple[int, int], ...]]]:
-        """The client is gone: yields its arena and the gaps between live extents to punch."""
+        """Remove a client that left; yield its files, and its arena with the gaps to punch."""
         self.trimming.pop(client, None)
         self.late.pop(client, None)
         self._dry.discard(client)
@@ -306,13 +306,13 @@ class Budget:
 
     @property
     def has_work(self) -> bool:
-        """Whether `settle` may have something to do."""
+        """True if `settle` may have something to do."""
         if self.requests or self.trimming:
             return True
         return self._granted + self._messages.inline_bytes > self.capacity
 
     def cool(self, now: float) -> Iterator[tuple[int, int]]:
-        """Nobody uses the session: whom to ask for how much, all that is kept warm."""
+        """Yield (client, bytes) to trim: all free memory, because nobody uses the session."""
         for arena in self._donors():
             if arena.owner not in self.trimming:
                 assert arena.owner is not None
@@ -321,7 +321,7 @@ class Budget:
                 yield arena.owner, nbytes
 
     def trimmed(self, client: int, nbytes: int, answer: bool) -> None:
-        """A client has given back ``nbytes``, because it was asked (``answer``) or by itself."""
+        """Take in that a client has given back ``nbytes``, when asked (``answer``) or by itself."""
         arena = self.of(client)
         if arena is not None:
             self._grant(arena, max(arena.live - arena.granted, -nbytes))
@@ -334,29 +334,29 @@ class Budget:
                 self.requests[0].spent.add(client)
 
     def returns(self, owner: int | None, nbytes: int) -> bool:
-        """Whether who waits for memory is the owner of these free bytes: then they are its."""
+        """Count freed bytes for the first request if ``owner`` made it; True if so."""
         if not self.requests or self.requests[0].client != owner:
             return False
         self.requests[0].returned += nbytes
         return True
 
     def withheld(self) -> dict[int, int]:
-        """What each client that doesn't answer keeps warm, in bytes."""
+        """Return the free memory, in bytes, of each client that doesn't answer."""
         arenas = {client: self._by_owner[client] for client in self.late}
         warm = {client: arena.granted - arena.live for client, arena in arenas.items()}
         return {client: nbytes for client, nbytes in warm.items() if nbytes}
 
     def deadline(self) -> float | None:
-        """When who hasn't trimmed is given up."""
+        """Return when the first client that hasn't trimmed is given up; None: never."""
         return min((until for _, until in self.trimming.values()), default=None)
 
     def settle(self, now: float, more_to_come: bool = False) -> Iterator[tuple[str, int, int, int]]:
-        """What to tell whom now: ("grant", client, request, bytes), ("refuse", …, short by; "deny"
-        if it will ask for more to be done) or ("trim", client, 0, bytes).
+        """Yield what to send: ("grant", client, request, bytes), ("refuse", …, bytes missing;
+        "deny" if the client will ask again with ``spill``) or ("trim", client, 0, bytes).
 
-        Requests are served in order: a large one isn't starved by small ones behind it. Room is
-        made from what others keep warm, then from what is kept for nobody, and only then by moving
-        objects to disk. None of that while ``more_to_come`` frees memory.
+        Requests are served in order: small ones can't starve a large one. Room is made first from
+        others' free warm memory, then from uncollected results of jobs, and last by moving objects
+        to disk. None of that while ``more_to_come`` frees memory.
         """
         for late in [c for c, (_, until) in self.trimming.items() if until <= now]:
             asked = self.trimming.pop(late)[0]
@@ -364,7 +364,7 @@ class Budget:
                 self.late[late] = asked
         while self.requests:
             if self.room is None:
-                return  # it is being measured
+                return  # the room is being measured
             head = self.requests[0]
             arena = self.of(head.client)
             nbytes = max(head.nbytes - head.returned, 0)
@@ -377,8 +377,8 @@ class Budget:
                 yield "grant", head.client, head.request, nbytes
                 continue
             if self.trimming or more_to_come:
-                return  # an answer is due, or objects are dying: that will bring us back
-            if not head.is_heard:  # calls by lines overtake what their callers say of objects
+                return  # called again when it comes, or more objects are freed
+            if not head.is_heard:  # calls by lines overtake their callers' Drops
                 head.is_heard = True
                 for caller in self.callers(head.client):
                     self.trimming[caller] = 0, now + PATIENCE
@@ -387,29 +387,29 @@ class Budget:
             donors = [a for a in self._donors() if a is not arena and a.owner not in head.spent]
             spare = sum(a.granted - a.live for a in donors)
             if not nobody and head.spill and spare < short and self.let_go(short - spare):
-                head.spent.clear()  # it may be theirs
+                head.spent.clear()  # the freed bytes may be in their arenas
                 continue
             if not nobody and donors and (spare >= short or head.spill):
                 yield from self._trim(donors, short, now)
                 return
             if not nobody and head.spill and self.make_room(short):
-                return  # what is moved brings us back
+                return  # called again when objects have moved
             self.requests.popleft()
             yield "refuse" if head.spill else "deny", head.client, head.request, max(short, 1)
-        if not self.trimming and self.granted > self.capacity:  # inline objects, unasked
+        if not self.trimming and self.granted > self.capacity:  # by inline objects
             excess = self.granted - self.capacity + int(self.capacity * SLACK)
             donors = [arena for arena in self._donors() if arena.owner not in self._dry]
             yield from self._trim(donors, excess, now)
 
     def _short(self, nbytes: int) -> int:
-        """How much is missing for a grant of so many bytes: of the capacity, or of the machine."""
+        """Return how many bytes the capacity or the machine lacks for a grant."""
         short = self.granted + self.in_messages() + nbytes - self.capacity
         if self.room is not None and self.room < nbytes:
             short = max(short, nbytes - max(int(self.room), 0))
         return short
 
     def _donors(self) -> list[ArenaUsage]:
-        """Who keeps free memory warm, and gives it back when asked."""
+        """Return arenas with free warm memory whose owners answer."""
         return [
             arena
             for arena in self._by_owner.values()
@@ -430,7 +430,7 @@ class Budget:
 
 
 def _gaps(arena: ArenaUsage) -> Iterator[tuple[int, int]]:
-    """What no live extent covers, as (offset, length)."""
+    """Yield the gaps between live extents, as (offset, length)."""
     end = 0
     for offset, length in sorted(arena.lengths().items()):
         if offset > end:

@@ -1,10 +1,10 @@
-"""The objects of a session and the pins that hold them. Decides when an object dies; no budget.
+"""The objects of a session and the pins that keep them. Decides when an object dies; no budget.
 
 Pins that keep an object **alive**: a hold by a client (``ref``), a name, a task that needs it,
-an object that contains it, a ref that was pickled outside the store (``escaped``), a person's
-wish (``user``), a background cell that made it and is yet to be collected (``job``). A ``view``
-doesn't keep it alive, but its bytes stay in place until the last view is gone. No alive pin →
-freed at once.
+an object that contains it, a ref that was pickled outside the store (``escaped``), a person's pin
+(``user``), a background cell that made it and wasn't collected yet (``job``). A ``view`` doesn't
+keep it alive, but its bytes stay in place until the last view is gone. An object without such pins
+is freed at once.
 """
 
 from __future__ import annotations
@@ -20,24 +20,23 @@ from workbench.core.tasks import Task
 from workbench.format import OWN
 
 MOST_SITES = 20
-"""Places remembered at which refs to one object escaped."""
+"""Places remembered, per object, where refs to it were pickled outside the store."""
 
 MOST_KINDS = 10_000
 
 
 class Catalog(dict[int, Entry]):
-    """All objects by id, in the order of their making. Read the dict; the methods change it.
+    """All objects by id, in the order of creation. Read the dict; only methods change it.
 
-    What its attributes ``on_...`` are set to is called:
-    ``on_release(entry, value)``, once for each value whose bytes nobody needs any more;
-    ``on_unused(entry)``, once or more, before that: the object is freed and no task reads it, so
-    whoever has cached it must be told, and counts as a viewer until it has let go;
-    ``on_lent(id)``, once or more, when one that is lent is freed, and so wanted back;
-    ``on_rest(entry)``, when nobody shows the object any more, or no person pins it;
-    ``on_forgotten(client)``, when nothing is left that a client who went has pinned.
+    It calls these callbacks: ``on_release(entry, value)``, once for each value whose bytes are no
+    longer needed; ``on_unused(entry)``, once or more, before that: the object is freed and no task
+    reads it, so clients that cached it must be told, and count as viewers until they have dropped
+    it; ``on_lent(id)``, once or more, when a lent object is freed, and so wanted back;
+    ``on_rest(entry)``, when an object is neither viewed nor pinned by a person any more;
+    ``on_forgotten(client)``, when all pins of a client that left are removed.
 
-    When more dies at once than one batch shall do, the rest is in the ``backlog``: it is there
-    still, and may be held again, or is pinned by who is ``leaving``.
+    When more objects die at once than one batch may free, the rest waits in the ``backlog``: these
+    objects still exist, and may be held again, or be pinned by a client in ``leaving``.
     """
 
     def __init__(self) -> None:
@@ -48,23 +47,23 @@ class Catalog(dict[int, Entry]):
         self.on_rest: Callable[[Entry], None]
         self.on_forgotten: Callable[[int], None]
         self.backlog = Backlog()
-        self.leaving: dict[int, bool] = {}  # clients that went and still pin → their views go, too
+        self.leaving: dict[int, bool] = {}  # clients that left and still pin → views go, too
         self.names: dict[str, int] = {}  # → object id; `bind` changes it
-        self.loose: dict[int, str] = {}  # object id → one of the names: it keeps nothing alive
-        self._alone: dict[int, tuple[Counts, tuple[int]]] = {}  # client → itself as sole holder
-        self._of: dict[int, set[int]] = {}  # client → what it pins: of those that are followed
+        self.loose: dict[int, str] = {}  # object id → its name that doesn't keep it alive
+        self._alone: dict[int, tuple[Counts, tuple[int]]] = {}  # client → its sole hold
+        self._of: dict[int, set[int]] = {}  # followed client → ids that it pins
         self._kinds: dict[Kind, Kind] = {}
-        self.lent: dict[int, int] = {}  # by how many leases: these bytes stay where they are
-        self._last = Value(b"")  # that was sealed in a segment
+        self.lent: dict[int, int] = {}  # object id → lines it is lent to: it doesn't move
+        self._last = Value(b"")  # sealed in a segment
         self.inline_bytes = 0
         self.argument_bytes = 0  # in the messages of tasks that aren't over
-        self.own = 0  # objects that are Workbench's
-        self.now = 0.0  # the time of this batch, which the session says
-        self.sealed = self.ended = 0  # objects that came, and that went, since the beginning
-        self.touched: dict[int, bool] | None = None  # while anybody subscribes: see `touch`
+        self.own = 0  # Workbench's own objects
+        self.now = 0.0  # the time of this batch; the session sets it
+        self.sealed = self.ended = 0  # objects made, and freed, so far
+        self.touched: dict[int, bool] | None = None  # None if nobody subscribes: see `touch`
 
     def ids(self) -> list[int]:
-        """Those of all objects, the newest first."""
+        """Return the ids of all objects, the newest first."""
         return list(reversed(self))
 
     def named(self, name: str) -> Entry | None:
@@ -72,33 +71,33 @@ class Catalog(dict[int, Entry]):
         return None if id is None else self[id]
 
     def names_of(self, entry: Entry) -> tuple[str, ...]:
-        """All of them. ``entry.names`` are those that keep it."""
+        """Return all names of an object. Those in ``entry.names`` keep it alive."""
         loose = self.loose.get(entry.id) if self.loose else None
         return entry.names if loose is None else (*entry.names, loose)
 
     def make(self, id: int) -> Entry:
-        """A new object, PENDING. Nothing keeps it yet."""
+        """Add and return a new object, PENDING. Nothing keeps it alive yet."""
         entry = self[id] = Entry(id, self.now)
         if self.touched is not None:
             self.touched.setdefault(id, True)
         return entry
 
     def touch(self, entry: Entry) -> None:
-        """It isn't as it was: that goes into ``touched``, with whether it is new."""
+        """Mark the object as changed for subscribers, in ``touched``: id → True if it is new."""
         if self.touched is not None:
             self.touched.setdefault(entry.id, False)
 
     def create_pending(self, id: int, client: int) -> None:
-        """The result of a task of this client's, which holds it and is told when it is ready."""
+        """Add a result of a client's task. The client holds it and is told when it is ready."""
         entry = self.make(id)
         if client in self._of:
             self._of[client].add(id)
         entry.holds, entry.waiting_clients = self._alone.get(client) or self._sole(client)
 
     def seal(self, entry: Entry, value: Value, about: About | None = None) -> None:
-        """The object is complete. Everything it contains is alive as long as it is.
+        """Make the object READY. All that it contains lives as long as it does.
 
-        An object that was freed, or sealed, before gives the new bytes straight back.
+        If it was freed or sealed before, the new bytes are released at once.
         """
         if entry.state is not PENDING:
             self.on_release(entry, value)
@@ -118,14 +117,14 @@ class Catalog(dict[int, Entry]):
             self._inside(child).parents += 1
 
     def seal_inline(self, entry: Entry, value: Value) -> None:
-        """The same of one that is PENDING, has no extent and contains none; nobody subscribes."""
+        """Do the same for a PENDING object, inline, that contains no refs, without subscribers."""
         entry.state = READY
         entry.value = value
         self.sealed += 1
         self.inline_bytes += len(value.header)
 
     def _economize(self, value: Value) -> None:
-        """What it has in common with the one before is kept once: many are often of one kind."""
+        """Share equal fields with the value before: consecutive objects are often alike."""
         for field in ("segment", "length", "header"):
             common = getattr(self._last, field)
             if getattr(value, field) == common:
@@ -135,12 +134,12 @@ class Catalog(dict[int, Entry]):
     def _describe(self, entry: Entry, about: About) -> None:
         kind = (about.type, about.site)
         if len(self._kinds) >= MOST_KINDS:
-            self._kinds.clear()  # later objects of these kinds have their own copy
+            self._kinds.clear()  # later objects of these kinds share another copy
         entry.describe(about, self._kinds.setdefault(kind, kind))
         self.own += kind[0].startswith(OWN)
 
     def _inside(self, id: int) -> Entry:
-        """The entry of a contained object; one that is already gone counts as freed."""
+        """Return the entry of a contained object; make a freed one if it is gone."""
         entry = self.get(id)
         if entry is None:
             entry = self.make(id)
@@ -156,7 +155,7 @@ class Catalog(dict[int, Entry]):
         entry.holds = more(entry.holds, client) if entry.holds else self._sole(client)[0]
 
     def drop(self, entry: Entry, client: int) -> None:
-        """One hold fewer. A drop of what isn't held is ignored: the object was freed meanwhile."""
+        """Remove one hold. Without one nothing happens: the object was freed meanwhile."""
         count = entry.holds.get(client)
         if count is not None:
             if self.touched is not None:
@@ -184,7 +183,7 @@ class Catalog(dict[int, Entry]):
                 self.rest(entry)
 
     def rest(self, entry: Entry) -> None:
-        """It may be that nobody shows or pins it now: say so."""
+        """Call ``on_rest`` if the object is ready and neither viewed nor pinned by a person."""
         if entry.state is READY and not entry.viewers and not entry.pinned:
             self.on_rest(entry)
 
@@ -194,7 +193,7 @@ class Catalog(dict[int, Entry]):
             entry.waiting_clients += (client,)
 
     def need_arguments(self, task: Task) -> Value | None:
-        """What the task needs lives as long as it; the value it fails with if that can't be."""
+        """Pin a task's arguments; return the value that it fails with if one is gone or failed."""
         submit = task.submit
         task.argument_bytes = len(submit.args)
         self.argument_bytes += task.argument_bytes
@@ -229,7 +228,7 @@ class Catalog(dict[int, Entry]):
             self.touch(entry)
 
     def lend(self, id: int) -> None:
-        """A worker may read it for tasks that nobody has heard of; see `core.leases`."""
+        """Lend an object: a worker may read it for tasks not known here yet; see `core.leases`."""
         self.lent[id] = self.lent.get(id, 0) + 1
 
     def unlend(self, id: int) -> None:
@@ -253,14 +252,14 @@ class Catalog(dict[int, Entry]):
                 self.settle(entry)
 
     def escape(self, entry: Entry, site: str) -> None:
-        """A ref to it is in bytes that nobody can follow: it stays until it is freed."""
+        """Keep an object, a ref to which was pickled outside the store, until it is freed."""
         known = site in entry.escapes or len(entry.escapes) == MOST_SITES
         if entry.state is not FREED and not known:
             entry.escapes += (site,)
             self.touch(entry)
 
     def pin(self, entry: Entry, site: str) -> None:
-        """A person wants it kept, or (an empty ``site``) no longer."""
+        """Pin an object for a person; with an empty ``site``, unpin it."""
         if entry.state is not FREED:
             entry.pinned = site
             self.touch(entry)
@@ -268,20 +267,20 @@ class Catalog(dict[int, Entry]):
             self.rest(entry)
 
     def keep_for(self, entry: Entry, job: str) -> None:
-        """A background cell's result waits for somebody to collect it; an empty ``job``: it did."""
+        """Pin a background cell's result until it is collected; with an empty ``job``, unpin it."""
         if entry.state is not FREED:
             entry.job = job
             self.touch(entry)
             self.settle(entry)
 
     def loaded(self, entry: Entry, seconds: float) -> None:
-        """It was read, in that time. The first reading counts."""
+        """Note how long the first reading of an object took. Later ones are ignored."""
         if not entry.load_seconds:
             entry.load_seconds = seconds
             self.touch(entry)
 
     def bind(self, name: str, entry: Entry | None) -> None:
-        """``name`` means this object from now on (None: means nothing)."""
+        """Give ``name`` to this object, or (None) to none."""
         old = self.named(name)
         self.names.pop(name, None)
         if entry is not None:
@@ -299,21 +298,20 @@ class Catalog(dict[int, Entry]):
             self.settle(old)
 
     def bind_loosely(self, name: str, entry: Entry) -> None:
-        """``name``, which is free, means this object as long as something else keeps that; an
-        object has one such name."""
+        """Give a free name to an object, without keeping the object alive. It has one such name."""
         self.names[name] = entry.id
         self.loose[entry.id] = name
         self.touch(entry)
 
     def follow(self, client: int) -> None:
-        """This one will leave before the session ends: keep a list of what it pins.
+        """Keep a list of what a client pins, because it will leave before the session ends.
 
-        Workers, that is. A driver pins most of what there is, so a list would help little.
+        Used for workers. A driver pins most objects, so a list would help little.
         """
         self._of[client] = set()
 
     def _sole(self, client: int) -> tuple[Counts, tuple[int]]:
-        """An object's holds and waiting clients if there is but this one."""
+        """Return holds and waiting clients of an object with this client alone."""
         sole = self._alone.get(client)
         if sole is None:
             sole = self._alone[client] = {client: 1}, (client,)
@@ -329,7 +327,7 @@ class Catalog(dict[int, Entry]):
             self._of[client].discard(entry.id)
 
     def forget_client(self, client: int, views: bool) -> None:
-        """All its holds are gone with it, and its ``views`` unless they live on."""
+        """Remove all holds of a client that left, and its views if ``views``."""
         self._alone.pop(client, None)
         pinned = self._of.pop(client, self.keys())
         self.leaving[client] = views
@@ -338,7 +336,7 @@ class Catalog(dict[int, Entry]):
     def _forget(self, client: int, views: bool, pinned: list[int]) -> Iterator[None]:
         for id in pinned:
             if self.leaving.get(client) is not views:
-                return  # now its views go, too: that is another's work, with all the rest
+                return  # now its views go, too: another call does it all
             entry = self.get(id)
             if entry is None:
                 continue
@@ -361,11 +359,10 @@ class Catalog(dict[int, Entry]):
     # -- death --------------------------------------------------------------------------------
 
     def free(self, entry: Entry) -> None:
-        """Free it whatever pins it. Handles stay, and reading through them is an error.
+        """Free an object, whatever pins it. Handles stay, and reading through them is an error.
 
-        Every client with a hold may be about to map the bytes, so each counts as a viewer until
-        it says otherwise (the session sends it Forget; it answers Unview, at once or when its
-        last view dies).
+        Every client with a hold may be about to map the bytes, so each counts as a viewer until it
+        answers Forget with Unview, at once or when its last view dies.
         """
         self.touch(entry)
         for name in entry.names:
@@ -381,9 +378,9 @@ class Catalog(dict[int, Entry]):
             self.settle(each)
 
     def settle(self, entry: Entry) -> None:
-        """Free the object if nothing keeps it; forget it if nothing can even ask for it."""
+        """Free the object if no pin keeps it; remove its entry if no client can ask for it."""
         if entry.state is not FREED and entry.alive:
-            return  # as it is nearly always
+            return  # the usual case
         queue = [entry]
         while queue:  # a loop, not recursion: a chain of containers may be long
             if self.backlog.left <= 0:
@@ -415,7 +412,7 @@ class Catalog(dict[int, Entry]):
             yield
 
     def _let_go(self, contained: Iterable[int]) -> Iterator[None]:
-        """The object that contained these is freed."""
+        """Unpin these objects, whose container was freed."""
         for id in contained:
             child = self[id]
             child.parents -= 1
@@ -424,8 +421,8 @@ class Catalog(dict[int, Entry]):
             yield
 
     def _end(self, entry: Entry) -> list[Entry]:
-        """Mark it freed; returns the objects it contained, one pin lighter; if these are many,
-        that is left for later."""
+        """Mark it freed, unpin the objects that it contained and return them; if these are too many
+        for this batch, queue that."""
         was, entry.state = entry.state, FREED
         entry.waiting_clients, entry.waiting_tasks = (), None
         if self.loose and entry.id in self.loose:

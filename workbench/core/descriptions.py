@@ -1,6 +1,6 @@
-"""What is told of one object: what it is at a glance, and why it is still here.
+"""Records that describe one object: a summary, and why it is still here.
 
-Made of the records of `core.snapshot`, and as those without behaviour.
+They consist of records of `core.snapshot`; no behaviour.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from workbench.core.snapshot import (
 
 
 class TaskRecord(Record, frozen=True):
-    """The task that is to make an object. ``state``: waiting (for arguments), queued or running.
+    """Task that makes an object. ``state``: waiting (for arguments), queued or running.
 
-    ``worker`` is the number of the one that has it, 0 if none has. ``actor``: what that is called
-    whose call it is, '' if it is none's.
+    ``worker`` is the number of the worker that has it, 0 if none has. ``actor`` is the name of the
+    actor whose call it is, '' if it is no actor's.
     """
 
     name: str
@@ -32,10 +32,10 @@ class PinRecord(Record, frozen=True):
     """One reason why an object is here: ``name``, ``ref``, ``task``, ``contained``, ``view``,
     ``escaped``, ``user`` or ``job``.
 
-    ``client`` is the process that holds it, 0 if it is none. ``detail`` is the name, the task's or
-    job's name, what the containing object is, or a place in a person's code; ``object`` is the
-    task or the containing object. ``places`` are where the process found it; ``complete``: it
-    looked everywhere, else only at ``seen`` objects, none if it didn't answer.
+    ``client`` is the process that holds it, 0 if none does. ``detail`` is the name, the task's or
+    job's name, what the containing object is, or a place in a person's code; ``object`` is the task
+    or the containing object. ``places`` are where the process found references. ``complete``: the
+    process searched everything; otherwise it searched ``seen`` objects, 0 if it didn't answer.
     """
 
     reason: str
@@ -48,8 +48,8 @@ class PinRecord(Record, frozen=True):
 
 
 class Account(Record, frozen=True):
-    """Why one object is still here, from everybody who holds it. ``unknown``: what its engine can't
-    tell of that, each in a few words."""
+    """Why one object is still here, with the answers of all holders. ``unknown``: what its engine
+    can't tell, each in a few words."""
 
     object: ObjectRecord
     pins: tuple[PinRecord, ...]
@@ -60,9 +60,9 @@ class Account(Record, frozen=True):
 
 
 class ObjectDescription(Record, frozen=True):
-    """One object at a glance. ``task`` is to make it; ``actor`` is the one whose handles it is.
+    """Summary of one object. ``task`` will make it; ``actor`` is the one whose handles refer to it.
 
-    ``clients``, ``workers`` and ``actors`` are those that hold, show or make it.
+    ``clients``, ``workers`` and ``actors`` are those that hold, view or make it.
     """
 
     object: ObjectRecord

@@ -1,4 +1,4 @@
-"""How long the tasks of a function take, as far as is known. The clock is whoever tells."""
+"""Expected run times of functions, from measured ones that callers pass in. No clock here."""
 
 from __future__ import annotations
 
@@ -6,32 +6,31 @@ from workbench.core.message_types import TaskSpec
 from workbench.core.tasks import ONE, Task
 
 BATCH_SECONDS = 0.002
-"""A worker is sent up to this much expected work ahead: some ten round trips' worth."""
+"""Expected seconds of work sent to a worker ahead, at most: some ten round trips."""
 
 RECENT = 0.2
 """Weight of the newest run in a function's expected seconds."""
 
 OUTLIER = 10
-"""A run that takes more than so many times what was expected doesn't count, if none of the `APART`
-before it did: on a busy machine each function has one now and then that waited for a processor, and
-is still short. One that has become long is known for it after two."""
+"""A run that takes more than this many times the expected time is ignored, unless one of the
+`APART` runs before it did so too: on a busy machine a run of a short function sometimes waits for a
+processor. A function that has become slow is noticed at its second slow run."""
 
 APART = 10
 
 LEAST = BATCH_SECONDS / 40
-"""Seconds of which that is reckoned, however short a function is."""
+"""Lower bound, in seconds, of the expected time that `OUTLIER` multiplies."""
 
 
 class Durations:
-    """By function, of those that ran."""
+    """Expected seconds of functions that have run."""
 
     def __init__(self) -> None:
         self._seconds: dict[int, float] = {}
-        self._since: dict[int, int] = {}  # runs since the last that took so long
+        self._since: dict[int, int] = {}  # runs since the last outlier
 
     def ran(self, function: int, seconds: float) -> None:
-        """One run took so long. A single one that is far too long among short ones doesn't
-        count."""
+        """Note how long a run took. A single outlier among short runs is ignored."""
         known = self._seconds.get(function, seconds)
         since = self._since.get(function, 0)
         if seconds > OUTLIER * LEAST and seconds > OUTLIER * known:
@@ -47,16 +46,17 @@ class Durations:
         self._since.pop(function, None)
 
     def is_short(self, function: int) -> bool:
-        """Whether a run is expected to be over within `BATCH_SECONDS`; not before one was
+        """True if a run is expected to take at most `BATCH_SECONDS`. False until one was
         measured."""
         return self._seconds.get(function, 2 * BATCH_SECONDS) <= BATCH_SECONDS
 
     def expected(self, task: Task) -> float:
-        """How long it will run. What isn't usual, or unknown, counts as long: nobody waits there.
+        """Return the seconds a task will take. Unknown or unusual tasks count as long: none waits
+        behind.
 
-        A task with a time limit must begin when it is sent, and so must a background cell, which a
-        person watches, and one that counts as running for its executor; one that needs more or
-        less than a processor, or after which its worker may end, has a worker to itself.
+        These must begin when they are sent: a task with a time limit, a background cell, which a
+        person watches, and a task that counts as running for its executor. A task that needs more
+        or less than a processor, or after which its worker may end, has a worker to itself.
         """
         spec = task.submit.spec
         if task.cpus != ONE or (spec is not None and _needs_a_worker(spec)):

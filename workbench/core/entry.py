@@ -1,4 +1,4 @@
-"""One object as the catalog keeps it: its state, its value, and all that keeps it alive."""
+"""One object in the catalog: its state, its value, and all that keeps it alive."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from workbench.core.events import About, Value
 from workbench.core.tasks import Task
 
 Counts = Mapping[int, int]
-"""Client → how often, at least once. Never changed in place, so that objects share them: nearly all
-are held once by one client and viewed by none, and a dict of one's own takes 200 bytes."""
+"""Client → count, at least 1. Never changed in place, so that objects can share them: nearly all
+are held once by one client and viewed by none, and a dict for each would take 200 bytes."""
 
 NONE: Counts = {}
 
 Kind = tuple[str, str]
-"""An object's type, and where it was put: shared by all that have the same."""
+"""An object's type, and where it was put: shared by all objects with the same."""
 
 MOST_REPEATS = 0xFFFF
 
 _COST = Struct("<QQIHff?")
-"""The rest of an `About`, in 32 bytes less its names: a million objects have one each."""
+"""The rest of an `About`, packed: a million objects have one each."""
 
 
 class ObjectState(Enum):
-    """An object's life. There is no way back."""
+    """State of an object. It only goes forward."""
 
     PENDING = "pending"  # a task will make it
     READY = "ready"
@@ -33,7 +33,7 @@ class ObjectState(Enum):
 
 
 PENDING, READY, FREED = ObjectState
-"""Names of their own: to look up a member costs more than to compare it."""
+"""Module-level names: looking up a member of the class costs more than comparing it."""
 
 
 class Entry:
@@ -64,16 +64,21 @@ class Entry:
         self.waiting_tasks: list[Task] | None = None  # that depend on it, until it is ready
 
     def describe(self, about: About, kind: Kind) -> None:
-        """Keep what its maker said of it, packed: two million entries have this."""
+        """Keep what its maker said of it, packed: there may be two million entries."""
         self.kind = kind
         self.cost = _COST.pack(
-            about.inband, about.outband, about.buffers, min(about.repeats, MOST_REPEATS),
-            about.pickle_seconds, about.copy_seconds, about.cold,
-        )  # fmt: skip
+            about.inband,
+            about.outband,
+            about.buffers,
+            min(about.repeats, MOST_REPEATS),
+            about.pickle_seconds,
+            about.copy_seconds,
+            about.cold,
+        )
 
     @property
     def about(self) -> About | None:
-        """What `describe` was told; None before."""
+        """What `describe` was given; None before."""
         if self.kind is None:
             return None
         inband, outband, buffers, repeats, pickled, copied, cold = _COST.unpack(self.cost)
@@ -82,28 +87,28 @@ class Entry:
 
     @property
     def alive(self) -> bool:
-        """Whether anything pins it. Views don't."""
-        return bool(
-            self.holds or self.names or self.tasks or self.parents or self.escapes or self.pinned
-            or self.job
-        )  # fmt: skip
+        """True if anything pins the object. Views don't pin."""
+        return bool(self.job) or self._is_had
 
     @property
     def is_only_kept(self) -> bool:
-        """Whether nobody has it: its job alone keeps it alive, and no array shows it."""
-        return bool(self.job) and not (
+        """True if only its job keeps the object alive, and no array shows it."""
+        return bool(self.job) and not (self.viewers or self._is_had)
+
+    @property
+    def _is_had(self) -> bool:
+        return bool(
             self.holds or self.names or self.tasks or self.parents or self.escapes or self.pinned
-            or self.viewers
-        )  # fmt: skip
+        )
 
 
 def more(counts: Counts, client: int) -> Counts:
-    """The same with one more of this client's."""
+    """Return the counts with one more for the client."""
     return {**counts, client: counts.get(client, 0) + 1}
 
 
 def fewer(counts: Counts, client: int) -> Counts:
-    """One less of ``client``, who is there."""
+    """Return the counts with one less for the client, which must be in them."""
     left = counts[client] - 1
     if not left and len(counts) == 1:
         return NONE
@@ -111,7 +116,7 @@ def fewer(counts: Counts, client: int) -> Counts:
 
 
 def without(counts: Counts, client: int) -> Counts:
-    """The same without this client's."""
+    """Return the counts without the client."""
     if client not in counts:
         return counts
     return {c: n for c, n in counts.items() if c != client} if len(counts) > 1 else NONE

@@ -1,8 +1,8 @@
-"""The messages that clients send. Plain data; no behaviour. What they say of tasks and of lines is
-in `task_events` and `line_events`, and is had from here too; other events are in `loop_events`.
+"""The messages that clients send. Plain data; no behaviour. Those about tasks and lines are defined
+in `task_events` and `line_events` and exported here too; other events are in `loop_events`.
 
-`wire` encodes these very structs, so each message is defined once. That is why `core` may use
-msgspec, whose structs are the cheapest records Python has (0.07 µs to make one, measured).
+`wire` encodes these very structs, so each message is defined once. That is why `core` uses msgspec,
+whose structs are the cheapest records in Python (0.07 µs to make one, measured).
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from workbench.core.task_events import TaskMessage
 
 
 class Hello(Event, tag=1):
-    """First message of every client. ``prefix`` is the high half of every id it will make.
+    """First message of every client. ``prefix`` is the high half of every id that it makes.
 
-    ``worker``: the number that the pool gave a worker process, 0 in a driver. ``linger``: seconds
-    that the session shall outlive its last driver, at least. ``admin``: a shell command that asks,
-    or ends the session. It makes no objects, and keeps no session up.
+    ``worker``: the number that the pool gave a worker process, 0 in a driver. ``linger``: minimum
+    seconds that the session outlives its last driver. ``admin``: a shell command that inspects or
+    ends the session. It makes no objects, and doesn't keep the session alive.
     """
 
     pid: Natural
@@ -47,10 +47,10 @@ class Hello(Event, tag=1):
 
 
 class Bye(Event, tag=2):
-    """The client leaves on purpose: no linger on its account, unless it ``lingers``.
+    """The client leaves on purpose: the session doesn't linger for it, unless it ``lingers``.
 
-    ``shows``: arrays in its process still show objects. It says nothing more, is told nothing more,
-    and its views count until its connection ends. ``final``: its kernel was shut down by a person.
+    ``shows``: arrays in its process still show objects. It sends and gets no more messages except
+    Unview, and its views count until its connection ends. ``final``: a person shut its kernel down.
     """
 
     lingers: bool = False
@@ -59,13 +59,13 @@ class Bye(Event, tag=2):
 
 
 class Keep(Event, tag=36):
-    """The session shall outlive its last driver by so many seconds, whatever it was before."""
+    """Set how many seconds the session outlives its last driver."""
 
     linger: Seconds
 
 
 class EndSession(Event, tag=40):
-    """End the session, now and for everybody. Its drivers are told ``reason``, a sentence."""
+    """End the session now, for all clients. Drivers are told ``reason``, a sentence."""
 
     reason: str
 
@@ -83,25 +83,25 @@ class Sealed(Event, tag=4):
 
 
 class Want(Event, tag=5):
-    """Send Ready for each of these as soon as there is something to know."""
+    """Send Ready for each of these objects as soon as it is ready, failed, freed or unknown."""
 
     objects: tuple[Id, ...]
 
 
 class Hold(Event, tag=6):
-    """The first handle to each of these appeared in the sender."""
+    """The first handle to each of these objects appeared in the sender."""
 
     objects: tuple[Id, ...]
 
 
 class Drop(Event, tag=7):
-    """The sender gives back one hold on each (one entry per hold it was given)."""
+    """The sender releases one hold on each object (one entry per hold it was given)."""
 
     objects: tuple[Id, ...]
 
 
 class View(Event, tag=8):
-    """A zero-copy view of the object now lives in the sender: of its bytes in that segment."""
+    """A zero-copy view of the object's bytes in that segment now lives in the sender."""
 
     object: Id
     segment: Id
@@ -115,47 +115,47 @@ class Unview(Event, tag=9):
 
 
 class Noted(Event, tag=34):
-    """The answer to Moved: what the sender maps from now on is in the new place."""
+    """The answer to Moved: the sender maps only the new place from now on."""
 
     object: Id
 
 
 class Loaded(Event, tag=24):
-    """How long the sender's first reading of each object took."""
+    """Seconds that the sender's first reading of each object took."""
 
     objects: tuple[Id, ...]
     seconds: tuple[Seconds, ...]
 
 
 class Free(Event, tag=10):
-    """Drop every pin that keeps these alive, whoever holds it."""
+    """Free these objects now, whatever pins them."""
 
     objects: tuple[Id, ...]
 
 
 class Find(Event, tag=11):
-    """Which object has this name? Answered by Found, which carries a hold."""
+    """Ask which object has this name. Answered by Found, which carries a hold."""
 
     request: Number
     name: str
 
 
 class Bind(Event, tag=12):
-    """Give an object a name; with ``object`` 0, take the name away."""
+    """Give an object a name; with ``object`` 0, remove the name."""
 
     name: str
     object: Id
 
 
 class Escape(Event, tag=23):
-    """A ref to the object was pickled outside the store at ``site``; whoever has it may come."""
+    """A ref to the object was pickled outside the store at ``site``; it may be loaded later."""
 
     object: Id
     site: str
 
 
 class Pin(Event, tag=32):
-    """A person wants the object kept, at ``site``; without ``on``: no longer."""
+    """Keep the object in memory, as a person asked at ``site``; without ``on``: no longer."""
 
     object: Id
     site: str
@@ -163,8 +163,8 @@ class Pin(Event, tag=32):
 
 
 class Register(Event, tag=58):
-    """All workers shall use this custom serializer; an empty payload takes it back. Forwarded to
-    them. ``serializer`` is the sender's own number for it, ``payload`` is opaque.
+    """Have all workers use this custom serializer; an empty payload removes it. Forwarded to them.
+    ``serializer`` is an id that the sender chose, ``payload`` is opaque.
     """
 
     serializer: Id
@@ -175,9 +175,9 @@ class Register(Event, tag=58):
 
 
 class Opened(Event, tag=3):
-    """The client made a segment; its descriptors (writable, read-only) travel beside this.
+    """The client made a segment; its descriptors (writable, read-only) travel with this message.
 
-    ``disk``: a file for one object, which is larger than the store, and is all it writes there.
+    ``disk``: it is a file for one object that is larger than the store.
     """
 
     segment: Id
@@ -186,9 +186,9 @@ class Opened(Event, tag=3):
 
 
 class Reshare(Event, tag=44):
-    """The descriptor of a segment got lost on its way here: send Shared once more, then Answer.
+    """Send Shared once more, then Answer: the segment's descriptor got lost on its way here.
 
-    That has a text if nothing of the segment is the sender's to see any more.
+    The Answer has a text if the sender has no use of the segment any more.
     """
 
     request: Number
@@ -196,8 +196,8 @@ class Reshare(Event, tag=44):
 
 
 class Grow(Event, tag=13):
-    """The sender's arena wants to touch ``nbytes`` more of its segment; with ``spill`` even if
-    other objects have to move to disk."""
+    """Ask to touch ``nbytes`` more of the sender's arena; with ``spill`` even if other objects have
+    to move to disk."""
 
     request: Number
     nbytes: Bytes
@@ -205,7 +205,7 @@ class Grow(Event, tag=13):
 
 
 class Trimmed(Event, tag=14):
-    """The sender gave ``nbytes`` of its arena's grant back to the machine."""
+    """The sender gave ``nbytes`` of its grant back to the machine. ``answer``: it answers Trim."""
 
     nbytes: Bytes
     answer: bool = False
@@ -215,16 +215,16 @@ class Trimmed(Event, tag=14):
 
 
 class Ask(Event, tag=21):
-    """Answered by Answer once all that was sent before is done.
+    """A question. Answered by Answer, after all that the sender sent before has been handled.
 
     ``what``: sync; inline: may the sender send another allowance of objects in messages (a text
     says no)? overview: the session with a few of its objects; names: those that begin with
-    ``name``; describe: ``object`` at a glance; why: what keeps ``object``, or the one called
-    ``name``, with what its holders find out (``deep``: however long that takes); jobs: all
-    background cells that are remembered; log: what the job ``object`` has shown; spill: move
-    ``object`` to disk, answered when it is there or can't be; or withdraw: where the task that
-    makes ``object`` is (waiting, sent, or over), and one that waits is dropped.
-    What an answer may have doesn't depend on how many objects there are.
+    ``name``; describe: a summary of ``object``; why: what keeps ``object``, or the one called
+    ``name``, with what its holders find (``deep``: however long that takes); jobs: all remembered
+    background cells; log: what the job ``object`` has shown; spill: move ``object`` to disk,
+    answered when that is done or can't be; withdraw: where the task that makes ``object`` is
+    (waiting, sent or over), and drop it if it waits. The size of an answer doesn't depend on how
+    many objects there are.
     """
 
     request: Number
@@ -235,9 +235,9 @@ class Ask(Event, tag=21):
 
 
 class Explained(Event, tag=33):
-    """The answer to Explain: ``places`` in this process at which the object is held.
+    """The answer to Explain: ``places`` in this process that hold the object.
 
-    ``complete``: of the ``seen`` objects of the process none was left out.
+    ``complete``: the process searched all its objects, ``seen`` in number.
     """
 
     inquiry: Number
@@ -247,11 +247,11 @@ class Explained(Event, tag=33):
 
 
 class Subscribe(Event, tag=39):
-    """Send Changed, once, when anything has changed since the last one of that number; the first
-    time at once, with everything. Without ``on``: no more.
+    """Send Changed, once, when anything has changed since the last one for this request; the first
+    time at once, with everything. Without ``on``: end the subscription.
 
-    ``once``: what is there now, in as many answers as it takes, each asked for by the same message,
-    and no changes. With ``search`` each has but those that come first of the objects it is about.
+    ``once``: send what is there now, and no changes; the same message asks for each further part.
+    With ``search`` each part has only those of its objects that come first.
     """
 
     request: Number
@@ -265,4 +265,4 @@ Message = (
     | Trimmed | Ask | Register | Escape | Loaded | Pin | Explained | Noted | Keep | Subscribe
     | EndSession | Reshare | TaskMessage | LineMessage
 )  # fmt: skip
-"""What a client may send."""
+"""All messages that a client may send."""

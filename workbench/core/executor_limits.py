@@ -1,4 +1,4 @@
-"""Executors with a limit of how many of their tasks run: which of them may be queued."""
+"""Executors that limit how many of their tasks run: which tasks may be queued."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from workbench.core.tasks import Task
 
 @dataclass(slots=True, eq=False)
 class ExecutorTasks:
-    """``active`` ones are queued or sent, the others wait."""
+    """Ready tasks of one executor. ``active``: how many are queued or sent; the others wait."""
 
     most: int
     active: int = 0
@@ -18,20 +18,20 @@ class ExecutorTasks:
 
 
 class ExecutorLimits:
-    """Those that have tasks whose dependencies are ready, by id."""
+    """Executors, by id, that have tasks whose dependencies are ready."""
 
     def __init__(self) -> None:
         self.executors: dict[int, ExecutorTasks] = {}
 
     def ready(self, task: Task) -> Iterator[Task]:
-        """Its dependencies are there; yields those to queue now."""
+        """Take in a task whose dependencies are ready; yield the tasks to queue now."""
         spec = task.spec
         tasks = self.executors.setdefault(spec.executor, ExecutorTasks(spec.max_workers))
         tasks.waiting[task] = None
         yield from self._next(tasks)
 
     def over(self, task: Task) -> Iterator[Task]:
-        """It is over, wherever it was; yields those to queue now."""
+        """Take out a task that is over, whatever its state was; yield the tasks to queue now."""
         id = task.spec.executor
         tasks = self.executors.get(id)
         if tasks is None:  # it waited for its dependencies
@@ -40,7 +40,7 @@ class ExecutorLimits:
         tasks.active -= task.is_counted
         task.is_counted = False
         yield from self._next(tasks)
-        if not tasks.active:  # and so nobody waits
+        if not tasks.active:  # then none waits either
             del self.executors[id]
 
     def _next(self, tasks: ExecutorTasks) -> Iterator[Task]:

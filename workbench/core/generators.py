@@ -1,6 +1,6 @@
-"""Component: generator tasks, whose results come one by one, to one reader.
+"""Component: generator tasks, whose items go one by one to one reader.
 
-An item is an object of the worker that made it; from the moment it is yielded the reader holds it.
+An item belongs to the worker that made it; the reader holds it as soon as it is yielded.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class GeneratorManager:
         self.unread: list[int] = []  # tasks whose reader has dropped them
 
     def yielded(self, client: ClientState, event: ev.Yielded) -> None:
-        """An item: the task's owner holds it from now on. If that is gone, nobody does."""
+        """Seal an item and give the task's owner a hold on it; free it if the owner is gone."""
         state, catalog = self._state, self._state.catalog
         worker = state.scheduler.by_client.get(client.number)
         task = worker.sent.get(event.task) if worker is not None else None
@@ -41,11 +41,11 @@ class GeneratorManager:
             state.share(task.owner, event.value)
             state.send(task.owner, do.Item(event.task, event.object, event.value))
         else:
-            self._objects.result(event.object, event.value)  # it is nobody's: the bytes go back
+            self._objects.result(event.object, event.value)  # nobody holds it: free its bytes
         return None
 
     def took(self, client: ClientState, event: ev.Took) -> None:
-        """The reader wants more: let the worker know, wherever the stream is made now."""
+        """Tell the worker that runs the generator now how many items its reader has taken."""
         task = self._state.scheduler.tasks.get(event.task)
         if task is None or task.owner != client.number:
             return
@@ -54,13 +54,13 @@ class GeneratorManager:
             self._state.send(task.worker.client, event)
 
     def abandon(self, reader: int) -> None:
-        """The reader has gone: nobody will ever take what its streams make."""
+        """Stop the generators of a reader that has left."""
         for task in list(self._state.scheduler.tasks.values()):
             if task.owner == reader and task.spec.ahead:
                 self._tasks.stop(task)
 
     def stop_unread(self) -> None:
-        """Streams go on as long as somebody reads them; what other tasks do, they do to the end."""
+        """Stop generators that their reader has dropped. Other dropped tasks run to their end."""
         unread, self.unread = self.unread, []
         for id in unread:
             task = self._state.scheduler.tasks.get(id)

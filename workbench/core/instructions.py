@@ -1,6 +1,6 @@
-"""Everything a session asks to be done. Plain data; no behaviour.
+"""Instructions: everything that a session asks to be done. Plain data; no behaviour.
 
-The first part is what clients are sent; the last part is for the server's own loop.
+The first part are messages to clients; the last part is for the server's own loop.
 """
 
 from __future__ import annotations
@@ -26,36 +26,36 @@ class Welcome(Instruction, tag=1):
 
 
 class Ready(Instruction, tag=2):
-    """What there is to know of the object: where it is, or (``value.failed``) why it isn't."""
+    """The object's value: where its bytes are, or (``value.failed``) the error that reading
+    raises."""
 
     object: int
     value: Value
 
 
 class Found(Instruction, tag=3):
-    """The answer to Find; carries one hold on ``object``. 0: there is no such name."""
+    """The answer to Find; carries one hold on ``object``. 0: no object has that name."""
 
     request: int
     object: int
 
 
 class Shared(Instruction, tag=4):
-    """A segment the client has not seen yet; its read-only descriptor travels beside this."""
+    """A segment that is new to the client; its read-only descriptor travels with this message."""
 
     segment: int
     size: int
 
 
 class Run(Instruction, tag=5):
-    """Run this task, or ``method`` of the actor this worker is (``__init__`` makes it).
+    """Run this task, or ``method`` of this worker's actor (``__init__`` makes it).
 
-    ``values`` holds one Value per dep, then the function's if it is new.
+    ``values`` has one Value per dep, then the function's if the worker doesn't have it.
 
-    A worker keeps a function's Value, even of a task it gives back, until it is to forget it.
-    ``last``: it may not be run again, so its results are to be handed over before all else.
-    Of a stream that is made again, ``made`` items were made before; its reader took ``taken``. An
-    actor was made again ``made`` times. ``line``: by which it came; not from the server, then.
-    ``root``: see `Submit`.
+    A worker keeps a function's Value, even of a task that it gives back, until Forget. ``last``:
+    the task can't be retried, so its results are sent before all else. Of a generator that runs
+    again, ``made`` items were made before, and its reader took ``taken``. An actor was made again
+    ``made`` times. ``line``: that it came by, if the server didn't send it. ``root``: see `Submit`.
     """
 
     task: int
@@ -76,15 +76,15 @@ class Run(Instruction, tag=5):
 
 
 class Recall(Instruction, tag=6):
-    """Give back up to ``count`` tasks you have not started."""
+    """Give back up to ``count`` tasks that you haven't started."""
 
     count: int
 
 
 class Forget(Instruction, tag=7):
-    """These objects are gone: answer with Unview, once each.
+    """These objects are freed: answer with Unview, once for each.
 
-    ``unused``: no task needs them either, so drop what was made of them as functions.
+    ``unused``: no task needs them either, so drop the functions that were loaded from them.
     """
 
     objects: tuple[int, ...]
@@ -92,9 +92,9 @@ class Forget(Instruction, tag=7):
 
 
 class Release(Instruction, tag=8):
-    """These extents (offset, length) of your arena are yours again.
+    """These extents (offset, length) of your arena are free again.
 
-    ``cold``: their memory has been given back to the machine, and your grant is less by it.
+    ``cold``: their memory has been given back to the machine, and your grant is smaller by it.
     """
 
     extents: tuple[tuple[int, int], ...]
@@ -108,10 +108,10 @@ class Trim(Instruction, tag=9):
 
 
 class Granted(Instruction, tag=10):
-    """The answer to Grow. With a ``text`` it means no: why nothing can move to disk. ``snapshot``
-    then has the largest objects.
+    """The answer to Grow. With a ``text`` it is refused: the text says why nothing can move to
+    disk, and ``snapshot`` has the largest objects.
 
-    What the asker has got back meanwhile (Release) isn't granted, so it may be 0 and mean yes.
+    Memory that the asker got back meanwhile (Release) is subtracted, so 0 may mean yes.
     """
 
     request: int
@@ -134,15 +134,15 @@ class Answer(Instruction, tag=11):
 
 
 class Stop(Instruction, tag=14):
-    """Stop this task if it runs, drop it if it doesn't yet."""
+    """Interrupt this task if it runs, drop it if it hasn't begun."""
 
     task: int
 
 
 class Explain(Instruction, tag=16):
-    """Where in your process is this object held? Answered by Explained.
+    """Find what holds this object in your process. Answered by Explained.
 
-    ``deep``: look at all there is, however long that takes.
+    ``deep``: search all objects, however long that takes.
     """
 
     inquiry: int
@@ -151,9 +151,9 @@ class Explain(Instruction, tag=16):
 
 
 class Moved(Instruction, tag=18):
-    """The object's bytes are in another place now; answered by Noted.
+    """The object's bytes have moved; answered by Noted.
 
-    The old place stays as it is until you have answered and your last view of it is gone.
+    The old place isn't reused until you have answered and your last view of it is gone.
     """
 
     object: int
@@ -161,13 +161,13 @@ class Moved(Instruction, tag=18):
 
 
 class Unshare(Instruction, tag=19):
-    """Nothing lies in this segment any more: unmap it."""
+    """Unmap this segment: no object is in it any more."""
 
     segment: int
 
 
 class Item(Instruction, tag=15):
-    """The next item of a stream that the client reads; carries one hold on ``object``."""
+    """The next item of a generator that the client reads; carries one hold on ``object``."""
 
     task: int
     object: int
@@ -175,10 +175,10 @@ class Item(Instruction, tag=15):
 
 
 class Collected(Instruction, tag=20):
-    """The answer to Collect, after what the job has shown so far: what it was until now.
+    """The answer to Collect, after the output that the job has shown so far.
 
-    Carries one hold on each of the ``results``; 0 stands for one that is gone. None: there is no
-    such job any more.
+    Carries one hold on each of the ``results``; 0 stands for a freed one. ``job`` is None if there
+    is no such job any more.
     """
 
     request: int
@@ -187,17 +187,17 @@ class Collected(Instruction, tag=20):
 
 
 class Began(Instruction, tag=21):
-    """This job, of yours or collected by you, runs now: on this worker, perhaps once more."""
+    """A job that you submitted or collected runs now, on this worker, perhaps once more."""
 
     job: int
     worker: int
 
 
 class JobComplete(Instruction, tag=23):
-    """All of this job is submitted: you collected it before, and had only some of its results.
+    """All tasks of this job are submitted: you had collected it when only some of them were.
 
-    ``size``: how many tasks it is, fewer than were announced if its maker has stopped or left. The
-    ``results`` are those after the ones you had, as in Collected.
+    ``size``: its number of tasks, fewer than announced if its submitter was stopped or left.
+    ``results``: those after the ones that you had, as in Collected.
     """
 
     job: int
@@ -206,39 +206,39 @@ class JobComplete(Instruction, tag=23):
 
 
 class Changed(Instruction, tag=22):
-    """What has changed since the last one, or the next part of all there is: see Subscribe."""
+    """Changes since the last such message, or the next part of the whole session: see Subscribe."""
 
     request: int
     change: Change
 
 
 class Ended(Instruction, tag=40):
-    """Somebody has ended the session, for the ``reason`` that stands there; a hang-up follows."""
+    """The session has ended for you; ``reason`` is a sentence. A hang-up follows."""
 
     reason: str
 
 
 class Reopen(Instruction, tag=44):
-    """The descriptors of your segment got lost on their way: send Opened once more."""
+    """Send Opened once more: the descriptors of your segment got lost on their way."""
 
     segment: int
 
 
 class CollectGarbage(Instruction, tag=46):
-    """The store fills up: let go of objects that nothing has but references in a ring."""
+    """Run the garbage collector: the store fills up, and cycles may hold refs."""
 
 
 class Attach(Instruction, tag=47):
-    """To a worker: its end of a new line travels beside this. Answered by Attached."""
+    """To a worker: its end of a new line travels with this message. Answered by Attached."""
 
     line: int
 
 
 class Offer(Instruction, tag=48):
-    """To a caller of ``actor``: the other end. Answered by Attached. Or, if that is 0, to a driver:
-    the other end of a line to a worker that is lent to it, for tasks of these functions, with these
-    objects as arguments or none. Of what it has said, the worker knows all up to the submission of
-    ``last``."""
+    """To a caller of ``actor``: its end of the line, which travels with this message. Answered by
+    Attached. With ``actor`` 0, the line leads to a worker lent to a driver, for tasks of these
+    functions, with only these objects as arguments. The worker knows all that the driver had said
+    up to the submission of ``last``."""
 
     line: int
     actor: int = 0
@@ -248,8 +248,8 @@ class Offer(Instruction, tag=48):
 
 
 class Lent(Instruction, tag=56):
-    """To a worker, before Attach or a call of the line's caller: what comes by that line may have
-    these objects as arguments, which stay where they are until it has returned the line."""
+    """To a worker, before Attach or a call of the line's caller: calls by that line may have these
+    objects as arguments. They don't move until the worker has returned the line."""
 
     line: int
     objects: tuple[int, ...]
@@ -257,15 +257,15 @@ class Lent(Instruction, tag=56):
 
 
 class TakeBack(Instruction, tag=55):
-    """To a worker that was lent, or an actor's: let nothing more come by the line, and say Returned
-    when nothing that came runs any more."""
+    """To the worker of a lease or an actor: accept nothing more by the line, and send Returned when
+    no call that came by it runs any more."""
 
     line: int
 
 
 class Grant(Instruction, tag=49):
-    """All calls of the actor that came from this client are over, up to ``last``: if there was no
-    later one, the next may go by the line, with these objects as arguments or none."""
+    """All this client's calls of the actor up to ``last`` are over: if it made no later one, the
+    next may go by the line, with only these objects as arguments."""
 
     line: int
     last: int
@@ -273,23 +273,23 @@ class Grant(Instruction, tag=49):
 
 
 class LineEnded(Instruction, tag=53):
-    """The worker is gone, or has returned the line. Read what it has said; then LineClosed answers.
-    If it is gone, and left a note: ``begun`` is the number of the last call by this line that
-    began."""
+    """The worker is gone, or has returned the line. Read the rest of what it sent, then answer with
+    LineClosed. ``begun``: the number of the last call by this line that began, if the worker is
+    gone and noted that."""
 
     line: int
     begun: int = -1
 
 
 class Report(Instruction, tag=51):
-    """The result of this call, which came by a line, is to be told to the server, too."""
+    """To a worker: tell the server, too, the result of this call, which came by a line."""
 
     line: int
     task: int
 
 
 class Detach(Instruction, tag=52):
-    """The caller is gone, or knows all: run what has come by the line, and close it."""
+    """To a worker: run what has come by the line, and close it. Its caller needs no answers."""
 
     line: int
 
@@ -301,7 +301,7 @@ Message = (
     | Output | Took | Refresh | Register
     | Attach | Offer | Lent | TakeBack | Grant | LineEnded | Report | Detach | Relay
 )  # fmt: skip
-"""What the server may send. The fourth row and Relay are forwarded as they came."""
+"""All messages that the server may send. The fourth row and Relay are forwarded unchanged."""
 
 
 # -- for the server's own loop ---------------------------------------------------------------
@@ -315,7 +315,7 @@ class Send(msgspec.Struct, frozen=True, gc=False):
 
 
 class Hangup(Instruction, tag=101):
-    """Close this client's connection. ``is_fault``: it is told why, and the server's log too."""
+    """Close this client's connection. ``is_fault``: tell it why, and the server's log too."""
 
     client: int
     reason: str
@@ -323,36 +323,36 @@ class Hangup(Instruction, tag=101):
 
 
 class Fork(Instruction, tag=102):
-    """Have the pool make the process for worker number ``worker``."""
+    """Have the forkserver make the process of worker number ``worker``."""
 
     worker: int
 
 
 class Kill(Instruction, tag=103):
-    """SIGKILL that worker's process, and what it started; with ``grace`` only after a moment in
-    which it may end in order."""
+    """SIGKILL the worker's process and those it started; with ``grace`` after a moment in which it
+    can end in order."""
 
     worker: int
     grace: bool = False
 
 
 class Punch(Instruction, tag=104):
-    """Give the memory of these extents back to the machine: nobody writes or shows them now."""
+    """Give the memory of these extents back to the machine: no process uses them."""
 
     segment: int
     extents: tuple[tuple[int, int], ...]
 
 
 class Discard(Instruction, tag=105):
-    """Close the descriptors of this segment: nothing lives in it."""
+    """Close the descriptors of this segment: no object is in it."""
 
     segment: int
 
 
 class Copy(Instruction, tag=108):
-    """Copy the object's ``length`` bytes from one segment (segment, offset) to another; Copied
-    answers. The target is one of the server's own, made now if there is none of that number:
-    ``size`` bytes, on disk or in memory."""
+    """Copy the object's ``length`` bytes from one place (segment, offset) to another; answered by
+    Copied. The target segment is the server's own; if it doesn't exist, make it: ``size`` bytes, on
+    disk or in memory."""
 
     object: int
     source: tuple[int, int]
@@ -363,24 +363,24 @@ class Copy(Instruction, tag=108):
 
 
 class Connect(Instruction, tag=109):
-    """Make the two ends of a line, and send Attach to the ``worker``."""
+    """Make the two ends of a line, and send Attach to the client ``worker``."""
 
     line: int
     worker: int
 
 
 class Disconnect(Instruction, tag=110):
-    """Close what is left here of a line's ends."""
+    """Close the ends of a line that the server still has."""
 
     line: int
 
 
 class Measure(Instruction, tag=107):
-    """Find out how much memory is left, and who has it; answered by Measured."""
+    """Measure how much memory is left, and what each worker has; answered by Measured."""
 
 
 class Exit(Instruction, tag=106):
-    """The session is over."""
+    """End the server: the session is over."""
 
 
 Anything = (

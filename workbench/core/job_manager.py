@@ -1,10 +1,10 @@
-"""Component: background cells, which outlive their submitter; another client can collect them.
+"""Component: background cells, which outlive their submitter; other clients can collect them.
 
-A *job* is a task that a person started and may ask for later, or several that belong together: a
-cell that runs once for each item of a list. Its *audience* are the clients that see what it shows:
-who submitted it, and who collected it since. While there are any, its results live as all objects
-do. When the last of them is gone, its tasks go on all the same, and the results that are still
-there are kept (catalog: `job`). What it showed, and how it ended, is remembered in any case.
+A *job* is a task that a person started and may ask for later, or several: a cell that runs once for
+each item of a list. Its *audience* are the clients that see its output: the one that submitted it,
+and those that collected it since. While there are any, its results live as other objects do. When
+the last one is gone, its tasks go on, and results that still exist are kept (catalog: `job`). Its
+output, and how it ended, is remembered in any case.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ MOST_JOBS = 1000
 """Jobs remembered after their end. Those whose results are kept don't count."""
 
 MOST_RECORDS = 100
-"""Of these, those that a look at the session has: the last ones."""
+"""Jobs in a snapshot of those that are over and seen: the last ones."""
 
 MOST_LOGGED = 64_000_000
-"""Bytes kept of what all jobs have shown that are over. The oldest ones' go first."""
+"""Bytes of output kept of all jobs that are over. The oldest jobs' is dropped first."""
 
 MOST_ENDS = 100
-"""Of a job's tasks that did well, and of the others: so many are remembered in how they ended."""
+"""Tasks of a job whose end is remembered: so many that are done, and so many others."""
 
 
 class JobManager:
@@ -39,20 +39,20 @@ class JobManager:
         self._state = state
         self._jobs = state.jobs
         self._count = 0
-        self._over: dict[int, int] = {}  # jobs that are over → bytes of what is kept of them
-        self._logged = 0  # the sum of these
-        self._kept: dict[int, TaskGroup] = {}  # those that may have results that are kept
+        self._over: dict[int, int] = {}  # job that is over → bytes of output and ends kept
+        self._logged = 0  # the sum of `_over`
+        self._kept: dict[int, TaskGroup] = {}  # jobs that may have kept results
         self.most_jobs, self.most_records, self.most_logged = MOST_JOBS, MOST_RECORDS, MOST_LOGGED
 
     def __contains__(self, task: Task) -> bool:
-        """Whether it is one of a job's own. What such a task submits isn't."""
+        """True if the task is one of a job's own. Tasks that such a task submits aren't."""
         job = task.job
         return job is not None and task.parent is None and self._jobs.get(job.id) is job
 
     def enter(self, task: Task) -> bool:
-        """A new task that is a job, or one more of a job: if it has a result that tells its end.
+        """Add a new task that is a job, or belongs to one, if it has a result that tells its end.
 
-        False: its job takes no more. It was stopped while its maker was still submitting.
+        False if its job takes no more, because that was stopped while its tasks were submitted.
         """
         if not task.submit.returns:
             return True
@@ -64,19 +64,24 @@ class JobManager:
             if job.is_complete:
                 return False
         else:
-            if task.submit.task in self._jobs:  # its maker may use an id again that nobody has
+            if task.submit.task in self._jobs:  # its submitter may reuse an unused id
                 self._forget(self._jobs[task.submit.task])
             self._count += 1
             job = self._jobs[task.submit.task] = TaskGroup(
-                self._count, task.submit.task, spec.job, spec.binds, task.owner,
-                max(spec.size, 1), {task.owner: task.submit.origin},
-            )  # fmt: skip
+                self._count,
+                task.submit.task,
+                spec.job,
+                spec.binds,
+                task.owner,
+                max(spec.size, 1),
+                {task.owner: task.submit.origin},
+            )
         job.add(task)
         self._tell_complete(job)
         return True
 
     def began(self, task: Task) -> None:
-        """A task of a job has been sent: the audience hears of the first one."""
+        """Note that a task of a job was sent; tell the audience of the first one."""
         job = task.job
         if job is None or task not in self or task.worker is None:
             return
@@ -87,22 +92,21 @@ class JobManager:
                 self._state.send(number, do.Began(job.id, job.worker))
 
     def output(self, job: TaskGroup, event: ev.Output) -> None:
-        """Keep what a job shows, and pass it to its audience, under the cell that each asked
-        from."""
+        """Keep a job's output, and send it to its audience, each under the cell it asked from."""
         if job.id in self._jobs and event.kind != ev.PROGRESS:
             job.log.add(event)
             if job.id in self._over:
-                self._weigh(job)  # of a task that it began, and that outlives it
+                self._weigh(job)  # of a child task that outlives it
         for number, origin in job.audience.items():
             self._state.send(number, replace(event, origin=origin))
 
     def ended(self, task: Task, value: ev.Value) -> None:
-        """It is over, with this as its first result."""
+        """Take in that a task is over, with ``value`` as its first result."""
         job = task.job
         if job is None or task not in self:
             return
         if value.header.startswith(b"!cancelled"):
-            value = task.final_value or value  # it stopped because it was told to: this is why
+            value = task.final_value or value  # it was told to stop: the reason
         stopped = value.header.startswith(b"!cancelled")
         how = "stopped" if stopped else "failed" if value.failed else "done"
         job.outcomes[how] += 1
@@ -112,7 +116,7 @@ class JobManager:
         self._settle(job)
 
     def _settle(self, job: TaskGroup) -> None:
-        """It may be over: then what is kept of all jobs has its bounds."""
+        """If the job is over, drop its tasks, and the output and records of too old jobs."""
         if not job.is_over or job.id in self._over:
             return
         if job.began is not None:
@@ -139,7 +143,7 @@ class JobManager:
         del self._jobs[job.id]
 
     def cancelled(self, id: int) -> list[Task]:
-        """Somebody wants this job stopped: no more tasks of it will come. Those to be stopped."""
+        """Let a job take no more tasks; return those that have to be stopped."""
         job = self._jobs.get(id)
         if job is None:
             return []
@@ -148,13 +152,14 @@ class JobManager:
 
     @property
     def are_awaited(self) -> bool:
-        """Whether one runs, or ended, without anybody who saw that."""
+        """True if a job runs without an audience, or ended without one and wasn't collected."""
         return any(job.unseen for job in self._jobs.values())
 
     def left(self, client: ClientState) -> None:
-        """Somebody is gone. Before its holds are: what only they kept is kept from now on.
+        """Remove a client that left from audiences, before its holds go: keep results for their
+        jobs.
 
-        Who says goodbye lets go of what his cells have made that are over.
+        After a Bye, results of jobs that are over aren't kept.
         """
         for job in list(self._jobs.values()):
             was_there = job.audience.pop(client.number, None) is not None
@@ -167,17 +172,17 @@ class JobManager:
                 self._curtail(job)
 
     def _curtail(self, job: TaskGroup) -> None:
-        """Its maker won't submit the rest."""
+        """Reduce a job to the tasks submitted so far: the rest won't come."""
         if job.size > len(job.tasks) and not job.is_over:
             job.size = len(job.tasks)
             self._tell_complete(job)
             self._settle(job)
 
-    # -- what it showed, and made -----------------------------------------------------------------
+    # -- output and results -----------------------------------------------------------------------
 
     def collect(self, client: ClientState, event: ev.Collect) -> None:
-        """The client joins the audience: it gets what was shown, and a hold on each result. With a
-        name, it gets only that result."""
+        """Add the client to the audience: it gets the output so far, and a hold on each result.
+        With a name, it gets only that result."""
         state, job = self._state, self._jobs.get(event.job)
         if job is None or (event.name and event.name not in job.binds):
             return state.send(client.number, do.Collected(event.request, None))
@@ -199,7 +204,7 @@ class JobManager:
         return state.send(client.number, do.Collected(event.request, record, there))
 
     def _tell_complete(self, job: TaskGroup) -> None:
-        """Whoever collected it before has the rest of its results now: no more will come."""
+        """Send the rest of the results to clients that collected the job before it was complete."""
         if not job.partial or not job.is_complete:
             return
         for number, had in job.partial.items():
@@ -208,7 +213,7 @@ class JobManager:
         job.partial.clear()
 
     def _handed(self, results: Iterable[int], number: int) -> tuple[int, ...]:
-        """Those of the results that are there, each with a hold of this client; 0 for others."""
+        """Give the client a hold on each result that exists; return their ids, 0 for others."""
         catalog = self._state.catalog
         there = tuple(id if id in catalog else 0 for id in results)
         for id in filter(None, there):
@@ -217,18 +222,18 @@ class JobManager:
         return there
 
     def log(self, client: ClientState, event: ev.Ask) -> None:
-        """Answer with what the job has shown, or the last of it."""
+        """Answer with the job's output, as far as it is kept."""
         job = self._jobs.get(event.object)
         shown = None if job is None else tuple(self._shown(job))
         self._state.send(client.number, do.Answer(event.request, outputs=shown))
 
     def records(self, client: ClientState, event: ev.Ask) -> None:
-        """All that are remembered; a look at the session has only the last."""
+        """Answer with all remembered jobs; a snapshot has only the last."""
         found = tuple(map(self._record, self._jobs.values()))
         self._state.send(client.number, do.Answer(event.request, jobs=found))
 
     def last_records(self) -> tuple[JobRecord, ...]:
-        """Those that are not over or that nobody has seen, and the last of the others."""
+        """Return records of jobs that run or that nobody has seen, and the last of the others."""
         others = [job for job in self._jobs.values() if job.is_over and not job.unseen]
         hidden = {job.id for job in others[: -self.most_records]}
         return tuple(self._record(job) for job in self._jobs.values() if job.id not in hidden)
@@ -242,7 +247,7 @@ class JobManager:
         return job.record(self._state.now, there)
 
     def _there(self, job: TaskGroup, name: str) -> bool:
-        """Whether what it assigned to this name is kept for it."""
+        """True if a result that the job assigned to this name is kept for it."""
         return job.id in self._kept and any(self._is_kept(id) for id in self._results_of(job, name))
 
     def _is_kept(self, id: int) -> bool:
@@ -250,28 +255,28 @@ class JobManager:
         return entry is not None and bool(entry.job)
 
     def _results_of(self, job: TaskGroup, name: str) -> Iterator[int]:
-        """All its results, or those for this name, one of each task."""
+        """Return all results of a job, or those for a name, one of each task."""
         step = 1 + len(job.binds)
         return iter(job.results[1 + job.binds.index(name) :: step] if name else job.results)
 
     def _remake_ends(self, job: TaskGroup) -> None:
-        """How its tasks ended are objects again, which have died since with their last handle."""
+        """Make the objects again that tell how tasks ended, if their last handles are gone."""
         catalog = self._state.catalog
         for id, value in job.ends.items():
             if id not in catalog:
                 catalog.seal(catalog.make(id), value)
 
-    # -- what is kept for nobody yet --------------------------------------------------------------
+    # -- results kept until somebody collects them ------------------------------------------------
 
     def _keep(self, job: TaskGroup) -> None:
         for entry in self._entries(job):
-            # How a task ended can be made again.
+            # `_remake_ends` can make first results again.
             if entry.state is not FREED and not (job.is_over and entry.id in job.ends):
                 self._state.catalog.keep_for(entry, job.name)
                 self._kept[job.id] = job
 
     def _release(self, job: TaskGroup) -> None:
-        """Its results aren't kept for it any more. They may be gone at once."""
+        """Stop keeping a job's results, which may free them at once."""
         if self._kept.pop(job.id, None) is not None:
             for entry in self._entries(job):
                 self._state.catalog.keep_for(entry, "")
@@ -280,10 +285,10 @@ class JobManager:
         return [entry for entry in map(self._state.catalog.get, job.results) if entry is not None]
 
     def make_room(self, nbytes: int) -> bool:
-        """Let go of so many bytes in memory, the oldest jobs' first; whether there were any.
+        """Free so many bytes of kept results, the oldest jobs' first; True if there were any.
 
-        Only what somebody has had before: a result that nobody has seen yet can't be made again
-        by who doesn't know that it is gone.
+        Only results of jobs whose end a client has seen: nobody would know that others are gone and
+        have to be made again.
         """
         freed = 0
         for job in list(self._kept.values()):
@@ -294,7 +299,7 @@ class JobManager:
         return freed > 0
 
     def _drop(self, job: TaskGroup) -> int:
-        """Let go of its results; the bytes of memory that are free by that."""
+        """Stop keeping a job's results; return the bytes of memory that this frees."""
         budget, freed = self._state.budget, 0
         placed = [
             (entry, budget.arenas[entry.value.segment].owner, round_up(entry.value.length))

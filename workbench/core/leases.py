@@ -1,22 +1,22 @@
-"""Component: leases, by which a driver's short tasks go straight to a worker: who has one.
+"""Component: leases, by which a driver's short tasks go straight to a worker: who gets one.
 
-A lease is a line (`core.lines`) to a worker of the pool. A driver gets one that submits short tasks
-one after the other; what it submits while one is on its way there goes through the server, so
-nothing ever waits behind it. Tasks have no order: a lease only must not overtake what its driver
-has said about the session (`spoke`), so that ends it.
+A lease is a line (`core.lines`) to a worker of the pool. A driver that submits short tasks one
+after the other gets one. While a task is on its way there, the driver's others go through the
+server, so nothing waits behind it. Tasks have no order, but must not overtake their driver's
+messages about the session, so such a message ends the lease (`spoke`).
 
-Tasks may have arguments by reference: such objects as its tasks had before, and which are there
-when the lease is made. They are lent with it: the worker has been told their places, and their
-bytes stay there until it has said that nothing of the lease reads them, whatever becomes of the
-driver and its handles. If one is dropped, or is to move, the lease is taken back.
+Tasks may have arguments by reference: objects that the driver's earlier tasks had, and that are
+ready when the lease is made. They are lent with it: the worker is told their places, and their
+bytes stay there until it says that no task of the lease reads them, whatever happens to the driver
+and its handles. If one is dropped, or has to move, the lease is taken back.
 
-An actor's line gets objects in the same way: one that calls which went through the server had
-before, with a call that is sent there. If one is wanted back, the line is taken back, and there is
-another one after the next call.
+An actor's line gets objects in the same way: an object that earlier calls through the server had,
+when another call with it is sent. If one is wanted back, the line is taken back, and another line
+is made after the next call.
 
-The worker counts as busy until it has said that nothing more of the lease runs (`Returned`). It is
-asked to give the lease back as soon as anybody waits for a worker. Nothing expires: a lease that
-nobody uses costs nothing, and whoever wants the worker has it within a message each way.
+The worker counts as busy until no task of the lease runs (`Returned`). It is asked to return the
+lease as soon as a task waits for a worker. Leases don't expire: an unused one costs nothing, and
+getting the worker back takes one message each way.
 """
 
 from __future__ import annotations
@@ -33,34 +33,34 @@ from workbench.core.state import ClientState, Handler, State
 from workbench.core.tasks import Actor, Line, Task, Worker
 
 STREAK = 3
-"""So many short tasks of a driver, each over before the next, and it gets a lease."""
+"""Short tasks of a driver, each over before the next, after which it gets a lease."""
 
 LONGEST_STREAK = 24
-"""... at most, if others want its workers again and again."""
+"""The same, at most, if others want its workers again and again."""
 
 LASTED = 1.0
-"""Seconds after which a lease was worth making, whoever wants its worker."""
+"""Seconds after which a lease was worth making."""
 
 MOST_FUNCTIONS = 16
-"""Of one lease."""
+"""Functions of one lease."""
 
 MOST_OBJECTS = 16
-"""Of one line, as arguments of what goes by it."""
+"""Objects lent with one line."""
 
 
 @dataclass(slots=True)
 class Borrower:
-    """A driver. ``streak``: its short tasks, each over before the next, since it had a lease."""
+    """A driver. ``streak``: its short tasks since its last lease, each over before the next."""
 
     streak: int = 0
     needed: int = STREAK
-    functions: dict[int, None] = field(default_factory=dict)  # of such tasks, the last ones
-    objects: dict[int, None] = field(default_factory=dict)  # that its tasks had as arguments last
-    since: float = 0.0  # that it has its lease
+    functions: dict[int, None] = field(default_factory=dict)  # of these tasks, the last ones
+    objects: dict[int, None] = field(default_factory=dict)  # arguments of its last tasks
+    since: float = 0.0  # when its lease was made
 
 
 class LeaseManager:
-    """See the module. ``last``: by driver, the last usual task that it has submitted here."""
+    """See the module. ``last``: by driver, its last submitted task that could go by a lease."""
 
     def __init__(self, state: State, lines: LineManager) -> None:
         self._state = state
@@ -68,7 +68,7 @@ class LeaseManager:
         self._lines = lines
         self._borrowers: dict[int, Borrower] = {}
         state.catalog.on_lent = self._object_wanted
-        self._candidates: dict[int, Worker] = {}  # who ran its last task, by driver
+        self._candidates: dict[int, Worker] = {}  # driver → worker that ran its last task
         self.last: dict[int, int] = {}
 
     @property
@@ -77,25 +77,25 @@ class LeaseManager:
 
     @property
     def _waiting(self) -> Task | None:
-        """One of the tasks for which there is no worker."""
+        """One of the tasks that wait for a worker; None if there is none."""
         if self._scheduler.queue.size:
             return self._scheduler.queue.first
         ahead = next(iter(self._scheduler.ahead.values()), None)
         return None if ahead is None else ahead.running
 
     def finished(self, task: Task, worker: Worker) -> None:
-        """The last task that its driver has submitted here is over."""
+        """Count a driver's last submitted task, now over, toward a lease if it was short."""
         if worker.actor is not None or worker.lease is not None:
             return
         borrower = self._borrowers.setdefault(task.owner, Borrower())
         line, function = self._lines.leases.get(task.owner), task.submit.function
         if line is not None and not line.is_open:
-            return  # it had none to go by
+            return  # the lease wasn't open yet
         if not self._scheduler.durations.is_short(function):
             borrower.streak = 0
             return
         if not self._knows_arguments(borrower, task) or task.submit.contains:
-            return  # by a lease it couldn't have gone
+            return  # it couldn't have gone by a lease
         borrower.streak += 1
         borrower.functions.pop(function, None)
         borrower.functions[function] = None
@@ -105,7 +105,7 @@ class LeaseManager:
             self._candidates[task.owner] = worker
 
     def _knows_arguments(self, borrower: Borrower, task: Task) -> bool:
-        """Whether another task had them before. From now on it is so."""
+        """True if earlier tasks had all the task's arguments. Notes them for later tasks."""
         deps, objects = task.submit.deps, borrower.objects
         known = objects.keys() >= set(deps)
         for id in deps[:MOST_OBJECTS]:
@@ -116,7 +116,7 @@ class LeaseManager:
         return known
 
     def _lendable(self, id: int) -> ev.Value | None:
-        """An object's place, if it can stay there."""
+        """Return an object's value if it can stay where it is, else None."""
         state, entry = self._state, self._state.catalog.get(id)
         if entry is None or entry.state is not READY or entry.value is None:
             return None
@@ -125,15 +125,14 @@ class LeaseManager:
         return None if moves or value.failed or value.contains else value
 
     def lend_arguments(self, task: Task, actor: Actor) -> None:
-        """A call is about to be sent to its actor. The worker hears first of what is lent: the
-        caller may use that when this call is over."""
+        """Lend arguments to the caller's line, if earlier calls had them, before a call is sent."""
         line = actor.lines.get(task.owner)
         if line is None or not line.is_open or line.has_ended or line.asked_at is not None:
             return
         objects, seen = dict[int, ev.Value](), line.seen
         for id in task.submit.deps[:MOST_OBJECTS]:
             times = seen.pop(id, 0)
-            seen[id] = times + 1  # behind those that were seen before
+            seen[id] = times + 1  # the most recent last
             value = self._lendable(id) if times >= actor.needed.get(task.owner, 1) else None
             has_room = len(line.objects) + len(objects) < MOST_OBJECTS
             if value is not None and has_room and id not in line.objects:
@@ -145,12 +144,12 @@ class LeaseManager:
             self._lines.lend(line, objects)
 
     def settle(self) -> None:
-        """Lend whom nobody wants, and take back whom somebody waits for."""
+        """Lend idle workers to candidates; take leases back if tasks wait for workers."""
         candidates, self._candidates = self._candidates, {}
         waiting, leases = self._waiting, self._lines.leases
         for driver, worker in candidates.items():
             line = leases.get(driver)
-            if line is not None:  # it has no use for that any more
+            if line is not None:  # it sends tasks past its lease
                 self._take_back(line)
             elif waiting is None and worker.client in self._scheduler.idle:
                 self._lend(driver, worker)
@@ -178,7 +177,8 @@ class LeaseManager:
         self._scheduler.lend(worker, line)
 
     def _wanted(self, line: Line, owner: int) -> None:
-        """Somebody waits for a worker. If that comes again soon, it was of little use."""
+        """Take a lease back for a waiting task; after a short one, the next needs a longer
+        streak."""
         if line.asked_at is not None:
             return
         borrower = self._borrowers[line.caller]
@@ -190,14 +190,14 @@ class LeaseManager:
 
     def _take_back(self, line: Line) -> None:
         borrower = self._borrowers.get(line.caller)
-        if line.actor is None and borrower is not None:  # else it is gone, and its worker reads on
+        if line.actor is None and borrower is not None:  # else the driver is gone
             borrower.streak = 0
         if line.asked_at is None and line.worker.client is not None:
             line.asked_at = self._state.now
             self._state.send(line.worker.client, do.TakeBack(line.number))
 
     def _object_wanted(self, id: int) -> None:
-        """Its room is: it was dropped, or moves."""
+        """Take back the lines with a lent object that was dropped or has to move."""
         now = self._state.now
         for line in [line for line in self._state.lending.values() if id in line.lent]:
             if line.actor is not None and line.asked_at is None:
@@ -207,13 +207,13 @@ class LeaseManager:
             self._take_back(line)
 
     def take_back_all(self) -> bool:
-        """Nobody seems to use them; whether there are any."""
+        """Take all leases back, because nobody seems to use them; True if there are any."""
         for line in list(self._lines.leases.values()):
             self._take_back(line)
         return bool(self._lines.leases)
 
     def hearing(self, handlers: dict[type, Handler]) -> dict[type, Handler]:
-        """These, but that a lease hears first of what tasks are not to overtake."""
+        """Return the handlers; those of messages that tasks must not overtake end leases first."""
         return handlers | {kind: self._behind(handlers[kind]) for kind in SPOKEN}
 
     def _behind(self, handler: Handler) -> Handler:

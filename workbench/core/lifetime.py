@@ -1,4 +1,4 @@
-"""Component: how long the session is kept: for its first driver to come, and after the last."""
+"""Component: how long the session waits for its first driver, and is kept after its last."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from workbench.core.job_manager import JobManager
 from workbench.core.state import ClientState, State
 
 FINAL = 10.0
-"""Seconds a session is kept whose last kernel a person shut down; less where memory is short."""
+"""Seconds a session is kept after a person shut down its last kernel; less if memory is short."""
 
 ALONE_AT_START = 30.0
 """Seconds a new session waits for its first driver before it gives up."""
@@ -24,33 +24,33 @@ class Lifetime:
         self.due: float | None = None  # when the session ends, unless a driver comes before
 
     def begin(self) -> None:
-        """The session is new: it waits for its first driver."""
+        """Start the wait for the first driver of a new session."""
         self.has_begun = True
         self.due = self._state.now + ALONE_AT_START
 
     def joined(self, hello: ev.Hello) -> None:
-        """A driver has come."""
+        """Note that a driver has connected."""
         self.due = None
         self._state.linger = max(self._state.linger, hello.linger)
         self._idleness.joined()
 
     def left(self, client: ClientState) -> None:
-        """A driver has gone, and is none of the clients any more."""
+        """Note that a driver has left (it isn't in the clients any more)."""
         if all(other.role != "driver" for other in self._state.clients.values()):
             kept = self._kept_for(client)
             self.due = self._state.now + kept
             self._idleness.left(client.final and kept <= FINAL)
 
     def give_up(self) -> None:
-        """Who started the session was killed before its Hello: no driver will come."""
+        """End the session: its starter died before its Hello, so no driver will come."""
         self.due = self._state.now
 
     def keep(self, client: ClientState, event: ev.Keep) -> None:
-        """A driver says how many seconds the session outlives its last one."""
+        """Set for how many seconds the session outlives its last driver."""
         self._state.linger = event.linger
 
     def end(self, client: ClientState, event: ev.EndSession) -> None:
-        """An admin ends the session: drivers are told why, then the server exits."""
+        """End the session for an admin: tell drivers why, then exit."""
         for number, other in self._state.clients.items():
             if other.role == "driver":
                 self._state.send(number, do.Ended(event.reason))
@@ -62,10 +62,10 @@ class Lifetime:
             self._state.out.append(do.Exit())
 
     def _kept_for(self, last: ClientState) -> float:
-        """For how many seconds the session is kept now that the last driver is gone."""
+        """Return for how many seconds the session is kept after its last driver left."""
         if last.graceful:
             return 0.0
         linger = self._state.linger
         if not last.final or linger > last.hello.linger or self._jobs.are_awaited:
-            return linger  # it will be back; or somebody asked for longer; or a cell's end is open
+            return linger  # it may restart; somebody asked for longer; a cell's end is unseen
         return min(linger, FINAL)

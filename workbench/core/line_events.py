@@ -1,4 +1,4 @@
-"""The messages of clients about lines: see `core.lines`. `events` exports them too."""
+"""Messages of clients about lines: see `core.lines`. `events` exports them too."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from workbench.core.message_types import Event, Id, Natural, Number, Value
 
 
 class Attached(Event, tag=47):
-    """The sender has its end of a line; without ``good`` it hasn't, and there is no line."""
+    """The sender has got its end of a line. Not ``good``: it hasn't, so there is no line."""
 
     line: Natural
     good: bool = True
 
 
 class Settled(Event, tag=48):
-    """A call of the sender's own that went by a line is over, and this is its result."""
+    """A call that the sender made by a line is over, and this is its result."""
 
     task: Id
     value: Value
 
 
 class SettledCalls(Event, tag=54):
-    """Calls of the sender's own that went by a line are over, and these are their results, in the
-    order of the calls. Nothing was said of them before. ``origin``: see `Submit`."""
+    """Calls that the sender made by a line are over, with their results, in the order of the calls.
+    The server hasn't heard of them before. ``origin``: see `Submit`."""
 
     line: Natural
     tasks: tuple[Id, ...]
@@ -30,23 +30,23 @@ class SettledCalls(Event, tag=54):
 
 
 class Unheard(Event, tag=51):
-    """So many bytes of results came by the line and are gone: nobody will be told of them."""
+    """``nbytes`` of results came by the line and are dropped: the server won't hear of them."""
 
     line: Natural
     nbytes: Natural
 
 
 class LineClosed(Event, tag=49):
-    """The answer to LineEnded: of what went by the line, no more will be known. ``unbegun`` is the
-    first of its calls that, by what that said, never began; 0 if there is none."""
+    """The answer to LineEnded: the caller has read all results that came by the line. ``unbegun``
+    is the first of its calls that, according to LineEnded, never began; 0 if there is none."""
 
     line: Natural
     unbegun: Natural = 0
 
 
 class Returned(Event, tag=52):
-    """The sender was asked for the line: nothing more comes by it, and what came has ended. If it
-    isn't over, some of that runs, and may read the objects ``kept``: this is said again then."""
+    """The answer to TakeBack: no more calls come by the line, and those that came have ended. Not
+    ``is_over``: some still run, may read the objects ``kept``, and another Returned will follow."""
 
     line: Natural
     is_over: bool = True
@@ -54,7 +54,7 @@ class Returned(Event, tag=52):
 
 
 class Relay(Event, tag=50):
-    """What a worker would say on a line, behind what it has said to the server."""
+    """A packet for the line's caller that must arrive after what the worker has told the server."""
 
     line: Natural
     data: bytes

@@ -1,19 +1,19 @@
-"""Component: lines, by which calls go straight to an actor. Who gets one, and its end.
+"""Component: lines, by which calls go straight to a worker: who gets one, and how it ends.
 
-A call that goes by a line is made known here late, by its caller, in the order of all it says:
-mostly when it is over, a run of calls at a time (`SettledCalls`), else with `Submit.line`, and then
-`Settled`. What the caller hasn't said yet, nobody else can have heard of; what it has, is as any
-other call that was sent to the worker.
+The caller reports a call that goes by a line late, in the order of its messages: usually when it is
+over, a run of calls at a time (`SettledCalls`), else with `Submit.line` and later `Settled`. Nobody
+else can know of a call that its caller hasn't reported; a reported one is treated as any other call
+that was sent to the worker.
 
 Order. A caller uses its line only while none of its other calls of that actor is unfinished
-(`Grant`); the other way round, a worker reads its lines before it takes in what the server sends.
+(`Grant`). In the other direction, a worker reads its lines before it handles the server's messages.
 
-The end. When the worker is gone, the caller reads what is left in the line, says so, and closes it
-(`LineClosed`): only then it is decided what becomes of the calls that it has no answer for, and
-until then the caller's other calls of that actor wait. The worker's note of what began last
-outlives it (`worker.remains`), and the caller says which calls came behind that. When the caller is
-gone, the worker goes on with what it has (`Detach`). A call that is known here before its end is
-told here by the worker, too (`Report`): what depends on it doesn't wait for its caller.
+The end. When the worker is gone, the caller reads what is left in the line and closes it
+(`LineClosed`). Only then are calls without an answer retried or failed; until then the caller's
+other calls of that actor wait. The worker's note of which call began last outlives it
+(`worker.remains`), and the caller says which calls came after that. When the caller is gone, the
+worker runs what it has (`Detach`). If a call is reported before its end, its worker reports the
+result, too (`Report`), so that dependents don't wait for the caller.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from workbench.core.tasks import Actor, ActorState, Line, Task, Worker
 T = TypeVar("T")
 
 MOST_LINES = 64
-"""Of one driver: each is a descriptor there."""
+"""Lines of one client: each takes a descriptor in its process."""
 
 
 class LineManager:
-    """``on_closed`` is called with an actor's line of which nobody will say more, its worker being
-    gone; ``on_lease_closed`` with one to a worker that was lent."""
+    """See the module. When a line's worker is gone and its caller has read all, ``on_closed`` is
+    called with it; with a lease ``on_lease_closed``."""
 
     on_closed: Callable[[Line], None]
     on_lease_closed: Callable[[Line], None]
@@ -50,12 +50,12 @@ class LineManager:
         self._to: dict[Worker, dict[int, Line]] = {}
         self.leases: dict[int, Line] = {}  # by caller
         self._numbers = 0
-        self._unreported: list[Task] = []  # that came in this batch
+        self._unreported: list[Task] = []  # calls that were reported in this batch
 
-    # -- their beginning --------------------------------------------------------------------------
+    # -- making lines -----------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """Who waits for none of its calls may use its line, or gets one."""
+        """Let callers without unfinished calls use their line, or make one; send Reports."""
         clear = self._scheduler.clear
         while clear:
             self._clear(*clear.pop())
@@ -96,7 +96,7 @@ class LineManager:
             actor.lines[caller] = self.connect(actor, worker, caller)
 
     def has_room(self, caller: int) -> bool:
-        """Whether the caller may have one more line."""
+        """True if the caller may have one more line."""
         return len(self._of.get(caller, ())) < MOST_LINES
 
     def connect(
@@ -107,7 +107,7 @@ class LineManager:
         functions: Iterable[int] = (),
         objects: Mapping[int, ev.Value] | None = None,
     ) -> Line:
-        """A line from the caller to this worker: its actor's, or for these functions' tasks. The
+        """Make a line from the caller to an actor's worker, or for tasks of these functions. The
         worker is told of ``objects``, which are lent with it, before any call."""
         assert worker.client is not None
         self._numbers += 1
@@ -121,7 +121,7 @@ class LineManager:
         return line
 
     def lend(self, line: Line, objects: Mapping[int, ev.Value]) -> None:
-        """What comes by the line may have these as arguments: see `core.leases`."""
+        """Allow these objects as arguments of calls by the line: see `core.leases`."""
         state, client = self._state, line.worker.client
         assert client is not None
         for id, value in objects.items():
@@ -133,10 +133,10 @@ class LineManager:
         state.send(client, do.Lent(line.number, tuple(objects), tuple(objects.values())))
 
     def attached(self, client: ClientState, event: ev.Attached) -> None:
-        """First the worker has its end, then the caller."""
+        """Handle Attached: the worker gets its end first, then the caller."""
         line = self._lines.get(event.line)
         if line is None:
-            return None  # meanwhile
+            return None  # it was closed meanwhile
         if client.number == line.worker.client and not line.is_offered:
             if not event.good:
                 self._refused(line)
@@ -161,7 +161,7 @@ class LineManager:
         return None
 
     def _refused(self, line: Line) -> None:
-        """Its worker has no end of it."""
+        """Handle that a worker got no end of a line."""
         if line.actor is not None:
             line.actor.takes_lines = False
         else:
@@ -169,10 +169,10 @@ class LineManager:
             self._all_unlent(line)
             self._scheduler.look(line.worker)
 
-    # -- what goes by them ------------------------------------------------------------------------
+    # -- calls by lines ---------------------------------------------------------------------------
 
     def of(self, client: ClientState, submit: ev.Submit) -> Line | None:
-        """That of a call which says that it went by one; None, and hung up on, if it can't have."""
+        """Return the line that a call says it went by. If that can't be: hang up, return None."""
         line = self._lines.get(submit.line)
         usual = not (submit.contains or submit.spec) and submit.returns == 1
         good = line is not None and line.is_open and line.caller == client.number
@@ -187,14 +187,14 @@ class LineManager:
         return None
 
     def came(self, task: Task) -> None:
-        """It isn't over, as far as its caller has said."""
+        """Take in a call by a line that its caller reports before its end."""
         self._unreported.append(task)
 
     def settled(self, client: ClientState, event: ev.Settled) -> None:
-        """A call is over, as its caller has heard before us."""
+        """Finish a reported call, whose result its caller got by the line."""
         state, task, value = self._state, self._scheduler.tasks.get(event.task), event.value
         if task is None and event.task >> ev.ID_BITS == client.hello.prefix:
-            return None  # its worker has told it before
+            return None  # its worker has reported the result before
         if task is None or task.owner != client.number or task.line is None:
             return state.hang_up(client.number, "a result that isn't its own to tell")
         if not self._may_tell(client, task.line, (value,)):
@@ -206,8 +206,8 @@ class LineManager:
         return self._objects.result(event.task, value)
 
     def ran(self, client: ClientState, event: ev.SettledCalls) -> Line | None:
-        """A run of calls is over, and nobody has heard of them before us: they never are tasks.
-        Their line; None, and hung up on, if it can't have been so."""
+        """Seal results of calls that their caller reports only now that they are over: they never
+        become tasks. Return their line; if the message can't be right, hang up and return None."""
         state, catalog = self._state, self._state.catalog
         line, values = self._lines.get(event.line), event.values
         if line is None or line.caller != client.number or not line.is_open:
@@ -231,7 +231,7 @@ class LineManager:
         return line
 
     def _may_tell(self, client: ClientState, line: Line, values: Sequence[ev.Value]) -> bool:
-        """Whether a caller may tell these results of its calls by the line. Hangs up if not."""
+        """True if a caller may report these results of calls by the line. Hangs up if not."""
         sizes = [len(value.header) for value in values if not value.failed]
         if any(value.segment or value.contains or value.digest for value in values):
             self._state.hang_up(client.number, "a result that its worker has to tell")
@@ -242,7 +242,7 @@ class LineManager:
         return False
 
     def unheard(self, client: ClientState, event: ev.Unheard) -> None:
-        """Results that were gone before anything was said of their calls."""
+        """Count results of calls that were never reported, because nobody wants them."""
         line = self._lines.get(event.line)
         if line is None or line.caller != client.number or not line.is_open:
             self._state.hang_up(client.number, "results of a line that isn't its own")
@@ -250,14 +250,14 @@ class LineManager:
             self._state.hang_up(client.number, "more results than there can be")
 
     def _admits(self, line: Line, nbytes: int) -> bool:
-        """Whether its worker has leave for so much in messages."""
+        """True if the line's worker may send so many bytes in messages; they count."""
         worker = line.worker.client
         gone = worker is None or worker not in self._state.clients
         return gone or self._state.budget.admits_inline(worker or 0, nbytes)
 
     def is_late(self, worker: Worker, done: ev.Done) -> bool:
-        """Whether a call's result has been told by its caller before."""
-        if not done.values and done.task in worker.reported:  # its caller tells, or has told
+        """True if the caller has reported, or will report, the result: Done is then ignored."""
+        if not done.values and done.task in worker.reported:  # the caller reports it, or has
             worker.reported.discard(done.task)
             return True
         if done.task not in worker.reported or done.task in worker.sent:
@@ -265,23 +265,22 @@ class LineManager:
             return False
         worker.reported.discard(done.task)
         assert worker.client is not None
-        placed = [value for value in done.values if value.segment]  # `settled` counted the rest
+        placed = [value for value in done.values if value.segment]  # `settled` counted others
         if not self._state.budget.admits(worker.client, placed):
             self._state.hang_up(worker.client, "an extent that is not its own")
         else:
             for value in done.values:
-                self._objects.result(0, value)  # nobody wants it
+                self._objects.result(0, value)  # drop it: the result is known
         return True
 
     def relay(self, client: ClientState, event: ev.Relay) -> None:
-        """What a worker says to a caller behind all else that it has said."""
+        """Forward to a line's caller what must arrive after the worker's other messages."""
         line = self._lines.get(event.line)
         if line is not None and line.worker.client == client.number:
             self._state.send(line.caller, event)
 
     def task(self, client: ClientState, submit: ev.Submit) -> Task:
-        """A new task, part of the one in which it was submitted: a call that came by a line may
-        not be known yet."""
+        """Return a new task with its parent, which may have come by a line and not be known yet."""
         scheduler, number = self._scheduler, client.number
         worker = scheduler.by_client.get(number)
         if not client.worker or worker is None:
@@ -303,7 +302,7 @@ class LineManager:
         return task
 
     def that_brought(self, worker: Worker, task: int) -> Line | None:
-        """The line of this worker that a call came by which isn't known yet."""
+        """Return the worker's line that a call came by that isn't known yet, if there is one."""
         for line in self._to.get(worker, {}).values():
             caller = self._state.clients.get(line.caller)
             if caller and task >> ev.ID_BITS == caller.hello.prefix:
@@ -311,15 +310,15 @@ class LineManager:
         return None
 
     def callers(self, client: int) -> list[int]:
-        """Whose calls may run in this client that aren't known yet."""
+        """Return the clients whose calls may run in this client without being known yet."""
         worker = self._scheduler.by_client.get(client)
         lines = [] if worker is None else self._to.get(worker, {}).values()
         return [line.caller for line in lines if line.is_open]
 
-    # -- their end --------------------------------------------------------------------------------
+    # -- closing lines ----------------------------------------------------------------------------
 
     def lost(self, worker: Worker, crash: str, words: str, event: WorkerExited) -> None:
-        """A worker is gone: what went by its lines is lost, but for what their callers heard."""
+        """End the lines of a dead worker, and ask their callers what they have heard."""
         for line in [line for line in self._state.lending.values() if line.worker is worker]:
             self._all_unlent(line)
         begun = dict(event.begun)
@@ -330,15 +329,15 @@ class LineManager:
                 self._forget(line)
             elif line.is_open and not line.is_returned:
                 self._state.send(line.caller, do.LineEnded(line.number, line.begun))
-            # Else it is told when it says that it has its end (it may use a lease before that is
-            # heard), or has been told that the line is returned, and says what it has heard.
+            # Otherwise the caller is told when it sends Attached (it may use a lease before that
+            # arrives), or was told that the line is returned, and will send LineClosed.
 
     def is_in_use(self, line: Line) -> bool:
-        """Whether calls may come by it: open, and its caller connected."""
+        """True if calls may come by the line: it is open, and its caller connected."""
         return line.is_open and line.caller in self._state.clients
 
     def closed(self, client: ClientState, event: ev.LineClosed) -> None:
-        """A caller has read an ended or returned line to its end. What it names hadn't begun."""
+        """Close an ended or returned line that its caller has read to the end."""
         line = self._lines.get(event.line)
         if line is None or line.caller != client.number or not (line.has_ended or line.is_returned):
             self._state.hang_up(client.number, "a line closed that hasn't ended")
@@ -349,7 +348,7 @@ class LineManager:
             self._detach(line)
 
     def returned(self, client: ClientState, event: ev.Returned) -> None:
-        """A worker has nothing more to do for a line. See `core.leases`."""
+        """Handle a worker's answer to TakeBack. See `core.leases`."""
         worker = self._scheduler.by_client.get(client.number)
         line = self._state.lending.get(event.line) or (None if worker is None else worker.lease)
         if line is None or line.number != event.line or line.worker is not worker:
@@ -357,14 +356,14 @@ class LineManager:
         if not event.is_over:
             return self._unlend(line, frozenset(event.kept))
         line.is_returned = True
-        worker.since = self._state.now  # until now it was busy: it may have results to be asked for
+        worker.since = self._state.now  # it was busy until now: its results may be wanted
         self._all_unlent(line)
         if line.number in self._lines:
             self._state.send(line.caller, do.LineEnded(line.number))
         return self._scheduler.look(worker)
 
     def _unlend(self, line: Line, kept: frozenset[int] = frozenset()) -> None:
-        """Its worker reads no objects for it any more, but for these."""
+        """Take back the objects lent with a line, except those that its worker still reads."""
         given, line.lent = line.lent - kept, line.lent & kept
         line.is_kept = True
         for id in given:
@@ -375,7 +374,7 @@ class LineManager:
         self._state.lending.pop(line.number, None)
 
     def left(self, number: int) -> None:
-        """A client is gone."""
+        """Close the lines of a client that left."""
         for line in list(self._of.get(number, {}).values()):
             if line.has_ended:
                 self._forget(line)
@@ -386,7 +385,7 @@ class LineManager:
             actor.needed.pop(number, None)
 
     def _detach(self, line: Line) -> None:
-        """Its worker closes it. What went by it, and is known here, is told here from now on."""
+        """Have a line's worker close it. The results of its reported calls come from the worker."""
         if line.asked_at is None:
             line.asked_at = self._state.now
         if line.worker.client is not None:
@@ -421,7 +420,7 @@ def _remove(table: dict[T, dict[int, Line]], key: T, number: int) -> None:
 
 
 def _behind(line: Line, first: int) -> set[Task]:
-    """That call, and what went by the line after it; if calls run in turn, all after it."""
+    """Return the call ``first`` and those after it: by the line; if calls run in turn, all."""
     in_turn = line.actor is not None and line.actor.in_order and line.actor.at_a_time == 1
     own = [t for t in line.tasks.values() if in_turn or t.submit.line == line.number]
     place = next((n for n, t in enumerate(own) if t.submit.task == first), len(own))

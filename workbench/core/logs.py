@@ -1,4 +1,4 @@
-"""A bounded log of what a background cell has shown: the last of it, in order."""
+"""A bounded log of a background cell's output: the last of it, in order."""
 
 from __future__ import annotations
 
@@ -14,31 +14,38 @@ TEXT = ("stdout", "stderr")
 """Kinds of output that are prints."""
 
 NOT_SHOWN = b" not shown]\n"
-"""With this, the notes end that stand in place of what a task's flood of output left out."""
+"""End of the notes that stand in place of output which a worker's throttle left out."""
 
 MOST_TEXT = 1_000_000
 """Bytes of a job's prints that are kept: the last ones."""
 
 MOST_DISPLAYED = 8_000_000
-"""Bytes of what it displayed that are kept: the last ones."""
+"""Bytes of a job's displays that are kept: the last ones."""
 
 PIECE = 1 << 14
-"""Bytes from which on prints begin a new piece, so that many small ones don't cost much more."""
+"""Bytes after which prints begin a new piece; smaller ones are joined, which saves memory."""
 
 MOST_PIECES = 30_000
 """Pieces that are kept: each costs some 200 bytes, however small it is."""
 
 
 class Log:
-    """The last of what one job has shown, in order. ``lines`` and ``displays`` count all of it.
+    """The last output of one job, in order. ``lines`` and ``displays`` count all of it.
 
-    ``is_part``: its tasks left some out before it came here, so they showed at least as much.
+    ``is_part``: workers left some output out before it came here, so the counts are too low.
     """
 
     __slots__ = (
-        "_cut", "_most", "_most_pieces", "_piece", "_pieces", "_sizes", "displays", "is_part",
+        "_cut",
+        "_most",
+        "_most_pieces",
+        "_piece",
+        "_pieces",
+        "_sizes",
+        "displays",
+        "is_part",
         "lines",
-    )  # fmt: skip
+    )
 
     def __init__(
         self,
@@ -55,16 +62,16 @@ class Log:
     def _reset(self) -> None:
         self._pieces.clear()
         self._sizes = [0, 0]  # bytes kept: of displays, of text
-        self._cut = [0, 0]  # displays, and bytes of text, that were too many
+        self._cut = [0, 0]  # displays, and bytes of text, that were removed
         self.lines = 0
         self.displays = 0
         self.is_part = False
 
     def add(self, output: ev.Output) -> None:
-        """Keep it. The first pieces go when there is too much; a "clear" begins anew."""
+        """Add output. The first pieces go when there is too much; a "clear" removes all."""
         pieces, kind, data = self._pieces, output.kind, output.data
         if pieces and pieces[-1][0].kind == "clear":
-            self._reset()  # what was before is off the screen from now on
+            self._reset()  # earlier output was cleared from the screen
         is_text = kind in TEXT
         self.lines += data.count(b"\n") if is_text else 0
         self.is_part |= is_text and NOT_SHOWN in data
@@ -82,9 +89,9 @@ class Log:
             self._cut_first(pieces[0][0].kind in TEXT)
 
     def _cut_first(self, is_text: bool) -> None:
-        """The first display goes whole; of prints what is too much, up to the end of a line.
+        """Remove the first display whole, or of prints the excess, up to the end of a line.
 
-        If it isn't bytes that are too many, a whole piece.
+        Remove a whole piece if there are too many pieces rather than bytes.
         """
         for place, (output, data) in enumerate(self._pieces):
             if (output.kind in TEXT) == is_text:
@@ -112,11 +119,11 @@ class Log:
 
     @property
     def nbytes(self) -> int:
-        """How many are kept."""
+        """Bytes that are kept."""
         return sum(self._sizes)
 
     def close(self) -> None:
-        """Keep the counts alone; who reads it is told that."""
+        """Drop all output but keep the counts; the log then says so."""
         self._cut[True] += self._sizes[True]
         self._cut[False] += sum(output.kind not in TEXT for output, _ in self._pieces)
         self._pieces.clear()
@@ -124,5 +131,5 @@ class Log:
 
 
 def _goes_with(last: ev.Output, output: ev.Output) -> bool:
-    """Whether these prints continue those: the same stream of the same task on the same worker."""
+    """True if both are prints to the same stream by the same task on the same worker."""
     return (last.kind, last.task, last.worker) == (output.kind, output.task, output.worker)

@@ -1,6 +1,6 @@
 """Events that the server's own loop notices: connections that end, workers, memory, copies.
 
-They never come from a client; the forkserver sends two of them.
+Clients never send them; the forkserver sends two of them.
 """
 
 from __future__ import annotations
@@ -20,14 +20,13 @@ class WorkerForked(Event, tag=102):
 
 
 class WorkerExited(Event, tag=103):
-    """That process is gone. ``status`` as from ``os.waitstatus_to_exitcode``.
+    """A worker's process is gone. ``status`` as from ``os.waitstatus_to_exitcode``.
 
-    ``stderr`` is the end of what it wrote to that descriptor: a C library's last words, or the
-    fault handler's traceback. ``running`` is the last task it began, 0 if none is known; ``begun``:
-    of each of its lines, as far as they are noted, the number of the last call that it began.
-    ``unsent`` is what its tasks had shown and it hadn't sent: of each piece the task, what kind it
-    is of, and its content. ``unforked`` says why there never was a process, if there wasn't; then
-    ``status`` is 0, or what the forkserver ended with.
+    ``stderr`` is the end of what it wrote there: a C library's message, or the fault handler's
+    traceback. ``running`` is the last task it began, 0 if unknown. ``begun`` has pairs (line,
+    number of the last call by it that began), as far as noted. ``unsent`` is output of its tasks
+    that it hadn't sent, as (task, kind, data). ``unforked`` says why the process couldn't be
+    started; then ``status`` is 0, or the forkserver's exit status.
     """
 
     worker: int
@@ -40,8 +39,8 @@ class WorkerExited(Event, tag=103):
 
 
 class Measured(Event, tag=105):
-    """The answer to Measure. Bytes: what is ``available`` before the machine, or our container,
-    runs out; the ``total``; and what each worker's process has to itself."""
+    """The answer to Measure, in bytes: memory that is ``available`` on the machine or in our
+    container, the ``total``, and what each worker's process has to itself."""
 
     available: int
     total: int
@@ -49,9 +48,9 @@ class Measured(Event, tag=105):
 
 
 class Copied(Event, tag=106):
-    """The answer to Copy. ``error`` says why it failed, and nothing was written, or it is ''.
+    """The answer to Copy. ``error`` says why it failed, '' if it didn't.
 
-    ``passing``: it was for want of a descriptor, at this moment.
+    ``passing``: it failed because the server had no descriptor left at that moment.
     """
 
     object: int

@@ -1,7 +1,7 @@
-"""Component: kills a worker when memory runs short, before the kernel kills the notebook. A session
-whose last notebook a person has shut down ends then.
+"""Component: kills a worker when memory runs short, before the kernel kills the notebook. Ends the
+session instead if a person has shut down its last notebook.
 
-It says when to measure, and decides on what was measured.
+It says when to measure, and decides from what was measured.
 """
 
 from __future__ import annotations
@@ -15,41 +15,41 @@ from workbench.core.tasks import Worker
 from workbench.format import human_bytes
 
 SPEED = 2 << 30
-"""Bytes a second at which memory is taken, at worst: about what writing untouched pages reaches."""
+"""Bytes a second at which memory fills up, at worst: about the speed of writing new pages."""
 
 TOO_LITTLE = 64 << 20
-"""Bytes; who is refused although the machine has more was refused for another reason."""
+"""Bytes: if the machine has more left, a refusal had another reason."""
 
 SOON, LATE = 0.03, 1.0
-"""Seconds between two looks at the memory: the less is left, the sooner."""
+"""Shortest and longest seconds between two measurements: the less is left, the shorter."""
 
 BLAMELESS = 0.02
-"""If no worker has this share of all memory, ending one wouldn't help."""
+"""Share of all memory: if no worker has that much, killing one wouldn't help."""
 
 
 class MemoryMonitor:
-    """See the module. ``headroom``: bytes that shall stay free; 0: nobody looks."""
+    """See the module. ``headroom``: bytes that must stay free; 0: memory isn't measured."""
 
     def __init__(self, state: State, headroom: int) -> None:
         self._state = state
         self._scheduler = state.scheduler
         self.headroom = headroom
         self.due: float | None = None
-        self.gives_way = False  # nobody is there, and nobody is likely to come back
-        self._ending = 0  # the worker we ended, until it has
+        self.gives_way = False  # no driver is left, nor likely to come back
+        self._ending = 0  # the killed worker, until it has ended
         self._asked = False  # a Measured is due
 
     def settle(self) -> None:
-        """Begin to look when somebody works, and have the memory measured when it is time."""
+        """Start measuring when there are tasks or actors; measure when it is due."""
         now = self._state.now
         if self.due is not None:
-            self.due = now + LATE  # or as the answer says
+            self.due = now + LATE  # `measured` sets it anew
             self._ask()
         elif self._has_to_look:
             self.due = now + (0.0 if self.gives_way else SOON)
 
     def look(self) -> None:
-        """Somebody needs to know what is left."""
+        """Have the memory measured now, for a grant."""
         if not self._asked:
             self._ask()
 
@@ -58,8 +58,7 @@ class MemoryMonitor:
         self._state.out.append(do.Measure())
 
     def measured(self, event: Measured) -> None:
-        """Bytes that the machine has left: decides whether a worker is ended, and when to look
-        again."""
+        """Take in a measurement: decide whether to kill a worker, and when to measure again."""
         self._asked = False
         spare = event.available - self.headroom
         self._state.budget.room = spare if self.headroom else math.inf
@@ -72,7 +71,7 @@ class MemoryMonitor:
             self.due = None
 
     def explain(self) -> str:
-        """Why nobody gets more memory although the store isn't full; '' if that isn't so."""
+        """Return why memory is refused although the store isn't full; '' for other reasons."""
         room = self._state.budget.room
         if not self.headroom or room is None or room > TOO_LITTLE:
             return ""
@@ -84,15 +83,15 @@ class MemoryMonitor:
 
     @property
     def _has_to_look(self) -> bool:
-        """Whether anybody may take memory. Not `used`: who needs no processor may need that.
+        """True if tasks or actors may take memory; `used` won't do: some need no processor.
 
-        Or other sessions may, and ours is in their way.
+        Also if this session has no driver and may be in the way of other sessions.
         """
         busy = self.gives_way or self._scheduler.tasks or self._scheduler.actors
         return bool(self.headroom and busy)
 
     def _relieve(self, event: Measured) -> None:
-        """End one of those who have most: one with nothing to do, or the youngest task."""
+        """Kill one of the largest workers: an idle one, or the one with the youngest task."""
         workers = self._scheduler.workers
         sizes = {workers[n]: size for n, size in event.workers if n in workers}
         most = max(sizes.values(), default=0)

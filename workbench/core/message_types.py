@@ -1,7 +1,7 @@
-"""What messages are made of: the base of all, an object's value, what a put cost, what a task asks
-for, kinds of numbers.
+"""Parts of messages: their base class, an object's value, what a put cost, what a task asks for,
+kinds of numbers.
 
-`events` exports them too, since whoever makes or reads a message needs both.
+`events` exports them too, since code that makes or reads a message needs both.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from typing import Annotated
 import msgspec
 
 ID_BITS = 32
-"""An id is the maker's prefix, then this many bits of the maker's own counter."""
+"""Low bits of an id, which hold the maker's counter; the maker's prefix is above them."""
 
 Natural = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 Number = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
-"""The sender's own, which comes back to it."""
+"""A number of the sender's choice, which answers repeat."""
 
 Id = Natural
 Bytes = Annotated[int, msgspec.Meta(ge=0, le=1 << 56)]
-"""No machine has more; sums of a session's fit 64 bits."""
+"""No machine has more; sums over a session fit 64 bits."""
 
 Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
 Returns = Annotated[int, msgspec.Meta(ge=0, le=100_000)]
-"""Results of one task: each is an object from the start."""
+"""Number of a task's results: each is an object from the start."""
 
 Prefix = Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)]
 Digest = Annotated[int, msgspec.Meta(ge=0)]  # of 64 bits
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
-"""What a field may be at all; the decoder refuses the rest, so nobody behind it has to ask."""
+"""The decoder refuses numbers outside of these ranges, so that no other code has to check."""
 
 
 class Event(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -36,14 +36,14 @@ class Event(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Value(Event):
-    """Where an object's bytes are, and all a reader needs to build the object.
+    """Where an object's bytes are, and all that a reader needs to build the object.
 
-    ``header`` is opaque here: the serialization room's. With ``segment == 0`` it is the whole
-    object (inline); otherwise the buffers lie at ``offset`` in that segment, ``length`` bytes.
-    ``contains`` lists the refs found inside: they live as long as this object does.
-    ``failed`` means that reading it raises: the object is an exception, or the core's own
-    refusal, whose header is ``!code\\ntext`` (see :func:`error_value`). ``digest`` is not 0 if the
-    bytes are on disk: whoever maps them first checks them against it (`memory.spill`).
+    ``header`` is opaque here; `serialization` makes it. With ``segment == 0`` it is the whole
+    object (inline); otherwise the buffers are ``length`` bytes at ``offset`` in that
+    segment. ``contains`` lists the refs found inside: they live as long as this object does.
+    ``failed`` means that reading it raises: the object is an exception, or the core's own refusal,
+    whose header is ``!code\\ntext`` (see :func:`error_value`). ``digest`` is not 0 if the bytes are
+    on disk: a process checks them against it before it maps them (`memory.spill`).
     """
 
     header: bytes
@@ -56,19 +56,19 @@ class Value(Event):
 
 
 def error_value(code: str, text: str) -> Value:
-    """The value of an object that will never be there. ``code`` names the error type; behind
-    ``actor`` stands the id of the one that died."""
+    """Return the value of an object that will never be there. ``code`` names the type of error;
+    ``actor`` is followed by the id of the actor that died."""
     return Value(f"!{code}\n{text}".encode(), failed=True)
 
 
 class Place(Event):
-    """One thing in a process that keeps an object, and the code that lets go of it.
+    """One thing in a process that keeps an object, and code that drops it.
 
-    ``kind`` is ``ref``, or ``view``: an array that shows the object's bytes. ``path`` is what a
-    person calls it, in lines if it is several things; ``keeper`` says what sort of thing it is or
-    is part of, ``where`` in which function or module, ``by`` what keeps that: `report.why` has
-    words for each. ``cut`` is code to paste there; empty if there is none. ``count``: so many
-    references in one.
+    ``kind`` is ``ref``, or ``view``: an array that shows the object's bytes. ``path`` is an
+    expression for it, in lines if it is several things; ``keeper`` is what sort of thing it is or
+    is part of, ``where`` its function or module, ``by`` what keeps that: `report.why` has words for
+    each. ``cut`` is code to paste there; empty if there is none. ``count``: number of references in
+    this place.
     """
 
     kind: str
@@ -83,9 +83,9 @@ class Place(Event):
 class About(Event):
     """What a put cost and what it stored. Sizes in bytes, times in seconds.
 
-    ``site`` is where it stands in a person's code. ``repeats``: so often its process had serialized
-    the very same bytes before. ``cold``: it was copied into pages that nobody had touched, which
-    the kernel has to clear first.
+    ``site`` is the put's place in a person's code. ``repeats``: how often its process had
+    serialized the same bytes before. ``cold``: it was copied into untouched pages, which the kernel
+    has to clear first.
     """
 
     type: str
@@ -100,8 +100,8 @@ class About(Event):
 
 
 class Search(Event):
-    """Which objects come first: of those of which a name or the type matches ``pattern`` (as file
-    names do, ``*`` stands for anything), the first ``most`` by ``order``: size, age, name or type.
+    """Search for objects: those with a name or type that matches ``pattern`` (as for file names,
+    ``*`` stands for anything), the first ``most`` of them by ``order``: size, age, name or type.
     """
 
     pattern: str = ""
@@ -110,20 +110,19 @@ class Search(Event):
 
 
 class TaskSpec(Event):
-    """What a task asks for beyond the usual.
+    """Options of a task.
 
-    ``cpus`` are thousandths of a processor that it needs while it runs; an actor's creation, that
-    it takes from tasks as long as it lives. ``timeout``: how long it may run, 0: as long as it
-    likes. ``retry_on`` is opaque: after which exceptions its worker asks for another try.
-    ``ahead`` is 0 unless the task is a stream: then by how many items it may be ahead of its
-    reader, and its one result says how many there were. ``job``: it is a background cell, which
-    people know by this name; ``binds`` are the variables that its results but the first are meant
-    for. A cell that is ``size`` tasks is one job: ``group`` is the id of its first one, 0 in that
-    itself. Of the tasks of one ``executor`` no more than ``max_workers`` run at a time, if that
-    isn't 0. ``env`` are variables of the environment that it sets, ``namespace`` is that of the
-    driver from which it comes. ``refs``: what it yields are objects of its own, and its one result
-    is the list of their refs. A call of an actor may belong to a ``concurrency_group``. A worker
-    that has run ``max_calls`` of its function's tasks ends, unless that is 0.
+    ``cpus``: thousandths of a processor that it needs while it runs; of an actor's creation, that
+    the actor takes from tasks as long as it lives. ``timeout``: how long it may run, 0: no limit.
+    ``retry_on`` is opaque: after which exceptions its worker asks for another try. ``ahead`` is 0
+    unless the task is a generator: then by how many items it may be ahead of its reader, and its
+    one result is their number. ``job``: name of the background cell that it is; ``binds``: the
+    variables for its results after the first. A cell of ``size`` tasks is one job: ``group`` is the
+    id of its first task, 0 in that task. At most ``max_workers`` tasks of one ``executor`` run at a
+    time, unless that is 0. ``env``: environment variables that it sets; ``namespace``: that of its
+    driver. ``refs``: each item it yields is an object, and its one result is the list of their
+    refs. A call of an actor may belong to a ``concurrency_group``. A worker ends after
+    ``max_calls`` tasks of this function, unless that is 0.
     """
 
     cpus: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 1000

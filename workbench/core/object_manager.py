@@ -1,6 +1,6 @@
-"""Component: objects as clients put, hold, view, name and free them. What a task makes comes here.
+"""Component: handles clients' messages on objects (put, hold, view, name, free), and results.
 
-Which pins keep an object alive is the catalog's business.
+The catalog decides which pins keep an object alive.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ObjectManager:
         return None
 
     def seal(self, entry: Entry, value: ev.Value, about: ev.About | None = None) -> None:
-        """The object is ready: whoever waits for it is told, and tasks go on, or fail with it."""
+        """Make an object ready: tell clients that wait for it; queue or fail tasks that do."""
         if value.segment:
             self._state.budget.seal(value.segment, value.offset, value.length)
         self._catalog.seal(entry, value, about)
@@ -55,7 +55,7 @@ class ObjectManager:
                 self._state.scheduler.dependency_ready(task)
 
     def result(self, id: int, value: ev.Value, about: ev.About | None = None) -> None:
-        """A task has made this object, which may be gone by now."""
+        """Seal a task's result; if the object was freed meanwhile, give its bytes back."""
         entry = self._catalog.get(id)
         if entry is not None and entry.state is PENDING:
             self.seal(entry, value, about)
@@ -107,7 +107,7 @@ class ObjectManager:
         self._state.stale_copies.noted(event.object, client.number)
 
     def free(self, client: ClientState, event: ev.Free) -> None:
-        forget: dict[int, list[int]] = {}  # by who holds them
+        forget: dict[int, list[int]] = {}  # by holder
         for id in event.objects:
             entry = self._catalog.get(id)
             if entry is None or entry.state is FREED:
@@ -127,7 +127,7 @@ class ObjectManager:
             self._state.send(holder, do.Forget(tuple(ids)))
 
     def escape(self, client: ClientState, event: ev.Escape) -> None:
-        """A ref was pickled outside the store: the object stays until it is freed."""
+        """Keep an object, a ref to which was pickled outside the store, until it is freed."""
         entry = self._catalog.get(event.object)
         if entry is not None:
             self._catalog.escape(entry, event.site)
@@ -161,7 +161,7 @@ class ObjectManager:
             self._catalog.bind(event.name, entry)
 
     def opened(self, client: ClientState, event: ev.Opened) -> None:
-        """A client made a segment: its one arena, or a file for one object."""
+        """Take in a segment that a client made: its one arena, or a file for one object."""
         if not self._state.owns(client, event.segment):
             return
         if event.segment in self._state.budget.arenas:
@@ -175,7 +175,7 @@ class ObjectManager:
             self._state.hang_up(client.number, "a second arena")
 
     def reshare(self, client: ClientState, event: ev.Reshare) -> None:
-        """A client lost a segment's descriptor: send it again, if it had it."""
+        """Send a client again a segment's descriptor that got lost on its way."""
         arena, text = self._state.budget.arenas.get(event.segment), ""
         if arena is not None and event.segment in client.segments:
             self._state.send(client.number, do.Shared(arena.segment, arena.size))
@@ -184,9 +184,9 @@ class ObjectManager:
         self._state.send(client.number, do.Answer(event.request, text=text))
 
     def vacated(self, value: ev.Value) -> None:
-        """Nobody needs the place where an object was before it moved.
+        """Give back the place where an object was before it moved.
 
-        If somebody else waits for memory, it goes back to the machine; its arena keeps it warm.
+        If another client waits for memory, it goes back to the machine, else to its arena.
         """
         budget = self._state.budget
         owner, length = budget.arenas[value.segment].owner, round_up(value.length)

@@ -1,4 +1,4 @@
-"""The tasks that aren't done: by their ids, by what they make, by who submitted them."""
+"""Tasks that aren't done: by id, by result, by the task that submitted them."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from workbench.core.tasks import Task
 
 
 class OpenTasks(dict[int, Task]):
-    """By id. ``owners``: client → how many of these are its."""
+    """Open tasks by id. ``owners``: client → number of its open tasks."""
 
     def __init__(self) -> None:
         self.owners: dict[int, int] = {}
-        self.further: dict[int, Task] = {}  # by each result but the first
-        self._children: dict[int, dict[int, Task]] = {}  # by the task that submitted them
+        self.further: dict[int, Task] = {}  # by each result except the first
+        self._children: dict[int, dict[int, Task]] = {}  # by their parent, then by id
 
     def maker(self, object: int) -> Task | None:
-        """Who makes an object, if that is one of these."""
+        """Return the open task that makes an object, if there is one."""
         return self.get(object) or self.further.get(object)
 
     def children(self, task: int) -> list[Task]:
-        """Those that it has submitted, in their order."""
+        """Return the open tasks that a task has submitted, in order."""
         return list(self._children.get(task, {}).values())
 
     def add(self, task: Task) -> None:
-        """A new one, or an actor's creation that is needed once more."""
+        """Add a new task, or an actor's creation that has to run again."""
         submit, owner = task.submit, task.owner
         self[submit.task] = task
         self.owners[owner] = self.owners.get(owner, 0) + 1
@@ -32,7 +32,7 @@ class OpenTasks(dict[int, Task]):
             self._children.setdefault(task.parent_id, {})[submit.task] = task
 
     def remove(self, task: Task) -> None:
-        """It is done."""
+        """Remove a task that is done."""
         submit, owner = task.submit, task.owner
         del self[submit.task]
         self.owners[owner] -= 1

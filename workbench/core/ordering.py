@@ -1,5 +1,5 @@
-"""Which messages a later call or task must come behind, whichever way it goes. Client and server
-both go by this: a line or a lease must not overtake them."""
+"""Messages that later calls and tasks must not overtake, by a line or a lease either. The client
+and the server both use this table."""
 
 from __future__ import annotations
 
@@ -11,4 +11,4 @@ SPOKEN = frozenset(
         ev.Interrupt, ev.Keep, ev.Create, ev.EndSession,
     }
 )  # fmt: skip
-"""What they change may matter to whatever is called afterwards: a name, a serializer, an actor."""
+"""They change what later calls may use: a name, a serializer, an actor."""

@@ -1,9 +1,9 @@
-"""A queue of tasks: drivers take turns, a task each; a driver's own are first in, first out.
+"""A queue of tasks: drivers take turns, a task each; each driver's tasks are first in, first out.
 
-What a driver's tasks submit counts as the driver's own (`Task.audience`). What a task needs that
-has begun comes before the others of its driver, the newest wait's first, so that what has begun is
-finished before something new begins: else a thousand tasks that each wait for one of their own
-would all begin. One in the middle can be removed at no cost.
+Tasks that a driver's tasks submit count as the driver's (`Task.audience`). Urgent tasks, which a
+running task needs, come before the others of their driver, the newest wait's first: so that running
+tasks finish before new ones begin. Otherwise a thousand tasks that each wait for a child would all
+begin. Removing a task from the middle costs next to nothing.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from workbench.core.tasks import Task
 
 
 class _Tasks(deque[Task]):
-    """Tasks in order. Whoever leaves early keeps its place, as a gap, until it is first, or half
-    of all are gaps: a dict that keeps an order would need a hundred bytes more a task. So it must
-    never come back to a gap of its own."""
+    """Tasks in order. A task that leaves early stays as a gap until it is first, or half of all are
+    gaps: an ordered dict would need a hundred bytes more per task. So a task must never come back
+    while its own gap is still here."""
 
     def __init__(self, urgent: bool) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class _Tasks(deque[Task]):
         return None
 
     def left(self) -> None:
-        """One has gone from the middle."""
+        """Count a task that has left from the middle as a gap."""
         self._gaps += 1
         if self._gaps > len(self) // 2:
             here = list(filter(self.is_here, self))
@@ -52,7 +52,7 @@ class _Line:
 
     def __init__(self, driver: int) -> None:
         self.driver = driver
-        self.urgent = _Tasks(urgent=True)  # once there, a task is urgent for good
+        self.urgent = _Tasks(urgent=True)  # a task stays urgent
         self.usual = _Tasks(urgent=False)
 
     def __iter__(self) -> Iterator[Task]:
@@ -68,23 +68,23 @@ class _Line:
 
 
 class TaskQueue:
-    """See the module. All its tasks are QUEUED; ``size`` is how many there are.
+    """See the module. All its tasks are QUEUED; ``size`` is their number.
 
-    As a rule one driver has tasks: then turns cost a look at whether there are other lines. If the
-    line whose turn it is is empty, without even a gap, there are no other lines.
+    Usually one driver has tasks: then turns cost one test for other lines. If the current line is
+    empty, without gaps either, there are no other lines.
     """
 
     def __init__(self) -> None:
         self._line = _Line(driver=0)  # whose turn it is
-        self._others: dict[int, _Line] = {}  # by driver, the next one first; may be gaps alone
-        self.size = 0  # an attribute: it is asked often, and a call would cost most of it
-        self.is_shared = False  # several drivers have had tasks in it since it was last empty
+        self._others: dict[int, _Line] = {}  # by driver, the next one first; may have only gaps
+        self.size = 0  # an attribute, because it is read often and `len` is slower
+        self.is_shared = False  # several drivers had tasks since it was last empty
 
     def __len__(self) -> int:
         return self.size
 
     def __iter__(self) -> Iterator[Task]:
-        """In turns, as they will come unless more do."""
+        """Iterate in the order in which tasks will be sent, if no more come."""
         lines = [iter(line) for line in self.lines()]
         while lines:
             firsts = [(line, next(line, None)) for line in lines]
@@ -95,7 +95,7 @@ class TaskQueue:
         return chain((self._line,), self._others.values())
 
     def _line_of(self, task: Task) -> _Line:
-        """Its driver's; a new one is behind the others'."""
+        """Return the line of the task's driver; a new line gets the last turn."""
         line = self._line
         if line.driver == task.audience:
             return line
@@ -108,12 +108,12 @@ class TaskQueue:
         return found
 
     def _skip(self) -> None:
-        """On to the next line that has a task."""
+        """Go on to the next line that has a task."""
         while self._others and self._line.first() is None:
             self._line = self._others.pop(next(iter(self._others)))
 
     def append(self, task: Task) -> None:
-        """A new one. What somebody waits for already comes first."""
+        """Queue a task last of its driver's, or first if it is urgent."""
         if task.urgent:
             return self.appendleft(task)
         if not self.size:
@@ -125,13 +125,13 @@ class TaskQueue:
         return None
 
     def appendleft(self, task: Task) -> None:
-        """Before all others of its driver, but for those that are urgent if it isn't."""
+        """Queue a task first of its driver's, but behind urgent ones if it isn't urgent."""
         task.to(QUEUED)
         self._line_of(task).of(task).appendleft(task)
         self.size += 1
 
     def hurry(self, tasks: Iterable[Task]) -> None:
-        """These are urgent now: of each driver they come first, in this order."""
+        """Make queued tasks urgent: they come first of their drivers', in this order."""
         for task in reversed(list(tasks)):
             line = self._line_of(task)
             task.urgent = True
@@ -140,12 +140,12 @@ class TaskQueue:
 
     @property
     def has_urgent(self) -> bool:
-        """Whether there is a task that a running one waits for."""
+        """True if there is a task that a running one waits for."""
         return any(line.urgent.first() is not None for line in self.lines())
 
     @property
     def first(self) -> Task:
-        """Who is next; the queue isn't empty. Asked ten times a task."""
+        """The next task; the queue mustn't be empty. Read some ten times per task."""
         line = self._line
         tasks = line.urgent or line.usual
         task = tasks[0]
@@ -158,16 +158,16 @@ class TaskQueue:
 
     @property
     def first_that_is_waited_for(self) -> Task:
-        """The first one that is urgent, or the first; the queue isn't empty."""
+        """The first urgent task, or the first task; the queue mustn't be empty."""
         return next((task for task in self if task.urgent), self.first)
 
     def popleft(self) -> Task:
-        """Take out the first, which is to be SENT: its driver's turn."""
+        """Remove and return the next task, which the caller sets to SENT; end its driver's turn."""
         line = self._line
         tasks = line.urgent or line.usual
         task = tasks[0]
         if task.state is not QUEUED or task.urgent is not tasks.urgent:
-            task = self.first  # now it is the first of its line
+            task = self.first  # skips gaps and empty lines
             line = self._line
             tasks = line.of(task)
         tasks.popleft()
@@ -179,7 +179,7 @@ class TaskQueue:
         return task
 
     def left(self, task: Task) -> None:
-        """It was in the queue, and is no more."""
+        """Take note that a queued task has left the queue."""
         self.size -= 1
         self._line_of(task).of(task).left()
         self._skip()

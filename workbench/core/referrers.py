@@ -1,6 +1,6 @@
-"""Component: finds out why an object is still here, by asking every process that holds it.
+"""Component: finds out what keeps an object, by asking every process that holds it.
 
-The core knows which process holds what; which variables those are, only the process can find out.
+The core knows which process holds which object; only the process can find the variables.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from workbench.core.state import ClientState, State
 
 PATIENCE = 5.0
 DEEP_PATIENCE = 150.0
-"""Seconds within which a process must have looked; whoever hasn't is named without its places. The
-latter if all is to be looked at: more than `client.referrer_search` takes."""
+"""Seconds within which a process must answer; otherwise it is listed without places. The latter is
+for a search of all objects: more than `client.referrer_search` takes."""
 
 
 @dataclass(slots=True)
 class Inquiry:
-    """One question, until all have answered."""
+    """One question, until all processes have answered."""
 
     asker: int
     request: int
@@ -60,25 +60,25 @@ class Referrers:
         return None
 
     def explained(self, client: ClientState, event: ev.Explained) -> None:
-        """What one of them found."""
+        """Keep one process's answer."""
         inquiry = self.inquiries.get(event.inquiry)
         if inquiry is not None and client.number in inquiry.waiting:
             inquiry.waiting.discard(client.number)
             inquiry.answers[client.number] = event
 
     def left(self, number: int) -> None:
-        """A client is gone: nobody waits for its answer, nor answers it."""
+        """Drop a client that left: it neither answers nor asks any more."""
         for key, inquiry in list(self.inquiries.items()):
             inquiry.waiting.discard(number)
             if inquiry.asker == number:
                 del self.inquiries[key]
 
     def deadline(self) -> float | None:
-        """When the next one is answered, however little is known."""
+        """Return when the next question is answered with what is known by then."""
         return min((inquiry.until for inquiry in self.inquiries.values()), default=None)
 
     def settle(self) -> None:
-        """Answer the questions that all have answered, or whose time is up."""
+        """Answer the questions that all processes have answered, or whose time is up."""
         for key, inquiry in list(self.inquiries.items()):
             if not inquiry.waiting or self._state.now >= inquiry.until:
                 del self.inquiries[key]
@@ -101,7 +101,7 @@ class Referrers:
 
 
 def _found(pin: PinRecord, inquiry: Inquiry) -> PinRecord:
-    """The pin with what its holder has found."""
+    """Return the pin with the places that its holder found."""
     if pin.reason not in ("ref", "view"):
         return pin
     answer = inquiry.answers.get(pin.client)

@@ -1,6 +1,6 @@
 """Objects that move between memory and disk: the copy on its way, and the old place afterwards.
 
-Which object moves, and when, `spilling` decides.
+`spilling` decides which object moves, and when.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from workbench.system.sizes import round_up
 
 @dataclass(slots=True)
 class Move:
-    """An object on its way. ``digest``: that of the copy, once it is made; ``unwanted``: nobody
-    needs that any more."""
+    """A move under way. ``digest``: of the copy, once it is made; ``unwanted``: the move will be
+    undone."""
 
     source: Value
     target: tuple[int, int]
@@ -28,15 +28,15 @@ class Move:
 
     @property
     def nbytes(self) -> int:
-        """What it frees where it was."""
+        """Bytes that the move frees at the old place."""
         return round_up(self.source.length)
 
 
 @dataclass(slots=True)
 class StaleCopy:
-    """Where an object was before it moved: its bytes stay while anybody may show them.
+    """An object's place before it moved: its bytes stay while a client may show them.
 
-    ``owed`` are the clients that haven't taken note of the new place; ``since`` when it moved.
+    ``owed``: the clients that haven't answered Moved; ``since``: when it moved.
     """
 
     value: Value
@@ -46,7 +46,7 @@ class StaleCopy:
 
 
 class StaleCopies(dict[int, StaleCopy]):
-    """By object. ``on_vacated(value)`` is called when nobody shows the old place any more."""
+    """Stale copies by object. ``on_vacated(value)`` is called when one can't be in use any more."""
 
     def __init__(self, catalog: Catalog) -> None:
         super().__init__()
@@ -54,10 +54,10 @@ class StaleCopies(dict[int, StaleCopy]):
         self.on_vacated: Callable[[Value], None]
 
     def move(self, entry: Entry, value: Value) -> tuple[int, ...]:
-        """The object's bytes are at ``value`` now; returns who must be told.
+        """Set an object's new place to ``value``; return the clients to send Moved.
 
-        Those who may know the old place, by their own holds, are counted until they have taken
-        note; so are the views of it. Until then the object doesn't move again.
+        The old place stays until all clients with holds have answered and its views are gone. Until
+        then the object doesn't move again.
         """
         assert entry.value is not None
         assert entry.id not in self
@@ -79,7 +79,7 @@ class StaleCopies(dict[int, StaleCopy]):
             self._settle(id, stale)
 
     def viewed(self, id: int, segment: int, client: int) -> Entry | None:
-        """``client`` has a view of the object's bytes in that segment; the object, if there."""
+        """Count a client's view of the object's bytes in that segment; return the entry, if any."""
         stale, entry = self.get(id), self._catalog.get(id)
         if stale is not None and stale.value.segment == segment:
             stale.viewers = more(stale.viewers, client)
@@ -88,7 +88,7 @@ class StaleCopies(dict[int, StaleCopy]):
         return entry
 
     def unviewed(self, id: int, segment: int, client: int) -> None:
-        """That view is gone; segment 0: ``client`` has answered Forget."""
+        """Remove a view. With segment 0 ``client`` has answered Forget."""
         stale, entry = self.get(id), self._catalog.get(id)
         if stale is not None and stale.value.segment == segment:
             if client in stale.viewers:
@@ -98,7 +98,7 @@ class StaleCopies(dict[int, StaleCopy]):
             self._catalog.unview(entry, client)
 
     def forget_client(self, client: int, views: bool) -> None:
-        """The client is gone, and knows no place any more; ``views``: nor does it show any."""
+        """Remove a client that left; ``views``: its views, too."""
         for id, stale in list(self.items()):
             stale.owed.discard(client)
             if views:

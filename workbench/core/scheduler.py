@@ -1,12 +1,12 @@
-"""The scheduler: which task is sent to which worker, and when. Knows object ids, not objects.
+"""The scheduler: decides which task is sent to which worker, and when. Knows object ids only.
 
-Short tasks are sent to a worker in batches, so that it never waits for the next one; a task whose
-function isn't known to be short is sent only to a worker with nothing else to do, so that nobody
-queues behind it. Whatever was sent too early is recalled as soon as a worker is idle.
+Short tasks are sent to a worker in batches, so that it never waits for the next one. A task whose
+function isn't known to be short is sent only to an idle worker, so that nothing queues behind it.
+Tasks that were sent ahead are recalled as soon as a worker is idle.
 
-Drivers take turns (`core.queue`), and fewer tasks are sent ahead while they do. The queue's first
-task is always the next: one that needs many processors waits until they are free, and nobody
-overtakes it. A task that waits lends its slot (`waits`), first of all to what it waits for.
+Drivers take turns (`core.queue`); then fewer tasks are sent ahead. The queue's first task is always
+the next: one that needs many processors waits until they are free, and no other overtakes it. A
+task that waits lends its slot (`waits`), preferably to what it waits for.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ from workbench.core.tasks import ONE, Actor, Line, Task, Worker
 from workbench.core.waits import Waits
 
 BATCH_TASKS = 128
-"""... and never more tasks than this."""
+"""Most tasks that a worker may have been sent."""
 
 SHARED_BATCH_TASKS = 16
-"""... or than this while drivers take turns: the next one's task waits behind them."""
+"""The same while drivers take turns: another driver's task waits behind them."""
 
 
 class Scheduler:
-    """All tasks that aren't done, and all workers; the pool's may use so many ``processors``."""
+    """All tasks that aren't done, and all workers. ``processors``: how many the pool may use."""
 
     def __init__(self, processors: int) -> None:
         self.cpus = processors * ONE
-        self.used = 0  # of those, by the pool's workers that are busy and don't wait, and by actors
-        self.held = 0  # of those, by actors
+        self.used = 0  # of `cpus`: by busy workers of the pool that don't wait, and by actors
+        self.held = 0  # of `cpus`: by actors
         self.tasks = OpenTasks()
         self.workers: dict[int, Worker] = {}  # by number
         self.by_client: dict[int, Worker] = {}
         self.pool: dict[int, Worker] = {}  # by client, without those of actors
-        self.idle: dict[int, Worker] = {}  # by client, who has been idle for longest first
-        self._accepting: dict[int, Worker] = {}  # not found full since they last had less to do
-        self.ahead: dict[int, Worker] = {}  # sent more than they can run now
-        self.working = 0  # the pool's workers that have, or will have, a slot: not blocked
-        self.pooled = 0  # all workers but those of actors
+        self.idle: dict[int, Worker] = {}  # by client, the longest idle first
+        self._accepting: dict[int, Worker] = {}  # may have room for tasks ahead
+        self.ahead: dict[int, Worker] = {}  # have more tasks than they run
+        self.working = 0  # the pool's workers that have, or will have, a slot
+        self.pooled = 0  # all workers except actors'
         self.actors: dict[int, Actor] = {}
-        self.limits: dict[Task, float] = {}  # when those with a time limit must have ended
-        self.notified: dict[int, Actor] = {}  # may have calls to send
-        self.clear: list[tuple[Actor, int]] = []  # all calls of that caller are over
+        self.limits: dict[Task, float] = {}  # task → end of its time limit
+        self.notified: dict[int, Actor] = {}  # they may have calls to send
+        self.clear: list[tuple[Actor, int]] = []  # callers without unfinished calls
         self.queue = TaskQueue()  # all dependencies ready
         self.executors = ExecutorLimits()
         self.waits = Waits(self.look)
@@ -57,7 +57,7 @@ class Scheduler:
     # -- tasks --------------------------------------------------------------------------------
 
     def add(self, task: Task) -> None:
-        """A new task, or an actor's creation that is needed once more; queued unless it waits."""
+        """Add a new task, or an actor's creation that runs again; queue it unless it waits."""
         self.tasks.add(task)
         task.cpus = min(task.cpus, self.cpus)
         actor = task.actor
@@ -93,7 +93,7 @@ class Scheduler:
             self.queue.append(task)
 
     def restart(self, actor: Actor) -> None:
-        """The actor's worker died: its creation is needed once more, unless it still waits."""
+        """Run an actor's creation again after its worker died, unless it still waits."""
         creation = actor.creation_task
         if creation.is_over:
             self.add(creation)
@@ -101,11 +101,11 @@ class Scheduler:
             self._enqueue(creation)
 
     def notify(self, actor: Actor) -> None:
-        """It may have calls to send."""
+        """Have `assign` look for calls to send to the actor."""
         self.notified[actor.id] = actor
 
     def finish(self, task: Task, seconds: float | None = None) -> None:
-        """It is over: done after ``seconds``, or given up."""
+        """Remove a task that is over: done after ``seconds``, or failed or dropped."""
         was = task.state
         task.to(DONE)
         self.tasks.remove(task)
@@ -130,8 +130,7 @@ class Scheduler:
             self.durations.ran(task.submit.function, seconds)
 
     def finish_usual(self, task: Task, worker: Worker, seconds: float) -> None:
-        """The same of one that `core.usual_tasks` says is usual, and that a worker of the pool had
-        been sent."""
+        """Do the same for a task of `core.usual_tasks` that a worker of the pool was sent."""
         task.to(DONE)
         task.worker = None
         self.tasks.remove(task)
@@ -141,7 +140,7 @@ class Scheduler:
         self._note(worker)
 
     def give_back(self, tasks: list[Task]) -> None:
-        """Sent, but not done: first in the queue again."""
+        """Put tasks that were sent but aren't done back, first in their queues."""
         for task in tasks:
             if task.worker is not None:
                 self._unsend(task.worker, task)
@@ -153,7 +152,7 @@ class Scheduler:
                 self.notify(task.actor)
 
     def _unsend(self, worker: Worker, task: Task) -> None:
-        # A worker that is lent says itself that a wait is over: which task runs isn't known here.
+        # A lent worker reports itself that a wait is over: which task runs isn't known here.
         waited = worker.waits and worker.running is task and worker.lease is None
         if waited:
             self.waits.end_all(worker)
@@ -173,14 +172,14 @@ class Scheduler:
         worker = self.workers[number] = Worker(number, actor)
         if actor is not None:
             actor.worker = worker
-            self._hold(worker, min(actor.cpus, self.cpus))  # in a session without workers: none
+            self._hold(worker, min(actor.cpus, self.cpus))  # none in a session without workers
         else:
             self.pooled += 1
             self.working += 1
         return worker
 
     def arrived(self, number: int, client: int, now: float) -> Worker | None:
-        """Its Hello came. None: nobody asked for such a worker."""
+        """Take in a worker's Hello. None if no such worker was forked."""
         worker = self.workers.get(number)
         if worker is None or worker.client is not None:
             return None
@@ -195,7 +194,7 @@ class Scheduler:
         return worker
 
     def lost(self, worker: Worker) -> list[Task]:
-        """It is gone; returns what had been sent to it, now LOST, the running one first."""
+        """Remove a dead worker; return the tasks sent to it, now LOST, the running one first."""
         self.leave(worker)
         if self.workers.pop(worker.number, None) is not None and worker.actor is None:
             self.pooled -= 1
@@ -213,26 +212,25 @@ class Scheduler:
         return tasks
 
     def disconnected(self, client: int) -> Worker | None:
-        """Its connection is gone; the process will follow."""
+        """Remove a worker's connection; its process ends next."""
         for workers in (self.pool, self.idle, self._accepting, self.ahead):
             workers.pop(client, None)
         return self.by_client.pop(client, None)
 
     def leave(self, worker: Worker) -> None:
-        """It takes no more tasks, and has no slot, while it goes."""
+        """Send no more tasks to a worker that is about to end, and take its slot."""
         worker.leaving = True
         self.look(worker)
 
     def lend(self, worker: Worker, line: Line) -> None:
-        """It takes no tasks from here, but counts as busy, until it was given back."""
+        """Lend a worker to a line: it gets no tasks from here and counts as busy until returned."""
         worker.lease, worker.cpus = line, ONE
         self.look(worker)
 
     # -- waits --------------------------------------------------------------------------------
 
     def need(self, objects: Iterable[int]) -> None:
-        """A task that has begun waits for these: what makes them comes first, and what that
-        takes as arguments."""
+        """Make tasks urgent that make these objects or their arguments: a running task waits."""
         queued: list[Task] = []
         left = list(objects)
         left.reverse()
@@ -252,7 +250,7 @@ class Scheduler:
     # -- workers' loads -----------------------------------------------------------------------
 
     def look(self, worker: Worker) -> None:
-        """Whether it has a slot, now that it waits or not."""
+        """Update whether a worker has a slot, after its waits changed."""
         blocked = worker.leaving or (bool(worker.waits) and not worker.waits_over)
         if blocked != worker.blocked:
             worker.blocked = blocked
@@ -261,13 +259,13 @@ class Scheduler:
         self._note(worker)
 
     def _note(self, worker: Worker) -> None:
-        """It has more to do, or less, than before."""
+        """Update the counts and tables of workers after one's tasks, slot or lease changed."""
         if worker.actor is not None:
             return
         sent, free, client = len(worker.sent), not worker.blocked, worker.client or 0
         if sent > 1 and free and client in self.ahead and not (worker.waits or worker.lease):
             self._accepting[client] = worker
-            return  # as in a burst: all else is as it was
+            return  # as in a burst: nothing else changes
         if worker.lease is not None and worker.lease.is_returned and not sent:
             worker.lease = None
         lent = worker.lease is not None
@@ -290,7 +288,7 @@ class Scheduler:
             self._accepting.pop(client, None)
 
     def _hold(self, worker: Worker, cpus: int) -> None:
-        """An actor takes so many processors from tasks."""
+        """Set how many processors an actor's worker takes from tasks."""
         self.held += cpus - worker.used
         self.used += cpus - worker.used
         worker.used = cpus
@@ -298,13 +296,13 @@ class Scheduler:
     # -- decisions ----------------------------------------------------------------------------
 
     def assign(self, now: float) -> Iterator[tuple[Worker, Task]]:
-        """Sends queued tasks to workers; yields each pair."""
+        """Send queued tasks to workers; yield each pair."""
         if self.notified:
             yield from self._assign_to_actors(now)
         queue = self.queue
         sent = True
         while queue.size and sent:
-            # First, one for each who has nothing: the warmest first.
+            # First, one for each idle worker, the last used first: its caches are warm.
             while queue.size and self.idle and self.has_room:
                 worker = next(reversed(self.idle.values()))
                 yield worker, self._send(worker, now, self.durations.expected(queue.first))
@@ -313,13 +311,13 @@ class Scheduler:
             sent = False
             for worker, task in self._assign_ahead(now):
                 yield worker, task
-                sent = True  # and the next one may need no room
+                sent = True  # perhaps the next task fits now
 
     def _assign_ahead(self, now: float) -> Iterator[tuple[Worker, Task]]:
-        """Sends short tasks to those who have something to do already.
+        """Send short tasks ahead to workers that have tasks already.
 
-        While slots are lent, only such as are needed: whoever is done with what somebody waits
-        for shall not begin something else when that one has its slot again.
+        While slots are lent, only urgent ones: when a worker finishes what another waits for, the
+        other has its slot again, and the first one shouldn't begin anything else.
         """
         queue, lent = self.queue, self.pooled > self.working
         while queue.size:
@@ -339,8 +337,9 @@ class Scheduler:
                     seconds = self.durations.expected(queue.first)
 
     def _with_room(self, seconds: float) -> list[Worker]:
-        """Who may be sent a task of so many seconds ahead. Whoever is full isn't asked again until
-        it has less to do: it is never long until then, or too long for anything behind it."""
+        """Return workers that may be sent a task of this length ahead. A full worker is skipped
+        until it has less to do: that is soon, or it takes too long for anything to wait behind
+        it."""
         accepting = self._accepting
         full = [client for client, w in accepting.items() if not self._fits(w, seconds)]
         for client in full:
@@ -349,12 +348,12 @@ class Scheduler:
 
     @property
     def has_room(self) -> bool:
-        """Whether the processors that the next task needs are free. Actors never have them all:
-        one task runs in any case."""
+        """True if the next task's processors are free, or no task runs: actors never block all
+        tasks."""
         return self.used == self.held or self.used + self.queue.first.cpus <= self.cpus
 
     def startable(self, most: int) -> int:
-        """How many of the next tasks could start now if there were workers enough."""
+        """Return how many of the next tasks could start now, given enough workers."""
         room, count = self.cpus - self.used, 0
         for task in islice(self.queue, most):
             room -= task.cpus
@@ -371,14 +370,14 @@ class Scheduler:
                 yield worker, task
 
     def _fits(self, worker: Worker, seconds: float) -> bool:
-        """Whether the next task in the queue is known to be short enough to wait there."""
+        """True if a task that takes ``seconds`` may wait at this worker."""
         most = SHARED_BATCH_TASKS if self.queue.is_shared else BATCH_TASKS
         if not 0 < len(worker.sent) < most or worker.cpus != ONE:
             return False
         return worker.load + seconds <= BATCH_SECONDS
 
     def recall(self) -> Iterator[tuple[Worker, int]]:
-        """Whom to ask for how many tasks back, because somebody has nothing to do."""
+        """Yield the worker to ask for tasks back, and how many, if another one is idle."""
         if self.queue.size or not self.idle or not self.ahead or self.used + ONE > self.cpus:
             return
         victim = max(self.ahead.values(), key=lambda w: len(w.sent))
@@ -387,7 +386,7 @@ class Scheduler:
             yield victim, len(victim.sent) // 2
 
     def _send(self, worker: Worker, now: float, seconds: float) -> Task:
-        """The next one, which is expected to take so long."""
+        """Send the next task, which is expected to take ``seconds``."""
         task = self.queue.popleft()
         task.seconds = seconds
         worker.cpus = task.cpus

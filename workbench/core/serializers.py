@@ -9,11 +9,11 @@ from workbench.core.state import ClientState, State
 class Serializers:
     def __init__(self, state: State) -> None:
         self._state = state
-        self._payloads: dict[int, bytes] = {}  # by the number its maker gave it
-        self.orphaned: dict[int, int] = {}  # drivers that left and had some, with their prefix
+        self._payloads: dict[int, bytes] = {}  # by the number its driver gave it
+        self.orphaned: dict[int, int] = {}  # drivers that left and had some → their prefix
 
     def register(self, client: ClientState, event: ev.Register) -> None:
-        """Workers learn of it before any task that is submitted after it."""
+        """Register or remove a serializer. Workers are told before any task submitted after it."""
         if not self._state.owns(client, event.serializer):
             return
         self._payloads.pop(event.serializer, None)
@@ -22,17 +22,17 @@ class Serializers:
         self._tell(event, but=client.number)
 
     def tell_all(self, worker: int) -> None:
-        """A new worker gets all that are registered, before any task."""
+        """Send all registered serializers to a new worker, before any task."""
         for serializer, payload in self._payloads.items():
             self._state.send(worker, ev.Register(serializer, payload))
 
     def left(self, client: ClientState) -> None:
-        """Its maker has left: they go when the last of its tasks has."""
+        """Note that a driver has left: its serializers are removed after its last task."""
         if not client.worker and self._made_by(client.hello.prefix):
             self.orphaned[client.number] = client.hello.prefix
 
     def settle(self) -> None:
-        """Drop those that nobody's tasks need any more."""
+        """Remove the serializers of drivers that have left and have no tasks any more."""
         for number in [n for n in self.orphaned if n not in self._state.scheduler.tasks.owners]:
             for serializer in self._made_by(self.orphaned.pop(number)):
                 del self._payloads[serializer]

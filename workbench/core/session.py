@@ -1,6 +1,6 @@
 """The session: a batch of events in, a list of instructions out. Routes events to components.
 
-What there is, is in its `state`. Time comes with each batch; `deadline` says when to come back.
+All data is in its `state`. Each batch brings the time; `deadline` says when the next is due.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ STARTER = 1
 
 
 class Session:
-    """See the module. ``workers`` shall have a slot at any time; the store may hold ``capacity``
-    bytes. Before the machine's last ``headroom`` bytes of memory are taken, a task is ended.
-    ``spills``: objects may move to disk. After ``idle`` seconds without use, workers end and free
-    memory is given back; 0: never.
+    """See the module. ``workers``: how many have a slot at any time. ``capacity``: bytes that the
+    store may hold. A worker is killed when less than ``headroom`` bytes of the machine's memory are
+    left. ``spills``: objects may move to disk. After ``idle`` seconds without use, workers end and
+    free memory is given back; 0: never.
     """
 
     def __init__(
@@ -54,9 +54,9 @@ class Session:
         idle: float = 0.0,
     ) -> None:
         self.state = state = State(name, workers, capacity)
-        self.spill_dir = ""  # clients put there what is larger than the store
-        self._prefixes: set[int] = set()  # of all who have been here
-        # Each component holds the state, and at most some of those above it.
+        self.spill_dir = ""  # for clients: where to write objects that are larger than the store
+        self._prefixes: set[int] = set()  # of all clients so far; an admin's is dropped
+        # Each component holds the state, and perhaps some components above it.
         self.spilling = Spilling(state, spills)
         self.objects = ObjectManager(state, self.spilling)
         self.jobs = JobManager(state)
@@ -65,9 +65,15 @@ class Session:
         self.actors = ActorManager(state, self.objects, self.lines)
         self.output = TaskOutput(state, self.jobs, self.lines)
         self.tasks = TaskManager(
-            state, self.objects, self.spilling, self.jobs, self.actors, self.lines, self.leases,
+            state,
+            self.objects,
+            self.spilling,
+            self.jobs,
+            self.actors,
+            self.lines,
+            self.leases,
             self.output,
-        )  # fmt: skip
+        )
         self.time_limits = TimeLimits(state, self.tasks)
         self.generators = GeneratorManager(state, self.objects, self.tasks)
         blocking = Blocking(state, self.lines)
@@ -83,7 +89,7 @@ class Session:
         self._answers = self._questions()
 
     def _connect(self) -> None:
-        """What the state calls when it needs a component."""
+        """Set the callbacks by which the state reaches components."""
         state = self.state
         state.catalog.on_release = self._released
         state.catalog.on_unused = self._unused
@@ -96,7 +102,7 @@ class Session:
         state.job_records = self.jobs.last_records
 
     def _routes(self, blocking: Blocking) -> dict[type, Handler]:
-        """By event, who handles it."""
+        """Return the handler of each type of event."""
         routes: dict[type, Handler] = {
             ev.Bye: self._bye,
             Left: self._left,
@@ -150,7 +156,7 @@ class Session:
         return self.leases.hearing(routes)
 
     def _questions(self) -> dict[str, Handler]:
-        """By what is asked, who answers."""
+        """Return the handler of each kind of Ask that a component answers."""
         return {
             "why": self.referrers.ask,
             "spill": self.spilling.spill,
@@ -160,10 +166,10 @@ class Session:
         }
 
     def handle(self, batch: Sequence[tuple[int, ev.Event]], now: float) -> list[do.Anything]:
-        """Take in what happened, decide once at the end, return what to do, in order.
+        """Handle a batch of events, decide once for all of them, and return instructions in order.
 
-        Each event comes with its connection's number, 0 for the loop's own. ``now``: of any clock
-        that only goes forward, in seconds.
+        Each event comes with its connection's number, 0 for the loop's own. ``now``: seconds of any
+        monotonic clock.
         """
         state = self.state
         if now >= state.history.due:
@@ -193,7 +199,7 @@ class Session:
         return out
 
     def deadline(self) -> float | None:
-        """When `handle` must be called again even if nothing happens; None: never."""
+        """Return when `handle` must be called again even without events; None: never."""
         state = self.state
         if state.catalog.backlog.work:
             return state.now
@@ -212,7 +218,7 @@ class Session:
         return when
 
     def _settle(self) -> None:
-        """Decide what the whole batch changed: who runs, who grows, who comes, who goes."""
+        """Decide after a batch: what runs, whose arena grows, which workers start and end."""
         state, monitor = self.state, self.memory_monitor
         scheduler, backlog, budget = state.scheduler, state.catalog.backlog, state.budget
         if backlog.work:
@@ -276,7 +282,7 @@ class Session:
         for what, client, request, nbytes in state.budget.settle(
             state.now, more_to_come=bool(state.catalog.backlog.work)
         ):
-            self._send_releases()  # what was let go of, before its owner is to give it back
+            self._send_releases()  # tell an arena's owner what is free before asking it to trim
             if client == SERVER:
                 self.spilling.bring(request, what == "grant")
             elif what == "grant":
@@ -292,7 +298,7 @@ class Session:
         self._send_releases()
 
     def _withheld(self) -> str:
-        """Who keeps memory that others need, to the person whose put found no room."""
+        """Return sentences on stopped processes that keep free memory, for a put without room."""
         state = self.state
         return "".join(
             f" Process {state.clients[client].hello.pid} has {human_bytes(nbytes)} of free memory "
@@ -313,7 +319,7 @@ class Session:
                 for id, segment in event.views:
                     state.stale_copies.unviewed(id, segment, number)
             case _ if number in state.showing:
-                pass  # what it said behind its goodbye
+                pass  # sent after its Bye
             case WorkerForked(worker, pid):
                 state.pool.forked(worker, pid)
             case WorkerExited():
@@ -357,7 +363,7 @@ class Session:
             self._left(client, event)
 
     def _left(self, client: ClientState, event: Left | ev.Bye) -> None:
-        """It is nobody's counterpart any more; its views may live on (`State.showing`)."""
+        """Remove a client; its views may live on (`State.showing`)."""
         state, number = self.state, client.number
         del state.clients[number]
         if client.hello.admin:
@@ -380,19 +386,19 @@ class Session:
             worker = state.scheduler.disconnected(number)
             if worker is not None:
                 state.scheduler.leave(worker)
-            # It ends by itself, in order if nothing runs. Its WorkerExited tells the rest.
+            # It ends by itself, in order if nothing runs. Its WorkerExited does the rest.
             state.out.append(do.Kill(client.worker, grace=True))
         elif client.role == "driver":
             self.lifetime.left(client)
 
     def _forget(self, number: int) -> None:
-        """All its holds are gone with it, and its views unless they live on."""
+        """Remove a client's holds, and its views unless they live on."""
         views = number not in self.state.showing
         self.state.stale_copies.forget_client(number, views)
         self.state.catalog.forget_client(number, views)
 
     def _forgotten(self, number: int) -> None:
-        """What it was to have is let go of: nobody may want what its tasks make."""
+        """Drop tasks that nobody wants, now that all holds of a client that left are removed."""
         state = self.state
         if not state.scheduler.tasks.owners.keys() <= state.clients.keys():
             self.tasks.abandon(list(state.scheduler.tasks.values()))

@@ -1,7 +1,7 @@
-"""The frozen picture of a session that everything which shows it reads.
+"""Frozen snapshot of a session, which all displays of it read.
 
-No behaviour but sums, and the way to a file and back. None is a fact that the session's engine
-can't tell; the local one tells all of them.
+No behaviour except sums, and JSON. A field is None if the session's engine can't tell it; the local
+engine tells all of them.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ import msgspec
 from workbench.core.events import ID_BITS, About
 
 A_RESULT = "a task's result"
-"""The type of an object of which nobody has said it."""
+"""The type of an object whose type isn't known."""
 
 INCARNATION = "~"
-"""In a session's unique name: between its name, and what tells it from others that had that."""
+"""Separates, in a session's unique name, its name from the part that makes it unique."""
 
 ACTOR_PREFIX = "actor:"
-"""Before an actor's name, among the names of objects."""
+"""Prefix of actors' names among the names of objects."""
 
 HISTORY_SECONDS = 120.0
-"""Of a session's past that are kept, sent and drawn."""
+"""Seconds of a session's history that are kept, sent and drawn."""
 
 
 def result_of(state: str) -> str:
-    """The type by which lists call a task's result that has not been described."""
+    """Return the type that lists show for a task's result that has not been described."""
     return {"failed": "a task's error", "stopped": "a stopped task's result"}.get(state, A_RESULT)
 
 
@@ -44,13 +44,13 @@ class ObjectRecord(Record):
     state : str
         ``pending``, ``ready``, ``freed``, or ``failed`` or ``stopped`` as its task.
     names : tuple of str
-        That it is bound to.
+        Names it is bound to.
     size : int
         In bytes; 0 also if ``where`` is not known.
     where : str
         ``inline``, ``memory``, ``disk`` or ``pending``; "" if it isn't known.
     about : About or None
-        What its maker said of the value; None if other engines tell ``type`` and ``site`` instead.
+        What its maker said of the value; None if an engine tells ``type`` and ``site`` instead.
     holders : tuple of int
         Clients with a handle to it.
     viewers : tuple of int or None
@@ -62,23 +62,23 @@ class ObjectRecord(Record):
     escapes : tuple of str
         The places where refs to it were pickled outside the store.
     load_seconds : float
-        What its first reading took; 0 until there was one.
+        Duration of its first reading; 0 until there was one.
     pinned : str
         The place where a person asked for it to be kept; "" if nobody did.
     age : float or None
         Seconds since its put or submit.
     job : str
-        The background cell that made it, or will, and that nobody has collected.
+        The background cell that it is kept for, because nobody has collected that.
     segment, offset : int
         Where its bytes are; 0 if they are in no segment.
     in_use : bool
-        Whether a worker was sent it for a task, or keeps it as a function.
+        True if a worker was sent it for a task, or caches it as a function.
     type : str or None
         From engines without ``about``: its type; None if they don't tell it.
     site : str
-        From those, too: where in a person's code it was made.
+        From those engines, too: where in a person's code it was made.
     key : str
-        From those, too: what they know it by.
+        From those engines, too: their own key for it.
     """
 
     id: int
@@ -104,12 +104,13 @@ class ObjectRecord(Record):
     key: str = ""
 
     def at(self, age: float | None) -> ObjectRecord:
-        """The same when it is so old."""
+        """Return a copy with another age."""
         return msgspec.structs.replace(self, age=age)
 
     @property
     def strength(self) -> str | None:
-        """``resident``: it can't move; ``alive``; or ``freed``: only views keep its bytes."""
+        """``resident``: can't move to disk; ``alive``: can; ``freed``: only views keep its
+        bytes."""
         if self.state == "freed":
             return "freed"
         if self.viewers is None:
@@ -118,11 +119,10 @@ class ObjectRecord(Record):
 
 
 class SegmentRecord(Record):
-    """One segment. ``owner`` is the client that writes it, 0 if none does: then it is the
-    server's, or its writer has left.
+    """One segment. ``owner``: the client that writes it; 0 if the server does, or its writer left.
 
-    Sizes in bytes: ``granted`` is the memory it may have touched, ``live`` that of the objects in
-    it, all of which lie below ``end``. ``disk``: it is a file.
+    Sizes in bytes: ``granted`` is the memory that may have been touched, ``live`` that of the
+    objects in it, which all lie below ``end``. ``disk``: it is a file.
     """
 
     id: int
@@ -134,17 +134,17 @@ class SegmentRecord(Record):
 
     @property
     def is_servers(self) -> bool:
-        """Whether the server made it, for what it moves: its id has no client's prefix."""
+        """True if the server made it, for objects that it moves: its id has no client's prefix."""
         return not self.id >> ID_BITS
 
 
 class WorkerRecord(Record):
-    """One worker. ``tasks``: names of what was sent to it, the running one first.
+    """One worker. ``tasks``: names of the tasks that were sent to it, the running one first.
 
-    ``actor`` is the id of the one it belongs to, 0 in the pool. ``memory`` is what its process has,
-    if its engine says so: of the local one's `MemoryRecord` has it. Bytes. ``cpus`` are the
-    processors that its task or actor has of the session's now: none while a task waits. ``host`` is
-    the machine that it is on, of which ``pid`` is; "" is this one.
+    ``actor`` is the id of its actor, 0 in the pool. ``memory``: bytes of its process, if its engine
+    says so; of the local engine's workers `MemoryRecord` has them. ``cpus``: the session's
+    processors that its task or actor uses now, 0 while a task waits. ``host`` is the machine of its
+    process, "" for this one.
     """
 
     number: int
@@ -158,11 +158,11 @@ class WorkerRecord(Record):
 
 
 class ActorRecord(Record):
-    """One actor that is not forgotten. ``restarts``: how many are left, -1: any number; None: it
+    """One actor that is still known. ``restarts``: how many are left, -1: any number; None: it
     isn't known.
 
-    ``calls`` were submitted and aren't done, whether they were sent or not; that it is being made
-    is none of them. ``state`` is "" if it isn't known.
+    ``calls``: how many were submitted and aren't done, whether sent or not, without its creation.
+    ``state`` is "" if it isn't known.
     """
 
     id: int
@@ -177,13 +177,13 @@ class ActorRecord(Record):
 class JobRecord(Record):
     """One background cell. ``state``: queued, running, done, failed or stopped.
 
-    ``number`` counts the session's; ``id`` is its task. ``seconds``: how long it has run. So many
-    ``lines`` and ``displays`` it has shown, if ``shown_in_part`` at least. ``binds`` are the
-    variables that its results but the first are meant for, ``there`` those of which results are
-    kept for it, because nobody has them; ``dropped``: such results were let go of when memory was
-    needed. ``kept``: whoever saw its output went before its end, so that and its results wait for
-    somebody to collect them. Of its ``size`` tasks so many have ``ended``, ``failed`` of them
-    otherwise than done; ``worker`` is the last that was sent one, 0 if none was.
+    ``number`` counts the session's jobs; ``id`` is its first task. ``seconds``: how long it has
+    run. ``lines`` and ``displays``: how many it has shown, at least (``shown_in_part``) or exactly.
+    ``binds``: the variables for its results after the first; ``there``: those whose results are
+    kept because no client has them; ``dropped``: such results were freed because memory was needed.
+    ``kept``: all clients that saw its output left before its end, so output and results wait to be
+    collected. Of its ``size`` tasks ``ended`` are over, of which ``failed`` failed or were stopped;
+    ``worker`` is the last that was sent one, 0 if none was.
     """
 
     id: int
@@ -205,13 +205,13 @@ class JobRecord(Record):
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended, one way or another."""
+        """True if it is done, failed or stopped."""
         return self.state not in ("queued", "running")
 
 
 class ClientRecord(Record):
-    """One connected process: a driver, worker or admin. Pins' holders refer to ``client``; the ids
-    of what it made begin with ``prefix``, 0 if that isn't known. ``host``: see `WorkerRecord`."""
+    """One connected process: a driver, worker or admin. Records of pins refer to ``client``; ids of
+    objects it made begin with ``prefix``, 0 if unknown. ``host``: see `WorkerRecord`."""
 
     client: int
     pid: int
@@ -222,8 +222,8 @@ class ClientRecord(Record):
 
 
 class Sample(Record):
-    """How full the store was at a time (seconds before the snapshot: ``age``), and how much had
-    happened by then since the session began: objects that came, went, and moved to disk."""
+    """Fill levels of the store ``age`` seconds before the snapshot, and how many objects had been
+    made, freed and moved to disk by then since the session began."""
 
     age: float
     live: int
@@ -234,10 +234,10 @@ class Sample(Record):
 
 
 class MemoryRecord(Record):
-    """Memory of the machine or, if that has less, of the container. Bytes.
+    """Memory of the machine or, if that has less left, of the container. Bytes.
 
-    ``processes``: what each process of the session has to itself, by pid; ``container``: it is the
-    container that has less.
+    ``processes``: private memory of each process of the session, by pid; ``container``: the figures
+    are the container's.
     """
 
     total: int
@@ -256,37 +256,37 @@ class Snapshot(Record):
     capacity : int or None
         What the store may hold.
     live : int or None
-        What objects have in memory.
+        Bytes of objects in memory.
     granted : int or None
-        What arenas may have touched.
+        Bytes that arenas may have touched.
     queued : int or None
         Tasks that no worker has.
     running : int or None
-        Workers that have one.
+        Workers that have tasks.
     objects : tuple of ObjectRecord
-        All, in the order of their making; in an overview some of those that have a name.
+        All, in the order of creation; in an overview some of those that have a name.
     workers : tuple of WorkerRecord
         The pool's and the actors'.
     clients : tuple of ClientRecord
         Who is connected.
     actors : tuple of ActorRecord
-        Those that aren't forgotten.
+        Actors that are still known.
     spilled : int or None
-        What objects have on disk.
+        Bytes of objects on disk.
     trouble : str
-        Why the disk failed last.
+        The disk's last error.
     jobs : tuple of JobRecord
         Background cells.
     linger : float
         Seconds the session outlives its last driver.
     count : int
-        How many objects there are, besides Workbench's own.
+        How many objects there are, without Workbench's own.
     segments : tuple of SegmentRecord or None
         Where objects lie.
     history : tuple of Sample or None
-        Of the last two minutes, the oldest first.
+        Samples of the last two minutes, the oldest first.
     memory : MemoryRecord or None
-        The machine's. Added by who asked, as is ``taken``: the session has neither clock nor
+        The machine's. The asking process adds it, and ``taken``: the core knows neither clock nor
         machine.
     taken : float
         The time, in seconds since 1970.
@@ -295,11 +295,11 @@ class Snapshot(Record):
     available : int or None
         How much of the capacity is left, as other engines say it themselves.
     scope : str
-        What of the session this tells of, if it isn't all of it.
+        Which part of the session this covers, if not all of it.
     names : int
-        How many names objects have, besides the actors'.
+        How many names objects have, without actors' names.
     slots : int or None
-        How many workers there can be, where they start as they are needed.
+        How many workers there can be, if they start on demand.
     """
 
     session: str
@@ -329,30 +329,30 @@ class Snapshot(Record):
 
     @property
     def is_observed(self) -> bool:
-        """Whether it is another system's, and no session of ours on that."""
+        """True if it shows a Ray or Dask cluster, not a Workbench session on one."""
         return self.engine != "local" and INCARNATION not in self.session
 
     @property
     def warm_free(self) -> int | None:
-        """Memory kept warm for reuse."""
+        """Bytes of free memory kept warm for reuse."""
         return None if self.granted is None or self.live is None else self.granted - self.live
 
     @property
     def left(self) -> int | None:
-        """How much of the capacity is for new objects, besides what is warm."""
+        """Bytes of the capacity that are free for new objects, without the warm ones."""
         if self.capacity is None or self.granted is None:
             return self.available
         return max(self.capacity - max(self.granted, self.live or 0), 0)
 
     @property
     def inline(self) -> int | None:
-        """What the objects have that lie in no segment."""
+        """Bytes of objects that are in no segment."""
         if self.live is None or self.segments is None:
             return None
         return self.live - sum(segment.live for segment in self.segments if not segment.disk)
 
     def replace(self, **fields: Any) -> Snapshot:
-        """The same with other fields: for who follows the session's changes, and adds to them.
+        """Return a copy with other fields: for code that follows the session's changes.
 
         Parameters
         ----------
@@ -366,7 +366,7 @@ class Snapshot(Record):
         return msgspec.structs.replace(self, **fields)
 
     def to_json(self) -> str:
-        """The snapshot as text, to be kept: `from_json` reads it.
+        """Return the snapshot as text, which `from_json` reads.
 
         Returns
         -------
@@ -376,7 +376,7 @@ class Snapshot(Record):
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Snapshot:
-        """What `to_json` wrote.
+        """Return the snapshot that `to_json` wrote.
 
         Parameters
         ----------
@@ -405,11 +405,11 @@ class Snapshot(Record):
 
 
 class Change(Record):
-    """What has changed in a session since the last one told; or a part of all there is.
+    """Changes of a session since the last such message; or one part of the whole session.
 
-    ``session`` is all but the objects, and of the ``history`` what is new. ``objects`` are new, or
-    not as they were; ``gone`` aren't there any more. So many are ``left`` to be told next. Of a
-    search: so many ``others`` match, of ``others_size`` bytes.
+    ``session`` has all except objects, and only the new part of the ``history``. ``objects`` are
+    new or changed; ``gone`` are ids. ``left``: how many objects are yet to come. Of a search: how
+    many ``others`` match, and their bytes, ``others_size``.
     """
 
     session: Snapshot
@@ -421,7 +421,7 @@ class Change(Record):
 
 
 FORMAT = 1
-"""Of saved snapshots. One more whenever an older version would misread them."""
+"""Format of saved snapshots. Add one when an older version would misread them."""
 
 
 class _Saved(msgspec.Struct):

@@ -1,4 +1,4 @@
-"""What a session says of itself: records of it, of one object, of what keeps that. Reads only."""
+"""Builds records of a session, of one object, and of what keeps that. Only reads the state."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from workbench.core.state import ClientState, State
 from workbench.core.tasks import ONE, Actor, Task, Worker
 
 LARGEST = 5
-"""Objects that are told of when there is no room."""
+"""Objects that an answer lists when a put found no room."""
 
 MOST_NAMED = 20
 """Objects that an overview lists."""
 
 MOST_NAMES = 10_000
-"""Names in one answer: more than anybody reads, and a message of half a megabyte."""
+"""Most names in one answer: more than a person reads, in half a megabyte."""
 
 
 def size_of(entry: Entry) -> int:
-    """Bytes: of its extent, or of its header if it is inline; 0 while it is pending."""
+    """Return the bytes of an object's extent, or of its header if inline; 0 while it is pending."""
     value = entry.value
     return 0 if value is None else value.length if value.segment else len(value.header)
 
 
 def some_named(state: State) -> list[Entry]:
-    """What an overview lists: of what isn't an actor, the first that have a name."""
+    """Return the objects that an overview lists: the first with a name, without actors."""
     catalog, actors = state.catalog, state.scheduler.actors
     named = dict.fromkeys(
         islice((id for id in catalog.names.values() if id not in actors), MOST_NAMED)
@@ -50,13 +50,13 @@ def some_named(state: State) -> list[Entry]:
 
 
 def names_with(state: State, beginning: str, most: int = MOST_NAMES) -> tuple[str, ...]:
-    """Names of objects that begin so: all of them, if they aren't very many."""
+    """Return the names of objects that begin so, ``most`` of them at most."""
     names = state.catalog.names
     return tuple(islice((name for name in names if name.startswith(beginning)), most))
 
 
 def first_of(entries: Iterable[Entry], search: Search) -> tuple[list[int], int, int]:
-    """The ids of those that come first; how many others match; their bytes."""
+    """Return the ids of a search's first objects, how many others match, and their bytes."""
     if search.pattern:
         matches = re.compile(fnmatch.translate(search.pattern)).match
         entries = [e for e in entries if any(map(matches, (*e.names, _type(e))))]
@@ -72,7 +72,7 @@ def _type(entry: Entry) -> str:
 
 
 def _state(entry: Entry) -> str:
-    """As in `ObjectRecord`."""
+    """Return the state as in `ObjectRecord`."""
     if entry.value is None or not entry.value.failed or entry.state is FREED:
         return entry.state.value
     return "stopped" if entry.value.header.startswith(b"!cancelled") else "failed"
@@ -87,7 +87,7 @@ _ORDERS: dict[str, Callable[[Entry], Any]] = {
 
 
 def largest(state: State) -> list[Entry]:
-    """What takes most of the memory, for the person whose put found no room."""
+    """Return the objects with most memory, for the person whose put found no room."""
     there = (entry for entry in state.catalog.values() if entry.value and not entry.value.digest)
     return heapq.nlargest(LARGEST, there, key=size_of)
 
@@ -95,7 +95,7 @@ def largest(state: State) -> list[Entry]:
 def take_snapshot(
     state: State, entries: Iterable[Entry] | None = None, since: float = 0.0
 ) -> Snapshot:
-    """The session as it is now, with these objects, or all; of its history what came ``since``."""
+    """Return a snapshot with these objects, or all, and with the history after ``since``."""
     scheduler, catalog = state.scheduler, state.catalog
     in_use = state.in_use()
     entries = catalog.values() if entries is None else entries
@@ -122,11 +122,11 @@ def take_snapshot(
             for a in state.budget.arenas.values()
         ),
         history=state.history.samples(state.now, state.levels(), since),
-    )  # fmt: skip
+    )
 
 
 def describe(state: State, id: int) -> ObjectDescription | None:
-    """One object, in a time that doesn't depend on how many there are."""
+    """Return a description of one object, in a time that doesn't depend on how many there are."""
     entry = state.catalog.get(id)
     if entry is None:
         return None
@@ -145,11 +145,9 @@ def describe(state: State, id: int) -> ObjectDescription | None:
 
 
 def worker_record(worker: Worker) -> WorkerRecord:
-    state = (
-        "starting" if worker.client is None
-        else "blocked" if worker.blocked
-        else "busy" if worker.sent else "idle"
-    )  # fmt: skip
+    state = "busy" if worker.sent else "idle"
+    if worker.client is None or worker.blocked:
+        state = "starting" if worker.client is None else "blocked"
     tasks = tuple(task.submit.name for task in worker.sent.values())
     actor = 0 if worker.actor is None else worker.actor.id
     return WorkerRecord(worker.number, worker.pid, state, tasks, actor, cpus=worker.used / ONE)
@@ -181,13 +179,11 @@ def actor_record(state: State, actor: Actor) -> ActorRecord:
 
 
 def object_record(state: State, entry: Entry, in_use: Container[int]) -> ObjectRecord:
-    """What a snapshot says of the object. ``in_use``: what workers may read at any moment."""
+    """Return the object's record. ``in_use``: objects that workers may read at any moment."""
     value = entry.value
-    where = (
-        "pending" if value is None
-        else "inline" if not value.segment
-        else "disk" if value.digest else "memory"
-    )  # fmt: skip
+    where = "pending"
+    if value is not None:
+        where = ("disk" if value.digest else "memory") if value.segment else "inline"
     return ObjectRecord(
         id=entry.id,
         state=_state(entry),
@@ -211,7 +207,7 @@ def object_record(state: State, entry: Entry, in_use: Container[int]) -> ObjectR
 
 
 def pins_of(state: State, entry: Entry) -> list[PinRecord]:
-    """Every reason why the object is here. It takes a look at all there is: for people who ask."""
+    """Return all reasons why the object is kept. Slow, it looks at all objects: for people only."""
     pins = [PinRecord("name", detail=name) for name in entry.names]
     if entry.pinned:
         pins.append(PinRecord("user", detail=entry.pinned))
@@ -226,7 +222,7 @@ def pins_of(state: State, entry: Entry) -> list[PinRecord]:
             if entry.id in task.pins:
                 client = 0 if task.worker is None else task.worker.client or 0
                 pins.append(PinRecord("task", client, task.submit.name, task.submit.task))
-        for actor in state.scheduler.actors.values():  # may be made again
+        for actor in state.scheduler.actors.values():  # they may be made again
             if entry.id in actor.creation_task.pins and actor.creation_task.is_over:
                 pins.append(PinRecord("task", 0, actor.name, actor.id))
     if entry.parents:

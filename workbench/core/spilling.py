@@ -1,8 +1,8 @@
 """Component: decides which objects move to disk or back, and when.
 
-Moving is copying to a segment of the server's own, and then telling whoever may know the old
-place; what becomes of that is in `relocation` (`StaleCopy`). Pinned objects, those that
-somebody shows, and those that a worker has been sent for a task stay where they are.
+An object moves by a copy to one of the server's segments; then clients that may know the old place
+are told, and `relocation` keeps that until it is unused (`StaleCopy`). Objects with a pin by a
+person or a view, and those that a worker was sent for a task, don't move.
 """
 
 from __future__ import annotations
@@ -21,33 +21,32 @@ from workbench.format import human_bytes
 from workbench.system.sizes import round_up
 
 HIGH, LOW = 0.9, 0.8
-"""Shares of the capacity: more than the first in use, and objects move to disk until the second."""
+"""Shares of the capacity in use: above HIGH, objects move to disk until it is LOW."""
 
 FULL = 0.7
-"""The share of the capacity from which on processes are asked to collect garbage: what they let go
-of needn't move to disk. As Ray's."""
+"""Share of the capacity above which processes are asked to collect garbage: what that frees needn't
+move to disk. As in Ray."""
 
 COLLECT_EVERY = 30.0
-"""Seconds from one such request to the next."""
+"""Minimum seconds between two such requests."""
 
 PATIENCE = 2.0
-"""Seconds after a move in which whoever knew the old place has to take note, and in which a worker
-has to say what it reads of what it was lent: one that was stopped mustn't keep all others waiting
-for memory."""
+"""Seconds in which clients must answer Moved, and workers must say which lent objects they still
+read: a stopped process mustn't keep all others waiting for memory."""
 
 MUCH = 1 << 20
-"""Bytes of arguments that a person hears of whose put found no room."""
+"""Bytes of arguments above which a put that finds no room tells of them."""
 
 RESPITE = 5.0
 """Seconds before the disk is tried again after it failed."""
 
 MOMENT, MOST_MOMENTS = 0.2, 10
-"""The same if the server only had no descriptor for it; and for so many of these in a row whoever
-needs the room waits."""
+"""Seconds before a retry if only a descriptor was missing, and how many such failures in a row a
+request for memory waits for."""
 
 
 class Spilling:
-    """See the module. ``enabled``: there is a disk to move to."""
+    """See the module. ``enabled``: there is a directory on disk to move objects to."""
 
     def __init__(self, state: State, enabled: bool) -> None:
         self._state = state
@@ -56,44 +55,44 @@ class Spilling:
         self._moves = state.moves
         self.enabled = enabled
         self.broken_until = 0.0
-        self._moments = 0  # how often in a row it had no descriptor
-        # In memory and not shown: the least recently used first.
+        self._moments = 0  # failures in a row for lack of a descriptor
+        # Candidates to move: in memory and without views, the least recently used first.
         self.resting: dict[Entry, None] = {}
-        self._copied: set[int] = set()  # moves whose copy is made
-        self._wished: dict[int, bool] = {}  # on disk and in use → whether others shall make room
-        self._asked: set[int] = set()  # those of them for which memory was asked
-        self.grown = False  # objects came since the last look at the capacity
-        self._collect_at = 0.0  # when processes may next be asked to collect garbage
+        self._copied: set[int] = set()  # objects whose copy is made
+        self._wished: dict[int, bool] = {}  # on disk and in use → True: others make room
+        self._asked: set[int] = set()  # of those: memory was asked for
+        self.grown = False  # objects came since `settle` last checked the capacity
+        self._collect_at = 0.0  # the next request to collect garbage, at the earliest
 
     def rested(self, entry: Entry) -> None:
-        """Nobody shows it now: the most recently used of those that may go."""
+        """Make an object without views the most recently used candidate for a move."""
         value = entry.value
         if value is not None and value.segment and not value.digest:
             self._rests(entry)
             self.grown = True
 
     def used(self, entry: Entry, force: bool = False) -> None:
-        """Somebody is about to read it: from disk it comes back if there is room.
+        """Note that an object is about to be read: from disk it comes back if there is room.
 
-        ``force``: others shall make room for it.
+        ``force``: even if others have to make room for it.
         """
         value, move = entry.value, self._moves.get(entry.id)
         if value is None or not value.segment:
             return
         if move is not None and force:
-            move.unwanted = move.disk  # it comes back after all, or stays
+            move.unwanted = move.disk  # a move to disk is undone
         if value.digest:
             self._wished[entry.id] = force or self._wished.get(entry.id, False)
         elif entry in self.resting:
             self._rests(entry)
 
     def _rests(self, entry: Entry) -> None:
-        """Make it the most recently used."""
+        """Make it the most recently used candidate."""
         self.resting.pop(entry, None)
         self.resting[entry] = None
 
     def gone(self, entry: Entry) -> None:
-        """It is dead, so it is no candidate for a move any more, in either direction."""
+        """Remove a freed object from the candidates for moves in either direction."""
         self.resting.pop(entry, None)
         self._wished.pop(entry.id, None)
 
@@ -103,7 +102,7 @@ class Spilling:
         move = self._moves.get(event.object)
         if not text and entry is not None:
             if move is not None and not move.disk:
-                move.unwanted = True  # it is on disk, and stays
+                move.unwanted = True  # it stays on disk
             elif move is None and not (entry.value and entry.value.digest):
                 move = self._start(entry, disk=True)
             if move is not None and move.disk:
@@ -112,7 +111,7 @@ class Spilling:
         self._state.send(client.number, do.Answer(event.request, text=text))
 
     def copied(self, event: Copied) -> None:
-        """The bytes are in their new place, or why not."""
+        """Handle the result of a copy."""
         move = self._moves[event.object]
         if event.error:
             if move.disk:
@@ -120,7 +119,7 @@ class Spilling:
                 self._failed(event.passing)
             self._give_up(event.object, event.error)
         elif not move.disk and event.digest != move.source.digest:
-            self._give_up(event.object, "")  # whoever reads it will say so
+            self._give_up(event.object, "")  # a reader's own check will report it
         else:
             self._moments = 0
             move.digest = event.digest
@@ -130,15 +129,15 @@ class Spilling:
         now = self._state.now
         if not passing:
             self._moments, self.broken_until = MOST_MOMENTS, now + RESPITE
-        elif now >= self.broken_until:  # of those that failed at once, one counts
+        elif now >= self.broken_until:  # of several failures at once, one counts
             self._moments += 1
             self.broken_until = now + MOMENT
             if self._moments < MOST_MOMENTS:
                 self._state.copies_at = self.broken_until
 
     def make_room(self, nbytes: int) -> bool:
-        """Start moves to disk for so many bytes. False if those that can move aren't enough, and no
-        memory is about to come back."""
+        """Start moves to disk that free so many bytes. False if too few objects can move, and no
+        memory is about to be freed."""
         coming = self._coming()
         if coming >= nbytes:
             return True
@@ -152,7 +151,7 @@ class Spilling:
         return coming > 0
 
     def bring(self, id: int, granted: bool) -> None:
-        """The answer to who asked for memory for an object on disk."""
+        """Start an object's move to memory, if that was granted and is still wanted."""
         self._asked.discard(id)
         entry = self._catalog.get(id)
         if granted and entry is not None and self._may_return(entry):
@@ -160,11 +159,11 @@ class Spilling:
 
     @property
     def is_busy(self) -> bool:
-        """Whether `settle` has something to do."""
+        """True if `settle` has something to do."""
         return bool(self._copied or self._wished or self.grown)
 
     def settle(self) -> None:
-        """Put in place what can be; have come back what was used; keep below the water mark."""
+        """Finish moves whose copies are made, start moves back to memory, and keep below `HIGH`."""
         catalog, budget = self._catalog, self._state.budget
         if self._copied:
             cached, sent = self._state.cached_functions(), self._state.sent_objects()
@@ -185,7 +184,7 @@ class Spilling:
             if entry is None or entry.state is not READY:
                 continue
             if id in self._asked or id in self._stale_copies:
-                if force:  # when that is answered, or all have heard of the last move
+                if force:  # later: an answer or a Noted is due
                     self._wished[id] = True
             elif not self._may_return(entry):
                 continue
@@ -206,12 +205,12 @@ class Spilling:
             if self.enabled and over > 0 and self._state.now >= self.broken_until:
                 newest = next(reversed(self.resting), None)
                 for victim in self.victims(over + high - low):
-                    if victim is not newest:  # somebody has just put or read it
+                    if victim is not newest:  # it was just put or read
                         self._start(victim, disk=True)
 
     def deadline(self) -> float | None:
-        """When who hasn't taken note of a move, or still has what it was lent, is given up, or a
-        copy is tried again."""
+        """Return when the next late answer to Moved or TakeBack is given up, or a copy is
+        retried."""
         stale_copies = self._stale_copies.values()
         times = [g.since + PATIENCE for g in stale_copies if not self._is_late(g)]
         asked = [line.asked_at for line in self._lending() if line.asked_at is not None]
@@ -221,7 +220,7 @@ class Spilling:
         return min(times, default=None)
 
     def explain(self) -> str:
-        """Why nothing more goes to disk, to the person whose put found no room."""
+        """Return why nothing more can move to disk, for the person whose put found no room."""
         arguments = self._catalog.argument_bytes
         waiting = f" Arguments of tasks take {human_bytes(arguments)}." if arguments > MUCH else ""
         if not self.enabled:
@@ -237,7 +236,7 @@ class Spilling:
         )
 
     def _coming(self) -> int:
-        """Bytes of memory that moves under way will free, and workers that give lines back."""
+        """Return bytes of memory that moves under way, and lines being returned, will free."""
         moving = sum(
             move.nbytes for id, move in self._moves.items() if move.disk and id not in self._copied
         )
@@ -248,24 +247,24 @@ class Spilling:
         )
 
     def _returning(self) -> int:
-        """Bytes of objects that only lines keep in place: dropped ones, and copied ones."""
+        """Return bytes of dropped or copied objects that only lines still keep in place."""
         lent = [entry for id in self._catalog.lent if self._leaves(entry := self._catalog[id])]
         stay = self._state.sent_objects() | self._withheld() if lent else set()
         return sum(_size(e) for e in lent if e.id not in stay and e.value and e.value.segment)
 
     def _leaves(self, entry: Entry) -> bool:
-        """Whether its bytes are free as soon as no line is in the way."""
+        """True if an object's bytes are free as soon as no line keeps them in place."""
         gone = entry.state is FREED and not entry.tasks
         gone = gone or (entry.id in self._copied and self._moves[entry.id].disk)
         return gone and not entry.viewers
 
     def _lending(self) -> list[Line]:
-        """Lines with objects of which nobody has said yet what is read."""
+        """Return lines with lent objects whose workers haven't said which they still read."""
         lending = self._state.lending.values()
         return [line for line in lending if line.lent and not line.is_kept]
 
     def _withheld(self) -> set[int]:
-        """What was lent to workers that were asked for it, and don't answer."""
+        """Return objects lent to workers that don't answer TakeBack in time."""
         now, found = self._state.now, set[int]()
         for line in self._lending():
             if line.asked_at is not None and now >= line.asked_at + PATIENCE:
@@ -273,7 +272,7 @@ class Spilling:
         return found
 
     def victims(self, nbytes: int) -> list[Entry]:
-        """The least recently used that may move, of so many bytes; fewer if there aren't more."""
+        """Return the least recently used objects that can move, ``nbytes`` of them or all."""
         chosen, others = list[Entry](), list[Entry]()
         total, late = 0, self._late()
         busy = self._state.in_use() | self._withheld()
@@ -290,7 +289,7 @@ class Spilling:
                 chosen.append(entry)
                 total += _size(entry)
         for entry in others:
-            del self.resting[entry]  # the catalog tells when it is again
+            del self.resting[entry]  # `rested` adds it again
         return chosen
 
     def _may_return(self, entry: Entry) -> bool:
@@ -303,7 +302,7 @@ class Spilling:
         )
 
     def _late(self) -> set[int]:
-        """Clients that haven't taken note of a move in time: what they hold would move in vain."""
+        """Return clients that didn't answer Moved in time: moving what they hold frees nothing."""
         stale_copies = self._stale_copies.values()
         return {client for stale in stale_copies if self._is_late(stale) for client in stale.owed}
 
@@ -311,7 +310,7 @@ class Spilling:
         return self._state.now >= stale.since + PATIENCE
 
     def _obstacle(self, entry: Entry | None) -> str:
-        """Why a person's wish to have it on disk can't be met; '' if it can."""
+        """Return why an object can't move to disk when a person asks for it; '' if it can."""
         if entry is None or entry.state is FREED:
             return "it has been freed"
         value = entry.value
@@ -357,7 +356,7 @@ class Spilling:
             self.rested(entry)
 
     def _arrive(self, id: int) -> None:
-        """The copy is the object, from now on."""
+        """Finish a move: the copy is the object's place from now on."""
         move = self._moves[id]
         entry = self._catalog.get(id)
         if entry is None or entry.state is not READY:

@@ -1,7 +1,7 @@
-"""The state of one session: what its components read and change, and the messages they send.
+"""The state of one session, which its components read and change, and the messages they send.
 
-Components (`object_manager`, `task_manager`, `spilling`, ...) hold this, and at most some of those
-below them: never the session, which routes events to them. Methods named like an event handle it.
+Components (`object_manager`, `task_manager`, `spilling`, ...) hold this, and perhaps some other
+components: never the session, which routes events to them. Methods named like an event handle it.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ class ClientState:
 
     number: int
     hello: Hello
-    segments: set[int] = field(default_factory=set)  # descriptors it has been sent
+    segments: set[int] = field(default_factory=set)  # whose descriptors it has
     graceful: bool = False
     final: bool = False
 
     @property
     def worker(self) -> int:
-        """Its worker number, 0 in a driver."""
+        """The worker number of a worker, else 0."""
         return self.hello.worker
 
     @property
     def role(self) -> str:
-        """What it is: a worker, a driver, or an admin, on whose account nothing lives."""
+        """Worker, driver or admin. An admin keeps nothing alive."""
         return "worker" if self.worker else "admin" if self.hello.admin else "driver"
 
 
 Handler = Callable[[ClientState, Any], None]
-"""What a component does when a client has sent an event."""
+"""Method of a component that handles an event of a client."""
 
 
 class State:
@@ -54,9 +54,9 @@ class State:
     def __init__(self, name: str, workers: int, capacity: int) -> None:
         self.name = name
         self.now = 0.0  # the time of this batch
-        self.linger = 0.0  # seconds from a last driver that doesn't say goodbye to the end
+        self.linger = 0.0  # seconds that the session outlives a last driver that left without Bye
         self.clients: dict[int, ClientState] = {}
-        self.showing: set[int] = set()  # clients that left, and whose arrays still show objects
+        self.showing: set[int] = set()  # clients that left; their arrays still show objects
         self.catalog = Catalog()
         self.stale_copies = StaleCopies(self.catalog)
         self.budget = Budget(capacity, self.catalog)
@@ -66,37 +66,37 @@ class State:
         self.functions: dict[int, set[int]] = {}  # function id → worker clients that cache it
         self.failing: deque[tuple[Task, Value]] = deque()  # see `fail`
         self.jobs: dict[int, TaskGroup] = {}  # by id, in order, over or not
-        self.job_records: Callable[[], tuple[JobRecord, ...]] = tuple  # for who looks
-        self.lending: dict[int, Line] = {}  # by number: whose worker may read objects for it
+        self.job_records: Callable[[], tuple[JobRecord, ...]] = tuple  # for snapshots
+        self.lending: dict[int, Line] = {}  # by number: their workers may read objects for them
         self.moves: dict[int, Move] = {}  # by object
-        self.spill_error = ""  # why the disk failed last
-        self.copies_at = 0.0  # when it is tried again for who waits: it lacked a descriptor
+        self.spill_error = ""  # the disk's last error
+        self.copies_at = 0.0  # when copies are retried that failed for lack of a descriptor
         self.spills = 0  # objects that have moved to disk since the beginning
-        self.out: list[do.Anything] = []  # what this batch asks to be done, in order
-        self.releases: dict[tuple[int, bool], list[tuple[int, int]]] = {}  # by owner, and cold
+        self.out: list[do.Anything] = []  # instructions of this batch, in order
+        self.releases: dict[tuple[int, bool], list[tuple[int, int]]] = {}  # by (owner, cold)
 
     def send(self, number: int, message: do.Message) -> None:
-        """Have a message sent, if the client is still there."""
+        """Queue a message, if the client is still there."""
         if number in self.clients:
             self.out.append(do.Send(number, message))
 
     def hang_up(self, number: int, reason: str) -> None:
-        """On a client that doesn't keep to the protocol."""
+        """Close the connection of a client that breaks the protocol."""
         self.out.append(do.Hangup(number, reason))
 
     def dismiss(self, number: int, reason: str) -> None:
-        """A worker that has done nothing wrong: it shall end."""
+        """Close the connection of a worker that has done nothing wrong, so that it ends."""
         self.out.append(do.Hangup(number, reason, is_fault=False))
 
     def owns(self, client: ClientState, id: int) -> bool:
-        """Whether ``client`` may make this id. Hangs up if not."""
+        """True if ``client`` may make this id. Hangs up if not."""
         good = id >> ID_BITS == client.hello.prefix
         if not good:
             self.hang_up(client.number, "an id that is not its own")
         return good
 
     def share(self, number: int, value: Value) -> None:
-        """Make sure the client has the segment before it is told of an extent in it."""
+        """Send the client the segment's descriptor, once, before it hears of an extent in it."""
         client = self.clients.get(number)
         if client is not None and value.segment and value.segment not in client.segments:
             client.segments.add(value.segment)
@@ -104,16 +104,16 @@ class State:
             self.send(number, do.Shared(value.segment, arena.size))
 
     def fail(self, task: Task, value: Value) -> None:
-        """It can't run, or not again: all its results will be ``value``, an inline exception.
+        """Queue a task to fail: all its results become ``value``, an inline exception.
 
-        Done by `TaskManager.fail_all` when the event has been handled. The first value counts.
+        `TaskManager.fail_all` does so after the current event. The first value counts.
         """
         self.failing.append((task, value))
 
     def vacate(self, segment: int, offset: int, cold: bool = False) -> None:
-        """These bytes are nobody's any more: their arena may use them again.
+        """Give an extent that no object uses any more back to its arena.
 
-        ``cold``: as address space; their memory goes back to the machine.
+        ``cold``: only as address space; its memory goes back to the machine.
         """
         arena, length = self.budget.release(segment, offset, cold)
         extent = (offset, length)
@@ -126,7 +126,7 @@ class State:
             self.releases.setdefault((arena.owner, cold), []).append(extent)
 
     def close_arena(self, segment: int) -> None:
-        """A segment holds nothing any more: the server and all clients that map it let go."""
+        """Have the server and all clients close a segment that holds nothing any more."""
         self.budget.close(segment)
         self.out.append(do.Discard(segment))
         for client in self.clients.values():
@@ -135,7 +135,7 @@ class State:
                 self.send(client.number, do.Unshare(segment))
 
     def sent_objects(self) -> set[int]:
-        """What workers were told the place of, for tasks that aren't done."""
+        """Return the objects whose place workers were told, for tasks that aren't done."""
         workers = self.scheduler.workers.values()
         sent = [t for w in workers for t in w.sent.values()]
         kept = [line.lent for line in self.lending.values() if line.is_kept]
@@ -143,11 +143,11 @@ class State:
         return given.union(*kept)
 
     def cached_functions(self) -> set[int]:
-        """Functions that some worker keeps, and that are pinned for that."""
+        """Return the functions that some worker caches, which pins them."""
         return {id for id, caching in self.functions.items() if caching}
 
     def in_use(self) -> set[int]:
-        """What workers may read at any moment, and so doesn't move."""
+        """Return the objects that workers may read at any moment, so that they can't move."""
         return self.sent_objects() | self.cached_functions()
 
     def levels(self) -> Levels:

@@ -1,8 +1,8 @@
-"""Component: who subscribes to changes of the session, and what each has yet to be told.
+"""Component: subscribers to changes of the session, and what each hasn't been told yet.
 
-A subscriber is told of changes when it asks, and not again before it asks again: so it sets the
-pace, and what happens meanwhile adds up to one change. No bookkeeping while nobody subscribes.
-What is there is told in parts, so that the server isn't held up by a million objects.
+A subscriber gets one message of changes each time it asks: so it sets the pace, and all changes in
+between go into one message. No bookkeeping while nobody subscribes. Existing objects are sent in
+parts, so that a million of them don't hold up the server.
 """
 
 from __future__ import annotations
@@ -19,38 +19,38 @@ from workbench.core.snapshot_builder import first_of, object_record, take_snapsh
 from workbench.core.state import ClientState, State
 
 MOST = 1_000
-"""Objects in one change: a message that keeps nobody waiting for long. The rest comes next."""
+"""Most objects in one message, so that it delays nobody for long. The rest comes next."""
 
 SEARCHED = 20_000
-"""Objects looked through at a time, for as long."""
+"""Most objects searched at a time, for the same reason."""
 
 QUIET = (ev.Ask, ev.Explained, Measured, Tick, ev.Subscribe)
-"""After these alone the session is as it was."""
+"""Events that don't change the session."""
 
 
 @dataclass(slots=True)
 class Subscriber:
-    """One, by client and its own number. ``first``: what was there when it came and it wasn't told
-    yet, the next at the end. ``pending``: what changed since, and whether that is new to it."""
+    """One subscriber. ``first``: objects that existed when it came and weren't sent yet, the next
+    at the end. ``pending``: objects changed since → True if they are new to it."""
 
     first: list[int] = field(default_factory=list)
     pending: dict[int, bool] = field(default_factory=dict)
     is_new: bool = True
     waits: bool = True
-    changed: bool = True  # something else than objects has changed
+    changed: bool = True  # there is something to tell
     told: float = 0.0  # when
-    in_use: set[int] = field(default_factory=set)  # as it was told
+    in_use: set[int] = field(default_factory=set)  # as sent last
 
 
 class Subscriptions:
     def __init__(self, state: State) -> None:
         self._state = state
         self.subscribers: dict[tuple[int, int], Subscriber] = {}
-        self.looks: dict[tuple[int, int], list[int]] = {}  # ids to be told, the next at the end
+        self.looks: dict[tuple[int, int], list[int]] = {}  # ids to send, the next at the end
         self.searched = SEARCHED
 
     def subscribe(self, client: ClientState, event: ev.Subscribe) -> None:
-        """Begin, ask for the next change, look once, or end: as the message says."""
+        """Begin or end a subscription, ask for the next change, or look once."""
         key, catalog = (client.number, event.request), self._state.catalog
         subscriber = self.subscribers.get(key)
         if not event.on:
@@ -75,7 +75,7 @@ class Subscriptions:
             self._state.catalog.touched = None
 
     def settle(self, events: Iterable[ev.Event]) -> None:
-        """Take note of what this batch changed, and tell who waits for it."""
+        """Note what this batch changed, and send it to subscribers that wait."""
         catalog = self._state.catalog
         touched, catalog.touched = catalog.touched or {}, {}
         changed = bool(touched) or any(not isinstance(event, QUIET) for event in events)
@@ -87,7 +87,7 @@ class Subscriptions:
             else:
                 for id, is_new in touched.items():
                     if subscriber.pending.setdefault(id, is_new) and id not in catalog:
-                        del subscriber.pending[id]  # it came and went, and nobody need know
+                        del subscriber.pending[id]  # made and freed before it was told
             if subscriber.waits and subscriber.changed:
                 self._state.send(client, do.Changed(request, self._change(subscriber)))
 
@@ -112,7 +112,7 @@ class Subscriptions:
         return Change(rest, objects, tuple(gone), left)
 
     def _look(self, key: tuple[int, int], search: ev.Search | None) -> None:
-        """Tell the next part of all there is; of a search what comes first in it."""
+        """Send the next part of all objects; of a search, the first matches in this part."""
         state = self._state
         ids = self.looks.pop(key, None)
         if ids is None:
@@ -129,14 +129,14 @@ class Subscriptions:
         self._state.send(key[0], do.Changed(key[1], change))
 
     def _records(self, ids: Iterable[int], in_use: set[int]) -> tuple[ObjectRecord, ...]:
-        """Of those that are still there."""
+        """Return the records of those objects that still exist."""
         state = self._state
         entries = filter(None, map(state.catalog.get, ids))
         return tuple(object_record(state, entry, in_use) for entry in entries)
 
 
 def _cut(ids: list[int], count: int) -> list[int]:
-    """The last ``count``, from the end, which are in the list no longer."""
+    """Remove the last ``count`` ids from the list; return them, the last first."""
     cut = ids[-count:]
     del ids[-count:]
     cut.reverse()

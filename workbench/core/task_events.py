@@ -1,5 +1,5 @@
-"""The messages of clients about tasks, streams, actors and background cells. `events` exports them
-too, and everybody takes them from there.
+"""Messages of clients about tasks, generators, actors and background cells. Import them from
+`events`, which exports them too.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class Submit(Event, tag=15):
     """Run ``function`` (an object) on a worker, or ``method`` on the actor of that id.
 
     The task's id is its first result's id; result ``i`` is ``task + i``. ``args`` is an opaque
-    payload; ``deps`` are the objects to resolve for it, in order; ``contains`` the refs nested
-    in the payload, left alone but kept alive. ``origin`` is the sender's own number for where
-    output shall appear. ``line``: by which it has gone, see `core.lines`. ``parent``: the task in
-    which it was called, 0 if in none; ``root``: that of this one, if a worker's line brought it.
+    payload; ``deps`` are the objects to resolve for it, in order; ``contains`` the refs nested in
+    it, which are only kept alive. ``origin`` is the sender's number for the cell under which output
+    appears. ``line``: that it went by. ``parent``: the task that called it, 0 if none; ``root``:
+    its nearest ancestor not called by a line.
     """
 
     task: Id
@@ -50,8 +50,8 @@ class Submit(Event, tag=15):
 
 
 class CallForm(Event):
-    """What Submits have in common that differ in their tasks and arguments alone. Each has one
-    result, no options, and no refs inside its arguments."""
+    """Fields shared by Submits that differ only in task and arguments. Each has one result, no
+    options, and no refs inside its arguments."""
 
     function: Id
     deps: tuple[Id, ...] = ()
@@ -64,7 +64,7 @@ class CallForm(Event):
     root: Id = 0
 
     def submit(self, task: int, args: bytes, line: int = 0) -> Submit:
-        """One of them.
+        """Return one Submit of this form.
 
         Parameters
         ----------
@@ -86,14 +86,14 @@ class CallForm(Event):
 
 
 class SubmitCalls(Event, tag=57):
-    """Several Submits of one form, one after the other."""
+    """Several Submits of one form, in order."""
 
     tasks: tuple[Id, ...]
     args: tuple[bytes, ...]
     form: CallForm
 
     def submits(self) -> Iterator[Submit]:
-        """Each by itself.
+        """Iterate over the Submits.
 
         Returns
         -------
@@ -106,9 +106,9 @@ class SubmitCalls(Event, tag=57):
 class Done(Event, tag=16):
     """The task ended; one value per result. ``seconds`` is how long the function ran.
 
-    ``abouts`` has one entry per value too, or none at all: what inline results cost isn't told.
-    ``again``: it failed in a way after which it may be tried again. ``threads``: some that it
-    started go on, and may show something.
+    ``abouts`` has one entry per value too, or none at all: the costs of inline results aren't sent.
+    ``again``: it failed with an exception after which it may be retried. ``threads``: threads that
+    it started go on, and may print.
     """
 
     task: Id
@@ -120,12 +120,12 @@ class Done(Event, tag=16):
 
 
 PROGRESS = "progress"
-"""The kind of output that says how many of a cell's calls are done, and are known. Not kept."""
+"""Kind of Output that says how many of a cell's calls are known, and are done. Not kept."""
 
 
 class Output(Event, tag=17):
-    """Something a task shows; for its ``kind`` see `engine.records.CellListener`. Forwarded to the
-    owner, who learns from which ``worker`` it comes."""
+    """Output of a task; for its ``kind`` see `engine.records.CellListener`. Forwarded to the owner,
+    with the number of the ``worker`` that it comes from."""
 
     task: Id
     kind: str
@@ -135,19 +135,19 @@ class Output(Event, tag=17):
 
 
 class GaveBack(Event, tag=18):
-    """Tasks this worker had been sent and will not start; ``asked`` answers a Recall."""
+    """Tasks that this worker was sent and won't start; ``asked``: it answers a Recall."""
 
     tasks: tuple[Id, ...]
     asked: bool = False
 
 
 class Blocked(Event, tag=19):
-    """This worker's ``task`` waits: its slot is somebody else's until ``enough`` of these objects
-    are there (0: all, or one that failed), and in any case until Unblocked.
+    """This worker's ``task`` lends its slot until ``enough`` of these objects are there (0: all, or
+    one that failed), or until Unblocked.
 
-    A task may wait in several places; the sender numbers them. With no objects, or fewer than
-    ``enough``, only Unblocked ends it. ``item``: the object is a generator, and what it waits for
-    is its item of that number, or the end.
+    A task may wait in several places; the sender numbers them. With fewer objects than ``enough``,
+    or none, only Unblocked ends it. ``item``: the object is a generator, and the task waits for its
+    item of that number, or for its end.
     """
 
     task: Id
@@ -158,13 +158,13 @@ class Blocked(Event, tag=19):
 
 
 class Unblocked(Event, tag=20):
-    """It doesn't wait there any more."""
+    """The wait of that number is over."""
 
     wait: Natural = 0
 
 
 class Yielded(Event, tag=29):
-    """The next item of a stream: an object of the worker's own, for the stream's reader."""
+    """The next item of a generator: an object made by the worker, for the generator's reader."""
 
     task: Id
     object: Id
@@ -173,16 +173,16 @@ class Yielded(Event, tag=29):
 
 
 class Took(Event, tag=30):
-    """The reader of a stream has taken ``taken`` items by now; forwarded to who makes them."""
+    """The reader of a generator has taken ``taken`` items by now; forwarded to its worker."""
 
     task: Id
     taken: Natural
 
 
 class Cancel(Event, tag=28):
-    """Whoever makes this object shall stop; ``force``: even if that ends its worker.
+    """Stop the task that makes this object; ``force``: even if that ends its worker.
 
-    ``recursive``: and so for all that it has submitted.
+    ``recursive``: also all tasks that it has submitted.
     """
 
     object: Id
@@ -193,8 +193,8 @@ class Cancel(Event, tag=28):
 class Interrupt(Event, tag=38):
     """A person interrupted the cell ``origin``: stop what it has submitted, and these ``jobs``.
 
-    Its other jobs go on: they are background cells. ``force``: as in Cancel. Answered by Answer
-    when all that was stopped is over.
+    Other jobs of the cell go on: they are background cells. ``force``: as in Cancel. Answered by
+    Answer when all stopped tasks are over.
     """
 
     request: Number
@@ -204,13 +204,13 @@ class Interrupt(Event, tag=38):
 
 
 class Refresh(Event, tag=31):
-    """Source files may have changed: forwarded to all workers, who look before their next task."""
+    """Source files may have changed. Forwarded to all workers: each checks before its next task."""
 
 
 class Collect(Event, tag=37):
-    """Send what this job has shown, and will show, with ``origin``; answered by Collected.
+    """Send the past and future output of this job, with ``origin``; answered by Collected.
 
-    With a ``name``: only what it assigned to that, and nothing of what it shows.
+    With a ``name``: only the value that it assigned to this name, and no output.
     """
 
     request: Number
@@ -220,16 +220,16 @@ class Collect(Event, tag=37):
 
 
 class Create(Event, tag=25):
-    """Make an actor: ``creation`` runs first, in a worker of its own, which keeps what it makes.
+    """Make an actor: ``creation`` runs first, in a worker of its own, which keeps the instance.
 
-    The actor's id is an object of the sender's, sealed before: its handles' object. When nothing
-    keeps that any more, and no call of it is left, the actor ends. ``creation`` has that id too,
-    and no results. ``restarts`` is how often the actor is made again when its worker dies, -1:
-    always; ``concurrency`` how many of its calls run at a time; ``in_order``: those of one caller
-    begin in the order of their submission. ``name`` is given to the object, unless another has it:
-    then there is no actor; if ``detached``, the name keeps it alive. Answered by Found, if it has
-    one: with whoever has it now. ``groups`` are those of its calls that have limits of their own,
-    each with how many run at a time.
+    The actor's id is that of an object which the sender sealed before and which its handles refer
+    to. The actor ends when nothing keeps this object and no call is left. ``creation`` has the same
+    id, and no results. ``restarts`` is how often the actor is made again when its worker dies, -1:
+    always; ``concurrency``: how many of its calls run at a time; ``in_order``: those of one caller
+    begin in the order of submission. The object gets the ``name``; if another has it, the actor
+    isn't made. If ``detached``, the name keeps the actor alive. With a name, it is answered by
+    Found: the object that has the name now. ``groups``: concurrency groups, with how many calls of
+    each run at a time.
     """
 
     creation: Submit
@@ -243,14 +243,14 @@ class Create(Event, tag=25):
 
 
 class KillActor(Event, tag=26):
-    """End the actor now; ``restart``: unless it may be made again."""
+    """Kill the actor's process; ``restart``: the actor is made again if it has restarts left."""
 
     actor: Id
     restart: bool = False
 
 
 class Leave(Event, tag=27):
-    """The sender, an actor's worker, ends because its actor said so."""
+    """The sender is an actor's worker, and its actor has called ``exit_actor()``."""
 
 
 TaskMessage = (

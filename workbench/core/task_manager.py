@@ -1,6 +1,6 @@
-"""Component: the life of tasks. Submit, dispatch, finish, retry, stop; messages from workers.
+"""Component: task lifecycle. Submit, dispatch, finish, retry, stop; messages from workers.
 
-Which task is sent where is the scheduler's business; the life of actors that of `actor_manager`.
+The scheduler decides which task is sent where; `actor_manager` has the lifecycle of actors.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ADVICE = (
     " Give it less at a time, let fewer run beside it (`num_cpus=2` takes the room of two), or "
     "shut down notebooks that you don't need."
 )
-"""For a task that took too much memory."""
+"""Advice for a person whose task was killed because memory ran short."""
 
 
 class TaskManager:
@@ -51,7 +51,7 @@ class TaskManager:
         self._output = output
         self._catalog = state.catalog
         self._scheduler = state.scheduler
-        self._refreshed: ev.Refresh | None = None  # once somebody's modules may have changed
+        self._refreshed: ev.Refresh | None = None  # the last one; None before
         self.interrupts: list[tuple[int, int, set[int]]] = []  # (client, request, tasks not over)
 
     def submit(self, client: ClientState, event: ev.Submit) -> None:
@@ -76,7 +76,7 @@ class TaskManager:
         if event.actor:
             why = self._actors.pin(task)
         why = self._catalog.need_arguments(task) or why
-        for id in results:  # last: no task can wait for itself
+        for id in results:  # after its arguments: no task can wait for itself
             self._catalog.create_pending(id, client.number)
         task.actor = self._scheduler.actors.get(event.actor)
         if line is not None:
@@ -85,11 +85,11 @@ class TaskManager:
             self._output.came(task)
             self._lines.came(task)
             if task.parent is not None and task.parent.stops_children:
-                self.stop(task)  # it was called before that, for all we know
+                self.stop(task)  # it may have been called before its parent was stopped
             return None
         if event.spec is None and not (event.actor or client.worker):
             self._leases.last[client.number] = event.task
-        if event.actor and task.actor is None:  # a call of an actor that nobody knows
+        if event.actor and task.actor is None:  # a call of an unknown actor
             assert why is not None
             task.to(DONE)
             self._set_results(task, why)
@@ -115,12 +115,12 @@ class TaskManager:
             return None
         for submit in event.submits():
             self.submit(client, submit)
-            if state.failing:  # before the next one, as if each had come by itself
+            if state.failing:  # before the next one, as for separate Submits
                 self.fail_all()
         return None
 
     def _set_results(self, task: Task, value: ev.Value) -> None:
-        """It is over, with this as each of its results."""
+        """Seal each result of a task that is over with this value."""
         self._catalog.unneed_all(task)
         for id in task.results:
             self._objects.result(id, value)
@@ -192,15 +192,15 @@ class TaskManager:
         if worker.actor is not None and task.is_creation:
             self._actors.born(worker.actor, event.values[0])
             return None
-        # The first one, which tells the end, last: who hears of that knows the others.
+        # The first result, which tells the end, is sealed last: clients then know the others.
         for number in range(len(event.values) - 1, -1, -1):
             value = event.values[number]
             if task.final_value is not None and value.header.startswith(b"!cancelled"):
-                value = task.final_value  # it stopped because it was told to: this is why
+                value = task.final_value  # it was told to stop: the reason
             about = event.abouts[number] if event.abouts else None
             self._objects.result(event.task + number, value, about)
         if task.submit.line and self._catalog.get(event.task) is None:
-            # Its caller has let go of the result, but counts its calls.
+            # Its caller has dropped the result, but counts its unfinished calls.
             gone = ev.error_value("unknown", "This session has no such object: nothing holds it.")
             state.send(task.owner, do.Ready(event.task, gone))
         self._catalog.unneed_all(task)
@@ -211,7 +211,7 @@ class TaskManager:
         return None
 
     def _count(self, worker: Worker, task: Task) -> None:
-        """One more call of its function in this worker, which ends if that was the last."""
+        """Count a call of a function with ``max_calls``; end the worker after the last one."""
         worker.calls[task.submit.function] += 1
         if worker.calls[task.submit.function] >= task.spec.max_calls:
             assert worker.client is not None
@@ -219,7 +219,7 @@ class TaskManager:
             self._state.dismiss(worker.client, "it has run as many calls as it shall")
 
     def _give_back(self, tasks: list[Task]) -> None:
-        """Sent, but not run to the end: queued again, before all that wait, if still wanted."""
+        """Put tasks that were sent but not run to the end back, first, if they are still wanted."""
         for task in tasks:
             why = task.final_value or task.broken
             if why is not None:
@@ -229,7 +229,7 @@ class TaskManager:
         self.abandon(tasks)
 
     def settle(self) -> None:
-        """Have tasks fail and actors' workers started, until that leads to no more."""
+        """Fail tasks and start actors' workers, until neither leads to more of it."""
         self.fail_all()
         if self._actors.has_work:
             self._actors.start_workers()
@@ -252,15 +252,15 @@ class TaskManager:
                 self._jobs.ended(task, value)
 
     def abandon(self, tasks: list[Task]) -> None:
-        """Drop those that haven't begun, whose submitter is gone and whose results nobody wants.
+        """Drop tasks that haven't begun, whose submitter is gone and whose results nobody wants.
 
-        Background cells are wanted for what they show. Creations of actors are left: others may
-        hold them, and with the last call an actor goes by itself. From the last to the first: what
-        one waits for was submitted before it.
+        Background cells are kept for their output. Creations of actors are kept: other clients may
+        hold the actor, which ends by itself after its last call. The last task is dropped first,
+        because a task waits only for earlier ones.
         """
         for task in reversed(tasks):
             if task.is_over:
-                continue  # by now: an actor went with its last call, and with it its creation
+                continue  # meanwhile: an actor ended with its last call, and its creation with it
             gone = task.owner not in self._state.clients
             if gone and task.worker is None and not task.is_creation and task not in self._jobs:
                 results = map(self._catalog.get, task.results)
@@ -274,7 +274,7 @@ class TaskManager:
             self._state.fail(task, ev.error_value("crashed", text))
 
     def give_up_one(self) -> None:
-        """Tasks wait for tasks, too deep. Whoever waits for this one hears of it, and goes on."""
+        """Fail one task, because every worker waits for tasks: those that wait for it go on."""
         task, count = self._scheduler.queue.first_that_is_waited_for, len(self._scheduler.pool)
         text = (
             f"`{task.submit.name}` can't begin: {count} tasks have begun, and each waits for "
@@ -291,7 +291,7 @@ class TaskManager:
         self._stop_all(tasks, event.force, event.recursive)
 
     def withdraw(self, client: ClientState, event: ev.Ask) -> None:
-        """Drop a task that wasn't sent, and answer where it was."""
+        """Drop a task if it wasn't sent, and answer where it was."""
         task = self._scheduler.tasks.maker(event.object)
         where = "over" if task is None else "waiting" if task.worker is None else "sent"
         if task is not None and where == "waiting":
@@ -303,9 +303,11 @@ class TaskManager:
         tasks += [
             task
             for task in self._scheduler.tasks.values()
-            if task.owner == client.number and task.submit.origin == event.origin
-            and task.job is None and not task.is_creation
-        ]  # fmt: skip
+            if task.owner == client.number
+            and task.submit.origin == event.origin
+            and task.job is None
+            and not task.is_creation
+        ]
         self.interrupts.append((client.number, event.request, {t.submit.task for t in tasks}))
         self._stop_all(tasks, event.force)
 
@@ -320,14 +322,14 @@ class TaskManager:
         self.interrupts = left
 
     def _stop_all(self, tasks: list[Task], force: bool, recursive: bool = True) -> None:
-        """From the last to the first: what waits behind another mustn't begin when that ends."""
+        """Stop tasks, the last first: one that waits for another mustn't begin when that ends."""
         for task in reversed(tasks):
             self.stop(task, force, recursive)
 
     def stop(
         self, task: Task, force: bool = False, recursive: bool = True, why: ev.Value | None = None
     ) -> None:
-        """Nobody wants its results: drop it, or have it interrupted. Its getters hear of it."""
+        """Stop a task: drop it if queued, interrupt it if running; waiting ``get`` calls raise."""
         if task.is_over:
             return
         children = self._scheduler.tasks.children(task.submit.task) if recursive else []
@@ -335,7 +337,7 @@ class TaskManager:
         worker = task.worker
         why = why or cancelled(task)
         if worker is None and task.line is not None:
-            task.final_value = why  # unless its caller has a result
+            task.final_value = why  # unless its caller has heard a result
         elif worker is None:
             self._state.fail(task, why)
         else:
@@ -357,11 +359,11 @@ class TaskManager:
         if event.asked:
             worker.recalled = False
         tasks = [worker.sent[id] for id in dict.fromkeys(event.tasks) if id in worker.sent]
-        # An actor's calls stay with it, but for those it was told to stop.
+        # An actor's calls stay with its worker, except those that it was told to stop.
         self._give_back([t for t in tasks if t.actor is None or t.final_value is not None])
 
     def worker_exited(self, event: WorkerExited) -> None:
-        """A process is gone: try again what it ran, move on what was behind."""
+        """Handle a worker's end: retry or fail what it ran, queue the tasks behind that again."""
         worker, crash = self._state.pool.exited(
             event.worker, event.status, event.unforked, self._state.now
         )
@@ -373,7 +375,8 @@ class TaskManager:
         if worker.actor is not None:
             self._actors.lost(worker.actor, worker, tasks, crash, event)
             return
-        self._again(worker, [t for t in tasks if t.line is None], crash, words, event.running)
+        crashed = crash, words, event.running
+        self._again(worker, [t for t in tasks if t.line is None], crashed)
         self._lines.lost(worker, crash, words, event)
 
     def _lease_closed(self, line: Line) -> None:
@@ -381,20 +384,20 @@ class TaskManager:
         for task in tasks:
             line.leave(task)
         running = line.crash[2]
-        if line.is_returned:  # all of them had ended, and it ran another's since
-            self._again(line.worker, tasks, *line.crash, ended=True)
+        if line.is_returned:  # all had ended: the worker ran other tasks since
+            self._again(line.worker, tasks, line.crash, ended=True)
         elif running and all(task.submit.task != running for task in tasks):
             self._give_back(tasks)  # it began another one last, whose result is known
         else:
-            self._again(line.worker, tasks, *line.crash)
+            self._again(line.worker, tasks, line.crash)
 
     def _again(
-        self, worker: Worker, tasks: list[Task], crash: str, words: str, running: int,
-        ended: bool = False,
-    ) -> None:  # fmt: skip
-        """A worker is gone with these. Those after the running one had not begun. Those before it
-        are over, but their results were not handed over: they count as run, too. ``ended``: all
-        of them are over."""
+        self, worker: Worker, tasks: list[Task], crashed: tuple[str, str, int], ended: bool = False
+    ) -> None:
+        """Retry or fail the tasks of a dead worker. Those after the running one had not begun.
+        Those before it are over, but their results were not sent, so they count as run. ``ended``:
+        all are over."""
+        crash, words, running = crashed
         last = len(tasks) if ended else place_of(running, tasks)
         again = []
         for number, task in enumerate(tasks[: last + 1]):
@@ -413,19 +416,19 @@ class TaskManager:
         self._give_back([*again, *tasks[last + 1 :]])
 
     def unused(self, entry: Entry) -> None:
-        """No task reads this freed object, which workers have as a function: they drop it.
+        """Have workers drop a freed object that they cache as a function and no task needs.
 
-        What they made of it may hold views of its bytes, so they are asked before the release.
+        The loaded function may hold views of its bytes, so they are asked before the release.
         """
         self._scheduler.durations.forget(entry.id)
         for number in self._state.functions.pop(entry.id):
-            self._catalog.view(entry, number)  # until it has answered with Unview
+            self._catalog.view(entry, number)  # until it answers with Unview
             self._state.send(number, do.Forget((entry.id,), unused=True))
 
     def refresh(self, client: ClientState, event: ev.Refresh) -> None:
-        """Workers hear of it before any task that is submitted after it; later ones first of all.
+        """Tell all workers to check source files before any later task; new workers at their start.
 
-        So they know what the modules were like that they import: the next edit is then seen.
+        They note the state of the modules that they import, so that they see the next edit.
         """
         self._refreshed = event
         for number in self._scheduler.by_client:
@@ -437,7 +440,7 @@ class TaskManager:
 
 
 def _owed(task: Task) -> int:
-    """How many values its Done has: of an actor's creation one, which says how it went."""
+    """Return how many values its Done has: for an actor's creation one, which tells failure."""
     return 1 if task.submit.task == task.submit.actor else task.submit.returns
 
 

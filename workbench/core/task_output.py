@@ -1,4 +1,4 @@
-"""Component: to whom what a task shows is sent, and what it showed right before its worker died."""
+"""Component: sends a task's output to its audience, even if its worker died before it did."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class TaskOutput:
             task = sender.lingering.get(event.task)
         if task is not None:
             self._show(task, client.worker, event.kind, event.data)
-        elif sender is not None:  # a worker's call
+        elif sender is not None:  # perhaps a call that came by a line
             line = self._lines.that_brought(sender, event.task)
             if line is not None:
                 line.unsent.append((event.task, event.kind, event.data))
 
     def exited(self, worker: Worker, event: WorkerExited) -> None:
-        """A worker is gone. A call that came to it by a line may not be known yet."""
+        """Send the output that a dead worker left unsent; keep that of calls not known yet."""
         for id, kind, data in event.unsent:
             task = self._state.scheduler.tasks.get(id)
             line = None if task is not None else self._lines.that_brought(worker, id)
@@ -41,13 +41,13 @@ class TaskOutput:
                 line.unsent.append((id, kind, data))
 
     def came(self, task: Task) -> None:
-        """A call by a line that wasn't known."""
+        """Send the output kept for a call by a line, now that its caller has reported the call."""
         assert task.line is not None
         for _, kind, data in _taken(task.line, (task.submit.task,)):
             self._show(task, task.line.worker.number, kind, data)
 
     def ran(self, line: Line, event: ev.SettledCalls) -> None:
-        """Calls by a line that weren't known, and are over."""
+        """Send the output kept for calls by a line, reported now that they are over."""
         for id, kind, data in _taken(line, event.tasks):
             output = ev.Output(id, kind, data, event.origin, line.worker.number)
             self._state.send(line.caller, output)
@@ -61,7 +61,7 @@ class TaskOutput:
 
 
 def _taken(line: Line, tasks: Collection[int]) -> list[tuple[int, str, bytes]]:
-    """What these calls have shown that weren't known, which waits no longer."""
+    """Remove and return the output that was kept for these calls."""
     taken = [piece for piece in line.unsent if piece[0] in tasks]
     line.unsent = [piece for piece in line.unsent if piece[0] not in tasks]
     return taken

@@ -1,4 +1,4 @@
-"""Component: tasks that have run for longer than they may are stopped, or killed."""
+"""Component: stops tasks that exceed their timeout; kills the worker if that doesn't help."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from workbench.core.state import State
 from workbench.core.task_manager import TaskManager
 
 PATIENCE = 1.0
-"""Seconds for which a task that has overrun its time may go on once it was told to stop."""
+"""Seconds from telling a task to stop until its worker is killed."""
 
 
 class TimeLimits:
@@ -19,11 +19,11 @@ class TimeLimits:
 
     @property
     def due(self) -> float | None:
-        """When `settle` may have something to stop."""
+        """Time at which `settle` must be called next; None if no task has a limit."""
         return min(self._ends.values(), default=None)
 
     def settle(self) -> None:
-        """Tell those whose time is over to stop; who doesn't hear that is killed."""
+        """Tell tasks whose time is over to stop; kill the workers of those that didn't in time."""
         now = self._state.now
         for task in [task for task, end in self._ends.items() if end <= now]:
             worker = task.worker
@@ -35,5 +35,5 @@ class TimeLimits:
                 self._ends[task] = now + PATIENCE
             else:
                 del self._ends[task]
-                if worker.actor is None:  # an actor would lose all it has
+                if worker.actor is None:  # an actor isn't killed: it would lose its state
                     self._state.out.append(do.Kill(worker.number))

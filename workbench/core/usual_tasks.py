@@ -1,7 +1,7 @@
-"""Tasks as a burst has them: a driver's, with nothing to wait for and nothing to decide.
+"""Fast path for bursts of tasks: a driver's, with nothing to wait for and nothing to decide.
 
-`TaskManager.submit` and `done` do the same, and all that such a task doesn't need, in half as many
-steps again. Whatever is unusual is left to them, faults of the sender too.
+`TaskManager.submit` and `done` do the same and more, in half as many steps again. They handle all
+other tasks, and the sender's faults.
 """
 
 from __future__ import annotations
@@ -14,11 +14,16 @@ from workbench.core.tasks import Task, Worker
 
 
 def is_usual(state: State, client: ClientState, event: ev.Submit) -> bool:
-    """Whether it is such a task, and may come."""
+    """True if the fast path may take this Submit."""
     if (
-        event.spec is not None or event.deps or event.contains or event.actor or event.line
-        or event.returns != 1 or client.hello.worker
-    ):  # fmt: skip
+        event.spec is not None
+        or event.deps
+        or event.contains
+        or event.actor
+        or event.line
+        or event.returns != 1
+        or client.hello.worker
+    ):
         return False
     id = event.task
     new = id not in state.catalog and id not in state.scheduler.tasks
@@ -26,11 +31,11 @@ def is_usual(state: State, client: ClientState, event: ev.Submit) -> bool:
 
 
 def are_usual(state: State, client: ClientState, event: ev.SubmitCalls) -> bool:
-    """Whether all are."""
+    """True if the fast path may take all these calls."""
     if event.form.actor or event.form.deps or client.hello.worker or not event.tasks:
         return False
     ids = set(event.tasks)
-    # Asked of the dicts, which look for each id; a set would look at all that they have.
+    # `isdisjoint` of the dicts' keys looks up each id; that of the set would go through the dicts.
     known = state.catalog.keys(), state.scheduler.tasks.keys()
     new = len(ids) == len(event.tasks) and all(keys.isdisjoint(ids) for keys in known)
     prefixes = {id >> ev.ID_BITS for id in (min(ids), max(ids))}
@@ -38,7 +43,7 @@ def are_usual(state: State, client: ClientState, event: ev.SubmitCalls) -> bool:
 
 
 def _function(state: State, event: ev.Submit | ev.CallForm) -> Entry | None:
-    """What it calls, if that is there and workers can be started."""
+    """Return the function's entry, if it is ready and workers can be started."""
     function = state.catalog.get(event.function)
     if function is None or function.state is not READY or state.pool.startup_failures:
         return None
@@ -47,7 +52,7 @@ def _function(state: State, event: ev.Submit | ev.CallForm) -> Entry | None:
 
 
 def add(state: State, client: ClientState, event: ev.Submit) -> None:
-    """Queue it."""
+    """Queue a task of the fast path."""
     number, catalog, nbytes = client.number, state.catalog, len(event.args)
     if not state.budget.admits_inline(number, nbytes):
         return state.hang_up(number, "more arguments than it may send")
@@ -60,8 +65,8 @@ def add(state: State, client: ClientState, event: ev.Submit) -> None:
 
 
 def ends_as_usual(state: State, worker: Worker, task: Task, event: ev.Done) -> bool:
-    """Whether such a task is over, only clients have waited for its result, which is inline, and
-    nobody is told of changes."""
+    """True if the fast path may take this Done: its task is usual, only clients wait for the
+    result, which is inline, and nobody subscribes."""
     if (
         event.abouts or event.again or event.threads or len(event.values) != 1
         or worker.actor is not None or worker.lease is not None or worker.waits
@@ -79,7 +84,7 @@ def ends_as_usual(state: State, worker: Worker, task: Task, event: ev.Done) -> b
 
 
 def end(state: State, worker: Worker, task: Task, event: ev.Done) -> None:
-    """It is over: whoever waits hears of it."""
+    """Finish a task of the fast path, and send its result to the clients that wait."""
     (value,), catalog = event.values, state.catalog
     entry = catalog[event.task]
     state.scheduler.finish_usual(task, worker, event.seconds)

@@ -1,7 +1,7 @@
-"""What running tasks wait for: which slots are lent, and which are taken back. Knows object ids.
+"""What running tasks wait for: decides when a slot is lent and when it is taken back.
 
-A slot is its task's again in the moment in which what it waits for is there, not when the worker
-says that it goes on: else the next task in the queue would have begun there meanwhile.
+Knows object ids, not objects. A task has its slot back as soon as what it waits for is there, not
+when its worker says that it goes on: by then the next task could have taken the slot.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from workbench.core.tasks import Task, Wait, Worker
 
 
 class Waits:
-    """Of all workers, by what they wait for. ``look`` is called with a worker of which one has
-    begun or is over: it may have a slot now, or none."""
+    """Waits of all workers, by object. ``look`` is called with the worker when one of its waits
+    begins or ends: it may have gained or lost its slot."""
 
     def __init__(self, look: Callable[[Worker], None]) -> None:
         self._look = look
-        self.by_object: dict[int, dict[Wait, None]] = {}  # all that somebody waits for
+        self.by_object: dict[int, dict[Wait, None]] = {}  # object → waits for it
 
     def begin(self, number: int, wait: Wait) -> None:
-        """A task on this worker waits, with a number of the worker's choice."""
+        """Add a wait of a worker's task; the worker chooses its number."""
         self._end(wait.worker, number)
         wait.worker.waits[number] = wait
         if wait.is_over:
@@ -31,7 +31,7 @@ class Waits:
         self._look(wait.worker)
 
     def arrived(self, object: int, failed: bool) -> None:
-        """An object is there, or never will be: who waited for it has its slot again."""
+        """Give slots back to tasks that waited for an object that is there, or never will be."""
         for wait in self.by_object.pop(object, ()):
             wait.missing.discard(object)
             wait.left -= 1
@@ -39,13 +39,13 @@ class Waits:
                 self._over(wait)
 
     def made(self, generator: Task) -> None:
-        """A generator has made one more item."""
+        """Note that a generator has made one more item."""
         for wait in list(self.by_object.get(generator.submit.task, ())):
             if 0 < wait.item <= generator.made:
                 self._over(wait)
 
     def end(self, worker: Worker, number: int) -> None:
-        """A task doesn't wait there any more."""
+        """Remove a wait: the task goes on."""
         self._end(worker, number)
         self._look(worker)
 
@@ -56,7 +56,7 @@ class Waits:
             self._forget(wait)
 
     def end_all(self, worker: Worker) -> None:
-        """Its task is over, or gone. Whoever calls this looks at it then."""
+        """Remove all waits of a worker whose task is over. The caller calls ``look`` next."""
         for wait in worker.waits.values():
             self._forget(wait)
         worker.waits.clear()

@@ -74,8 +74,10 @@ class CheckResult(Rich):
         return self.outcome.state
 
     def _facts(self) -> list[tuple[str, str]]:
-        facts = [(self._say(say("hint {number}", number=number)), self._say(hint))
-                 for number, hint in enumerate(self.hints, 1)]  # fmt: skip
+        facts = [
+            (self._say(say("hint {number}", number=number)), self._say(hint))
+            for number, hint in enumerate(self.hints, 1)
+        ]
         return [("", self._say(self.outcome.sentence)), *facts]
 
     def _label(self) -> str:

@@ -35,8 +35,9 @@ def no_file(live: Live) -> Outcome:
     if not isinstance(found, list) or len(found) != PARTS:
         return wrong(
             "`highest` is of type {kind}. It should be a list of {parts}, one for each quarter.",
-            kind=f"{type(found).__name__}", parts=count(PARTS, "height"),
-        )  # fmt: skip
+            kind=f"{type(found).__name__}",
+            parts=count(PARTS, "height"),
+        )
     live.made_by("highest")
     heights = [live.fetched(each) for each in found]
     expected = [int(part.max()) for part in np.array_split(land, PARTS)]

@@ -66,28 +66,42 @@ def own_copy(live: Live) -> Outcome:
     live.made_by("mean_worth")
     found, stored = live.fetched(live["mean_worth"]), live.value("futures")
     if stored[0].mean() < 0.75:
-        return wrong("The first row of the store's `futures` is halved. Run the notebook's second "
-                     "cell and `%put futures` to have it back.")  # fmt: skip
+        return wrong(
+            "The first row of the store's `futures` is halved. Run the notebook's second "
+            "cell and `%put futures` to have it back."
+        )
     whole = 10_000 * float(stored.prod(axis=0).mean())
     if math.isclose(found, whole, rel_tol=1e-9):
         return almost("`mean_worth` is {found:.0f}, as if the first month wasn't bad.", found=found)
     halvings = math.log2(whole / found) if found > 0 else 0.0
     if round(halvings) > 1 and math.isclose(halvings, round(halvings), abs_tol=1e-9):
         if np.array_equal(live.fetched(live["futures"]), stored):
-            return almost("`mean_worth` is {found:.0f}: the first month was halved {times} times. "
-                          "The `futures` of your notebook are those of the store: run the cell "
-                          "above once more, and halve the first month once.",
-                          found=found, times=round(halvings))  # fmt: skip
-        return almost("`mean_worth` is {found:.0f}: the first month was halved {times} times. The "
-                      "`futures` of your notebook aren't those of the store. (A cell on a worker "
-                      "that assigns a name assigns it in your notebook, too.) `%get futures` "
-                      "brings the stored ones back; then run the cell above once more.",
-                      found=found, times=round(halvings))  # fmt: skip
+            return almost(
+                "`mean_worth` is {found:.0f}: the first month was halved {times} times. "
+                "The `futures` of your notebook are those of the store: run the cell "
+                "above once more, and halve the first month once.",
+                found=found,
+                times=round(halvings),
+            )
+        return almost(
+            "`mean_worth` is {found:.0f}: the first month was halved {times} times. The "
+            "`futures` of your notebook aren't those of the store. (A cell on a worker "
+            "that assigns a name assigns it in your notebook, too.) `%get futures` "
+            "brings the stored ones back; then run the cell above once more.",
+            found=found,
+            times=round(halvings),
+        )
     if not math.isclose(found, whole / 2, rel_tol=1e-9):
-        return almost("`mean_worth` is {found:.0f}; half of {whole:.0f} was to come out.",
-                      found=found, whole=whole)  # fmt: skip
-    return right("`mean_worth` is {found:.0f}, as with a first month halved once, and the store's "
-                 "first row is as it was.", found=found)  # fmt: skip
+        return almost(
+            "`mean_worth` is {found:.0f}; half of {whole:.0f} was to come out.",
+            found=found,
+            whole=whole,
+        )
+    return right(
+        "`mean_worth` is {found:.0f}, as with a first month halved once, and the store's "
+        "first row is as it was.",
+        found=found,
+    )
 
 
 @exercise(
@@ -131,8 +145,10 @@ def shareable(live: Live) -> Outcome:
     """Whether two readings of ``months`` show the same memory, and the numbers are right."""
     one, two = _column(live.value("months")), _column(live.value("months"))
     if isinstance(one, list):
-        return wrong("The store's `months` is a list: each reading builds {count} new objects.",
-                     count=len(one))  # fmt: skip
+        return wrong(
+            "The store's `months` is a list: each reading builds {count} new objects.",
+            count=len(one),
+        )
     if measure.sharing(one, two).answer != "shared":
         return wrong("Two readings of `months` have no byte in common.")
     expected = live.value("futures")[0]

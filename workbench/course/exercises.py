@@ -138,8 +138,9 @@ class Live:
         """The object of that name in the store; refused if there is none."""
         found = self.stored(name)
         if found is None:
-            raise RefusedError(wrong("The store has no `{name}`: `%put {name}` stores it.",
-                                     name=name))  # fmt: skip
+            raise RefusedError(
+                wrong("The store has no `{name}`: `%put {name}` stores it.", name=name)
+            )
         return found
 
     def value(self, name: str) -> Any:
@@ -162,8 +163,12 @@ class Live:
     def let_go(self, variable: str) -> ObjectRecord | None:
         """The object whose id a variable has; None if it is gone; refused if it never was."""
         if not self.had(self[variable]):
-            raise RefusedError(wrong("`{name}` is the id of no object that was here: run the "
-                                     "cells above again.", name=variable))  # fmt: skip
+            raise RefusedError(
+                wrong(
+                    "`{name}` is the id of no object that was here: run the cells above again.",
+                    name=variable,
+                )
+            )
         found = self._of_id(self[variable])
         if found is not None:
             # A worker says what it reads no more within some milliseconds, or when it is asked.
@@ -229,8 +234,10 @@ class Exercise:
         """How it is now. Whatever the look raises is an answer too."""
         for name in self.needs:
             if name not in live.variables:
-                return untouched("There is no variable `{name}` now: run the exercise's cell, "
-                                 "above this check.", name=name)  # fmt: skip
+                return untouched(
+                    "There is no variable `{name}` now: run the exercise's cell, above this check.",
+                    name=name,
+                )
             if live[name] is ...:
                 return untouched("`{name}` has no value yet: its cell waits for you.", name=name)
         try:
@@ -241,10 +248,16 @@ class Exercise:
             kind, subject = type(error).__name__, self.subject or "".join(self.needs[-1:])
             if isinstance(error, SHAPES) and not isinstance(error, WorkbenchError) and subject:
                 if subject not in live.variables:
-                    return untouched("There is no variable `{name}` now: run the cell above that "
-                                     "makes it.", name=subject)  # fmt: skip
-                return wrong("`{name}` has another shape than asked for ({kind}: {error}).",
-                             name=subject, kind=kind, error=error)  # fmt: skip
+                    return untouched(
+                        "There is no variable `{name}` now: run the cell above that makes it.",
+                        name=subject,
+                    )
+                return wrong(
+                    "`{name}` has another shape than asked for ({kind}: {error}).",
+                    name=subject,
+                    kind=kind,
+                    error=error,
+                )
             return wrong("This can't be checked: {kind}: {error}", kind=kind, error=error)
 
 

@@ -118,10 +118,14 @@ def each_hour(live: Live) -> Outcome:
         math.isclose(share, sunlit(land, hour).mean(), rel_tol=1e-6)
         for share, hour in zip(shares, HOURS, strict=True)
     ):
-        return almost("The cell that makes `share` ran {size} times, but `share` isn't what the "
-                      "hours from 7 to 17 give.", size=job.size)  # fmt: skip
-    return right("The workers ran {cell} {size} times, once for each hour.",
-                 cell=job.name, size=job.size)  # fmt: skip
+        return almost(
+            "The cell that makes `share` ran {size} times, but `share` isn't what the "
+            "hours from 7 to 17 give.",
+            size=job.size,
+        )
+    return right(
+        "The workers ran {cell} {size} times, once for each hour.", cell=job.name, size=job.size
+    )
 
 
 @exercise(

@@ -21,11 +21,13 @@ PAGE = Page("howto/find-what-keeps-memory.md", "Find what keeps memory")
 
 
 def _still_here(live: Live, record: ObjectRecord) -> RefusedError:
-    return RefusedError(wrong(
-        "{size} are still in the store. What keeps them: {reasons}.",
-        size=human_bytes(record.size),
-        reasons=live.reasons(record),
-    ))  # fmt: skip
+    return RefusedError(
+        wrong(
+            "{size} are still in the store. What keeps them: {reasons}.",
+            size=human_bytes(record.size),
+            reasons=live.reasons(record),
+        )
+    )
 
 
 def _gone(live: Live, variable: str) -> None:
@@ -143,12 +145,14 @@ def actor_let_go(live: Live) -> Outcome:
 def moved(live: Live) -> Outcome:
     names = ("plain", "shown", "pinned")
     ids = {getattr(live[name], "id", 0): name for name in names}
-    found = {ids[each.id]: each for each in live.objects
-             if each.id in ids and each.state != "freed"}  # fmt: skip
+    found = {
+        ids[each.id]: each for each in live.objects if each.id in ids and each.state != "freed"
+    }
     if len(found) < len(names):
         gone = ", ".join(name for name in names if name not in found)
-        return wrong("The store has no film of {gone} any more: run the cells above again.",
-                     gone=gone)  # fmt: skip
+        return wrong(
+            "The store has no film of {gone} any more: run the cells above again.", gone=gone
+        )
     left = [name for name in names if found[name].where != "disk"]
     if not left:
         return right("All three films are on disk. They can be read as before.")
@@ -175,8 +179,7 @@ def morning(live: Live) -> Outcome:
     if not left:
         return right("All five films are gone, and the kernel was not restarted.")
     if len(left) == 1:
-        return almost("One is left, {size}: {reasons}.", size=total,
-                      reasons=live.reasons(left[0]))  # fmt: skip
+        return almost("One is left, {size}: {reasons}.", size=total, reasons=live.reasons(left[0]))
     return wrong("{count} of 5 films are still here, {size}.", count=len(left), size=total)
 
 

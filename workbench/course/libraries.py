@@ -39,8 +39,7 @@ def on_the_pool(live: Live) -> Outcome:
         return almost("{here} of 10 calls ran in the notebook's own process.", here=here)
     if not workers.issuperset(pids):
         return almost("The calls ran in processes, but not all of them are this session's workers.")
-    return right("All calls ran on workers: {pids}.",
-                 pids=", ".join(map(str, sorted(set(pids)))))  # fmt: skip
+    return right("All calls ran on workers: {pids}.", pids=", ".join(map(str, sorted(set(pids)))))
 
 
 @exercise(

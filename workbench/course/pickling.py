@@ -34,8 +34,11 @@ def _as_stored(live: Live, name: str, judged: Callable[[Any], Outcome]) -> Outco
     stored = _built(live, name, lambda: live.value(name), judged)
     if stored.state == "right":
         return stored
-    return almost("Your `{name}` would come back right now. The stored one is an older one, which "
-                  "doesn't: `%put {name}` stores yours.", name=name)  # fmt: skip
+    return almost(
+        "Your `{name}` would come back right now. The stored one is an older one, which "
+        "doesn't: `%put {name}` stores yours.",
+        name=name,
+    )
 
 
 def _built(
@@ -44,8 +47,7 @@ def _built(
     try:
         back = get()
     except SerializationError as error:
-        return wrong("`{name}` can be stored, but not built again: {error}",
-                     name=name, error=error)  # fmt: skip
+        return wrong("`{name}` can be stored, but not built again: {error}", name=name, error=error)
     return judged(back)
 
 
@@ -69,17 +71,24 @@ def find_it(live: Live) -> Outcome:
     """Whether the path leads to what can't be pickled."""
     error = _refused(live, live["shelf"])
     if error is None:
-        return almost("`shelf` can be stored now: run the cell that makes it again, and say which "
-                      "part could not.")  # fmt: skip
+        return almost(
+            "`shelf` can be stored now: run the cell that makes it again, and say which "
+            "part could not."
+        )
     culprit = live["culprit"]
     if not isinstance(culprit, str):
-        return wrong("`culprit` is of type {type}: write the path as text, in quotes.",
-                     type=type(culprit).__name__)  # fmt: skip
+        return wrong(
+            "`culprit` is of type {type}: write the path as text, in quotes.",
+            type=type(culprit).__name__,
+        )
     given, (failure, *_) = _in_it(culprit), error.failures
     found = _in_it(failure.path)
     if given == found:
-        return right("Yes: there is a {type} at `shelf{path}`, and all else can be pickled.",
-                     type=failure.type, path=found)  # fmt: skip
+        return right(
+            "Yes: there is a {type} at `shelf{path}`, and all else can be pickled.",
+            type=failure.type,
+            path=found,
+        )
     if not given and culprit.strip() != "shelf":
         return wrong("`culprit` is no path: a path begins with `shelf`, then come brackets.")
     if not given:
@@ -108,19 +117,27 @@ def lock_in_a_class(live: Live) -> Outcome:
         if error is None:
             return almost("`logbook` can be pickled now, but isn't in the store yet.")
         failure = error.failures[0]
-        return wrong("`{path}` can't be pickled: {why}.",
-                     path="logbook" + _in_it(failure.path), why=failure.why)  # fmt: skip
+        return wrong(
+            "`{path}` can't be pickled: {why}.",
+            path="logbook" + _in_it(failure.path),
+            why=failure.why,
+        )
     notes = list(logbook.notes)
 
     def judged(copy: Any) -> Outcome:
         found = list(getattr(copy, "notes", ()))
         if found != notes:
-            return almost("The logbook that comes back has {count} notes; yours has {all}.",
-                          count=len(found), all=len(notes))  # fmt: skip
+            return almost(
+                "The logbook that comes back has {count} notes; yours has {all}.",
+                count=len(found),
+                all=len(notes),
+            )
         if not hasattr(getattr(copy, "lock", None), "acquire"):
             return almost("The logbook that comes back has all notes, but no lock.")
-        return right("The logbook that comes back has all {count} notes, and a lock of its own.",
-                     count=len(found))  # fmt: skip
+        return right(
+            "The logbook that comes back has all {count} notes, and a lock of its own.",
+            count=len(found),
+        )
 
     return _as_stored(live, "logbook", judged)
 
@@ -142,16 +159,19 @@ def connection(live: Live) -> Outcome:
 
     here, query = live["signs"], "SELECT count(*) FROM signs"
     if not isinstance(here, sqlite3.Connection):
-        return wrong("`signs` is of type {type}, and no connection: run the notebook's second cell "
-                     "again.", type=type(here).__name__)  # fmt: skip
+        return wrong(
+            "`signs` is of type {type}, and no connection: run the notebook's second cell again.",
+            type=type(here).__name__,
+        )
     try:
         (expected,) = here.execute(query).fetchone()
     except sqlite3.Error as closed:
-        return wrong("Your `signs` can't be read ({error}): run the notebook's second cell again.",
-                     error=closed)  # fmt: skip
+        return wrong(
+            "Your `signs` can't be read ({error}): run the notebook's second cell again.",
+            error=closed,
+        )
     if (error := _refused(live, here)) is not None:
-        return wrong("`{path}` can't be pickled: {why}.",
-                     path="signs", why=error.failures[0].why)  # fmt: skip
+        return wrong("`{path}` can't be pickled: {why}.", path="signs", why=error.failures[0].why)
 
     def judged(back: Any) -> Outcome:
         if not isinstance(back, sqlite3.Connection):
@@ -161,13 +181,16 @@ def connection(live: Live) -> Outcome:
         try:
             (rows,) = back.execute(query).fetchone()
         except sqlite3.Error as error:
-            return almost("A connection comes back, but the signs can't be read from it: {error}.",
-                          error=error)  # fmt: skip
+            return almost(
+                "A connection comes back, but the signs can't be read from it: {error}.",
+                error=error,
+            )
         finally:
             back.close()
         if rows != expected:
-            return almost("A connection comes back, but to another database, with {rows} signs.",
-                          rows=rows)  # fmt: skip
+            return almost(
+                "A connection comes back, but to another database, with {rows} signs.", rows=rows
+            )
         return right("A new connection comes back, and finds all {rows} signs.", rows=rows)
 
     return _as_stored(live, "signs", judged)
@@ -191,25 +214,37 @@ def in_its_place(live: Live) -> Outcome:
     kind = type(recorder).__name__
     back = live.value("parcel")
     if back is ...:
-        return wrong("The store's `parcel` is still `...`: the last `%put parcel` failed, "
-                     "or didn't run.")  # fmt: skip
+        return wrong(
+            "The store's `parcel` is still `...`: the last `%put parcel` failed, or didn't run."
+        )
     if (error := _refused(live, parcel)) is not None:  # what is stored is an older one
-        return wrong("`{path}` can't be pickled: {why}.",
-                     path="parcel" + _in_it(error.failures[0].path),
-                     why=error.failures[0].why)  # fmt: skip
+        return wrong(
+            "`{path}` can't be pickled: {why}.",
+            path="parcel" + _in_it(error.failures[0].path),
+            why=error.failures[0].why,
+        )
 
     def judged(back: Any) -> Outcome:
         if type(back).__name__ != kind:
-            return wrong("What comes back is of type {type}, and not a {kind}.",
-                         type=type(back).__name__, kind=kind)  # fmt: skip
+            return wrong(
+                "What comes back is of type {type}, and not a {kind}.",
+                type=type(back).__name__,
+                kind=kind,
+            )
         if list(back.notes) != list(recorder.notes):
             return almost("A {kind} comes back, but with other notes.", kind=kind)
         if _refused(live, recorder) is None:
-            return almost("A {kind} comes back. But now every {kind} can be stored: you changed "
-                          "the class, or registered it (`wb.deregister_serializer({kind})` undoes "
-                          "that). This was about one object.", kind=kind)  # fmt: skip
-        return right("`parcel` is of type {type}; what comes back is a {kind}, with its notes.",
-                     type=type(parcel).__name__, kind=kind)  # fmt: skip
+            return almost(
+                "A {kind} comes back. But now every {kind} can be stored: you changed "
+                "the class, or registered it (`wb.deregister_serializer({kind})` undoes "
+                "that). This was about one object.",
+                kind=kind,
+            )
+        return right(
+            "`parcel` is of type {type}; what comes back is a {kind}, with its notes.",
+            type=type(parcel).__name__,
+            kind=kind,
+        )
 
     return _as_stored(live, "parcel", judged)
 
@@ -230,8 +265,10 @@ def a_home(live: Live) -> Outcome:
     if not hasattr(getattr(home, "count", None), "remote"):
         if hasattr(home, "remote"):
             return almost("`home` is the class. No actor runs yet: who starts one?")
-        return wrong("`home` is of type {type}, in your kernel: no worker can call it.",
-                     type=type(home).__name__)  # fmt: skip
+        return wrong(
+            "`home` is of type {type}, in your kernel: no worker can call it.",
+            type=type(home).__name__,
+        )
 
     actor = live.actor(home)
     if actor is None or actor.cls != "Home":
@@ -245,8 +282,11 @@ def a_home(live: Live) -> Outcome:
     call(home.add)
     added = call(home.count) - before
     if added != 2:
-        return almost("`home` is an actor, but after two calls of `add` it counts {added} more: "
-                      "is there a new database in each call?", added=added)  # fmt: skip
+        return almost(
+            "`home` is an actor, but after two calls of `add` it counts {added} more: "
+            "is there a new database in each call?",
+            added=added,
+        )
     return right("`home` is an actor: its one database has counted both calls of `add`.")
 
 

@@ -24,10 +24,14 @@ PAGE = Page("sessions.md#after-a-restart-of-the-kernel", "Sessions: after a rest
 def restarted(live: Live) -> Outcome:
     notes = live.value("notes")
     if notes["kernel"] == os.getpid():
-        return wrong("This is still the kernel that ran the cells above: process {pid}.",
-                     pid=os.getpid())  # fmt: skip
-    return right("A new kernel, process {new} after {old}, and the same session.",
-                 new=os.getpid(), old=notes["kernel"])  # fmt: skip
+        return wrong(
+            "This is still the kernel that ran the cells above: process {pid}.", pid=os.getpid()
+        )
+    return right(
+        "A new kernel, process {new} after {old}, and the same session.",
+        new=os.getpid(),
+        old=notes["kernel"],
+    )
 
 
 @exercise(
@@ -51,8 +55,9 @@ def went_on(live: Live) -> Outcome:
     if first > began:
         return almost("You have `flood`, but the cell began in this kernel: restart it meanwhile.")
     if last < began:
-        return almost("You have `flood`, but the cell had ended before this kernel began:"
-                      " restart earlier.")  # fmt: skip
+        return almost(
+            "You have `flood`, but the cell had ended before this kernel began: restart earlier."
+        )
     return right(
         "The cell began {before:.1f} s before this kernel, and went on until {after:.1f} s after"
         " its start.",

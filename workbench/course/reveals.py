@@ -140,16 +140,25 @@ def _to_guess(name: str, is_made: bool, is_measured: bool) -> Said:
     """What to do for a guess. What is measured already isn't asked for again: not every cell can
     run twice."""
     if is_made and is_measured:
-        return say("Replace the three dots after `{name} =`, run that cell, and then this one "
-                   "again.", name=name)  # fmt: skip
+        return say(
+            "Replace the three dots after `{name} =`, run that cell, and then this one again.",
+            name=name,
+        )
     if is_made:
-        return say("Replace the three dots after `{name} =`, and run the cells from there again.",
-                   name=name)  # fmt: skip
+        return say(
+            "Replace the three dots after `{name} =`, and run the cells from there again.",
+            name=name,
+        )
     if is_measured:
-        return say("There is no variable `{name}` now: run the cell with your guess, and then this "
-                   "one again.", name=name)  # fmt: skip
-    return say("There is no variable `{name}` now: run the cell with your guess, and those below "
-               "it.", name=name)  # fmt: skip
+        return say(
+            "There is no variable `{name}` now: run the cell with your guess, and then this "
+            "one again.",
+            name=name,
+        )
+    return say(
+        "There is no variable `{name}` now: run the cell with your guess, and those below it.",
+        name=name,
+    )
 
 
 def _unanswered(headline: Said, todo: Said, words: Words) -> Reveal:

@@ -58,14 +58,20 @@ def lean_parcel(live: Live) -> Outcome:
     if _pickled(record) >= LEAN:
         here = live["parcel"]
         if isinstance(here, dict) and isinstance(here.get("codes"), np.ndarray):
-            return almost("The notebook's `parcel` has an array. The stored one is still the old "
-                          "one: `%put parcel` again.")  # fmt: skip
+            return almost(
+                "The notebook's `parcel` has an array. The stored one is still the old "
+                "one: `%put parcel` again."
+            )
         return wrong("Of the stored `parcel`, {pickled} are pickled.", pickled=pickled)
     if not np.array_equal(stored.get("codes", ()), live["codes"]):
-        return almost("Only {pickled} are pickled, but not all numbers of `codes` are in it.",
-                      pickled=pickled)  # fmt: skip
-    return right("Of the stored `parcel`, {pickled} are pickled; {size} were copied as one block.",
-                 pickled=pickled, size=human_bytes(record.size))  # fmt: skip
+        return almost(
+            "Only {pickled} are pickled, but not all numbers of `codes` are in it.", pickled=pickled
+        )
+    return right(
+        "Of the stored `parcel`, {pickled} are pickled; {size} were copied as one block.",
+        pickled=pickled,
+        size=human_bytes(record.size),
+    )
 
 
 @exercise(
@@ -84,19 +90,30 @@ def windows_once(live: Live) -> Outcome:
     import numpy as np
 
     record, stored, window, codes = (
-        live.record("windows"), live.value("windows"), live["window"], live["codes"]
-    )  # fmt: skip
+        live.record("windows"),
+        live.value("windows"),
+        live["window"],
+        live["codes"],
+    )
     size = human_bytes(record.size)
     if record.size > 2 * codes.nbytes:
-        return wrong("The stored `windows` have {size}; `codes` alone has {once}.",
-                     size=size, once=human_bytes(codes.nbytes))  # fmt: skip
+        return wrong(
+            "The stored `windows` have {size}; `codes` alone has {once}.",
+            size=size,
+            once=human_bytes(codes.nbytes),
+        )
     for number in (0, 7, WINDOWS - 1):
         begin = STEP * number
         if not np.array_equal(window(stored, number), codes[begin : begin + LENGTH]):
-            return almost("The stored `windows` have only {size}, but `window(windows, {number})` "
-                          "gives other numbers than before.", size=size, number=number)  # fmt: skip
-    return right("The stored `windows` have {size}, and every window can be cut out of them.",
-                 size=size)  # fmt: skip
+            return almost(
+                "The stored `windows` have only {size}, but `window(windows, {number})` "
+                "gives other numbers than before.",
+                size=size,
+                number=number,
+            )
+    return right(
+        "The stored `windows` have {size}, and every window can be cut out of them.", size=size
+    )
 
 
 def _stored_meanwhile(found: Any, function: ObjectRecord, kept: Sequence[ObjectRecord]) -> bool:
@@ -132,24 +149,35 @@ def light_function(live: Live) -> Outcome:
         return wrong("{size} were sent with the function `search`.", size=size)
     row = live.fetched(live["found"])
     if row != live["names"].index("CAT FACE"):
-        return almost("Only {size} were sent with `search`, but `found` is not the row of "
-                      "CAT FACE.", size=size)  # fmt: skip
+        return almost(
+            "Only {size} were sent with `search`, but `found` is not the row of CAT FACE.",
+            size=size,
+        )
     kept = [
         each
         for each in live.objects
         if each.state != "freed" and each.size >= letters.nbytes and "ndarray" in type_of(each)
     ]
     if not kept:
-        return almost("Only {size} were sent with `search`, but `letters` isn't in the store: "
-                      "each call stores it again. Put it once, and pass the ref.",
-                      size=size)  # fmt: skip
+        return almost(
+            "Only {size} were sent with `search`, but `letters` isn't in the store: "
+            "each call stores it again. Put it once, and pass the ref.",
+            size=size,
+        )
     if _stored_meanwhile(live["found"], sent[-1], kept):
-        return almost("Only {size} were sent with `search`, and `letters` is in the store. But "
-                      "something more was stored before `found` was made: `letters` once more, if "
-                      "it was an argument itself. Give the call the ref, and run all of the cell "
-                      "again, from `wb.put(letters)` on.", size=size)  # fmt: skip
-    return right("{size} were sent with `search`, and `letters` is in the store once: "
-                 "{data}, for all calls.", size=size, data=human_bytes(kept[0].size))  # fmt: skip
+        return almost(
+            "Only {size} were sent with `search`, and `letters` is in the store. But "
+            "something more was stored before `found` was made: `letters` once more, if "
+            "it was an argument itself. Give the call the ref, and run all of the cell "
+            "again, from `wb.put(letters)` on.",
+            size=size,
+        )
+    return right(
+        "{size} were sent with `search`, and `letters` is in the store once: "
+        "{data}, for all calls.",
+        size=size,
+        data=human_bytes(kept[0].size),
+    )
 
 
 @exercise(
@@ -173,11 +201,13 @@ def one_function(live: Live) -> Outcome:
     if not sent:
         return wrong("No function `look_up` was sent to a worker, or none can be called any more.")
     if len(sent) > 1:
-        return wrong("{count} functions `look_up` were sent, {total} together.",
-                     count=len(sent), total=total)  # fmt: skip
+        return wrong(
+            "{count} functions `look_up` were sent, {total} together.", count=len(sent), total=total
+        )
     if list(live["found_rows"]) != [live["names"].index(query) for query in live["queries"]]:
-        return almost("One function was sent, but `found_rows` aren't the rows of all three "
-                      "queries.")  # fmt: skip
+        return almost(
+            "One function was sent, but `found_rows` aren't the rows of all three queries."
+        )
     if sent[0].size > SMALL:
         return almost("One function was sent, but {total} went along with it.", total=total)
     return right("One function of {total} has answered all three queries.", total=total)
@@ -207,11 +237,15 @@ def cheap_table(live: Live) -> Outcome:
     if _pickled(record) >= 100_000:
         objects = [name for name in stored if stored[name].dtype == object]
         if 0 < len(objects) < 3:
-            return almost("{pickled} are still pickled: `{name}` is still a column of Python "
-                          "objects.", pickled=pickled, name=objects[0])  # fmt: skip
+            return almost(
+                "{pickled} are still pickled: `{name}` is still a column of Python objects.",
+                pickled=pickled,
+                name=objects[0],
+            )
         return wrong("Of the stored `signs`, {pickled} are pickled.", pickled=pickled)
-    return right("Of the stored `signs`, {pickled} are pickled, and no text is missing.",
-                 pickled=pickled)  # fmt: skip
+    return right(
+        "Of the stored `signs`, {pickled} are pickled, and no text is missing.", pickled=pickled
+    )
 
 
 LESSON = Lesson(

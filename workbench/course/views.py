@@ -61,8 +61,11 @@ def put_once(live: Live) -> Outcome:
     ids = {each.id for each in refs}
     found = [each for each in live.objects if each.id in ids]
     if len(ids) > 1:
-        return wrong("The refs are to {count} objects, which take {size}.", count=len(ids),
-                     size=human_bytes(sum(each.size for each in found)))  # fmt: skip
+        return wrong(
+            "The refs are to {count} objects, which take {size}.",
+            count=len(ids),
+            size=human_bytes(sum(each.size for each in found)),
+        )
     if not found or not _is(live.fetched(refs[0]), live["weights"]):
         return almost("The three refs are to one object, but that is not `weights`.")
     return right("Three refs, one object: {size}.", size=human_bytes(found[0].size))

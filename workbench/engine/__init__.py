@@ -1,1 +1,1 @@
-"""The seam: what may be asked of a session, whichever engine runs it. No engine's own code."""
+"""The seam: what a session can be asked, whichever engine runs it. No code of any one engine."""

@@ -1,7 +1,7 @@
-"""What a person's tools (api, magics, views) may ask of a session, whatever runs it: its protocols.
+"""Protocols of what a person's tools (api, magics, views) can ask of a session, on any engine.
 
-`Engine` is all of them; `Observed` is what a session of another system answers too. Nothing
-outside `engines` knows which engine it is: what one can't do, its `can` says.
+`Engine` has all of it; `Observed` is the part that sessions of other systems answer too. Nothing
+outside `engines` knows which engine it is: `can` says what an engine can't do.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from workbench.ref_generator import ObjectRefGenerator
 R = TypeVar("R")
 
 Waitable = ObjectRef | ObjectRefGenerator
-"""What one can wait for; of a stream, the next item."""
+"""What `wait` accepts; a generator is ready when its next item is."""
 
 
 def first_ready(
     refs: Sequence[Waitable], ready: Iterable[bool], count: int
 ) -> tuple[list[Waitable], list[Waitable]]:
-    """The first ``count`` that are ready, or as many as are; and all others. In order both."""
+    """Return the first ``count`` refs that are ready, or fewer; and all others. Both in order."""
     chosen: list[Waitable] = []
     others: list[Waitable] = []
     for place, (ref, is_ready) in enumerate(zip(refs, ready, strict=False)):
@@ -58,14 +58,14 @@ def first_ready(
 
 
 Submitted = ObjectRef | list[ObjectRef] | ObjectRefGenerator | None
-"""For ``num_returns`` of 1, of more, of ``"streaming"``, and of 0."""
+"""Result by ``num_returns``: 1, more, ``"streaming"``, and 0."""
 
 ROOT_NOTE = "\0"
-"""In the name of a root: what follows stands behind the path from there, for a person."""
+"""Separator in the name of a root: the text behind it follows the path, for people."""
 
 
 class Observed(Protocol):
-    """A session as far as views show it: Workbench's own, or one of another system. Any thread."""
+    """A session as views show it: Workbench's own, or another system's. Any thread."""
 
     can: Abilities
 
@@ -78,19 +78,19 @@ class Observed(Protocol):
         """Why the session is over for this process; None while it isn't."""
 
     def snapshot(self) -> Snapshot:
-        """The whole session, frozen."""
+        """Return the whole session, frozen."""
 
     def changes(self) -> Changes:
-        """The same, followed: see `Changes`."""
+        """Follow the session: see `Changes`."""
 
     def ask(self, query: Query[R]) -> R:
-        """What is known of that; of other systems, only what views need: see `engine.queries`."""
+        """Answer a query; other systems answer only what views need: see `engine.queries`."""
 
 
 class Engine(Observed, SessionPresentation, Protocol):
-    """A session, whatever runs it. All methods may be called from any thread.
+    """A session on any engine. All methods may be called from any thread.
 
-    Every call but ``state`` raises SessionError once the session is over; ``get`` still gives
+    Every call except ``state`` raises SessionError once the session is over; ``get`` still returns
     what this process has, until ``close``.
     """
 
@@ -101,96 +101,96 @@ class Engine(Observed, SessionPresentation, Protocol):
     # -- objects: stored, read, kept, named, looked up --------------------------------------------
 
     def put(self, value: Any, name: str = "") -> tuple[ObjectRef, About]:
-        """Store a value, under a name if given; returns its handle and what it cost."""
+        """Store a value, under a name if given; return its handle and its cost."""
 
     def get(self, refs: Sequence[ObjectRef], timeout: float | None, copy: Copying) -> list[Any]:
-        """The values, in order; raises what a failed one failed with."""
+        """Return the values, in order; raise the error of one that failed."""
 
     def wait(
         self, refs: Sequence[Waitable], num_returns: int, timeout: float | None
     ) -> tuple[list[Waitable], list[Waitable]]:
-        """(ready, not ready) once ``num_returns`` are ready or time is up."""
+        """Return (ready, not ready) once ``num_returns`` are ready or time is up."""
 
     def arrivals(self, refs: Iterable[ObjectRef]) -> Arrivals:
-        """These as they become ready."""
+        """Return these refs as they become ready."""
 
     def future(self, ref: ObjectRef) -> Future[Any]:
-        """A future of the value."""
+        """Return a future of the value."""
 
     def state(self, ref: ObjectRef) -> str:
-        """What this process knows of the object, in a word or two. Asks nobody, never raises."""
+        """Return the object's state as this process knows it, in a word or two. Never raises."""
 
     def borrow(self, id: int) -> ObjectRef:
-        """The handle of an object another process told us of."""
+        """Return a handle of an object that another process told us about."""
 
     def escaped(self, ref: ObjectRef) -> tuple[Any, ...]:
-        """The ref is being pickled outside the store: its object stays until it is freed.
+        """Note that the ref is pickled outside the store: its object stays until it is freed.
 
-        Returns what makes the ref again, as ``__reduce__`` does.
+        Returns a reduction that makes the ref again, as ``__reduce__`` does.
         """
 
     def free(self, refs: Sequence[ObjectRef]) -> None:
         """Drop the objects, whatever pins them."""
 
     def pin(self, ref: ObjectRef, on: bool, site: str = "") -> None:
-        """Keep the object, in memory, until somebody says otherwise.
+        """Keep the object, in memory, until it is unpinned; or unpin it.
 
-        ``site`` says where that was said, if not in the code that calls.
+        ``site`` is the line of code that pins it, if not the caller's.
         """
 
     def spill(self, ref: ObjectRef) -> str:
-        """Move the object to disk; returns when it is there: '', or why that can't be."""
+        """Move the object to disk; return once it is there: '', or why that is impossible."""
 
     def name(self, ref: ObjectRef | None, name: str) -> None:
-        """Give the object a name, and take that from what had it; with None, only that."""
+        """Give the object a name, and take it from the object that had it; with None, only that."""
 
     def register(
         self, cls: type, by: tuple[Callable[[Any], Any], Callable[[Any], Any]] | None
     ) -> None:
-        """Have instances of exactly this class serialized and deserialized by these, here and in
-        all workers; None: no more."""
+        """Serialize and deserialize instances of exactly this class with these functions, here and
+        in all workers; None: stop that."""
 
     # -- functions that run on the pool, and what they yield --------------------------------------
 
     def submit(self, function: Exported, call: Call[TaskOptions]) -> Submitted:
-        """Run a function; a handle for its result, or what there is instead."""
+        """Run a function; return a handle for its result, or as many as it has."""
 
     def together(self) -> AbstractContextManager[None]:
-        """Around several submits: they may wait for each other for a moment."""
+        """Return a context for several submits, which may be sent together after a short delay."""
 
     def cancel(
         self, ref: ObjectRef, force: bool = False, recursive: bool = True, begun: bool = True
     ) -> bool:
         """Stop the task that makes this object, and those it has submitted.
 
-        Unless ``begun``, only if it wasn't sent to a worker; returns whether it is stopped.
+        If not ``begun``, only if it wasn't sent to a worker; return whether it is stopped.
         """
 
     @property
     def lending(self) -> Lending | None:
-        """What futures lend by while a task waits for them; None if this process has no slot."""
+        """Lends a task's slot while it waits for a future; None if this process has no slot."""
 
     # -- instances that live in workers of their own ----------------------------------------------
 
     def create(
         self, blueprint: Exported, description: Any, call: Call[ActorOptions]
     ) -> tuple[ObjectRef, ObjectRef | None]:
-        """Make an actor; the handle it lives by, and that of another which has its name already:
-        then there is no new one. ``description`` is what `get` of the handle gives."""
+        """Create an actor; return its handle, and that of another one with the same name: then no
+        new one is created. ``description`` is the value of the handle's object."""
 
     def call(self, actor: ObjectRef, method: str, call: Call[TaskOptions]) -> Submitted:
         """Run a method of an actor: see `ActorMethod.remote` for when."""
 
     def kill_actor(self, actor: ObjectRef, restart: bool) -> None:
-        """End an actor now; with ``restart`` it is made again, if it may be."""
+        """Kill an actor now; with ``restart`` it is restarted, if it has restarts left."""
 
     # -- what a notebook needs to run cells elsewhere, and to show what they show -----------------
 
     def collect(self, job: int, name: str = "") -> CollectedJob | None:
-        """Have what a background cell has shown, and will show, sent here, and hold its results.
+        """Route a background cell's past and future output here, and hold its results.
 
-        It goes to the listener, with the number that its ``origin`` gives now. None: there is no
-        such job. With a ``name``: only hold what it assigned to that, one of each task.
+        The output goes to the listener, with the number that its ``origin`` returns now. None: no
+        such job. With a ``name``: only hold the results assigned to that name, one per task.
         """
 
     def interrupt(self, origin: int, jobs: Sequence[int], force: bool, timeout: float) -> bool:
@@ -200,40 +200,40 @@ class Engine(Observed, SessionPresentation, Protocol):
         """
 
     def refresh(self) -> None:
-        """Source files may have changed: workers shall look before their next task."""
+        """Tell workers that source files may have changed: they check before their next task."""
 
     # -- the session itself ----------------------------------------------------------------------
 
     @property
     def workers(self) -> int:
-        """How many worker processes it has."""
+        """Number of its worker processes."""
 
     def keep(self, linger: float | None) -> None:
-        """The session shall outlive its last driver by so many seconds.
+        """Keep the session this many seconds after its last driver leaves.
 
-        None: a person has shut this process's kernel down, for good. Jupyter's server kills it if
-        it hasn't ended in some seconds, so the session hears of it now.
+        None: a person has shut down this process's kernel for good. Jupyter's server kills the
+        process within seconds unless it ends, so the session must know now.
         """
 
     def close(self, goodbye: bool = True) -> None:
-        """Leave the session. Idempotent. Without goodbye it lingers, as if we had crashed."""
+        """Leave the session. Idempotent. Without goodbye the session lingers, as after a crash."""
 
     def abandon(self) -> None:
-        """In a forked child: let go of the session, the parent's. Arrays that show objects stay."""
+        """Drop the parent's session in a forked child. Arrays that show objects stay valid."""
 
 
 def engine_of(ref: ObjectRef) -> Engine:
-    """The engine a ref belongs to: all of it, of which a ref itself needs a part."""
+    """Return the engine of a ref: all of it; a ref itself needs only a part."""
     return ref._engine  # type: ignore[return-value]
 
 
 def acting_on(observed: Observed, ability: str) -> Engine:
-    """The engine of a session that is observed, to do one thing with it.
+    """Return the engine of an observed session, to act on it.
 
     Raises
     ------
     WorkbenchError
-        If it can't do that; the sentence is the one in its `can`.
+        If the engine can't do that; the message is that of its `can`.
     """
     obstacle: str = getattr(observed.can, ability)
     if obstacle:

@@ -1,4 +1,4 @@
-"""What one reader asks for again and again: refs that become ready, what changes in a session."""
+"""Streams for one reader: refs that become ready, changes in a session."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from workbench.ref import ObjectRef
 class Arrivals(ABC):
     """Refs in the order in which they become ready, for one reader. Close it when you stop.
 
-    Each ref is looked at once, however many there are. `arrived` and `ended` run in whichever
-    thread hears of it, `add` in any; the rest in that of the reader. ``check`` raises if one of
-    these is another session's, or this one is over.
+    Each ref is examined once, however many there are. `arrived` and `ended` run in the thread
+    that learns of it, `add` in any; other methods in the reader's. ``check`` raises if a ref
+    is another session's, or this session is over.
     """
 
     def __init__(self, check: Callable[[Sequence[ObjectRef]], object]) -> None:
@@ -27,51 +27,51 @@ class Arrivals(ABC):
         self._waiting: list[Future[None]] = []
 
     def add(self, refs: Iterable[ObjectRef]) -> None:
-        """Wait for these too. One that it waits for already makes no difference."""
+        """Wait for these refs too. A ref that is awaited already makes no difference."""
         new = [ref for ref in refs if ref.id not in self._pending]
         self._check(new)
         self._pending.update((ref.id, ref) for ref in new)
         self._announce(new)
 
     def take(self) -> ObjectRef | None:
-        """One that is ready; None if there is none now."""
+        """Return a ref that is ready; None if there is none now."""
         return self._came.popleft() if self._came else None
 
     def next(self, timeout: float | None = None) -> ObjectRef | None:
-        """Wait for one that is ready; None if time is up."""
+        """Wait for a ref that is ready; None if time is up."""
         if not self._came:
             self._check(())
             self._wait(timeout)
         return self.take()
 
     def soon(self) -> Future[None] | None:
-        """A future of there being one; None if there is one now."""
+        """Return a future that is done once a ref is ready; None if one is ready now."""
         future = self._new_future()
         self._waiting.append(future)
         if self._came:
             self.ended()
             return None
-        self._check(())  # after it is in the list: an end that comes now is told to it
+        self._check(())  # after the append: a later end resolves the future
         return future
 
     def close(self) -> None:
-        """Take no more; what hasn't come isn't waited for."""
+        """Stop; refs that aren't ready are no longer awaited."""
         self._pending.clear()
         self._came.clear()
 
     def arrived(self, id: int) -> None:
-        """It is ready."""
+        """Note that an object is ready."""
         ref = self._pending.pop(id, None)
         if ref is not None:
             self._came.append(ref)
             self.ended()
 
     def ended(self, reason: str = "") -> None:
-        """Whoever waits without a thread shall look."""
+        """Resolve the futures of `soon`, so that their owners look."""
         while True:
             try:
                 future = self._waiting.pop()
-            except IndexError:  # not asked before: the other thread may be here, too
+            except IndexError:  # no check before: another thread may pop at the same time
                 return
             if future.set_running_or_notify_cancel():
                 future.set_result(None)
@@ -84,31 +84,31 @@ class Arrivals(ABC):
 
     @abstractmethod
     def _wait(self, timeout: float | None) -> object:
-        """Wait until something has come, or time is up."""
+        """Wait until something has arrived, or time is up."""
 
     def _new_future(self) -> Future[Any]:
         return Future()
 
 
 class Changes(Protocol):
-    """What changes in a session, for one thread. Close it when you stop."""
+    """Stream of changes in a session, for one thread. Close it when you stop."""
 
     def next(self, timeout: float | None = None) -> Change | None:
-        """Wait until something has changed since the last one, the first time: everything.
+        """Wait for a change, and return all since the last call; the first time, everything.
 
-        None if time is up, or if the session is over. What changes while nobody asks adds up to
-        one change, so whoever asks sets the pace.
+        None if time is up, or if the session is over. Changes between two calls are merged into
+        one, so the reader sets the pace.
         """
 
     def interrupt(self) -> None:
-        """From any thread: have `next` return, now or when it is called, with None."""
+        """Make `next` return None, now or on its next call. Any thread."""
 
     def hurry(self) -> None:
-        """From any thread: have `next` look at once, even right after another look."""
+        """Make `next` look at once, even right after another look. Any thread."""
 
     @property
     def is_over(self) -> bool:
-        """Whether there will be no more."""
+        """True if there will be no more changes."""
 
     def close(self) -> None:
-        """Follow the session no longer."""
+        """Stop following the session."""

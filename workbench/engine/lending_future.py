@@ -1,4 +1,4 @@
-"""Futures in a task: whoever waits for one, by whatever means, lends the task's slot meanwhile."""
+"""Futures in a task: waiting for one, by whatever means, lends the task's slot meanwhile."""
 
 from __future__ import annotations
 
@@ -16,53 +16,53 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Missing = Callable[[], Iterable[int]]
-"""The objects that somebody waits for and that aren't here; asked in the thread that waits."""
+"""Returns the awaited objects that aren't here; called in the thread that waits."""
 
 ROUNDS = 10
-"""Rounds of an event loop after which whoever was resumed has run, or waits again: `gather`,
-`wait_for` and the like pass a result on from one to the next, a round each."""
+"""Rounds of an event loop after which a resumed coroutine has run, or waits again: `gather`,
+`wait_for` and the like pass on a result, one round each."""
 
 
 def when_over(future: Future[T], fn: Callable[[Future[T]], object]) -> None:
-    """`add_done_callback`, for ourselves: nobody waits by it."""
+    """Add a callback of our own, by which nobody waits: it lends no slot."""
     Future.add_done_callback(future, fn)
 
 
 class Lending(Protocol):
-    """What lends the slot of the task that runs here: `worker.lending`."""
+    """Lends the slot of the task that runs here: `worker.lending`."""
 
     def waiting(
         self, missing: Missing, enough: int = 0, item: int = 0, timeout: float | None = None
     ) -> AbstractContextManager[None]:
-        """Around a wait for so many of these; 0: for all. It takes ``timeout`` seconds at most."""
+        """Lend during a wait for ``enough`` of these (0: for all), of at most ``timeout`` s."""
 
     def begin(self, objects: Iterable[int], enough: int = 0, item: int = 0) -> int:
-        """The same until `end` is told this number."""
+        """Begin to lend, until `end` gets the returned number."""
 
     def end(self, number: int) -> None:
-        """That wait is over."""
+        """Stop lending for that wait."""
 
     def polled(self, objects: Iterable[int]) -> None:
-        """Somebody looked for these, and they aren't there."""
+        """Note that somebody polled for these, and they aren't there."""
 
 
 def waiting(
     lending: Lending | None, missing: Missing = tuple, enough: int = 0, item: int = 0
 ) -> AbstractContextManager[None]:
-    """Around code that waits, in a task if something lends: for so many of these, or until it ends,
-    if it waits for none. Meanwhile others run in its place."""
+    """Lend during code that waits in a task: for ``enough`` of these, or until the code ends if it
+    waits for none. Meanwhile other tasks run in its place."""
     return nullcontext() if lending is None else lending.waiting(missing, enough, item)
 
 
 def new_future(lending: Lending | None, missing: Missing, item: int = 0) -> Future[Any]:
-    """A new one, for one of these objects."""
+    """Return a new future of one of these objects."""
     return Future() if lending is None else LendingFuture(lending, missing, item)
 
 
 class LendingFuture(Future[T]):
-    """A future of one of the objects that ``missing`` tells, or of a generator's ``item``.
+    """A future of one of the ``missing`` objects, or of a generator's ``item``.
 
-    Without ``lending``, as in drivers and actors, it is a future as any other.
+    Without ``lending``, as in drivers and actors, it is an ordinary future.
     """
 
     def __init__(self, lending: Lending | None, missing: Missing, item: int = 0) -> None:
@@ -92,11 +92,11 @@ class LendingFuture(Future[T]):
         return self.is_over()
 
     def is_over(self) -> bool:
-        """As `done`, for ourselves: nobody looks again and again."""
+        """True if done; for our own use: doesn't count as polling."""
         return super().done()
 
     def _waits(self, lending: Lending, timeout: float | None) -> bool:
-        """Whether whoever asks for it now will wait."""
+        """True if a caller will wait now."""
         if self.is_over():
             return False
         if timeout is not None and timeout <= 0:
@@ -105,7 +105,7 @@ class LendingFuture(Future[T]):
         return True
 
     def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
-        """Also what asyncio waits by."""
+        """Add a callback, and lend the slot until it runs; asyncio waits that way."""
         if self._lending is None or self.is_over():
             return super().add_done_callback(fn)
         callback = _Callback(self._lending, self._missing, self._item, _running_loop())
@@ -116,26 +116,26 @@ class LendingFuture(Future[T]):
         return None
 
     def cancel(self) -> bool:
-        """The object comes all the same, but whoever awaited it goes on (asyncio says so)."""
+        """Cancel the future, not the object; whoever awaited it goes on (so asyncio says)."""
         self.awaited_no_more()
         return super().cancel()
 
     def awaited_no_more(self) -> None:
-        """Who has added callbacks doesn't wait by them any more."""
+        """Stop lending for its callbacks: nobody waits by them any more."""
         for callback in self._callbacks:
             callback.over(self, at_once=True)
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:
-    """asyncio isn't imported for it: without it there is none."""
+    """Return the running loop. Doesn't import asyncio: if it isn't imported, there is none."""
     with suppress(KeyError, RuntimeError):
         return sys.modules["asyncio"].get_running_loop()  # type: ignore[no-any-return]
     return None
 
 
 class _Callback:
-    """Somebody will be called back: with a loop, from when it comes around until it has come
-    around often enough; so it isn't lent while code in the loop runs before and after that."""
+    """Lends while somebody waits for a callback: in an event loop, from its next round until
+    `ROUNDS` rounds after the callback, so not while code in the loop runs before and after."""
 
     def __init__(
         self,
@@ -162,7 +162,7 @@ class _Callback:
             self._number = self._lending.begin(self._missing(), 1, self._item)
 
     def over(self, future: Future[Any], at_once: bool = False) -> None:
-        """Whichever thread reads the socket, or the loop's."""
+        """Stop lending. In the thread that reads the socket, or the loop's."""
         if self._is_over:
             return
         self._is_over = True
@@ -183,16 +183,16 @@ class _Callback:
 
 
 class _Waiters(list[Any]):
-    """Those of one future. Each waits by an event of its own, which lends from the first of ours
-    that it is added to."""
+    """Waiters of one future. Each waits by an event of its own, which is replaced by a lending one
+    when the waiter is first added to a future of ours."""
 
     def __init__(self, future: LendingFuture[Any], lending: Lending) -> None:
         super().__init__()
-        self._future = weakref.ref(future)  # else it would be in a circle, and outlive its use
+        self._future = weakref.ref(future)  # weak: a cycle would outlive its use
         self._lending = lending
 
     def append(self, waiter: Any) -> None:
-        """With the locks of all futures that it waits for."""
+        """Add a waiter; the caller has the locks of all futures that it waits for."""
         if type(waiter.event) is threading.Event:
             is_set = waiter.event.is_set()
             waiter.event = _LendingEvent(self._lending, waiter)

@@ -1,4 +1,4 @@
-"""How a session shows itself to people and to Python, the same on every engine."""
+"""Representation of a session for people and for Python, the same on every engine."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from workbench.config import notebook_path
 
 
 class SessionPresentation(Protocol):
-    """Base of engines in which a person works."""
+    """Base of engines that people use directly."""
 
     leave: Callable[[], None]
-    """What the end of ``with init():`` calls."""
+    """Called by the end of ``with init():``."""
 
     mimebundle: Callable[[object], dict[str, str]]
-    """What Jupyter is given to show a ref, an actor's handle, or the session."""
+    """Returns what Jupyter shows of a ref, an actor's handle, or the session."""
 
     @property
     def address(self) -> str:
-        """By which `init` finds the session again."""
+        """Address with which `init` finds the session again."""
 
     def __repr__(self: Any) -> str:
         state = "over" if self.ended is not None else f"{self.workers} workers"
@@ -42,12 +42,12 @@ class SessionPresentation(Protocol):
 
     @property
     def address_info(self) -> dict[str, str]:
-        """Ray's, as far as there is such a thing; ``session["address"]`` is short for it."""
+        """Ray's address info, as far as it applies; also ``session["address"]``."""
         return {"address": self.address, "node_id": platform.node()}
 
 
 def process_label() -> str:
-    """What this process is called, to people: its notebook's path, or its script's name."""
+    """Return the name of this process for people: its notebook's path, or its script's name."""
     script = os.path.basename(sys.argv[0] or "python")
     notebook = "a notebook" if script == "ipykernel_launcher.py" else ""
     return notebook_path() or notebook or script

@@ -1,7 +1,7 @@
-"""What may be asked of a session: a record for each question, typed by what it is answered with.
+"""Queries to a session: a record for each question, typed by its answer.
 
-An engine has one table, its `answers`, of which function answers which. Methods of `engine.base`
-are what acts, and what is asked for each object or task.
+Each engine has one table, its `answers`, from queries to functions. The methods of `engine.base`
+are actions, and queries that are needed for each object or task.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 R = TypeVar("R", covariant=True)
 
 Places = tuple[tuple[str, str], ...]
-"""Where a process holds an object: (variable, ``ref`` or ``view``), as an `Account` has them."""
+"""Where a process holds an object: (variable, ``ref`` or ``view``), as in an `Account`."""
 
 
 class Query(Struct, Generic[R], frozen=True):
-    """A question that is answered with an ``R``."""
+    """A question with an answer of type ``R``."""
 
 
 class Answering:
-    """Base of engines. ``answers``: by kind of query, what is called with its fields."""
+    """Base of engines. ``answers``: by type of query, the function called with its fields."""
 
     answers: Mapping[type, Callable[..., Any]]
 
     def ask(self, query: Query[R]) -> R:
-        """Answer a question. Any thread."""
+        """Answer a query. Any thread."""
         found: R = self.answers[type(query)](*astuple(query))
         return found
 
@@ -47,16 +47,16 @@ class Answering:
 
 
 class Summary(Query[Snapshot], frozen=True):
-    """`snapshot` with a few of the objects that have a name, however many there are.
+    """`snapshot` with only a few of the named objects, however many there are.
 
-    ``soon``: for a card; SessionError if nobody answers within half a second or so.
+    ``soon``: for a card; SessionError if there is no answer within about half a second.
     """
 
     soon: bool = False
 
 
 class Matching(Query[Change], frozen=True):
-    """Of the objects that match, those that come first, in no order, and how many others."""
+    """The first of the objects that match, in no order, and the number of the others."""
 
     pattern: str
     order: str
@@ -64,36 +64,36 @@ class Matching(Query[Change], frozen=True):
 
 
 class CaughtUp(Query[None], frozen=True):
-    """Answered when what this process let go of or made before is in what `changes` brings, if
-    that is soon."""
+    """Answered when `changes` includes what this process dropped or made before, if that is
+    soon."""
 
 
 class Jobs(Query[tuple[JobRecord, ...]], frozen=True):
-    """All background cells that are remembered; a summary has only the last ones."""
+    """All background cells that are remembered; a summary has only the latest."""
 
 
 class Outputs(Query[tuple[Output, ...] | None], frozen=True):
-    """What a background cell has shown so far, or the last of it; None: no such job."""
+    """Output of a background cell so far, or the last of it; None: no such job."""
 
     job: int
 
 
 class Capacity(Query[int], frozen=True):
-    """Bytes that its store may hold; 0 if nobody knows."""
+    """Bytes that its store may hold; 0 if unknown."""
 
 
 class HugePages(Query[str], frozen=True):
-    """What became of the wish for huge pages, to a person; '' if nobody wished."""
+    """Text on whether huge pages are in use, if they were asked for; else ''."""
 
 
 # -- an object -------------------------------------------------------------------------------------
 
 
 class Lookup(Query[ObjectRef | None], frozen=True):
-    """The object of that name; of an actor's, which begins with `ACTOR_PREFIX`, its handle.
+    """The object with this name; the handle of an actor, whose name begins with `ACTOR_PREFIX`.
 
-    ``or_id``: if there is none, the one whose id that is: as errors and lists show it, or its
-    beginning or end. ObjectLostError if several have such ids.
+    ``or_id``: else the object with this id, as errors and lists show it, or with this beginning
+    or end of it. ObjectLostError if several ids match.
     """
 
     name: str
@@ -101,18 +101,18 @@ class Lookup(Query[ObjectRef | None], frozen=True):
 
 
 class Names(Query[list[str]], frozen=True):
-    """All names that begin so, sorted; of more than 10 000, so many.
+    """All names with this beginning, sorted; at most 10 000.
 
-    Actors' are among them, as `Lookup` takes them, only if ``beginning`` is `ACTOR_PREFIX`.
+    Includes actors' names, as `Lookup` takes them, only if ``beginning`` is `ACTOR_PREFIX`.
     """
 
     beginning: str = ""
 
 
 class Reasons(Query[Account | None], frozen=True):
-    """All that keeps an object, from everybody who holds it. By id, or by a name or id as text.
+    """All that keeps an object, from all its holders. By id, or by a name or id as text.
 
-    None if there is none. ``deep``: each looks at all it has, however long that takes.
+    None if there is no such object. ``deep``: each searches all it has, however long that takes.
     """
 
     what: int | str
@@ -120,9 +120,9 @@ class Reasons(Query[Account | None], frozen=True):
 
 
 class Describe(Query[ObjectDescription | None], frozen=True):
-    """The object at a glance; None if it is unknown, or nobody answers soon. Never raises.
+    """Short description of the object; None if unknown, or no answer comes soon. Never raises.
 
-    ``patient``: however long the answer takes, for who acts on it.
+    ``patient``: wait however long the answer takes, for callers that act on it.
     """
 
     id: int
@@ -138,7 +138,7 @@ class Peek(Query[Any], frozen=True):
     ref: ObjectRef
 
 
-# -- what this process has: nobody else is asked ---------------------------------------------------
+# -- what this process has: no other is asked ------------------------------------------------------
 
 
 class Here(Query[Running], frozen=True):
@@ -146,9 +146,9 @@ class Here(Query[Running], frozen=True):
 
 
 class Held(Query[dict[int, Places]], frozen=True):
-    """By object, where this process holds it, as far as that is found soon.
+    """By object, where this process holds it, as far as a short search finds it.
 
-    With a ``name``: where the value that is called so refers to it or shows it.
+    With a ``name``: where the value of that name refers to it or shows it.
     """
 
     name: str = ""
@@ -164,9 +164,9 @@ class ShownBy(Query[Shown | None], frozen=True):
 class StoredAs(Query[ObjectRef | None], frozen=True):
     """The handle of the object that this value is a view of, of all of it.
 
-    Who sends the one instead of the other sends the same, without a copy. Only what can't change
-    is recognised: arrays, not the tables and containers that hold them. None also if no handle
-    lives in this process.
+    Sending the handle instead of the value sends the same, without a copy. Recognises only what
+    can't change: arrays, not the tables and containers that hold them. None also if this process
+    has no handle.
 
     ``changed``: instead, the object that `put` last made of this large value, which may have
     changed since.
@@ -177,9 +177,9 @@ class StoredAs(Query[ObjectRef | None], frozen=True):
 
 
 class Compare(Query["Comparison"], frozen=True):
-    """Whether a value is still what is stored as this object: `ChangeCheck.run`.
+    """Result of comparing a value with its stored object: see `ChangeCheck.run`.
 
-    LookupError says why that can't be told: the object is on disk.
+    LookupError says why it is impossible: the object is on disk.
     """
 
     ref: ObjectRef
@@ -189,9 +189,9 @@ class Compare(Query["Comparison"], frozen=True):
 
 
 class Pack(Query[tuple["PackedValues", Any]], frozen=True):
-    """A value as it travels inside an argument or a result, and the memo of its objects.
+    """A value in the form for an argument or a result, and the memo of its objects.
 
-    See `serialization.packing.pack`. The refs in it are known to whoever stores it.
+    See `serialization.packing.pack`. Its refs are registered with the object that stores it.
     """
 
     value: Any
@@ -204,8 +204,8 @@ class OwnReducers(Query[Mapping[type, Callable[[Any], Any]]], frozen=True):
 
 
 class PutProgress(Query[tuple[int, int] | None], frozen=True):
-    """Of a large put in this process, copying now: (bytes that are in the store, of how many)."""
+    """Progress of a large put in this process that is copying: (bytes copied, bytes in all)."""
 
 
 class CopySpeed(Query[float | None], frozen=True):
-    """Bytes a second that this process can copy at best, measured now; None if nobody knows."""
+    """Bytes a second that this process can copy at best, measured now; None if unknown."""

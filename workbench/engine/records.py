@@ -1,4 +1,4 @@
-"""What is passed to an engine and comes back from it: records."""
+"""Records that engines take and return."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Options = TypeVar("Options", TaskOptions, ActorOptions, covariant=True)
 
 
 Copying = bool | Literal["on write"]
-"""Whether what is read is private and writable: all of it (True), or each page once it is written
-to; else it is a read-only view."""
+"""How a value is read: as a private, writable copy (True); copied page by page on the first write;
+or (False) as a read-only view."""
 
 
 class Comparing(Enum):
@@ -28,10 +28,10 @@ class Comparing(Enum):
 
 
 class Exported:
-    """A function as tasks name it. Engines keep what they know of it in ``handle``.
+    """A function as tasks name it. Engines keep their own data about it in ``handle``.
 
-    ``comparing``: when an engine looks whether the data that it reads has changed. ``told``: in
-    which cell a person has heard that it didn't (the ``origin`` of its submits).
+    ``comparing``: when an engine checks whether the data that it reads has changed. ``told``: the
+    ``origin`` of the cell in which a note said that it wasn't checked.
     """
 
     __slots__ = ("comparing", "function", "handle", "name", "told")
@@ -46,7 +46,7 @@ class Exported:
 
 
 class Call(NamedTuple, Generic[Options]):
-    """What a function, a method or a class is called with, and how that is to be run.
+    """Arguments of a function, a method or a class, and options for running it.
 
     ``parameters`` are the names of a method's or class's positional ones, as far as known.
     """
@@ -58,9 +58,9 @@ class Call(NamedTuple, Generic[Options]):
 
 
 class Lack(str):
-    """What an engine can't do, as a person is told: what, why, and what to do instead.
+    """Message on what an engine can't do: what, why, and what to do instead.
 
-    It is the text of all three; each is a sentence of its own, with its full stop.
+    The text has all three; each is a complete sentence.
     """
 
     what: str
@@ -78,21 +78,21 @@ class Lack(str):
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """What an engine can do beyond being observed: '', or what says why it can't: see `Lack`.
+    """Abilities of an engine beyond being observed: '', or a text on why it can't: see `Lack`.
 
-    ``get``: bring an object here (and say what it cost). ``free``: drop it though somebody has it;
-    ``pin``: keep it whoever lets go of it, ``resident``: and in memory; ``spill``: move it to disk.
-    ``why``: say who keeps it, ``holders``: in other processes too.
+    ``get``: fetch an object (and report its cost). ``free``: drop it though somebody has it;
+    ``pin``: keep it whoever drops it, ``resident``: also in memory; ``spill``: move it to disk.
+    ``why``: say who keeps it, ``holders``: also in other processes.
     ``interrupt``: stop what runs.
 
-    Of what an engine might lack though it runs code: ``copy_on_write`` reads; ``streams``;
+    Abilities that an engine may lack though it runs code: ``copy_on_write`` reads; ``streams``;
     ``restarts`` of actors, ``concurrency`` of their calls (several at once, or async methods);
-    ``timeout`` of tasks; ``edited``: workers take up edited modules; ``keep``: a session is kept
-    after its last driver, for as long as one says; ``huge_pages``; ``serializers`` of one process
-    are all processes'; ``max_calls``: a worker ends after so many; ``recursive``: a task is stopped
-    without what it has submitted; ``once``: what isn't to be retried runs once, whatever dies;
-    ``needs``: what a task says it takes (processors, memory) counts; ``elsewhere``: an actor is
-    made again on another node, if its own has died.
+    ``timeout`` of tasks; ``edited``: workers load edited modules; ``keep``: a session is kept
+    after its last driver, for a given time; ``huge_pages``; ``serializers`` of one process apply in
+    all; ``max_calls``: a worker ends after that many; ``recursive``: stop a task without those that
+    it submitted; ``once``: a task without retries runs at most once, whatever dies; ``needs``: the
+    resources of a task (processors, memory) are respected; ``elsewhere``: an actor restarts on
+    another node, if its own has died.
     """
 
     get: str = ""
@@ -120,21 +120,21 @@ class Abilities:
 
     @classmethod
     def none(cls, sentence: str) -> Abilities:
-        """Nothing of it, for one reason."""
+        """Return a record without any ability, for one reason."""
         return cls(*(sentence for _ in fields(cls)))
 
     def lacking(self) -> dict[str, str]:
-        """What it can't, by ability."""
+        """Return the texts of missing abilities, by name."""
         found: dict[str, str] = {each.name: getattr(self, each.name) for each in fields(self)}
         return {name: lack for name, lack in found.items() if lack}
 
 
 class SessionFacts(NamedTuple):
-    """What never changes about a session, seen from one process.
+    """Constant facts about a session, seen from one process.
 
-    ``system`` runs it: ``local``, ``ray`` or ``dask``; words alone may depend on it. ``joined``: it
-    was there before this process came. ``inherits``: its workers began with this process's
-    directory, ``sys.path`` and environment. ``logs``: what tasks print is to be seen here;
+    ``system`` runs it: ``local``, ``ray`` or ``dask``; only words may depend on it. ``joined``: it
+    existed before this process joined. ``inherits``: its workers began with this process's
+    directory, ``sys.path`` and environment. ``logs``: what tasks print is shown here;
     background cells' output always is.
     """
 
@@ -145,25 +145,25 @@ class SessionFacts(NamedTuple):
 
 
 def _nothing(*_: object) -> None:
-    """Who doesn't listen."""
+    """Default callback, which does nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class CellListener:
-    """What the code of a process's cells is told and asked: in any thread, so it must be quick.
+    """Callbacks for the cells of a process: in any thread, so they must be quick.
 
     ``output`` gets what tasks show. Its ``kind`` is ``stdout`` or ``stderr`` (data: UTF-8 text), or
     ``display``, ``update`` or ``clear`` (data: JSON, the content of Jupyter's ``display_data``,
-    ``update_display_data`` or ``clear_output`` message), or ``comm``: what a widget says (data:
+    ``update_display_data`` or ``clear_output`` message), or ``comm``: a widget's message (data:
     JSON, an object of ``msg_type``: ``comm_open``, ``comm_msg`` or ``comm_close``, with that
     message's ``content`` and ``metadata``, and its ``buffers`` in base64). ``origin`` is the number
-    that the task was submitted with, ``worker`` the one it runs on, 0 if that isn't known any more.
+    that the task was submitted with, ``worker`` the one it runs on, 0 if no longer known.
 
-    ``began`` hears (job, worker) of one that runs; ``completed`` (job, size, other results) of a
-    collected one, once whole. ``origin`` is asked at each submit: the number that the task carries
-    to ``output``. ``roots`` is asked for what holds objects under a name that is no variable's: see
-    `ROOT_NOTE`. ``tally``: where the calls that the running cell submits are counted; None if
-    nobody looks. ``flush`` shows what tasks are known to have printed, before a person goes on
+    ``began`` gets (job, worker) of a job that runs; ``completed`` (job, size, other results) of a
+    collected one, once all is submitted. ``origin`` is called at each submit: it returns the number
+    for ``output``. ``roots`` returns what holds objects under names that aren't variables: see
+    `ROOT_NOTE`. ``tally`` returns where calls of the running cell are counted; None if nobody
+    looks. ``flush`` shows what tasks are known to have printed, before a person goes on
     because of a result.
     """
 
@@ -177,12 +177,12 @@ class CellListener:
 
 
 CREATION = "__init__"
-"""The method that makes an actor."""
+"""Name of the method that makes an actor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blueprint:
-    """What an actor's worker needs to know to make it."""
+    """Data with which an actor's worker creates it."""
 
     cls: type
     concurrency: int
@@ -191,9 +191,9 @@ class Blueprint:
 
 
 class CollectedJob(NamedTuple):
-    """A background cell that somebody asked for: what it was, and its results.
+    """A background cell that was collected: its record, and its results.
 
-    None is one that is gone. Of a cell that is several tasks the results follow each other.
+    A None is a result that is gone. The results of several tasks follow each other.
     """
 
     job: JobRecord
@@ -203,7 +203,7 @@ class CollectedJob(NamedTuple):
 class Shown(NamedTuple):
     """The object whose bytes an array shows.
 
-    ``id`` is 0 for an argument that came by value; ``about`` says in a few words what it is.
+    ``id`` is 0 for an argument that came by value; ``about`` describes it in a few words.
     """
 
     id: int
@@ -214,9 +214,9 @@ class Shown(NamedTuple):
 class Running(NamedTuple):
     """Where code runs: in which ``worker`` (0: a driver), task and actor (0: none).
 
-    ``name`` is what people call the task, ``cpus`` are the processors that it was given.
-    ``restarted``: the actor was made again. ``namespace``: in which actors' names are given and
-    looked up, if nothing else is said.
+    ``name`` is the task's name for people, ``cpus`` are the processors that it was given.
+    ``restarted``: True if the actor was restarted. ``namespace``: the default one in which actors'
+    names are given and looked up.
     """
 
     worker: int = 0

@@ -1,4 +1,4 @@
-"""How many of the calls that a cell submits to executors are done; told while that takes long."""
+"""Counts how many of a cell's calls to executors are done; reports that while it takes long."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable
 from contextlib import suppress
 
 EVERY = 0.5
-"""Seconds from one telling to the next, and before the first: what takes less is told nobody."""
+"""Seconds between two reports, and before the first: what takes less is not reported."""
 
 
 class CallTally:
-    """Of one cell. Any thread may count; ``tell`` is called in one of its own, which lives while
-    calls are left, with how many are done, and how many there will be: ``every`` so many seconds.
+    """Tally of one cell. Any thread may count. While calls are left, a thread of its own calls
+    ``tell`` with how many are done, and how many there will be: every ``every`` seconds.
 
-    The latter is 0 while nobody knows it: joblib submits the next calls as others end.
+    The latter is 0 while unknown: joblib submits the next calls as others end.
     """
 
     def __init__(self, tell: Callable[[int, int], object], every: float = EVERY) -> None:
@@ -22,14 +22,14 @@ class CallTally:
         self.known = 0
         self._tell = tell
         self._every = every
-        self._grows = False  # calls came while others were done, and some not
+        self._grows = False  # calls were added while some were done and some not
         self._told = False
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()  # guards all of the above
 
     def expect(self, calls: int) -> None:
-        """So many more are to be done."""
+        """Count ``calls`` more that are submitted."""
         with self._lock:
             self._grows = self.done < self.known and (self._grows or self.done > 0)
             self.known += calls
@@ -39,12 +39,12 @@ class CallTally:
                 self._thread = thread
 
     def count(self, calls: int) -> None:
-        """So many more are done."""
+        """Count ``calls`` more that are done."""
         with self._lock:
             self.done += calls
 
     def close(self) -> None:
-        """The cell is over: nothing is told any more."""
+        """Stop reporting: the cell is over."""
         self._closed.set()
 
     def _run(self) -> None:
@@ -55,7 +55,7 @@ class CallTally:
                     self._thread = None
             if done < known or self._told:
                 self._told = True
-                with suppress(Exception):  # who shows it can't: no reason for a cell to fail
+                with suppress(Exception):  # the display fails: no reason for a cell to fail
                     self._tell(done, 0 if grows and done < known else known)
             if done >= known:
                 return

@@ -1,6 +1,6 @@
-"""What Python's own errors are told besides, where they are about a session's objects.
+"""Notes for Python's own errors, if these concern objects of a session.
 
-Adds notes to the exception and does nothing else. Who catches it calls `explain`; in a script
+Only adds notes to exceptions. Code that catches an error calls `explain`; in a script
 nobody does, so there is a hook.
 """
 
@@ -27,27 +27,27 @@ def explain(
     variables: Mapping[str, Any] | None = None,
     maker: Callable[[ObjectRef], str] | None = None,
 ) -> None:
-    """Note whose read-only bytes it is about, or that a ref was taken for the value it refers to.
+    """Note whose read-only bytes the error is about, or that a ref was used as its value.
 
     Never raises, and asks the session only if the error is about one of these. In a notebook,
     ``variables`` are its own, and ``maker`` names the background cell that makes an object.
     """
     if isinstance(error, WorkbenchError):
         return  # a task's failure was explained where it ran
-    with suppress(Exception):  # a session that just ended; an object that can't be looked at
+    with suppress(Exception):  # the session just ended; an object can't be inspected
         add(error, readonly.note_of(error))
     with suppress(Exception):
         add(error, ref_as_value.note_of(error, variables or {}, maker))
 
 
 def add(error: BaseException, note: str) -> None:
-    """Note that, if there is something to say, and once."""
+    """Add a note once, unless it is empty."""
     if note and (note := printable(note)) not in notes_of(error):
         add_note(error, note)
 
 
 class _Hook:
-    """In place of ``sys.excepthook``, which it calls."""
+    """Replaces ``sys.excepthook``, and calls the earlier one."""
 
     def __init__(self, before: Callable[..., object]) -> None:
         self.before = before
@@ -58,12 +58,12 @@ class _Hook:
 
 
 def install() -> None:
-    """In scripts: what Python shows when nobody catches it."""
+    """Install the hook for scripts: it adds notes to uncaught errors."""
     if not isinstance(sys.excepthook, _Hook):
         sys.excepthook = _Hook(sys.excepthook)
 
 
 def uninstall() -> None:
-    """Undo `install`, unless somebody has put another hook over ours."""
+    """Undo `install`, unless another hook has replaced ours."""
     if isinstance(sys.excepthook, _Hook):
         sys.excepthook = sys.excepthook.before

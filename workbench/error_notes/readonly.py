@@ -1,4 +1,4 @@
-"""A write to a stored object's bytes: whose they are, and the ways out."""
+"""Note on a write to a stored object's bytes: whose they are, and alternatives."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
     from workbench.engine.base import Shown
 
 KINDS = (ValueError, TypeError, BufferError)
-"""What numpy, pandas, Cython, memoryview raise."""
+"""Errors that numpy, pandas, Cython or memoryview raise for it."""
 
 _SAYS_SO = re.compile(r"read[- ]?only|writeable|writable", re.IGNORECASE)
 
 _OTHERS = re.compile(re.escape(OURS) + "|.*" + re.escape(os.sep + "IPython" + os.sep))
-"""Files whose variables nobody means: a shell has all of a notebook in its ``self``."""
+"""Files whose variables aren't the cause: a shell has a whole notebook in its ``self``."""
 
 _TASKS = tuple(os.path.join(OURS, room, "") for room in ("host", "worker"))
-"""Where the files are that run tasks."""
+"""Directories of the code that runs tasks."""
 
 MOST_OBJECTS = 2_000
-"""Objects looked through for an array inside a table or a model."""
+"""Objects searched for an array inside a table or a model."""
 
 
 def note_of(error: BaseException) -> str:
-    """If the error is that, what to say of it; else ''. Asks the session only then.
+    """Return the note if the error is such a write; else ''. Asks the session only then.
 
-    Whose bytes they are is known best where it failed; what they are called, further out. If there
-    are arrays where it failed, and none of them shows an object, it was none of ours.
+    The innermost frame tells best whose bytes they are, an outer one their name. If the frame that
+    failed has arrays, but none of them shows an object, the error isn't about ours.
     """
     engine = context.get()
     if engine is None or not isinstance(error, KINDS) or not _SAYS_SO.search(str(error)):
@@ -70,14 +70,14 @@ def note_of(error: BaseException) -> str:
 
 
 def _refs_to(id: int, frame: FrameType) -> Iterator[str]:
-    """The variables that are refs to the object."""
+    """Yield the variables that are refs to the object."""
     for name, value in list({**frame.f_globals, **frame.f_locals}.items()):
         if type(value) is ObjectRef and value.id == id and not name.startswith("_"):
             yield name
 
 
 def _text(name: str, value: Any, shown: Shown, in_task: bool, ref: str) -> str:
-    """``ref``: a variable that is a ref to it; '' if there is none."""
+    """Return the note; ``ref``: a variable that is a ref to the object, '' if there is none."""
     about = f" ({shown.about})" if shown.about else ""
     if hasattr(type(value), "__array__") and hasattr(type(value), "copy"):
         copy = f"`{name} = {name}.copy()`"
@@ -97,7 +97,7 @@ def _text(name: str, value: Any, shown: Shown, in_task: bool, ref: str) -> str:
             f"task: {copy}."
         )
     said = f"`{name}` shows {stored}{about}, and what is stored doesn't change."
-    if not (shown.names or ref):  # nobody has anything to get it by
+    if not (shown.names or ref):  # nothing refers to the object
         return f"{said} The way out: {copy}."
     private = f"`%get {shown.names[0]} --copy`, " if shown.names else ""
     got = f"`get({ref or 'ref'}, copy=True)`"
@@ -108,26 +108,26 @@ def _text(name: str, value: Any, shown: Shown, in_task: bool, ref: str) -> str:
 
 
 def _written_at(frame: FrameType, at: int) -> Iterator[tuple[str, Any]]:
-    """The variables in the part of a line that failed; what was written to, if it shows, first.
+    """Yield the variables in the failing part of a line; the written one first, if known.
 
-    ``at``: the place of the bytecode.
+    ``at``: offset of the bytecode.
     """
     code = list(dis.get_instructions(frame.f_code))
     here = next((n for n, each in enumerate(code) if each.offset == at), 0)
     extent = _extent(code[here])
     if extent is None:
         return
-    # Of ``y[0] = x[0]`` it is the target's alone: other names are outside.
+    # For ``y[0] = x[0]`` the part is the target: other names are outside.
     loads: list[Any] = []
     for each, following in pairwise(code[: here + 1]):
         part, behind, names = _extent(each), _extent(following), _loaded(each)
         if part and extent[0] <= part[0] and part[1] <= extent[1]:
             loads += names
         elif _is_pair(each) and names and behind and extent[0] <= behind[0] <= extent[1]:
-            # Its place is the first one's. The second is inside, unless that begins behind it.
+            # Its position is the first one's. The second is inside, unless that begins behind it.
             begins_behind = bool(_loaded(following)) and behind[0] == extent[0]
             loads += () if begins_behind else names[-1:]
-    # What is given by name comes last; these names stand just before the call.
+    # Keyword arguments come last; their names are loaded just before the call.
     keywords: tuple[Any, ...] = ()
     for each in code[max(here - 3, 0) : here]:
         if each.opname == "KW_NAMES":  # Python 3.11 and 3.12
@@ -144,7 +144,7 @@ def _written_at(frame: FrameType, at: int) -> Iterator[tuple[str, Any]]:
 
 
 def _is_pair(of: dis.Instruction) -> bool:
-    """Whether it stands for two, as from Python 3.13 on ``STORE_FAST_LOAD_FAST``."""
+    """True if it stands for two instructions, like ``STORE_FAST_LOAD_FAST`` since Python 3.13."""
     return isinstance(of.argval, tuple) and "_FAST" in of.opname
 
 
@@ -156,7 +156,7 @@ def _loaded(of: dis.Instruction) -> tuple[Any, ...]:
 
 
 def _extent(of: dis.Instruction) -> tuple[tuple[int, int], tuple[int, int]] | None:
-    """Where in the source it begins and ends: line and column."""
+    """Return its start and end in the source: line and column."""
     place = of.positions
     if place is None or place.lineno is None or place.end_lineno is None:
         return None
@@ -164,12 +164,12 @@ def _extent(of: dis.Instruction) -> tuple[tuple[int, int], tuple[int, int]] | No
 
 
 def named_at(frame: FrameType, line: int) -> Iterator[tuple[str, Any]]:
-    """The variables that a line refers to, with their values."""
+    """Yield the variables that a line refers to, with their values."""
     variables = {**frame.f_globals, **frame.f_locals}
     names: dict[str, None] = {}
     for each, following in pairwise(dis.get_instructions(frame.f_code)):
         lines = [i.positions.lineno for i in (each, following) if i.positions]
-        # The second of two may be the next line's.
+        # The second of a pair may belong to the next line.
         if line in (lines if _is_pair(each) else lines[:1]):
             loaded = [name for name in _loaded(each) if isinstance(name, str)]
             names |= dict.fromkeys(filter(str.isidentifier, loaded))
@@ -182,7 +182,7 @@ _NO_PART = (type, types.ModuleType, types.FunctionType, ObjectRef)
 
 
 def arrays_in(value: Any) -> Iterator[Any]:
-    """The arrays a value is or holds: a table's, a model's. A ref holds none, its session may."""
+    """Yield the arrays that a value is or contains, as a table or model does. Skips refs."""
     seen: set[int] = set()
     queue = [value]
     while queue and len(seen) < MOST_OBJECTS:

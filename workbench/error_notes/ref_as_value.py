@@ -1,4 +1,4 @@
-"""A ref used as the value it refers to: which one it was, and how to get the value."""
+"""Note on a ref used as its value: which one it was, and how to get the value."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from workbench.engine.base import Engine
 
 KINDS = (AttributeError, TypeError, ValueError, RuntimeError)
-"""What a type that can't do something is told with: by Python, numpy, pandas, torch."""
+"""Errors about a type that can't do something: from Python, numpy, pandas, torch."""
 
 _CONTAINERS = (list, tuple, set, frozenset, dict)
 
 _TEXTS = (ObjectRef.__name__, "can only join an iterable", "assign an iterable", "assign iterable")
-"""In errors of Python's. Some don't name the type: they are about a ref if one is named there."""
+"""Texts in Python's errors. Some don't name the type: then a ref must be named in the line."""
 
 MOST_ITEMS = 100_000
-"""Items of a container that is looked through for the ref."""
+"""Items of a container that is searched for the ref."""
 
 Frames = list[tuple[FrameType, int]]
 
 
 class _Misused(NamedTuple):
-    """The ref, and the variable that is it, or (``inside``) that contains it; '' if none is."""
+    """The ref, and the variable that is it, or contains it (``inside``); '' if none."""
 
     ref: ObjectRef
     name: str
@@ -44,7 +44,7 @@ def note_of(
     variables: Mapping[str, Any],
     maker: Callable[[ObjectRef], str] | None,
 ) -> str:
-    """If the error is that, how to get the value; else ''. Asks the session only then."""
+    """Return how to get the value, if the error is such; else ''. Asks the session only then."""
     found = _misused(error) if isinstance(error, KINDS) else None
     return "" if found is None else _text(found, variables, maker)
 
@@ -53,7 +53,7 @@ def note_of(
 
 
 def _misused(error: BaseException) -> _Misused | None:
-    """None if it is about something else. The text of such an error names the type."""
+    """Return the misused ref; None if the error is about something else, which its text tells."""
     frames = list(walk_tb(error.__traceback__))
     ref: ObjectRef | None = None
     if isinstance(error, AttributeError) and error.obj is not None:
@@ -65,14 +65,14 @@ def _misused(error: BaseException) -> _Misused | None:
     elif frames[-1][0].f_code is ObjectRef._is_no_value.__code__:
         ref = frames[-1][0].f_locals["self"]
     elif frames[-1][0].f_code.co_filename.startswith(OURS):
-        return None  # what we refuse says why, and took no ref for a value
+        return None  # our own errors explain themselves
     return _called(ref, frames)
 
 
 def _called(ref: ObjectRef | None, frames: Frames) -> _Misused | None:
-    """What it is called, as far out as possible: there a person can get the value in its place.
+    """Find the outermost name of the ref: there a person can replace it by the value.
 
-    Without a ``ref`` it is the first that is named where the error was raised.
+    Without a ``ref``, take the first one named, from the innermost frame on.
     """
     if ref is None:
         named = (value for _, value in _named(reversed(frames)))
@@ -132,7 +132,7 @@ def _text(
 
 
 def _object(engine: Engine, ref: ObjectRef, cell: str) -> tuple[str, bool, bool]:
-    """What it refers to; whether one has to wait for that; whether it can be had at all."""
+    """Describe what it refers to; and return whether it must be awaited, and whether it exists."""
     if engine.ended is not None:
         return "an object of a session that is over", False, False
     described = engine.ask(Describe(ref.id))

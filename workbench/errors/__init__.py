@@ -1,7 +1,7 @@
-"""Every exception Workbench raises, on one page, all picklable. No logic beyond how they show,
-and how a task's becomes an instance of what the task raised.
+"""Every exception that Workbench raises, all picklable. The only logic is how they are shown,
+and how a task's error becomes an instance of what the task raised.
 
-Each message is one paragraph: what happened, whose doing it was, and what to do next.
+Each message is one paragraph: what happened, who caused it, and what to do next.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class WorkbenchError(Exception):
     """Base of everything Workbench raises itself."""
 
     def __str__(self) -> str:
-        return printable(shortened(super().__str__()))  # it names what others have named
+        return printable(shortened(super().__str__()))  # it may have names that others chose
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython shows instead of our own stack: the paragraph and its notes."""
+        """Return what IPython shows instead of our own stack: the message and its notes."""
         said = f"{type(self).__name__}: {self}", *getattr(self, "__notes__", ())
         return [_in_lines(text) for text in said]
 
@@ -36,9 +36,9 @@ _CODE = re.compile(r"`[^`\n]*`")
 
 
 def _in_lines(text: str) -> str:
-    """Broken where words end: notebooks break long lines in the middle of a word, of code too.
+    """Break lines between words: notebooks break long lines within words, and in code too.
 
-    The space that ends a line stays, and what stands in backticks is in one piece.
+    The space that ends a line stays, and text in backticks is not broken.
     """
     room = shutil.get_terminal_size().columns  # 80 in a kernel
     lines = []
@@ -53,34 +53,34 @@ def _in_lines(text: str) -> str:
 
 
 class ConfigError(WorkbenchError, ValueError):
-    """A setting (option, environment variable, config file) has a value that can't be used."""
+    """A setting (option, environment variable, config file) has an unusable value."""
 
 
 class SessionError(WorkbenchError, ConnectionError):
-    """There is no session to talk to: none was started, or its server has gone."""
+    """There is no session to talk to: none was started, or its server is gone."""
 
 
 class NotAnsweringError(SessionError, TimeoutError):
-    """The session's server is there, and doesn't answer."""
+    """The session's server exists, but doesn't answer."""
 
 
 class ProtocolError(WorkbenchError):
-    """The peer sent bytes that are not a frame of ours. The connection ends; nothing else does."""
+    """The peer sent bytes that are not a frame of ours. Only the connection ends."""
 
 
 class MagicError(WorkbenchError):
-    """A magic was used in a way it can't be: an unknown option, a missing argument."""
+    """A magic was called wrongly: an unknown option, a missing argument."""
 
 
 class CellSyntaxError(WorkbenchError, ValueError):
     """A ``%%remote`` cell is not valid Python. Nothing was sent.
 
-    Not a SyntaxError: IPython shows those its own way, with a traceback that leads nowhere.
+    Not a SyntaxError: IPython shows those its own way, with a misleading traceback.
     """
 
 
 class UnattendedError(WorkbenchError, RuntimeError):
-    """Code on a worker asked for a person: ``input``, ``getpass``, ``breakpoint``."""
+    """Code on a worker needs a person: ``input``, ``getpass``, ``breakpoint``."""
 
 
 class NotDefinedError(WorkbenchError, NameError):
@@ -105,11 +105,11 @@ class SerializationError(WorkbenchError, TypeError, PicklingError):
 
 
 class StoreFullError(WorkbenchError, MemoryError):
-    """The store has no room, and the message lists what holds it."""
+    """The store has no room; the message lists what takes it."""
 
 
 class OutOfDescriptorsError(WorkbenchError, OSError):
-    """This process can open no more files, and needs a descriptor for memory of the store."""
+    """This process can open no more files, but memory of the store needs a descriptor."""
 
 
 class ObjectLostError(WorkbenchError, LookupError):
@@ -121,7 +121,7 @@ class ObjectFreedError(ObjectLostError):
 
 
 class SpillError(WorkbenchError, OSError):
-    """An object can't be moved to disk as a person asked."""
+    """An object can't be moved to disk on a person's request."""
 
 
 class ForeignRefError(WorkbenchError, ValueError):
@@ -129,7 +129,7 @@ class ForeignRefError(WorkbenchError, ValueError):
 
     @classmethod
     def between(cls, theirs: str, ours: str) -> ForeignRefError:
-        """By the sessions' unique names: see `core.snapshot.INCARNATION`."""
+        """Make the error from the sessions' unique names: see `core.snapshot.INCARNATION`."""
         name, here = theirs.partition("~")[0], ours.partition("~")[0]
         which = f"session {name!r}, and this process is in {here!r}"
         if name == here:
@@ -141,7 +141,7 @@ class ForeignRefError(WorkbenchError, ValueError):
 
 
 class GetTimeoutError(WorkbenchError, TimeoutError):
-    """``get`` or ``wait`` ran out of time. The tasks go on; the refs stay good."""
+    """``get`` or ``wait`` timed out. The tasks go on; the refs stay valid."""
 
 
 class WorkerCrashedError(WorkbenchError):
@@ -149,15 +149,15 @@ class WorkerCrashedError(WorkbenchError):
 
 
 class OutOfMemoryError(WorkerCrashedError, MemoryError):
-    """The worker was ended because memory ran short; the message says who used how much."""
+    """The worker was killed because memory ran short; the message says who used how much."""
 
 
 MOST_TEXT = 8000
-"""Characters kept of a message or note of a task's error, as it is shown."""
+"""Characters kept of a message or note in a task's error."""
 
 
 class TaskFailure(NamedTuple):
-    """What is told of a task that raised. ``original`` is the exception, pickled.
+    """Report on a task that raised. ``original`` is the exception, pickled.
 
     See `TaskError`; ``text`` is its ``cause_text``, ``notes`` are its ``remote_notes``.
     """
@@ -175,9 +175,9 @@ T = TypeVar("T")
 
 
 class _Told(Generic[T]):
-    """An attribute that a `TaskFailure` has.
+    """Descriptor for an attribute from the `TaskFailure`.
 
-    Unlike a property it gives way to an attribute that the original has of the same name.
+    Unlike a property, it yields to an attribute of the original with the same name.
     """
 
     def __init__(self, name: str) -> None:
@@ -189,7 +189,7 @@ class _Told(Generic[T]):
 
 
 class TaskError(WorkbenchError):
-    """A task raised. Also an instance of the exception it raised, with all that has.
+    """A task raised. Also an instance of the exception that it raised, with the same state.
 
     So ``except E as e`` sees what it would see if the task had run here: ``args``, attributes,
     notes, ``__cause__``, the text; and a traceback that ends where it was raised.
@@ -203,8 +203,8 @@ class TaskError(WorkbenchError):
     cause_text : str
         ``Type: message`` of the original exception.
     frames : tuple of (filename, line number, function, source line)
-        The remote traceback, outermost first, without Workbench's own frames. The source line
-        is empty where the worker could not know it (a notebook's cell); who shows it looks it up.
+        The remote traceback, outermost first, without Workbench's own frames. The source line is
+        empty where the worker didn't know it (a notebook's cell): it is looked up when shown.
     remote_notes : tuple of str
         Notes (``add_note``) and chained causes of the original, as text.
     missing_name : str
@@ -229,7 +229,7 @@ class TaskError(WorkbenchError):
         _tell(self, TaskFailure(task, cause_text, tuple(frames), tuple(remote_notes)))
 
     def __str__(self) -> str:
-        """That of the original, if its class has none of its own."""
+        """Return the original's text, unless its class has a ``__str__``, which comes first."""
         cause, text = failure_of(self).cause, BaseException.__str__(self)
         is_ours = cause is None or isinstance(cause, WorkbenchError)
         return printable(shortened(text)) if is_ours else text
@@ -239,7 +239,7 @@ class TaskError(WorkbenchError):
         return task_error, (failure, tuple(exception_state.notes_of(self)))
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython shows: in its colours, and in the mode that `%xmode` has set."""
+        """Return what IPython shows: in its colours, and in the mode set by `%xmode`."""
         failure = failure_of(self)
         mode = remote_frames.mode()
         own = exception_state.notes_of(self)
@@ -250,13 +250,13 @@ class TaskError(WorkbenchError):
         head = remote_frames.painted(type(self).__name__)
         head += f" in {printable(shortened(failure.task))}" if failure.task else ""
         trace, left_out = remote_frames.shown(failure.frames, mode)
-        # IPython has noted the error of a cell by now; a background cell's is only shown.
+        # By now IPython has recorded the error of a cell; a background cell's is only shown.
         how = _LAST if getattr(sys, "last_value", None) is self else _EVERY
         hint = ["", how] if left_out else []
         return [head, *trace, "", remote_frames.painted(failure.text), *notes, *hint]
 
     def as_instanceof_cause(self) -> TaskError:
-        """This error as an instance of what the task raised. `get` raises it like that.
+        """Return this error as an instance of what the task raised. `get` raises it like that.
 
         Returns
         -------
@@ -269,7 +269,7 @@ class TaskError(WorkbenchError):
         return task_error(failure, exception_state.notes_of(self))
 
     def remote_traceback(self) -> list[str]:
-        """The remote traceback as lines of text; source lines are filled in from ``linecache``."""
+        """Return the remote traceback as lines of text, with source lines from ``linecache``."""
         return remote_frames.plain(failure_of(self).frames)
 
 
@@ -280,13 +280,13 @@ _KEY = "_workbench_failure"
 
 
 def failure_of(error: TaskError) -> TaskFailure:
-    """What is told of it, whatever attributes the original has."""
+    """Return the report on the task, even if the original has attributes of the same names."""
     found: TaskFailure = object.__getattribute__(error, _KEY)
     return found
 
 
 def original_of(error: TaskError) -> BaseException | None:
-    """What it was made from, with what has become of it since: notes, traceback, cause."""
+    """Return the exception that it was made from, with later changes: notes, traceback, cause."""
     cause = failure_of(error).cause
     if cause is None:
         return None
@@ -300,13 +300,13 @@ def _tell(error: TaskError, failure: TaskFailure) -> None:
 
 
 _types: weakref.WeakValueDictionary[type, type[TaskError]] = weakref.WeakValueDictionary()
-"""By the original's type. For the process, as types are."""
+"""By the original's type. One per process, like types."""
 
 
 def _task_error_type(cause: type[BaseException]) -> type[TaskError]:
-    """TaskError and ``cause`` in one type, so that ``except ValueError`` catches it.
+    """Return a type that is TaskError and ``cause``, so that ``except ValueError`` catches it.
 
-    What the original's class defines comes first: its text and its methods are as they were.
+    The original's class comes first: its text and its methods stay the same.
     """
     found = _types.get(cause)
     if found is None:
@@ -314,7 +314,7 @@ def _task_error_type(cause: type[BaseException]) -> type[TaskError]:
         body: dict[str, Any] = {name: vars(TaskError)[name] for name in own}
         body["__module__"] = TaskError.__module__
         if not issubclass(cause, BaseExceptionGroup) or issubclass(cause, Exception):
-            body["__slots__"] = (_KEY,)  # so it isn't in `vars(e)`; those of the others can't grow
+            body["__slots__"] = (_KEY,)  # not in `vars(e)`; other groups can't have slots
         name = f"TaskError({cause.__name__})"
         bases: tuple[type, ...] = cause, TaskError
         if issubclass(TaskError, cause):
@@ -324,14 +324,14 @@ def _task_error_type(cause: type[BaseException]) -> type[TaskError]:
 
 
 def task_error(failure: TaskFailure, notes: Sequence[str] = ()) -> TaskError:
-    """The error of a task that raised, an instance of what it raised where Python allows it.
+    """Return the error of a task that raised, also an instance of what it raised, if possible.
 
     The idea is Ray's ``RayTaskError.as_instanceof_cause``. If the original can't be built here, or
-    its type not combined, it is a plain `TaskError`.
+    its type can't be combined, it is a plain `TaskError`.
     """
     cause = failure.cause
     if cause is None and failure.original:
-        import pickle  # here: the server needs none, and none of this
+        import pickle  # here: the server must not import pickle
 
         try:
             cause = pickle.loads(failure.original)
@@ -343,7 +343,7 @@ def task_error(failure: TaskFailure, notes: Sequence[str] = ()) -> TaskError:
         return _plain(failure, notes)
     try:
         found: TaskError = exception_state.become(_task_error_type(type(cause)), cause)
-    except Exception:  # a layout that can't be combined, or a final class
+    except Exception:  # incompatible layouts, or a final class
         return _plain(failure, notes)
     for note in notes:
         if note not in exception_state.notes_of(found):
@@ -353,10 +353,10 @@ def task_error(failure: TaskFailure, notes: Sequence[str] = ()) -> TaskError:
 
 
 def for_future(error: BaseException) -> BaseException:
-    """What a future may be given. Some types are orders to whoever waits for it, not errors.
+    """Return a form of the error for a future. Some types are commands to its waiter, not errors.
 
-    An event loop ends at a SystemExit or KeyboardInterrupt, and takes a CancelledError for its own
-    task's; a StopIteration can't be raised into a coroutine at all.
+    An event loop ends at a SystemExit or KeyboardInterrupt, and takes a CancelledError for that of
+    its own task; a StopIteration can't be raised into a coroutine at all.
     """
     if not isinstance(error, TaskError):
         return error
@@ -381,27 +381,26 @@ def _plain(failure: TaskFailure, notes: Sequence[str]) -> TaskError:
 
 
 class ActorDiedError(WorkbenchError):
-    """The actor is dead: its worker died, it left, it was ended, or it could not be made.
+    """The actor is dead: its worker died, it exited, it was killed, or it could not be created.
 
     Attributes
     ----------
     actor_id : str or None
-        What `get_runtime_context` says in it as ``get_actor_id()``; None if it isn't known.
+        Id as from `get_runtime_context` in the actor, ``get_actor_id()``; None if unknown.
     """
 
     actor_id: str | None = None
 
 
 class ActorUnavailableError(ActorDiedError):
-    """The worker died that ran the call, and the actor is made again: later calls find that.
+    """The worker that ran the call died, and the actor is being restarted for later calls.
 
-    Whether the call was done in part nobody knows, and it isn't tried again by itself unless
-    ``max_task_retries`` says so.
+    The call may have been done in part. It is only retried if ``max_task_retries`` allows it.
     """
 
 
 class ActorExit(BaseException):
-    """What `exit_actor` raises; not for anybody to catch."""
+    """Raised by `exit_actor`; don't catch it."""
 
 
 class TaskCancelledError(WorkbenchError):
@@ -409,8 +408,8 @@ class TaskCancelledError(WorkbenchError):
 
 
 class NestingError(WorkbenchError, RecursionError):
-    """All workers wait, inside tasks, for tasks that none is left to run."""
+    """Deadlock: every worker waits, inside a task, for a task that needs a worker."""
 
 
 class TaskTimeoutError(TaskCancelledError, TimeoutError):
-    """The task ran for longer than its ``timeout``, and was interrupted."""
+    """The task ran longer than its ``timeout``, and was interrupted."""

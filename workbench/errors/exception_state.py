@@ -1,6 +1,6 @@
-"""What an exception is made of: taken out of one, put into another of any type. Pickles nothing.
+"""Takes the state out of an exception, and puts it into one of any type. Pickles nothing.
 
-No code of the exception's own class runs here: neither ``__new__`` nor ``__init__``,
+Runs no code of the exception's own class: neither ``__new__`` nor ``__init__``,
 ``__setattr__`` or ``__getattr__``.
 """
 
@@ -24,9 +24,9 @@ _COMMON = frozenset(_OF_ALL) | {"__weakref__"}
 
 
 class ExceptionState(NamedTuple):
-    """All that ``except E as e`` sees, but for the type.
+    """All that ``except E as e`` sees, except the type.
 
-    ``slots`` lie beside ``__dict__``, those of builtin types too: ``errno``, ``code``, ``obj``.
+    ``slots`` are values outside ``__dict__``, also of builtin types: ``errno``, ``code``, ``obj``.
     ``frames`` are where it was raised; ``group`` the message and the exceptions of a group.
     """
 
@@ -41,41 +41,46 @@ class ExceptionState(NamedTuple):
 
 
 def state_of(error: BaseException, frames: Sequence[Frame]) -> ExceptionState:
-    """What it is now."""
+    """Return the exception's present state."""
     group = (error.message, [*error.exceptions]) if isinstance(error, BaseExceptionGroup) else None
     return ExceptionState(
-        _get(error, "args"), dict(_get(error, "__dict__")), dict(_slots_of(error)),
-        _get(error, "__cause__"), _get(error, "__context__"), _get(error, "__suppress_context__"),
-        tuple(frames), group,
-    )  # fmt: skip
+        _get(error, "args"),
+        dict(_get(error, "__dict__")),
+        dict(_slots_of(error)),
+        _get(error, "__cause__"),
+        _get(error, "__context__"),
+        _get(error, "__suppress_context__"),
+        tuple(frames),
+        group,
+    )
 
 
 def attributes_of(error: BaseException) -> dict[str, Any]:
-    """Its ``__dict__``, in which notes are too. Some classes answer for any name themselves."""
+    """Return its ``__dict__``, with the notes. Some classes define ``__getattr__`` for any name."""
     found: dict[str, Any] = _get(error, "__dict__")
     return found
 
 
 def notes_of(error: BaseException) -> list[str]:
-    """Its notes; none if somebody has put something else in their place."""
+    """Return its notes; none if something else has replaced them."""
     notes = attributes_of(error).get("__notes__")
     return [str(note) for note in notes] if isinstance(notes, list | tuple) else []
 
 
 def add_note(error: BaseException, note: str) -> None:
-    """`add_note` of any exception: some classes refuse new attributes."""
+    """Add a note to any exception: some classes refuse new attributes."""
     attributes_of(error)["__notes__"] = [*notes_of(error), note]
 
 
 def bare(kind: type[BaseException], group: tuple[str, list[BaseException]] | None = None) -> Any:
-    """An exception of that type without any state; TypeError if there can't be one.
+    """Make an exception of that type without any state; TypeError if impossible.
 
-    A group's exceptions can't be set later.
+    ``group`` is needed now: a group's exceptions can't be set later.
     """
     if group is not None:
         try:
             return BaseExceptionGroup.__new__(kind, *group)  # type: ignore[type-var]
-        except TypeError:  # it has some that are no `Exception`, and the type says it is one
+        except TypeError:  # it has exceptions that are no `Exception`, though the type says so
             shell = type("_Group", kind.__bases__[:1], {})
             made: Any = BaseExceptionGroup.__new__(shell, *group)
             made.__class__ = kind
@@ -87,7 +92,7 @@ def bare(kind: type[BaseException], group: tuple[str, list[BaseException]] | Non
 
 
 def fill(error: BaseException, state: ExceptionState) -> None:
-    """Put a state into an exception. What its type has no slot for is left out."""
+    """Put a state into an exception. Values without a slot in its type are left out."""
     _set(error, "args", state.args)
     attributes_of(error).update(state.attributes)
     slots = _slots(type(error))
@@ -95,7 +100,7 @@ def fill(error: BaseException, state: ExceptionState) -> None:
         if name in slots:
             try:
                 slots[name].__set__(error, value)
-            except (AttributeError, TypeError):  # it is read-only: a C library's
+            except (AttributeError, TypeError):  # read-only, in a C library's class
                 continue
     _set(error, "__cause__", state.cause)
     _set(error, "__context__", state.context)
@@ -104,7 +109,7 @@ def fill(error: BaseException, state: ExceptionState) -> None:
 
 
 def become(kind: type[BaseException], error: BaseException) -> Any:
-    """An exception of another type with the state of this one, and its traceback."""
+    """Make an exception of another type with this one's state and traceback."""
     state = state_of(error, ())
     made = bare(kind, state.group)
     fill(made, state)
@@ -121,10 +126,10 @@ def _set(error: BaseException, name: str, value: Any) -> None:
 
 
 def _slots(kind: type) -> dict[str, Any]:
-    """The descriptors of its slots; each name's first."""
+    """Return the descriptors of its slots; of each name the first."""
     found: dict[str, Any] = {}
     for base in kind.__mro__:
-        if base is not BaseExceptionGroup:  # those of a group are set as it is made
+        if base is not BaseExceptionGroup:  # a group's are set when it is made
             for name, slot in vars(base).items():
                 is_one = isinstance(slot, MemberDescriptorType | GetSetDescriptorType)
                 if is_one and name not in _COMMON:
@@ -139,7 +144,7 @@ def _slots_of(error: BaseException) -> dict[str, Any]:
             value = slot.__get__(error)
         except AttributeError:  # it isn't set
             continue
-        if value is not None or slot.__objclass__.__module__ != "builtins":  # None: nor is that
+        if value is not None or slot.__objclass__.__module__ != "builtins":  # None: not set
             found[name] = value
     return found
 
@@ -148,9 +153,9 @@ def _slots_of(error: BaseException) -> dict[str, Any]:
 
 
 def traceback_of(frames: Sequence[Frame]) -> TracebackType | None:
-    """A traceback of frames that aren't here: their places, and no variables.
+    """Make a traceback of frames from elsewhere: their places, without variables.
 
-    Whatever shows tracebacks shows these: Python, logging, pytest.
+    Anything that shows tracebacks can show it: Python, logging, pytest.
     """
     found: TracebackType | None = None
     for filename, line, function, _ in reversed(frames):
@@ -159,7 +164,7 @@ def traceback_of(frames: Sequence[Frame]) -> TracebackType | None:
 
 
 def _frame(filename: str, line: int, function: str) -> FrameType:
-    """That of a generator which never ran: another one would keep the frames of its callers.
+    """Return a frame of a generator that never ran: other frames would keep their callers alive.
 
     Its first instruction is on its first line, and has no columns that could be underlined.
     """

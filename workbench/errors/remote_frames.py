@@ -1,6 +1,6 @@
-"""A traceback that came from a worker, as lines: plain, or as IPython shows its own.
+"""Formats a traceback from a worker: plain, or as IPython shows its own.
 
-Imports nothing of ours, and IPython only where that runs already: `errors` stands on it.
+Imports nothing of ours, and IPython only if that is running already: `errors` depends on it.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from textwrap import dedent
 from typing import Any
 
 Frame = tuple[str, int, str, str]
-"""File name, line number, function, source line (empty where the worker couldn't know it)."""
+"""File name, line number, function, source line (empty where the worker didn't know it)."""
 
 TITLE = "Traceback on the worker (most recent call last):"
 
 BESIDE = 2
-"""Lines shown before and after the one that failed, as IPython does."""
+"""Lines shown before and after the failing one, as in IPython."""
 
 MARGIN = 7
-"""Columns of the arrow and the line's number."""
+"""Width of the arrow and the line number."""
 
 
 def plain(frames: Sequence[Frame]) -> list[str]:
-    """All frames, two lines each, as Python prints them."""
+    """Return all frames, two lines each, as Python prints them."""
     return [TITLE, *(line for frame in frames for line in _two_lines(frame))] if frames else []
 
 
 def shown(frames: Sequence[Frame], mode: str) -> tuple[list[str], bool]:
-    """As IPython shows its own, in one of `%xmode`'s modes; and whether frames were left out.
+    """Format frames as IPython does, in a mode of `%xmode`; and tell whether frames were left out.
 
-    Unless the mode is Verbose, calls within libraries take one line together; where it was raised
-    is always there.
+    Unless the mode is Verbose, successive calls within libraries share one line; the frame that
+    raised is always shown.
     """
     lines, left_out = [TITLE] if frames else [], False
     is_plain = not mode or mode == "Plain"
@@ -65,7 +65,7 @@ def _two_lines(frame: Frame) -> Iterable[str]:
 
 
 def _snippet(frame: Frame) -> Iterable[str]:
-    """Where it is, and the lines around it with an arrow; an empty line before that."""
+    """Yield an empty line, the place, and the lines around it with an arrow."""
     yield ""
     filename, lineno, function, source = frame
     inside = "" if function == "<module>" else function
@@ -84,7 +84,7 @@ def _snippet(frame: Frame) -> Iterable[str]:
 
 
 def _scope(lines: dict[int, str], lineno: int) -> tuple[int, int]:
-    """The first and the last line of the innermost function that has this line."""
+    """Return the first and last line of the innermost function with this line."""
     first, last = 1, len(lines)
     texts = list(lines.values())
     try:
@@ -100,12 +100,12 @@ def _scope(lines: dict[int, str], lineno: int) -> tuple[int, int]:
 
 
 def _is_magic(lines: dict[int, str]) -> bool:
-    """Whether the first line is no Python: the magic of the whole cell."""
+    """True if the first line is not Python, but the magic of the whole cell."""
     return lines.get(1, "").startswith("%%")
 
 
 def _theme() -> Any:
-    """The running shell's colours; None before IPython 9, which has other ones."""
+    """Return the running shell's colours; None before IPython 9, which has other ones."""
     shell = _shell()
     if shell is None:
         return None
@@ -118,7 +118,7 @@ def _theme() -> Any:
 
 
 def _styled(*parts: tuple[str, str]) -> str:
-    """Texts, each behind the name of its token."""
+    """Format (token name, text) pairs in the shell's colours."""
     theme = _theme()
     if theme is None:
         return "".join(text for _, text in parts)
@@ -152,7 +152,7 @@ def _code(text: str) -> list[str]:
 
 
 def painted(text: str) -> str:
-    """An error's type, or its type and message, of which the type is in the shell's colours."""
+    """Format an error's type, or type and message, with the type in the shell's colours."""
     name, colon, said = text.partition(":")
     return _styled(("ExcName", name)) + colon + said
 
@@ -162,11 +162,11 @@ def painted(text: str) -> str:
 _LIBRARIES = re.compile(r".*/(?:site|dist)-packages/([^/]+?)(?:\.\w+)?(?:/|$)")
 
 _GENERATED = ("<frozen ", "<decorator-gen", "<__array_function__")
-"""How the names of files begin that nobody has written."""
+"""Prefixes of the names of generated files."""
 
 
 def _library(filename: str) -> str:
-    """The package that a file of somebody else's belongs to; '' for a person's own."""
+    """Return the package of an installed file; '' for a person's own."""
     found = _LIBRARIES.match(filename)
     if found is not None:
         return found[1]
@@ -180,7 +180,7 @@ _PLACE = re.compile(r'  (?:File "([^"\n]+)"|([^"\n]+)), (?=line \d+, in )')
 
 
 def placed(note: str) -> str:
-    """A line of a chained cause: if it tells a place in a cell, by the cell's label."""
+    """Return a line of a chained cause; a place in a cell becomes the cell's label."""
     found = _PLACE.match(note)
     label = cell_label(found[1] or found[2]) if found is not None else None
     return note if found is None or label is None else f"  {label}, {note[found.end() :]}"
@@ -192,14 +192,14 @@ def _shell() -> Any:
 
 
 def mode() -> str:
-    """What IPython was asked for, by `%xmode` or for one error by `%tb`; '' without IPython."""
+    """Return IPython's mode, set by `%xmode`, or by `%tb` for one error; '' without IPython."""
     return str(getattr(getattr(_shell(), "InteractiveTB", None), "mode", ""))
 
 
 def cell_label(filename: str) -> str | None:
-    """``Cell In[7]`` when ``filename`` is the file name IPython gave a cell, else None.
+    """Return ``Cell In[7]`` if ``filename`` is IPython's name for a cell's file, else None.
 
-    IPython keeps the numbers in the compiler of the running shell; outside one there is none.
+    IPython keeps the numbers in the running shell's compiler; outside one there are none.
     """
     shell = _shell()
     if shell is None:

@@ -1,4 +1,4 @@
-"""An actor's instance: how it is made on a loop, its methods, what it keeps."""
+"""An actor's instance: creation on an event loop, methods, variables."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OWN: dict[str, Callable[..., Any]] = {
 
 
 async def made_on_loop(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """So that it may start tasks there, and be ``async def __init__``."""
+    """Make an instance on the loop: ``__init__`` may be async, or start tasks there."""
     if inspect.iscoroutinefunction(cls.__init__):
         instance = cls.__new__(cls, *args, **kwargs)
         await cls.__init__(instance, *args, **kwargs)
@@ -36,18 +36,18 @@ async def made_on_loop(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 
 def variables_of(instance: Any, cls: type) -> dict[str, Any]:
-    """What it keeps, under a name that a person knows."""
+    """Return what the instance keeps, under names that a person knows."""
     if isinstance(instance, Namespace):
         return dict(instance.variables)
     return {cls.__name__: instance}
 
 
 def method_of(instance: Any, name: str) -> Callable[..., Any]:
-    """One of the instance's, or of those that every actor has (`api.actors.BUILT_IN`)."""
+    """Return a method of the instance, or one that every actor has (`api.actors.BUILT_IN`)."""
     if name in _OWN:
         return partial(_OWN[name], instance)
     found: Callable[..., Any] = getattr(instance, name)
-    if name in getattr(instance, "__dict__", ()):  # hidden from Python only
+    if name in getattr(instance, "__dict__", ()):  # an attribute of the instance hides it
         hidden: Any = inspect.getattr_static(type(instance), name, found)
         found = hidden.__get__(instance, type(instance)) if hasattr(hidden, "__get__") else hidden
     return found

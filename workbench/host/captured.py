@@ -1,4 +1,4 @@
-"""What a `%%remote` cell captured by value: opened before it runs, compared after it."""
+"""Values that a `%%remote` cell captured: unpacked before it runs, compared after it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _ARGUMENTS = Where("arguments", "on the worker")
 
 @dataclass(frozen=True, slots=True)
 class Tracked:
-    """What a cell's captured names are to be compared for at its end.
+    """Which captured names of a cell to compare at its end.
 
-    ``names`` are those of which something can be changed in place. Some came by reference, and of
-    these some are ``foreign``: the notebook has no such object; and some ``slow``: pickling them
-    takes longer than comparing may. ``read_only``: numbers of arrays that are so in the notebook.
-    ``brings``: what changed is sent back.
+    ``names`` are those that can change in place. Of those that came by reference, some are
+    ``foreign``: the notebook has no such object; and some ``slow``: pickling them takes longer
+    than comparing may. ``read_only``: numbers of arrays that are read-only in the notebook.
+    ``brings``: changes are sent back.
     """
 
     names: tuple[str, ...] = ()
@@ -33,11 +33,11 @@ class Tracked:
     brings: bool = False
 
     def numbers(self, names: Iterable[str]) -> list[int]:
-        """Of what came by reference: the common pickle, which numbers the rest, hasn't got it."""
+        """Return numbers for names that came by reference, as the common pickle lacks them."""
         return [-1 - self.names.index(name) for name in names]
 
     def by_number(self, values: Mapping[str, Any]) -> dict[int, Any]:
-        """Those of the values that came by reference."""
+        """Return the values that came by reference, by their numbers."""
         return {-1 - n: values[name] for n, name in enumerate(self.names) if name in values}
 
 
@@ -45,9 +45,9 @@ NOTHING_TRACKED = Tracked()
 
 
 class Captured:
-    """The values under their names.
+    """Captured values by name.
 
-    Those ``packed`` are new objects, which only this cell has; ``names`` are the others.
+    Values in ``packed`` are new objects, which only this cell has; ``names`` are the others.
     """
 
     def __init__(
@@ -73,9 +73,9 @@ class Captured:
     def mutations(
         self, seconds: float = 0.0, outputs: Mapping[str, Any] | None = None, failed: bool = False
     ) -> Mutations | None:
-        """What the cell, which ran for so long, changed in place; None if there is nothing to say.
+        """Return what the cell changed in place; None if there is nothing to report.
 
-        Comparing may take a tenth of that time. ``outputs`` is what the cell assigned.
+        Comparing may take a tenth of the cell's ``seconds``. ``outputs``: what it assigned.
         """
         engine = self._engine
         if self._tracker is None or engine is None:

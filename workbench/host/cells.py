@@ -1,4 +1,4 @@
-"""A `%%remote` cell: what travels of it, and how it runs, alone or in a namespace that stays."""
+"""A `%%remote` cell as it is sent, and how it runs: alone, or in a namespace that is kept."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from workbench.system.machine import peak_memory, reset_peak_memory
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell as it travels."""
+    """A cell as it is sent."""
 
     source: str  # the body, below the magic's line
     filename: str  # the name the notebook's compiler gave the whole cell
@@ -40,34 +40,34 @@ class Cell:
     outputs: tuple[str, ...]  # names to return, one result each
     given: tuple[str, ...] = ()  # names that a person gave: in a `Namespace` they replace its own
     code: str = ""  # the body as Python, line for line, where IPython's syntax is in it; else ''
-    timed: bool = False  # whether to print the time it took, as ``%%time`` does
+    timed: bool = False  # print the time it took, as ``%%time`` does
     label: str = ""  # what a person calls the file, like ``Cell In[7]``
-    in_notebook: bool = False  # whether a front end shows what it displays, and not a terminal
-    around: Environment | None = None  # what is different where it was typed
-    seed: int | None = None  # of the random generators; None: nobody asked for the same numbers
-    per_item: bool = False  # whether it runs once per item, and knows as ``index`` for which
-    tracked: Tracked = NOTHING_TRACKED  # what is compared at its end
+    in_notebook: bool = False  # a front end shows its displays, not a terminal
+    around: Environment | None = None  # how the notebook's environment differs
+    seed: int | None = None  # of the random generators; None: not seeded
+    per_item: bool = False  # runs once per item; ``index`` says for which
+    tracked: Tracked = NOTHING_TRACKED  # what to compare at its end
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What a run was.
+    """Facts about one run of a cell.
 
     ``peak`` is the most memory in bytes that the worker's process had meanwhile; shared memory that
     it has touched counts. It is 0 where the system doesn't tell.
     """
 
-    seconds: float  # by the clock on the wall, without what came before and after
+    seconds: float  # wall time, without preparation and sending results
     peak: int
-    unset: tuple[str, ...] = ()  # outputs that it gave no value
+    unset: tuple[str, ...] = ()  # outputs that got no value
     mutations: Mutations | None = None  # what it changed in place
 
 
 def run_cell(cell: Cell, more: PackedValues | Names | None = None, /, **names: Any) -> Any:
-    """Run the cell with ``names`` defined; returns `Ran`, then each of its outputs.
+    """Run the cell with ``names`` defined; return `Ran`, then each of its outputs.
 
-    ``more`` are names that it has in common with other runs of the same cell; or those captured by
-    value, packed, if anything can be changed of them.
+    ``more``: names shared with other runs of the same cell; or, packed, the names captured by
+    value, if any of them can change in place.
     """
     captured = _captured(cell, more, names)
     namespace: Names = {"__name__": "__main__", **captured.values}
@@ -99,7 +99,7 @@ def _changed(mutations: Mutations | None) -> str:
 
 
 def evaluate(cell: Cell, packed: PackedValues | None = None, /, **names: Any) -> Any:
-    """The value of a cell that is one expression."""
+    """Return the value of a cell that is one expression."""
     values: list[Any] = []
     captured = Captured(cell.tracked, packed, names)
     _run_alone(cell, {"__name__": "__main__", **captured.values}, values.append)
@@ -116,33 +116,33 @@ def _run_alone(cell: Cell, namespace: Names, take: Show | None = None) -> Ran:
         move(cell.around, cell.filename)
     with closing(asyncio.Runner()) as runner:
         ran = _run(cell, _parsed(cell), namespace, runner, take=take)
-    linecache.cache.pop(cell.filename, None)  # after an error its lines are still asked for
+    linecache.cache.pop(cell.filename, None)  # not after an error, which still shows its lines
     return ran
 
 
 class Namespace:
-    """Names that stay from cell to cell. An actor's class: `run` is called one at a time.
+    """Variables kept from cell to cell. An actor's class: one call of `run` at a time.
 
-    One event loop serves all its cells, as in a kernel: what one has opened the next can await. It
-    stands still in between.
+    One event loop serves all its cells, as in a kernel: the next cell can await what one has
+    opened. The loop doesn't run in between.
     """
 
     def __init__(self) -> None:
         self._names: Names = {"__name__": "__main__"}
-        self._captured: Names = {}  # those it has from outside, as they came
+        self._captured: Names = {}  # those captured from outside, as they came
         self._runner = asyncio.Runner()
         self._around: Environment | None = None
         self._is_new = True
 
     @property
     def variables(self) -> Names:
-        """What its cells have, by name."""
+        """Variables of its cells, by name."""
         return self._names
 
     def run(self, cell: Cell, packed: PackedValues | None = None, /, **names: Any) -> Any:
-        """As `run_cell`, where ``names`` are defaults.
+        """Run a cell as `run_cell` does, with ``names`` as defaults.
 
-        What its own cells have assigned, or changed in place, stays, unless the name is among
+        Variables that its cells have assigned, or changed in place, stay, unless the name is in
         ``cell.given``.
         """
         captured = Captured(cell.tracked, packed, names)
@@ -162,7 +162,7 @@ class Namespace:
             ran = _run(cell, tree, self._names, self._runner, stays=True)
             mutations = captured.mutations(ran.seconds)
         except BaseException as error:
-            own = set()  # it may not have come so far
+            own = set()  # it may not have reached the assignments
             if isinstance(error, Exception):
                 mutations = captured.mutations(failed=True)
             if is_new and isinstance(error, NameError):
@@ -179,7 +179,7 @@ class Namespace:
         return _results(cell, replace(ran, mutations=mutations), self._names)
 
     def _unchanged(self, own: set[str]) -> dict[str, Any]:
-        """What was captured and is as it came; ``own`` is the cell's."""
+        """Return captured values that are still as they came; ``own`` are names of the cell's."""
         return {
             name: value
             for name, value in self._captured.items()
@@ -187,9 +187,9 @@ class Namespace:
         }
 
     def hear(self, id: str, data: dict[str, Any]) -> None:
-        """A person has done something to a widget that one of its cells made: its callbacks run.
+        """Run the callbacks of a widget, made by one of its cells, that a person has used.
 
-        Their errors are shown as what they print is.
+        Their errors are shown in the same way as their prints.
         """
         from workbench.host import comms
         from workbench.host.shell import cell_shell
@@ -205,9 +205,9 @@ _NOTHING = object()
 
 
 def _parsed(cell: Cell) -> ast.Module:
-    """The cell's tree, with line numbers that count from the cell's own first line.
+    """Return the cell's tree, with line numbers that count from the cell's first line.
 
-    Its text is never pasted into another.
+    The cell's text is never pasted into another text.
     """
     tree = ast.parse(cell.code or cell.source, cell.filename)
     ast.increment_lineno(tree, cell.first_line - 1)
@@ -222,14 +222,17 @@ def _run(
     stays: bool = False,
     take: Show | None = None,
 ) -> Ran:
-    """Run it, and show its last value; or ``take`` that."""
+    """Run the cell, and show its last value; or hand that to ``take``."""
     # Here, because IPython takes 70 ms, and a script's tasks don't need it.
     from workbench.host.shell import cell_shell
 
     lines = [*[""] * (cell.first_line - 1), *cell.source.splitlines()]
     linecache.cache[cell.filename] = (
-        len(cell.source), None, [line + "\n" for line in lines], cell.filename,
-    )  # fmt: skip
+        len(cell.source),
+        None,
+        [line + "\n" for line in lines],
+        cell.filename,
+    )
     with cell_shell(namespace, cell.in_notebook, stays) as show:
         plain, warnings.formatwarning = warnings.formatwarning, _warner(cell)
         last = None if cell.source.rstrip().endswith(";") else show
@@ -249,7 +252,7 @@ def _run(
 
 
 def _warner(cell: Cell) -> Callable[..., str]:
-    """Python's own text of a warning, but that a cell goes by the name a person knows."""
+    """Return a `warnings.formatwarning` that names a cell as a person does."""
     plain = warnings.formatwarning
 
     def text(message: Any, category: Any, filename: str, *rest: Any, **options: Any) -> str:
@@ -278,7 +281,7 @@ def _unset(name: str) -> Failed:
 
 
 def _surely_assigned(tree: ast.Module) -> set[str]:
-    """Names that have a new value once the cell has run to its end, if it is an equal one too."""
+    """Return the names that the cell assigns in any case if it runs to its end."""
     names: set[str] = set()
     for statement in tree.body:
         match statement:
@@ -292,9 +295,9 @@ def _surely_assigned(tree: ast.Module) -> set[str]:
 
 
 def _note_stored(error: NameError) -> None:
-    """If the store has an object of the missing name, say how to come by it.
+    """If the store has an object of the missing name, note on the error how to get it.
 
-    The notebook brings along those whose names the cell is seen to read; so it wasn't.
+    The notebook sends along only objects whose names it sees the cell read.
     """
     engine, name = context.get(), error.name
     if engine is None or not name or hasattr(builtins, name) or engine.ask(Lookup(name)) is None:

@@ -1,7 +1,7 @@
 """Widgets made on a worker: their messages go out as Output of kind ``comm``.
 
-A widget's state is in the front end. What a person does to it there comes back to a namespace,
-whose process keeps its widgets; else nobody is left to hear of it.
+A widget's state is in the front end. What a person does to it there comes back only to a namespace,
+whose process keeps its widgets.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ THIS_CELL = "workbench-this-cell"
 
 
 class _CellsKernel:
-    """What `ipywidgets.Output()` asks for that number: front ends put into the widget whatever
-    comes with it meanwhile."""
+    """Kernel that gives `ipywidgets.Output()` that number: front ends put all messages with it
+    into the widget meanwhile."""
 
     def get_parent(self) -> dict[str, Any]:
         return {"header": {"msg_id": THIS_CELL}}
 
 
 class WorkerComm(BaseComm):
-    """From a widget to the front end that shows the running task's cell."""
+    """Comm from a widget to the front end that shows the running task's cell."""
 
     kernel = _CellsKernel()
 
@@ -52,20 +52,20 @@ class WorkerComm(BaseComm):
         send("comm", message, self._key(msg_type, data))
 
     def _key(self, msg_type: str, data: Any) -> str:
-        """The same for states that replace each other: a widget's, of the same traits."""
+        """Return the same key for states that replace each other: same widget, same traits."""
         if msg_type != "comm_msg" or not isinstance(data, dict) or data.get("method") != "update":
             return ""
-        if "msg_id" in data.get("state", ()):  # an Output: what comes between two counts
+        if "msg_id" in data.get("state", ()):  # an Output: what is shown between two states counts
             return ""
         return " ".join((self.comm_id, *sorted(data.get("state", ()))))
 
     def detach(self) -> None:
-        """Send nothing when it is deleted: the front end shall keep what it shows."""
+        """Mark it closed, so that its deletion sends nothing: the front end keeps what it shows."""
         self._closed = True
 
 
 def _show_figures_in_place() -> None:
-    """Have `interact` show figures in its Output, as it does where they are shown inline."""
+    """Make `interact` show figures in its Output, as with the inline backend."""
     interaction: Any = sys.modules.get("ipywidgets.widgets.interaction")
     if interaction is not None:
         interaction.show_inline_matplotlib_plots = _show_open_figures
@@ -79,19 +79,19 @@ def _show_open_figures() -> None:
 
 
 def hear(id: str, data: dict[str, Any]) -> None:
-    """A person has done something to a widget of this process."""
+    """Hand a message from the front end to a widget of this process."""
     there = comm.get_comm_manager().comms.get(id)
     if there is not None:
         there.handle_msg({"content": {"comm_id": id, "data": data}, "metadata": {}, "buffers": []})
 
 
 def install() -> None:
-    """Have ``comm``, and so ipywidgets, make ours; as often as ipykernel has put its own there."""
+    """Make ``comm``, and so ipywidgets, create our comms; again if ipykernel has set its own."""
     comm.create_comm = WorkerComm
 
 
 def forget() -> None:
-    """The cell is over: its widgets stay in the front end as they are, and nothing of them here.
+    """Forget the widgets of a cell that is over; the front end keeps them as they are.
 
     Both ``comm`` and ipywidgets would keep every one of them.
     """

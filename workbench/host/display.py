@@ -1,4 +1,4 @@
-"""What is displayed in a worker, as messages: MIME bundles, figures. No IPython, no cells."""
+"""Displays in a worker, as messages: MIME bundles, figures. No IPython, no cells."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 Show = Callable[[str, bytes, str], None]
-"""Told the kind, the content and the key of what the running task displays."""
+"""Takes the kind, the content and the key of what the running task displays."""
 
 _show: Show | None = None
 
 
 def connect(show: Show) -> None:
-    """From now on, what is displayed in this process goes there; see `OutputQueue.show`."""
+    """Send what this process displays to ``show`` from now on; see `OutputQueue.show`."""
     global _show
     _show = show
 
@@ -47,7 +47,7 @@ def figure_text(figure: Any, printer: Any, cycle: bool) -> None:
 
 
 def figure_png(figure: Any) -> bytes:
-    """The figure as a PNG's bytes, as inline figures of a notebook are drawn."""
+    """Return the figure as PNG bytes, drawn like inline figures of a notebook."""
     file = io.BytesIO()
     figure.savefig(file, format="png", bbox_inches="tight")
     return file.getvalue()

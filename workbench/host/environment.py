@@ -1,7 +1,7 @@
-"""Where code runs: directory, import path, environment. As the notebook has it, on a worker.
+"""Working directory, import path and environment variables of a notebook, set on a worker.
 
-A worker has those of the notebook that started the session. What has changed there since then
-travels with each cell, and goes with it: see `process_state`.
+A worker starts with those of the notebook that started the session. Later changes are sent with
+each cell, and undone after it: see `process_state`.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What is different in the notebook now; what is empty is the same."""
+    """Differences between the notebook and its workers; an empty field means none."""
 
     directory: str = ""
     path: tuple[str, ...] = ()  # all of ``sys.path``
-    environ: tuple[tuple[str, str | None], ...] = ()  # changed variables; None: it is gone
+    environ: tuple[tuple[str, str | None], ...] = ()  # changed variables; None: deleted
 
 
 class Baseline:
-    """What the workers have: where this process is now.
+    """Environment of the workers: that of this process when this was made.
 
-    Not ``shared``: another process started the session, so the workers may be elsewhere.
+    Not ``shared``: another process started the session, so the workers may differ.
     """
 
     def __init__(self, shared: bool = True) -> None:
@@ -36,7 +36,7 @@ class Baseline:
         self._environ: Mapping[str, str] = dict(os.environ)
 
     def difference(self) -> Environment | None:
-        """What has changed since; None if nothing has."""
+        """Return what has changed since; None if nothing has."""
         directory, path, environ = working_directory(), _path(), dict(os.environ)
         if (directory, path, environ) == (self._directory, self._path, self._environ):
             return None
@@ -50,7 +50,7 @@ class Baseline:
 
 
 def surely(clean: Callable[[], object]) -> None:
-    """Call it, once more if a Stop interrupts it: what it leaves behind, the next cell has."""
+    """Call ``clean``, again if a Stop interrupts it: the next cell would have the leftovers."""
     try:
         clean()
     except KeyboardInterrupt:
@@ -59,7 +59,7 @@ def surely(clean: Callable[[], object]) -> None:
 
 
 def move(around: Environment, cell: str = "") -> None:
-    """Take them on. Where there is no such directory, the ``cell`` is told so, and stays: workers
+    """Apply the differences. If the directory doesn't exist here, print that and stay: workers
     may be on other machines than the notebook."""
     for name, value in around.environ:
         if value is None:
@@ -68,7 +68,7 @@ def move(around: Environment, cell: str = "") -> None:
             os.environ[name] = value
     new = [entry for entry in around.path if entry not in sys.path]
     known = next((n for n, entry in enumerate(around.path) if entry in sys.path), 0)
-    sys.path[:0] = new[:known]  # those that the notebook has before all others
+    sys.path[:0] = new[:known]  # entries that come first in the notebook
     sys.path += new[known:]
     if around.directory:
         try:
@@ -79,7 +79,7 @@ def move(around: Environment, cell: str = "") -> None:
 
 @functools.lru_cache(100)
 def _say_where(wanted: str, directory: str, why: str, cell: str) -> None:
-    """That a cell runs elsewhere than its notebook. If it runs for each item: once a worker."""
+    """Print that a cell runs elsewhere than its notebook; once per worker if it has items."""
     print(
         f"The notebook is in {wanted}, and this worker, on {platform.node()}, can't go there "
         f"({why}): the cell runs in {directory}. Files and modules beside the notebook aren't "
@@ -89,13 +89,13 @@ def _say_where(wanted: str, directory: str, why: str, cell: str) -> None:
 
 
 def set_variables(variables: Iterable[tuple[str, str]]) -> None:
-    """Have them in the environment, until what the task changed is put back."""
+    """Set environment variables, until what the task changed is put back."""
     os.environ.update(variables)
     time.tzset()
 
 
 def working_directory() -> str:
-    """Nothing if it was removed under us."""
+    """Return the working directory; '' if it was removed."""
     try:
         return os.getcwd()
     except FileNotFoundError:

@@ -16,7 +16,7 @@ Show = Callable[[Any], None]
 
 
 def run_text(text: str, namespace: Names, show: Show) -> None:
-    """Run Python that a magic hands over, and show its last value."""
+    """Run Python that a magic passes, and show its last value."""
     with closing(asyncio.Runner()) as runner:  # `with` it alone would make a loop at once
         execute(ast.parse(text), "<cell>", namespace, runner, show)
 
@@ -29,9 +29,9 @@ def execute(
     show: Show | None,
     in_loop: bool = False,
 ) -> None:
-    """Run the tree (which is taken apart), and show the value of its last expression.
+    """Run the tree (modifying it), and show the value of its last expression.
 
-    If it awaits anything, or is to be ``in_loop``, all of it runs in the runner's loop.
+    If it awaits anything, or with ``in_loop``, all of it runs in the runner's event loop.
     """
     last: Any = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     codes = [_compiled(tree, "exec", filename)] if tree.body else []
@@ -48,14 +48,14 @@ def execute(
 
 
 def _compiled(tree: ast.Module | ast.Expression, mode: str, filename: str) -> CodeType:
-    # `dont_inherit`: else our own `annotations` from the future would be the cell's.
+    # `dont_inherit`: else our own `from __future__ import annotations` would apply to the cell.
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     code: CodeType = compile(tree, filename, mode, flags, dont_inherit=True)
     return code
 
 
 async def _steps(codes: list[CodeType], namespace: Names) -> tuple[Any, BaseException | None]:
-    """The last one's value; or the error, whose traceback is without the loop's frames so."""
+    """Return (last value, error): returned, the error's traceback lacks the loop's frames."""
     value = None
     try:
         for code in codes:
@@ -67,7 +67,7 @@ async def _steps(codes: list[CodeType], namespace: Names) -> tuple[Any, BaseExce
 
 
 def _awaited(steps: Coroutine[Any, Any, tuple[Any, BaseException | None]], runner: Any) -> Any:
-    """Run it to its end. Not with `Runner.run`, which leaves it there if a signal ends the wait."""
+    """Run it to the end. Not by `Runner.run`, which leaves it there if a signal ends the wait."""
     loop = runner.get_loop()  # made now, if it is the first
     task = loop.create_task(steps, context=contextvars.copy_context())
     try:
@@ -81,4 +81,4 @@ def _awaited(steps: Coroutine[Any, Any, tuple[Any, BaseException | None]], runne
             raise error
         return value
     finally:
-        del task, error  # a ring: the error's traceback has this frame
+        del task, error  # a reference cycle: the error's traceback has this frame

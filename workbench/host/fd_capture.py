@@ -1,8 +1,8 @@
 """Capture of file descriptors 1 and 2, for what C code and programs write: files in memory.
 
-The forkserver makes them before it forks, so that it can read what a dead worker wrote last, and
-hadn't read. A file, unlike a pipe, never makes its writer wait: the writer may be C code that holds
-the interpreter's lock, and the reader is a thread of the same process.
+The forkserver makes the files before it forks, so that it can read what a dead worker wrote last
+and didn't read. Unlike a pipe, a file never blocks its writer: the writer may be C code that holds
+the GIL, and the reader is a thread of the same process.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from workbench.host.text_cuts import whole
 from workbench.system.fallocate import punch
 
 KEPT = 64 << 10
-"""Bytes that stay in the file after they were read: the fault handler's report is long."""
+"""Bytes kept in the file after they were read: the fault handler's report is long."""
 
-MOST = 8 << 20  # bytes that one `read` returns at the end; of the older ones it skips the middle
-HOLE = 1 << 20  # bytes that are given back to the machine together, once they were read
+MOST = 8 << 20  # last bytes that one `read` returns; it skips the middle of older ones
+HOLE = 1 << 20  # bytes to punch out of the file at once, after they were read
 
 _NUMBER = struct.Struct("q")
 
@@ -26,20 +26,20 @@ _NUMBER = struct.Struct("q")
 class FdCapture:
     """The file that captures one descriptor. One thread at a time reads it; anybody appends.
 
-    ``file`` and ``noted``: of one that another process made, or where such a process looks.
+    ``file`` and ``noted``: those of a capture that is shared with another process.
     """
 
     def __init__(self, file: int = -1, noted: mmap.mmap | None = None) -> None:
         self._file = os.memfd_create("output-of-a-worker", os.MFD_CLOEXEC) if file < 0 else file
         self.position = 0
-        """Up to here it was read, by this process."""
-        # The same, for who forked it.
+        """Position up to which this process has read it."""
+        # The same, for the process that forked this one.
         self._noted = mmap.mmap(-1, _NUMBER.size) if noted is None else noted
         self._hole = 0
 
     def divert(self, fd: int) -> None:
-        """From now on what is written to descriptor ``fd`` goes here."""
-        # Opened anew: to append, and because who watches a memfd isn't told of what is written
+        """Redirect descriptor ``fd`` to this file."""
+        # Opened anew: to append, and because inotify on a memfd doesn't report what is written
         # through its first descriptor (Linux 6.14).
         writable = os.open(self.path, os.O_WRONLY | os.O_APPEND)
         os.dup2(writable, fd)
@@ -50,22 +50,22 @@ class FdCapture:
 
     @property
     def path(self) -> str:
-        """A name for it in this process."""
+        """Path of the file in this process."""
         return f"/proc/self/fd/{self._file}"
 
     def has_news(self) -> bool:
-        """Whether there is something to read. One system call, the cheapest that tells."""
+        """True if there is something to read. One system call, the cheapest possible."""
         return os.lseek(self._file, 0, os.SEEK_END) != self.position
 
     def size(self) -> int:
-        """How much was written, unless somebody has truncated it."""
+        """Return how many bytes were written, unless somebody has truncated the file."""
         return os.lseek(self._file, 0, os.SEEK_END)
 
     def read(self, size: int, final: bool) -> tuple[bytes, int, bytes]:
-        """The new bytes up to ``size``: the first lines, how many bytes are left out, and the rest.
+        """Return new bytes up to ``size``: the first lines, the number of skipped bytes, the rest.
 
-        The first lines are none, and nothing is left out, unless there is too much. Unless this is
-        ``final``, the first bytes of a character stay until the others come.
+        Only if there is too much, there are first lines and skipped bytes. Unless ``final``, an
+        incomplete character at the end stays until its other bytes come.
         """
         if size < self.position:  # truncated: `program > /dev/stderr` does that
             self.position = self._hole = 0
@@ -86,11 +86,11 @@ class FdCapture:
         return first, left_out, data
 
     def unread(self) -> bytes:
-        """The end of what the forked process, which is dead, hadn't read."""
+        """Return the end of what the forked process, now dead, hadn't read."""
         return self.last(_NUMBER.unpack_from(self._noted)[0])
 
     def last(self, since: int) -> bytes:
-        """The end of what was written after position ``since``."""
+        """Return the end of what was written after position ``since``."""
         size = self.size()
         start = max(since if since <= size else 0, size - KEPT)
         return os.pread(self._file, size - start, start).lstrip(b"\0")

@@ -1,7 +1,7 @@
-"""Tells when a module is imported, from the first line of its code to the last. Decides nothing.
+"""A hook around the import of a module, from the first line of its code to the last.
 
-Of all modules only imports of the main thread, and of those only the outermost: what it imports in
-turn is a part of it.
+It sees only imports of the main thread, unless it watches one name; and only the outermost one:
+what that imports in turn is part of it.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any
 
 
 class ImportWatch:
-    """The first of ``sys.meta_path``, which finds nothing itself.
+    """First finder of ``sys.meta_path``, which finds nothing itself.
 
-    ``around`` makes the context in which a module's code is run: that of any, or of the one of this
-    ``name``, in whatever thread.
+    ``around`` makes the context in which a module's code is run: any module's, or only the one of
+    this ``name``, then in any thread.
     """
 
     def __init__(self, around: Callable[[], AbstractContextManager[None]], name: str = "") -> None:
@@ -40,7 +40,7 @@ class ImportWatch:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """What the others find, with a loader that tells us when it runs the module's code."""
+        """Return what other finders find, with a loader that calls us around the module's code."""
         is_wanted = name == self._name if self._name else threading.get_ident() == self._thread
         if self._inside or not is_wanted:
             return None
@@ -55,7 +55,7 @@ class ImportWatch:
         finally:
             self._inside = False
         loader: Any = None if spec is None else spec.loader
-        # A class loads what is built in: that changes nothing.
+        # A class is the loader of built-in modules, which change nothing.
         if not isinstance(loader, type) and hasattr(loader, "exec_module"):
             try:
                 loader.exec_module = partial(self._run, loader, loader.exec_module)
@@ -64,7 +64,7 @@ class ImportWatch:
         return spec
 
     def _run(self, loader: Any, run: Callable[[ModuleType], object], module: ModuleType) -> None:
-        vars(loader).pop("exec_module", None)  # what was found stays as it was found
+        vars(loader).pop("exec_module", None)  # undo our change of the loader
         self._inside = True
         try:
             with self._around():

@@ -1,6 +1,6 @@
 """State of the interpreter and of the process that tasks may change.
 
-What libraries have besides: `library_state`.
+State of libraries: `library_state`.
 """
 
 from __future__ import annotations
@@ -27,28 +27,41 @@ from workbench.host.environment import working_directory
 from workbench.host.saved_state import GONE, SavedState, Setting, State, put_entry, settings
 
 _LIMITS = (
-    resource.RLIMIT_AS, resource.RLIMIT_CPU, resource.RLIMIT_DATA, resource.RLIMIT_FSIZE,
+    resource.RLIMIT_AS,
+    resource.RLIMIT_CPU,
+    resource.RLIMIT_DATA,
+    resource.RLIMIT_FSIZE,
     resource.RLIMIT_NOFILE,
-)  # fmt: skip
+)
 
 _SIGNALS = (
-    signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGPIPE,
-    signal.SIGALRM, signal.SIGTERM, signal.SIGCHLD, signal.SIGVTALRM, signal.SIGPROF,
+    signal.SIGHUP,
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGPIPE,
+    signal.SIGALRM,
+    signal.SIGTERM,
+    signal.SIGCHLD,
+    signal.SIGVTALRM,
+    signal.SIGPROF,
     signal.SIGWINCH,
-)  # fmt: skip
+)
 
 
 def interpreter() -> list[SavedState]:
-    """All of it that there is without libraries."""
+    """Return all saved states but those of libraries."""
     encoded = vars(os.environ)["_data"]  # `os.environ` decodes each when it is compared
     return [
         settings(_settings),
         SavedState(
-            lambda: vars(builtins), ours=["get_ipython", "display", "__IPYTHON__"]  # of the shell
+            lambda: vars(builtins),
+            ours=["get_ipython", "display", "__IPYTHON__"],  # of the shell
         ),
         SavedState(lambda: encoded, _set_variable),
         SavedState(_loggers, _set_logger),
-    ]  # fmt: skip
+    ]
 
 
 def _settings() -> list[Setting]:
@@ -56,13 +69,22 @@ def _settings() -> list[Setting]:
     set_locale = partial(locale.setlocale, locale.LC_ALL)
     return [
         *attributes(
-            sys, "stdin", "stdout", "stderr", "path", "argv", "excepthook", "displayhook",
-            "unraisablehook", "breakpointhook", "dont_write_bytecode",
+            sys,
+            "stdin",
+            "stdout",
+            "stderr",
+            "path",
+            "argv",
+            "excepthook",
+            "displayhook",
+            "unraisablehook",
+            "breakpointhook",
+            "dont_write_bytecode",
         ),
         *attributes(gc, "callbacks"),
         *attributes(threading, "excepthook", "__excepthook__"),
         *attributes(warnings, "showwarning", "formatwarning"),
-        # The former is what `logging.captureWarnings` took the place of.
+        # The former is the function that `logging.captureWarnings` replaced.
         *attributes(logging, "_warnings_showwarning", "lastResort"),
         (lambda: manager.disable, logging.disable),
         (logging.getLoggerClass, logging.setLoggerClass),
@@ -86,11 +108,11 @@ def _settings() -> list[Setting]:
         *map(_handler, _SIGNALS),
         *map(_limit, _LIMITS),
         (lambda: warnings.filters, _set_filters),
-    ]  # fmt: skip
+    ]
 
 
 def attributes(module: ModuleType, *names: str) -> list[Setting]:
-    """Attributes of a module; also one that somebody deletes. A list stays the same one."""
+    """Return settings for attributes of a module. One may be missing; a list is set in place."""
     get = vars(module).get
 
     def write(name: str, value: Any) -> None:
@@ -114,7 +136,7 @@ def _set_variable(live: object, key: Any, value: Any) -> None:
 
 
 def _set_filters(filters: list[Any]) -> None:
-    """Have modules forget, too, which warnings they have shown: it depended on the filters."""
+    """Set the filters, and make modules forget which warnings they have shown under others."""
     warnings.filters[:] = filters  # type: ignore[index]
     with warnings.catch_warnings():
         pass
@@ -131,14 +153,14 @@ def _set_alarm(on: bool) -> None:
 
 def _handler(number: int) -> Setting:
     def write(handler: Any) -> None:
-        if handler is not None:  # else it isn't Python's
+        if handler is not None:  # None: not set by Python
             signal.signal(number, handler)
 
     return partial(_signal.getsignal, number), write
 
 
 def _limit(which: int) -> Setting:
-    """One of the process's limits. The hard one can't be raised again, nor the other above it."""
+    """Return the setting of a resource limit. The hard one can't be raised, and caps the soft."""
 
     def write(limits: tuple[int, int]) -> None:
         soft, hard = limits[0], resource.getrlimit(which)[1]
@@ -149,13 +171,13 @@ def _limit(which: int) -> Setting:
 
 
 LoggerSettings = tuple[int, bool, bool, list[Any], list[Any]]
-"""A logger's level, whether it is disabled, and propagates; its handlers and filters."""
+"""A logger's level, disabled, propagate, handlers and filters."""
 
 _UNSET: LoggerSettings = (logging.NOTSET, False, True, [], [])
 
 
 def _loggers() -> State:
-    """What is set on each logger; none on which nobody has set anything."""
+    """Return the settings of each logger on which anything was set."""
     named = list(logging.Logger.manager.loggerDict.values())  # threads make loggers, too
     found = {
         each: (each.level, each.disabled, each.propagate, each.handlers, each.filters)
@@ -171,6 +193,6 @@ def _set_logger(live: State, logger: logging.Logger, value: Any) -> None:
         logger.setLevel(level)
     for handler in [each for each in logger.handlers if each not in handlers]:
         logger.removeHandler(handler)
-        handler.close()  # of a file it may have
+        handler.close()  # it may have a file open
     logger.handlers[:], logger.filters[:] = handlers, filters
     logger.disabled, logger.propagate = disabled, propagates

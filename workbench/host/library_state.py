@@ -1,6 +1,6 @@
-"""What libraries have that a task may change: options, styles, open figures, formatters.
+"""State of libraries that a task may change: options, styles, open figures, formatters.
 
-Each is looked at only once its module is loaded, and none is imported here.
+Each library is looked at only once its module is loaded, and none is imported here.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from workbench.host.saved_state import (
 
 
 def libraries() -> list[SavedState]:
-    """Those that are known here."""
+    """Return the saved states of all libraries that are known here."""
     return [
-        # numpy 2 has most of these two in context variables, which are each task's own.
+        # numpy 2 keeps most of these two in context variables, which each task has for itself.
         _library(
             "numpy",
             lambda m: [
@@ -60,12 +60,12 @@ def libraries() -> list[SavedState]:
 
 
 def _library(name: str, find: Callable[[Any], Iterable[Setting]]) -> SavedState:
-    """What functions of a module tell and set."""
+    """Return the state that functions of a module get and set."""
     return settings(lambda: find(sys.modules[name]) if name in sys.modules else None)
 
 
 def _attribute(module: str, name: str) -> Any:
-    """None while it isn't there. By `vars`: a module may make it when it is asked for."""
+    """Return an attribute or None. By `vars`: `getattr` could make a module create it."""
     found = sys.modules.get(module)
     return None if found is None else vars(found).get(name)
 
@@ -82,7 +82,7 @@ def _set_style(style: State, key: str, value: Any) -> None:
 
 
 def _unregister(names: list[str]) -> None:
-    """Leave no other colormaps than these: one can be registered only once."""
+    """Unregister all other colormaps: a name can be registered only once."""
     colormaps = sys.modules["matplotlib"].colormaps
     for name in set(colormaps).difference(names):
         colormaps.unregister(name)
@@ -97,7 +97,7 @@ def _pandas_options() -> State | None:
 
 
 def _groups(options: State, prefix: str = "") -> Iterator[tuple[str, State]]:
-    """All of `pandas.options`: each group of them by what stands before their names."""
+    """Yield each group of `pandas.options` with the prefix of its names."""
     yield prefix, options
     for key, value in options.items():
         if type(value) is dict:
@@ -108,7 +108,7 @@ def _set_pandas_options(live: State, prefix: str, saved: Any) -> None:
     known = {} if saved is GONE else saved
     changed = [key for key in differing(live[prefix], known) if key in known]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of options that are deprecated
+        warnings.simplefilter("ignore")  # about deprecated options
         for key in changed:
             sys.modules["pandas"].set_option(f"{prefix}{key}", known[key])
 
@@ -117,19 +117,19 @@ def _set_pandas_options(live: State, prefix: str, saved: Any) -> None:
 
 
 def _shell() -> Any:
-    """The worker's own, if there has been a cell: see `shell.WorkerShell`."""
+    """Return the worker's shell, if there has been a cell: see `shell.WorkerShell`."""
     module = sys.modules.get("workbench.host.shell")
     return None if module is None else module.WorkerShell.made
 
 
 def _shell_tables() -> State | None:
-    """What it has tables of: how types are shown, hooks."""
+    """Return the shell's tables: formatters of types, hooks."""
     shell = _shell()
     return None if shell is None else dict(enumerate(shell.tables()))
 
 
 def _first_shell_tables() -> State | None:
-    """The same as they were when it was made: by the cell that may have changed them since."""
+    """Return the tables as they were when the shell was made: a cell may have changed them."""
     shell = _shell()
     return None if shell is None else dict(enumerate(shell.first_tables))
 

@@ -1,6 +1,6 @@
-"""What this room needs of the process around it: a way out for messages, and which task runs.
+"""What this room needs of its process: a way out for messages, and which tasks run.
 
-A worker of ours implements it with its client, one of Ray's or Dask's with what that has.
+A worker of ours implements it with its client, one of Ray or Dask with their own means.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from workbench.host.task_context import TaskContext
 
 
 class Link(Protocol):
-    """The way from a running task to whoever submitted it."""
+    """Way from a running task to the process that submitted it."""
 
     @property
     def work(self) -> TaskContext[Any]:
-        """The tasks that run in this process."""
+        """Tasks that run in this process."""
 
     def put(self, output: Output, /) -> None:
         """Queue a message, to be sent after those before it. Any thread; never waits.
@@ -31,6 +31,6 @@ class Link(Protocol):
 
 @dataclass(eq=False, slots=True)
 class Failed:
-    """One result that is an exception, raised where it is read, beside others that are values."""
+    """A result that is an exception, raised where it is read; other results may be values."""
 
     error: BaseException

@@ -1,8 +1,8 @@
-"""All that tasks show, on its way out: prints, displays, what C code and programs write.
+"""Output of tasks on its way out: prints, displays, what C code and programs write.
 
-Whoever shows something appends it to a queue: one step, which an interrupt can't tear. A thread
-sends what is queued, at most `1 / PAUSE` times a second; it sleeps while nothing is shown. At the
-end of a task, what is left of its output is sent.
+Code that shows something appends it to a queue in one step, which an interrupt can't tear. A thread
+sends what is queued, at most `1 / PAUSE` times a second; it sleeps while nothing is shown. The end
+of a task sends what is left of its output.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from workbench.host.throttle import Shown, Throttle, process_room
 from workbench.host.unsent import Mark, Unsent
 from workbench.system.ki_protection import ki_protection
 
-PAUSE = 0.05  # seconds from one sending to the next. What comes after a pause is sent at once
-MOST_QUEUED = 256_000  # characters in the queue. Who shows more takes them out of it himself
-MOST_SHOWN = 32 << 20  # bytes a task may show at once: a message has to take it
-MOST_PIECES = 1000  # of a line that isn't over
+PAUSE = 0.05  # seconds from one sending to the next. After a pause, output is sent at once
+MOST_QUEUED = 256_000  # characters in the queue. The thread that shows more empties it itself
+MOST_SHOWN = 32 << 20  # bytes of one display: it has to fit into a message
+MOST_PIECES = 1000  # pieces of an unfinished line
 PIECE = 1 << 17  # characters of one write that are queued together
 
 _SEPARATORS = (" ", "\n")
-"""What `print` writes beside its arguments: no look at the captures before these."""
+"""What `print` writes between and after its arguments: the captures aren't read before these."""
 
 _IN_MODIFY = 2
 _IOLBF = 1
@@ -44,9 +44,9 @@ _clock = time.perf_counter
 class OutStream(io.TextIOBase):
     """A worker's `sys.stdout` or `sys.stderr`: shows what is written as the running task's output.
 
-    Any thread may write: see `TaskContext` for whose that is. What belongs to no task goes nowhere
-    a person would look for it, so it is dropped. ``fd`` is for those who want one: what they write
-    is shown too.
+    Any thread may write: see `TaskContext` for which task that belongs to. Text of no task is
+    dropped, as no person would look for it. ``fd`` is for code that needs a descriptor: what it
+    writes is shown, too.
     """
 
     encoding = "utf-8"
@@ -60,11 +60,11 @@ class OutStream(io.TextIOBase):
         self._sendings = queue.sendings
         self.lock = queue.lock
         queue.streams.append(self)
-        # Pieces of the line that isn't over, each with how many sendings there had been.
+        # Pieces of the unfinished line, each with the number of sendings before it.
         self._line: list[tuple[int, str]] = []
         self._forked: io.TextIOWrapper | None = None
         self.buffer = io.FileIO(fd, "w", closefd=False)
-        """For those who write bytes."""
+        """Binary stream for code that writes bytes."""
 
     def writable(self) -> bool:
         return True
@@ -76,30 +76,30 @@ class OutStream(io.TextIOBase):
         return self.buffer.fileno()
 
     def write(self, text: str) -> int:
-        """Show it, together with what comes in the next few milliseconds."""
+        """Show text, together with what is written in the next few milliseconds."""
         if not isinstance(text, str):
             raise TypeError(f"write() takes a str, not {type(text).__name__}")
         if self._forked is not None:
             return self._forked.write(text)
         run = self._work.current
         if run is not None and text:
-            with self.lock:  # who sends finds a piece in its line and in the queue, or in neither
+            with self.lock:  # the sender sees a piece in both the line and the queue, or in neither
                 self._queue_piece(run.task, text)
         return len(text)
 
     def _queue_piece(self, task: int, text: str) -> None:
-        # Before it is queued: then it may be sent, and forgotten, at once.
+        # Before it is queued: from then on it may be sent and forgotten at any time.
         self._line.append((self._sendings(), text))
         if text[-1:] == "\n" or len(self._line) > MOST_PIECES:
             line, self._line = self._line, []
-            sent = self._sendings()  # what came before the last of them is out
+            sent = self._sendings()  # older pieces are sent already
             rest = "".join([piece for number, piece in line if number == sent])
             self._keep(task, self.kind, rest)
         for start in range(0, len(text), PIECE):
             self._put(task, self.kind, text[start : start + PIECE])
 
     def begun(self, sendings: int) -> str:
-        """Of the line that isn't over, what was written after so many sendings."""
+        """Return the part of the unfinished line that was written after so many sendings."""
         return "".join([piece for number, piece in list(self._line) if number == sendings])
 
     def flush(self) -> None:
@@ -107,7 +107,7 @@ class OutStream(io.TextIOBase):
             self._forked.flush()
 
     def forked(self) -> None:
-        """In a forked child: its parent's task isn't its own, but what it writes is shown there."""
+        """Write to the descriptor in a forked child: it has no task, but the parent's shows it."""
         if self._forked is None:
             self._forked = open(  # noqa: SIM115 - for as long as the process lives
                 self.fileno(), "w", 1, self.encoding, self.errors, closefd=False
@@ -115,11 +115,11 @@ class OutStream(io.TextIOBase):
 
 
 class OutputQueue:
-    """See the module. Any thread may call its methods.
+    """Queue of output. Any thread may call its methods.
 
-    Descriptors 1 and 2 lead to the ``captures``. ``mark`` is told the position in the second one
-    at which a task ended: what comes after it is of the next. ``unsent`` keeps what was shown and
-    isn't sent, for who sees this process die.
+    Descriptors 1 and 2 lead to the ``captures``. ``mark`` is called with the position in the second
+    one at which a task ended: what comes after it is the next task's. ``unsent`` keeps what was
+    shown and isn't sent, for the process that sees this one die.
     """
 
     def __init__(
@@ -138,13 +138,13 @@ class OutputQueue:
         if unsent is not None:
             unsent.open()
         self._queue: deque[tuple[int, str, str | bytes, str]] = deque()
-        self._queued = 0  # characters, about
-        self._line_over = True  # what was shown last ends a line
-        self._begun: dict[str, bytes] = {}  # lines that C code, or a program, hasn't ended yet
+        self._queued = 0  # characters, roughly
+        self._line_over = True  # the last text ends a line
+        self._begun: dict[str, bytes] = {}  # unfinished lines of C code or a program
         self._throttles: dict[int, Throttle] = {}  # of tasks that have shown something
         self._room = process_room(_clock())
         self.lock = threading.RLock()
-        """Of who shows or sends. A signal's handler may come, and print, once we have it."""
+        """Held while showing or sending. A signal handler may print while its thread holds it."""
         self._busy = False
         self._sent_at = 0.0
         self._sendings = 0
@@ -161,10 +161,10 @@ class OutputQueue:
         self._thread.start()
 
     def show(self, kind: str, data: bytes, key: str = "") -> None:
-        """The running task displays something; between tasks it is dropped.
+        """Show a display of the running task; between tasks it is dropped.
 
-        What is too large for a message is replaced by a note. Of updates with the same ``key``, a
-        later one replaces one that waits.
+        A display that is too large for a message is replaced by a note. An update replaces a
+        waiting one with the same ``key``.
         """
         run = self.work.current
         if run is None:
@@ -178,38 +178,38 @@ class OutputQueue:
             self.put(run.task, kind, data, key)
 
     def keep(self, task: int, kind: str, text: str) -> None:
-        """A line is about to be put: have it told even if this process ends before it is sent."""
+        """Keep a line that is about to be put, so that it is shown even if this process dies."""
         if self._unsent is not None:
             self._unsent.add(task, kind, text.encode("utf-8", "backslashreplace"))
 
     def sendings(self) -> int:
-        """How often what was queued has been taken to be sent."""
+        """Return how often the queue has been emptied to be sent."""
         return self._sendings
 
     def put(self, task: int, kind: str, data: str | bytes, key: str = "") -> None:
-        """A running task shows something. See `Throttle.add`."""
+        """Queue something that a running task shows. See `Throttle.add`."""
         if data not in _SEPARATORS and (self._begun or self._is_captured()):
-            self._pass_on(whole=True)  # C code, or a program, wrote before this
+            self._pass_on(whole=True)  # C code or a program wrote before this
         self._queue.append((task, kind, data, key))
         self._queued += len(data)
         self._line_over = kind not in TEXT or data[-1:] == "\n"
         if self._queued > MOST_QUEUED:
             self._pass_on()
         elif self._line_over and _clock() - self._sent_at > PAUSE:
-            self._pass_on(send=True)  # here and now: the next line may be the one that crashes
+            self._pass_on(send=True)  # at once: the next line of code may crash
         if not self._awake and (self._queue or self._is_held()):
-            with ki_protection():  # with only one of the two done, it would sleep on
+            with ki_protection():  # with only one of the two done, the thread would sleep on
                 self._awake = True
                 os.eventfd_write(self._wake, 1)
 
     def finish(self, task: int) -> None:
-        """Send all that a task has left to be sent. To be called before its Done is queued.
+        """Send the rest of a task's output. To be called before its Done is queued.
 
-        A forked child that comes back from the task ends here: what follows is its parent's."""
+        A forked child that returns from the task ends here: only its parent goes on."""
         if self._abandoned:
             os._exit(1)
         self._flush_c()
-        # In this order: what the thread has just taken is not yet in a throttle while it is busy.
+        # In this order: what the thread has just taken is in no throttle yet while `_busy`.
         if self._queue or self._is_captured() or self._begun or self._busy or self._throttles:
             with self._alone() as mine:
                 if mine:
@@ -222,11 +222,11 @@ class OutputQueue:
                     self._mark(self._captures[1].position)
 
     def abandon(self) -> None:
-        """In a forked child, which has no part in this: let go of it all. Idempotent."""
+        """Close everything in a forked child, which doesn't send output. Idempotent."""
         if self._abandoned:
             return
         self._abandoned = True
-        self.lock = threading.RLock()  # another thread may have had it
+        self.lock = threading.RLock()  # another thread may have held it
         for capture in self._captures:
             capture.close()
         os.close(self._wake)
@@ -240,7 +240,7 @@ class OutputQueue:
 
     @contextmanager
     def _alone(self) -> Iterator[bool]:
-        """With the lock, and no interrupt; False in a finalizer that came while we are at it."""
+        """Hold the lock, without interrupts; yield False in a finalizer that runs inside."""
         with ki_protection(), self.lock:
             if self._busy:
                 yield False
@@ -252,7 +252,7 @@ class OutputQueue:
                 self._busy = False
 
     def _pass_on(self, send: bool = False, whole: bool = False) -> None:
-        """Empty the queue into the throttles; send what may be sent, if asked to."""
+        """Empty the queue into the throttles; with ``send`` send what may be sent."""
         with self._alone() as mine:
             if mine:
                 mark = self._begin_sending() if send else None
@@ -260,30 +260,30 @@ class OutputQueue:
                 if send:
                     for task, throttle in list(self._throttles.items()):
                         self._put(task, throttle.take(_clock()))
-                        if not self.work.is_active(task):  # a thread of it was late: see `_add`
+                        if not self.work.is_active(task):  # one of its threads was late: see `_add`
                             del self._throttles[task]
-                    if self._line_over:  # else it is to be sent as soon as it is
+                    if self._line_over:  # else its end is sent as soon as it comes
                         self._sent_at = _clock()
-                    self._sends(mark)  # first: who sees it may kill us at once
+                    self._sends(mark)  # first: a person who sees it may kill us at once
                     self._link.flush()
                     if self._unsent is not None:
                         self._unsent.tidy()
 
     def _begin_sending(self) -> Mark | None:
-        """To be called before the queue is emptied: what is shown from here on isn't in it."""
+        """Begin a sending, before the queue is emptied. Return the place up to which it sends."""
         self._sendings += 1
         if self._unsent is None:
             return None
         run = self.work.latest
         if run is not None:
             for stream in self.streams:
-                # When its line ends it passes for sent, and we may end before it is.
+                # When the line ends, this part counts as sent, but we may die before that.
                 if begun := stream.begun(self._sendings - 1):
                     self.keep(run.task, stream.kind, begun)
         return self._unsent.mark()
 
     def _sends(self, mark: Mark | None) -> None:
-        """What was kept until then goes out; what a throttle holds back, and lines begun, don't."""
+        """Note what is about to be sent: all kept up to ``mark`` but held and unfinished text."""
         if self._unsent is not None and mark is not None:
             held = [
                 (task, kind, data)
@@ -298,12 +298,12 @@ class OutputQueue:
     def _fill(self, final: bool = False, whole: bool = False) -> None:
         """Empty the queue, and then the captures, into the throttles.
 
-        A line that C code or a program has begun stays until the next look, unless the ``whole`` is
-        asked for: nobody knows which of the two was written first, so neither shall come amid a
-        line of the other.
+        An unfinished line of C code or a program stays until the next call, unless ``whole``: the
+        order of Python's and C's output isn't known, so neither should interrupt a line of the
+        other.
         """
         queue, texts = self._queue, list[str]()
-        # First: what is in the queue is older.
+        # Before the queue is emptied: it is older than what is captured later.
         sizes = [capture.size() for capture in self._captures]
         self._queued = 0
         while queue:
@@ -323,7 +323,7 @@ class OutputQueue:
             run, begun = self.work.latest, self._begun.pop(kind, b"")
             if run is None:
                 if data:
-                    self._mark(self._captures[1].position)  # of no task: nobody would look for it
+                    self._mark(self._captures[1].position)  # of no task: dropped
             elif data or skipped or begun:
                 if skipped:
                     self._add(run.task, kind, begun + first)
@@ -343,10 +343,10 @@ class OutputQueue:
         throttle = self._throttles.get(task)
         if throttle is None:
             if not self.work.is_active(task):
-                return  # a thread of it was late: its Done is out
+                return  # one of its threads was late: its Done is sent
             throttle = self._throttles[task] = Throttle(self._room, _clock())
         if skipped:
-            self._put(task, throttle.take(_clock()))  # what still waits would go with it
+            self._put(task, throttle.take(_clock()))  # else `skip` would drop it, too
             throttle.skip(kind, skipped)
         throttle.add(kind, data, key)
         if throttle.is_full:
@@ -360,13 +360,13 @@ class OutputQueue:
     # -- the thread -------------------------------------------------------------------------------
 
     def _serve(self) -> None:
-        took = 0.0  # when it last looked: a line that isn't over then has so long to be
+        took = 0.0  # time of the last look: an unfinished line gets `PAUSE` more
         while True:
             self._awake = False
-            if not self._queue:  # who adds to it from here on wakes us
+            if not self._queue:  # adding to it from here on wakes us
                 self._poll.poll(PAUSE * 1000 if self._is_held() else None)
             self._awake = True
-            # Tasks' threads send too.
+            # Tasks' own threads send, too.
             while (left := max(self._sent_at, took) + PAUSE - _clock()) > 0:
                 time.sleep(left)
             self._quiet()
@@ -374,7 +374,7 @@ class OutputQueue:
             took = _clock()
 
     def _quiet(self) -> None:
-        """Read what woke us: nothing of it tells more than that there is something."""
+        """Empty the descriptors that woke us; their content says nothing more."""
         for fd in (self._wake, self._watch):
             try:
                 os.read(fd, 4096)
@@ -382,7 +382,7 @@ class OutputQueue:
                 pass
 
     def _is_held(self) -> bool:
-        """Whether a throttle, or a line, waits for time to pass."""
+        """True if a throttle or an unfinished line waits for time to pass."""
         return bool(self._begun) or any(list(self._throttles.values()))
 
     def _is_captured(self) -> bool:
@@ -391,9 +391,9 @@ class OutputQueue:
 
 
 def _watch(captures: tuple[FdCapture, FdCapture]) -> int:
-    """A descriptor that can be read when somebody has written to a capture; else -1.
+    """Return a descriptor that is readable after a write to a capture; -1 without inotify.
 
-    Without inotify, or with none left, what C code writes is shown when its task ends.
+    Then what C code writes is shown when its task ends.
     """
     libc = ctypes.CDLL(None)
     if not hasattr(libc, "inotify_init1"):
@@ -406,19 +406,19 @@ def _watch(captures: tuple[FdCapture, FdCapture]) -> int:
 
 
 def _line_buffered() -> Callable[[], object]:
-    """Have C's `stdout` written at the end of each line. Returns what writes the rest.
+    """Make C's `stdout` line buffered. Return a function that writes the rest.
 
-    That one stream alone: flushing all waits for whoever is reading from one of them.
+    Only this stream: flushing all would wait for a thread that reads from one of them.
     """
     libc = ctypes.CDLL(None)
     try:
         stdout = ctypes.c_void_p.in_dll(libc, "stdout")
-    except ValueError:  # a C library that calls it something else
+    except ValueError:  # a C library with another name for it
         return lambda: None
     libc.setvbuf(stdout, None, _IOLBF, ctypes.c_size_t(0))
     flush = libc.fflush
     try:
-        # Without giving up the GIL, which another thread might then have for a while.
+        # Without releasing the GIL, which another thread might then hold for a while.
         pending = ctypes.PyDLL(None).__fpending
     except AttributeError:  # another C library
         return lambda: flush(stdout)

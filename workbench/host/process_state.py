@@ -1,9 +1,8 @@
-"""What a task changes in its process beside its own variables, put back before the next one.
+"""State of the process that a task changes beside its variables: restored before the next task.
 
 What is saved: `interpreter_state`, `library_state`; how: `saved_state`. What an *import* changes
-stays, because a module is imported once: the filters of warnings, the loggers and the options that
-a library sets then. Everything here runs in the main thread: between tasks, or while a module is
-imported.
+stays, because a module is imported once: warning filters, loggers and options that a library sets
+then. Everything here runs in the main thread: between tasks, or while a module is imported.
 """
 
 from __future__ import annotations
@@ -25,21 +24,21 @@ from workbench.host.seeding import Seeds
 T = TypeVar("T")
 
 SHARE = 50
-"""Short tasks of one kind that follow each other pay no more than one in so many parts for it."""
+"""Short consecutive tasks of one kind spend at most 1 / `SHARE` of their time on restoring."""
 
 LONGEST = 0.02
-"""Seconds without, however long it took the last time: on a busy machine that may be any time."""
+"""Most seconds without restoring, however long the last one took on a busy machine."""
 
 
 class ProcessState:
-    """The state of a process that runs one task after the other, as it was when this was made."""
+    """State of a process that runs one task after the other, as it was when this was made."""
 
     def __init__(self) -> None:
         self._parts: list[SavedState] = [*interpreter(), *libraries()]
         self._context = contextvars.copy_context()
         self._kind: Hashable = None  # of the task that ran last
         self._is_clean = True
-        self._due = 0.0  # when even tasks of one kind have it restored between them
+        self._due = 0.0  # when it is restored even between tasks of one kind
         self._seeds = Seeds()
         self._umask = os.umask(0o077)  # to read it, it has to be set
         os.umask(self._umask)
@@ -47,15 +46,15 @@ class ProcessState:
         self._imports.install()
 
     def close(self) -> None:
-        """Whoever runs from now on keeps what it changes."""
+        """Stop watching imports: code that runs from now on keeps what it changes."""
         self._imports.uninstall()
 
     def run(self, task: Callable[[T], object], argument: T, kind: Hashable) -> None:
         """Run a task in a clean process.
 
-        To look whether it is clean takes longer than the shortest tasks. So those of one ``kind``
-        follow each other without, for a millisecond or two; None is a kind of its own.
-        Context variables (numpy's error state, the decimal context) are each task's own.
+        Checking the state takes longer than the shortest tasks. So tasks of one ``kind`` that
+        follow each other go without for a few milliseconds; None never does. Each task has its
+        own context variables (numpy's error state, the decimal context).
         """
         if kind is None or kind != self._kind or time.perf_counter() >= self._due:
             self.clean()
@@ -73,24 +72,24 @@ class ProcessState:
         self._due = ended + min(SHARE * (ended - started), LONGEST)
 
     def _restore(self) -> None:
-        """All but what can't be put back: a directory that is gone."""
+        """Restore all that can be restored (not a directory that is gone)."""
         parts = iter(self._parts)
         while True:
-            try:  # around all of them: around each it would cost more than comparing it
+            try:  # one `try` for all: one for each would cost more than comparing
                 for part in parts:
                     part.restore()
                 break
             except Exception:
                 continue
-        os.umask(self._umask)  # without a look, which threads would see
+        os.umask(self._umask)  # without reading it, which would change it for threads
         with suppress(Exception):  # another thread is just importing pyplot
-            close_figures()  # of a task, or a module that it imports: a later cell would show them
-        with suppress(Exception):  # somebody put another generator in the place of numpy's
+            close_figures()  # of a task or an import: else a later cell would show them
+        with suppress(Exception):  # somebody replaced numpy's generator
             self._seeds.renew()
 
     @contextmanager
     def _learning(self) -> Iterator[None]:
-        """What changes meanwhile is no task's doing."""
+        """Keep what changes meanwhile, as it isn't the task that changes it."""
         before = list(map(_look, self._parts))
         try:
             yield
@@ -102,6 +101,6 @@ class ProcessState:
 
 
 def _look(part: SavedState) -> Any:
-    with suppress(Exception):  # a library that another thread is just importing
+    with suppress(Exception):  # another thread is just importing the library
         return part.look()
     return None

@@ -1,7 +1,7 @@
-"""Edited modules of a person's project in a warm process: loaded again, by IPython's reloader, or
-said to be older than their files.
+"""Edited modules of a person's project in a warm process: reloaded by IPython's reloader, or
+reported to be older than their files.
 
-Everything here runs in the main thread, before a task and after it; `refresh` may come from any.
+Everything here runs in the main thread, before and after a task; `refresh` may run in any thread.
 An actor that runs several calls at a time keeps what it has loaded.
 """
 
@@ -17,18 +17,18 @@ from workbench.report.freshness import edited_text
 
 
 class ModuleTimes:
-    """When the files of a person's modules were last changed before this process imported them.
+    """Times of the last change of the files of a person's modules, when this process imported them.
 
-    As of the first look after the import: what is edited in between counts as imported.
+    Read at the first `look` after the import: an edit in between goes unnoticed.
     """
 
     def __init__(self) -> None:
         self.times: dict[str, float] = {}  # by the module's name
-        self.looked: set[str] = set()  # modules that aren't new any more
+        self.looked: set[str] = set()  # modules that aren't new
         self._told: dict[str, float] = {}
 
     def look(self) -> list[str]:
-        """Remember what was imported since the last look: its names."""
+        """Note what was imported since the last look, and return the names."""
         if len(sys.modules) == len(self.looked):
             return []
         names = sys.modules.keys() - self.looked
@@ -38,12 +38,12 @@ class ModuleTimes:
         return new
 
     def loaded(self, name: str) -> None:
-        """It is loaded, perhaps again: remember it at the next look."""
+        """Have the next `look` note a module that was loaded, perhaps again."""
         self.times.pop(name, None)
         self.looked.discard(name)
 
     def edited(self) -> Iterator[str]:
-        """Names of those whose files have changed since, each edit once."""
+        """Yield the names of modules whose files have changed since, once per edit."""
         for name, then in list(self.times.items()):
             now = _time(name)
             if now not in (0, then, self._told.get(name)):
@@ -52,17 +52,17 @@ class ModuleTimes:
 
 
 def is_persons(name: str) -> bool:
-    """Whether an imported module is a person's own, and no library's."""
+    """True if an imported module is a person's own, not a library's."""
     package = name.partition(".")[0]
     if package in sys.stdlib_module_names:
         return False
-    # Asked of the package alone: looking up where a path leads takes a while.
+    # Only the package is asked: resolving a path takes a while.
     file = _file(package) or _file(name)
     return file is not None and is_own(file)
 
 
 def _time(name: str) -> float:
-    """When a module's file was last changed; 0 if it isn't a person's."""
+    """Return when a module's file was last changed; 0 if it isn't a person's."""
     file = _file(name)
     if file is None or not is_persons(name):
         return 0
@@ -78,8 +78,8 @@ def _file(name: str) -> str | None:
 
 
 class Reloader:
-    """Loads again before every task (``always``), or only when told that something may have
-    changed. Else it says, once a cell at most, that a module is older than its file."""
+    """Reloads edited modules before every task (``always``), or only after `refresh`. Otherwise
+    prints, at most once per cell, that a module is older than its file."""
 
     def __init__(self, always: bool) -> None:
         self._always = always
@@ -87,19 +87,19 @@ class Reloader:
         self._reloader: Any = None
         self._modules = ModuleTimes()
         self._modules.looked |= sys.modules.keys()
-        self._cells: set[int] = set()  # that tasks came from
+        self._cells: set[int] = set()  # from which tasks came
 
     def refresh(self) -> None:
-        """Something may have changed."""
+        """Reload before the next task: something may have changed."""
         self._due = True
 
     def before_task(self, cell: int) -> None:
-        """Load again what was edited. What can't be loaded says so on stderr, and stays.
+        """Reload what was edited. A module that can't be loaded stays, with a message on stderr.
 
-        ``cell``: the number of the one that submitted the task.
+        ``cell``: number of the cell that submitted the task.
         """
         if not self._due:
-            if cell not in self._cells:  # of several notebooks' their tasks may take turns
+            if cell not in self._cells:  # tasks of several notebooks may take turns
                 self._cells.add(cell)
                 for name in self._modules.edited():
                     print(edited_text(name, "this worker"), file=sys.stderr)
@@ -118,16 +118,16 @@ class Reloader:
             self._modules.times[name] = self._reloader.modules_mtimes[name]
 
     def after_task(self) -> None:
-        """Remember what the files looked like of which modules were just imported.
+        """Note the file times of modules that were just imported.
 
-        Also while nobody asks for it: the first edit shall be seen, too.
+        Also without `refresh`, so that the first edit is noticed, too.
         """
         new = self._modules.look()
         if new:
             self._follow(new)
 
     def _follow(self, names: Iterable[str]) -> None:
-        """Have modules watched whose files were of those times."""
+        """Have IPython's reloader watch these modules, from the noted file times on."""
         if self._reloader is None:
             return
         for name in names:
@@ -135,8 +135,8 @@ class Reloader:
             self._reloader.modules[name] = True
             if self._reloader.modules_mtimes.get(name) != time:
                 self._reloader.modules_mtimes[name] = time
-                # What a newer IPython has read by now, to find the difference, is the edited
-                # source.
+                # A newer IPython has read the source to compare with, but by now that is the
+                # edited one.
                 deduper = getattr(self._reloader, "deduper_reloader", None)
                 if deduper is not None:
                     deduper.source_by_modname.pop(name, None)

@@ -1,6 +1,6 @@
-"""What is left of a process that has died: what it showed and hadn't sent, and its last words.
+"""What is left of a process that has died: output that it hadn't sent, and its last stderr.
 
-Who made it reads it; the process, a worker or a child of one, has the descriptors.
+The process that made this reads it; the one that died, a worker or a child of one, wrote it.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from workbench.host.fd_capture import FdCapture
 from workbench.host.unsent import Piece, Unsent
 
 LAST_WORDS = 2000
-"""Bytes of what a process wrote to stderr past Python that the error tells."""
+"""Bytes that the error quotes of what a process wrote to descriptor 2."""
 
 
 class ShownRemains:
-    """Of one process. ``captures`` are where its descriptors 1 and 2 lead."""
+    """Remains of one process. Its descriptors 1 and 2 led to the ``captures``."""
 
     captures: tuple[FdCapture, FdCapture]
     unsent: Unsent
 
     def pieces(self, task: int) -> list[Piece]:
-        """What was left; all that C code and programs wrote was the ``task``'s that ran, if any."""
+        """Return the unsent output; what C code and programs wrote is the running ``task``'s."""
         unread = self.captures[0].unread() if task else b""
         return [*self.unsent.read(), *([(task, "stdout", unread)] if unread else ())]
 
     def words(self, since: int) -> str:
-        """What was written to descriptor 2 after that position: of a fault handler's report the
-        beginning, of all else the end.
+        """Return what was written to descriptor 2 after that position: the beginning of a fault
+        handler's report, else the end.
 
         The report begins with the innermost frame, and ends with a list of all extension modules.
         """
@@ -47,7 +47,7 @@ class ShownRemains:
 
 
 class ChildRemains(ShownRemains):
-    """Of one child. ``received``: the descriptors of another process's, ours from here."""
+    """Remains of one child. ``received``: descriptors from another process, now ours."""
 
     def __init__(self, received: Sequence[int] = (-1, -1, -1, -1)) -> None:
         out, err, unsent, notes = received

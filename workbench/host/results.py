@@ -1,6 +1,6 @@
-"""What a task's function has returned, or yielded, as the results it owes; and who failed how.
+"""Turns what a task's function has returned or yielded into the task's results; and errors.
 
-The same in a worker of ours and in one of Ray's or Dask's.
+Shared by our workers and those of Ray and Dask.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from workbench.serialization import codec
 Types = tuple[type[BaseException], ...]
 
 STOPPED = (KeyboardInterrupt, asyncio.CancelledError)
-"""What a task ends with that somebody stopped."""
+"""Exceptions that end a task which a person stopped."""
 
 
 _OPTIONS = codec.Where("retry_exceptions", "on the worker")
 
 
 class Owing(Protocol):
-    """A task by what it owes: so many results."""
+    """A task and the number of its results."""
 
     @property
     def name(self) -> str: ...
@@ -38,7 +38,7 @@ class Owing(Protocol):
 
 
 def counted(run: Owing, result: Any) -> Sequence[Any]:
-    """The results of a task that owes several; ValueError if there are more or fewer."""
+    """Return the results of a task with several; ValueError if there are more or fewer."""
     if not isinstance(result, tuple | list) or len(result) != run.returns:
         size = f"{len(result)} value(s)" if isinstance(result, tuple | list) else "one value"
         raise ValueError(
@@ -49,14 +49,14 @@ def counted(run: Owing, result: Any) -> Sequence[Any]:
 
 
 def yields_results(run: Owing, function: Callable[..., Any]) -> bool:
-    """Whether what a generator yields are the task's results; else it is the result itself."""
+    """True if the items of a generator are the task's results; else the generator is the result."""
     if run.returns != 1:
         return run.returns > 1
     return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
 
 
 def retry_types(spec: TaskSpec) -> Types:
-    """After which exceptions a task may be tried again: its `retry_exceptions`."""
+    """Return the exceptions after which a task is retried: its `retry_exceptions`."""
     if not spec.retry_on:
         return ()
     types: Types = codec.deserialize_inline(spec.retry_on, where=_OPTIONS)
@@ -64,7 +64,7 @@ def retry_types(spec: TaskSpec) -> Types:
 
 
 def no_actor(error: BaseException, actor: int) -> ActorDiedError:
-    """What the actor's calls raise if it could not be made."""
+    """Return the error that an actor's calls raise if it could not be made."""
     died = ActorDiedError(f"The actor could not be made: {said_of(error)}")
     died.actor_id = f"{actor:016x}"
     died.__cause__ = error
@@ -72,7 +72,7 @@ def no_actor(error: BaseException, actor: int) -> ActorDiedError:
 
 
 def take(run: Owing, items: Generator[Any, Any, Any], retry_on: Types) -> Any:
-    """What a generator yields, as the results of a task that was submitted with their number."""
+    """Return a generator's items as the results of a task that was submitted with their number."""
     made: list[Any] = []
     with contextlib.closing(items):
         try:
@@ -97,7 +97,7 @@ async def take_async(run: Owing, items: AsyncGenerator[Any, Any], retry_on: Type
 
 
 async def _take_from_async(items: AsyncGenerator[Any, Any], made: list[Any], enough: int) -> None:
-    """So many, and one more, if it yields too many."""
+    """Append ``enough`` items to ``made``, and one more if there are too many."""
     async for item in items:
         made.append(item)
         if len(made) > enough:
@@ -105,7 +105,7 @@ async def _take_from_async(items: AsyncGenerator[Any, Any], made: list[Any], eno
 
 
 def _results(run: Owing, made: list[Any], error: Exception | None = None) -> Any:
-    """As many as are owed. Those that are missing are its error; those too many are lost."""
+    """Return as many results as the task has. Missing ones fail; surplus ones are lost."""
     if len(made) > run.returns:
         text = f"`{run.name}` was submitted with num_returns={run.returns}, and yields more"
         print(f"{text}: the rest is lost.", file=sys.stderr)
@@ -119,7 +119,7 @@ def _results(run: Owing, made: list[Any], error: Exception | None = None) -> Any
 
 
 def yielded(run: Owing, items: Any) -> Any:
-    """What a function that yields has returned."""
+    """Return a function's generator; TypeError if it returned something else."""
     if hasattr(items, "__next__") or hasattr(items, "__anext__"):
         return items
     raise TypeError(
@@ -129,7 +129,7 @@ def yielded(run: Owing, items: Any) -> Any:
 
 
 def iterable(run: Owing, items: Any) -> Iterable[Any]:
-    """What the task gave, as items; TypeError names the task if it isn't iterable."""
+    """Return the task's result as an iterable; TypeError names the task if it isn't one."""
     if hasattr(items, "__iter__"):
         return items  # type: ignore[no-any-return]
     hint = ", in an actor with `async def` methods" if hasattr(items, "__aiter__") else ""

@@ -1,7 +1,7 @@
-"""State that tasks may change: values by their keys, as they were when they were first seen.
+"""State that tasks may change: values by their keys, as they were when first seen.
 
-What there is of it: `interpreter_state`, `library_state`. Each task pays for comparing all of
-it, so what is as it was must cost next to nothing.
+The parts are in `interpreter_state` and `library_state`. Each task pays for comparing all of them,
+so an unchanged part must cost next to nothing.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from operator import call
 from typing import Any
 
 GONE = object()
-"""In place of a value: there is none."""
+"""Stands for a missing value."""
 
 Setting = tuple[Callable[[], Any], Callable[[Any], object]]
-"""What reads it, and what sets it."""
+"""Two functions: one reads a value, one sets it."""
 
 State = dict[Any, Any]
 
 
 def put_entry(live: State, key: Any, value: Any) -> None:
-    """Set it, or delete it (`GONE`). As in any dict: that of matplotlib checks each name."""
+    """Set or delete (`GONE`) an entry by `dict`'s own methods: matplotlib's check each name."""
     if value is GONE:
         dict.pop(live, key, None)
     else:
@@ -30,11 +30,11 @@ def put_entry(live: State, key: Any, value: Any) -> None:
 
 
 class SavedState:
-    """One part of it, each value for itself.
+    """One part of the state; each value is compared and restored by itself.
 
-    ``find`` gives the values as they are, None while their library isn't loaded; ``put``: see
-    `put_entry`. ``ours`` are keys that may come: they stay from then on. ``first`` gives what is
-    put back if tasks may have changed it before it is looked at; default: what is there then.
+    ``find`` returns the current values, None while their library isn't loaded; ``put``: see
+    `put_entry`. ``ours`` are keys that are kept if they appear. ``first`` returns what to restore,
+    in case tasks change values before the first look; default: the values at the first look.
     """
 
     def __init__(
@@ -51,12 +51,12 @@ class SavedState:
         self._saved = self._first()
 
     def look(self) -> State | None:
-        """Return it as it is now: a copy, to be compared; None if its library isn't loaded."""
+        """Return a copy of the current values; None if their library isn't loaded."""
         live = self._find()
         return None if live is None else {k: _copied(v) for k, v in list(dict.items(live))}
 
     def learn(self, before: State | None, after: State | None) -> None:
-        """Keep what is different between two looks: it belongs to the process."""
+        """Keep what changed between two looks, as it belongs to the process."""
         if self._saved is None:
             self._saved = after if before is None else self._first()
         if before is None or after is None or self._saved is None:
@@ -66,7 +66,7 @@ class SavedState:
             put_entry(self._saved, key, _merged(*looks))
 
     def restore(self) -> None:
-        """Put back what is different."""
+        """Restore what has changed."""
         live = self._find()
         if live is not None and self._saved is None:
             self._saved = self._first()
@@ -82,12 +82,12 @@ class SavedState:
             if key in self._ours and key not in saved:
                 saved[key] = live[key]
                 continue
-            with suppress(Exception):  # what can't be put back: a directory that is gone
+            with suppress(Exception):  # can't be restored: a directory that is gone
                 self._put(live, key, _copied(saved.get(key, GONE)))
 
 
 def settings(find: Callable[[], Iterable[Setting] | None]) -> SavedState:
-    """What functions tell and others set; ``find`` gives them, None while there are none yet."""
+    """Return the state that pairs of functions read and set; ``find`` returns these, or None."""
     readers: list[Callable[[], Any]] = []
     writers: list[Callable[[Any], object]] = []
 
@@ -102,12 +102,12 @@ def settings(find: Callable[[], Iterable[Setting] | None]) -> SavedState:
 
 
 def differing(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> list[Any]:
-    """The keys whose values aren't the same, or that only one of them has."""
+    """Return the keys whose values differ, or that only one of the two has."""
     return [key for key in {**one, **other} if not _same(one.get(key, GONE), other.get(key, GONE))]
 
 
 def _same(one: Any, other: Any) -> bool:
-    """True if two values are one, or equal. What can't be compared isn't."""
+    """True if two values are identical or equal. False if they can't be compared."""
     try:
         return one is other or bool(one == other)
     except Exception:  # arrays, for example
@@ -115,9 +115,9 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _merged(saved: Any, before: Any, after: Any) -> Any:
-    """What an import has made of a value. Of a dict and a list only what it has added, or taken
-    away: the rest may be the task's. In a list, what came before all others stays there, what came
-    later goes to the end."""
+    """Return a saved value with an import's changes. Of a dict or list only what it has added or
+    removed: the rest may be the task's. In a list, items added before all others stay in front,
+    others go to the end."""
     if type(saved) is type(before) is type(after) is dict:
         return saved | {key: after[key] for key in differing(before, after) if key in after}
     if not (type(saved) is type(before) is type(after) is list):
@@ -130,7 +130,7 @@ def _merged(saved: Any, before: Any, after: Any) -> Any:
 
 
 def _copied(value: Any) -> Any:
-    """A container of its own: somebody may add to the other."""
+    """Return a copy of a container, as the original may change."""
     if type(value) is tuple:
         return tuple(map(_copied, value))
     return copy.copy(value) if type(value) in (list, dict, set) else value

@@ -1,6 +1,6 @@
-"""Seeds of the global random generators: `random`, numpy's legacy one, torch's. Each task's anew.
+"""Seeds of the global random generators, new for each task: `random`, numpy's legacy one, torch's.
 
-Who makes a generator of their own (``numpy.random.default_rng()``) seeds it themselves.
+Code that makes its own generator (``numpy.random.default_rng()``) seeds it itself.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from contextvars import ContextVar
 from typing import Any
 
 LARGEST = 2**32 - 1
-"""numpy's global generator takes no larger seed."""
+"""Largest seed that numpy's global generator takes."""
 
 _asked: ContextVar[int | None] = ContextVar("workbench_seed", default=None)
-"""What the running task was seeded with; None if nobody asked for it."""
+"""Seed of the running task; None if nobody asked for one."""
 
 
 def seed(number: int, item: int | None = None) -> None:
     """Seed all generators, so that the running task draws the same numbers each time.
 
-    Without an ``item`` they are those of ``random.seed(number)`` and ``numpy.random.seed(number)``;
-    each item of a cell that runs once per item has its own.
+    Without an ``item`` they are the numbers after ``random.seed(number)`` and
+    ``numpy.random.seed(number)``; each item of a cell that runs per item has its own.
     """
     if item is not None:
         number = random.Random(f"{number} {item}").getrandbits(32)
@@ -30,15 +30,15 @@ def seed(number: int, item: int | None = None) -> None:
     random.seed(number)
     numpy = sys.modules.get("numpy")
     if numpy is not None:
-        numpy.random.seed(number)  # imports that part of it
+        numpy.random.seed(number)  # imports numpy.random
     _seed_torch(number)
 
 
 class Seeds:
-    """Of a process that runs one task after the other: none draws what another was seeded for.
+    """Seeds of a process that runs one task after the other: none draws another's numbers.
 
-    To seed a generator takes longer than a short task. So each has a twin that draws the same
-    numbers: as long as both do, nobody has touched it.
+    Seeding a generator takes longer than a short task. So each generator has a twin that draws the
+    same numbers: while both agree, no task has used the generator.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Seeds:
         self._renew_python()
 
     def renew(self) -> None:
-        """Before a task: nobody knows what will be drawn."""
+        """Seed used generators anew before a task, unpredictably."""
         if random.getrandbits(32) != self._twin.getrandbits(32):
             self._renew_python()
         numpy: Any = sys.modules.get("numpy.random")
@@ -61,7 +61,7 @@ class Seeds:
             _seed_torch(self._new())
 
     def imported(self) -> None:
-        """Modules were imported. If torch was, and the task is seeded, so is torch."""
+        """Seed torch after an import that loaded it, if the task is seeded."""
         had, self._had_torch = self._had_torch, "torch" in sys.modules
         number = _asked.get()
         if number is not None and self._had_torch and not had:
@@ -77,7 +77,7 @@ class Seeds:
         self._twin.seed(number)
 
     def _renew_numpy(self, numpy: Any) -> None:
-        # Through ours: numpy's own seeds of 32 bits would meet sooner or later.
+        # 256 bits of ours: numpy's own 32-bit seeds would collide sooner or later.
         words = [self._twin.getrandbits(32) for _ in range(8)]
         self._renew_python()
         numpy.seed(words)

@@ -1,6 +1,6 @@
-"""Making the process a host of tasks: all its output goes through a `Link`, nobody is asked.
+"""Makes the process a host of tasks: all its output goes through a `Link`, input is refused.
 
-What needs a person at the keyboard is refused: in a worker it would wait forever.
+A call that needs a person at the keyboard raises an error: in a worker it would wait forever.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def set_up(
     queue = OutputQueue(link, captures, mark, unsent)
     display.connect(queue.show)
     if isinstance(sys.__stdout__, io.TextIOWrapper):
-        sys.__stdout__.reconfigure(line_buffering=True)  # it is our descriptor 1 for some
+        sys.__stdout__.reconfigure(line_buffering=True)  # some code writes to it
     streams = OutStream("stdout", 1, queue), OutStream("stderr", 2, queue)
     sys.stdout, sys.stderr = streams
     _refuse_input()
@@ -51,13 +51,13 @@ def set_up(
 
 
 def _follow_threads(work: TaskContext[Any]) -> None:
-    """Have it noted which task starts a thread: its prints are the task's."""
+    """Make a starting thread note which task starts it: its prints are the task's."""
     native: Any = threading.Thread
     start = native.start
 
     @functools.wraps(start)
     def noted(thread: threading.Thread) -> None:
-        with contextlib.suppress(AssertionError):  # `start` says it better: it has no __init__
+        with contextlib.suppress(AssertionError):  # without __init__ `start` raises a better one
             work.starts(thread)
         start(thread)
 
@@ -74,7 +74,7 @@ def _refuse_input() -> None:
 
 
 def _refusing(name: str, what: str, instead: str) -> Callable[..., NoReturn]:
-    """``name``: whose place it takes. It travels by that, so a driver gets its own."""
+    """Return a function that raises. It is pickled by ``name``: a driver gets its own original."""
 
     def refuse(*args: Any, **kwargs: Any) -> NoReturn:
         raise UnattendedError(f"{what} needs a person, and nobody sits at a worker: {instead}")

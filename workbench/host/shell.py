@@ -1,4 +1,4 @@
-"""A worker's IPython shell: formatters, magics, `get_ipython()`. Not imported for tasks alone.
+"""A worker's IPython shell: formatters, magics, `get_ipython()`. Imported only for cells.
 
 It keeps no history, shows no errors and has no names of its own.
 """
@@ -36,9 +36,9 @@ from workbench.host.execution import run_text
 
 @cache
 def worker_shell() -> WorkerShell:
-    """This process's one, made at the first cell (some 70 ms), or before it was forked.
+    """Return this process's shell, made at the first cell (some 70 ms) or before the fork.
 
-    A real one, because ``IPython.display``, magics and everybody's ``_repr_*_`` hooks look for it.
+    A real one, because ``IPython.display``, magics and all ``_repr_*_`` hooks look for it.
     """
     config = Config()
     config.HistoryManager.enabled = False
@@ -61,10 +61,10 @@ def worker_shell() -> WorkerShell:
 def cell_shell(
     namespace: dict[str, Any], in_notebook: bool, stays: bool = False
 ) -> Iterator[Callable[[Any], None]]:
-    """Around a cell: magics see its names, and figures it leaves open are shown.
+    """Context of a cell: magics see its names, and figures that it leaves open are shown.
 
-    Yields what shows the last expression's value. What a cell has shown isn't kept here, unless
-    its namespace ``stays``: then its widgets do too.
+    Yields a function that shows the last expression's value. Widgets of the cell are forgotten at
+    the end, unless its namespace ``stays``.
     """
     shell = worker_shell()
     shell.enter(namespace, in_notebook)
@@ -74,7 +74,7 @@ def cell_shell(
         shell.leave()
         close_figures()
         if not stays:
-            sys.stdout, sys.stderr = streams  # a cell of somebody else's would be silent
+            sys.stdout, sys.stderr = streams  # else another person's cell would be silent
             comms.forget()
 
     try:
@@ -87,12 +87,12 @@ def cell_shell(
 
 
 KERNELS_SHELL = "ipykernel.zmqshell"
-"""tqdm takes it for a notebook where this module is loaded; an older one, where the shell's
-configuration has a section IPKernelApp."""
+"""tqdm assumes a notebook if this module is loaded; an older tqdm, if the shell's configuration has
+a section IPKernelApp."""
 
 
 class _Sign(ModuleType):
-    """In the place of that module, which takes long to import. Who really wants it gets it."""
+    """Stands in for that module, which is slow to import. Reading an attribute imports it."""
 
     def __init__(self) -> None:
         super().__init__(KERNELS_SHELL)
@@ -119,9 +119,9 @@ class WorkerShell(InteractiveShell):
     first_tables: ClassVar[list[Any]] = []  # its `tables` before any cell
 
     def tables(self) -> list[Any]:
-        """How types are shown, hooks, extensions: dicts, sets and lists that a cell may add to.
+        """Return formatters, hooks, extensions: dicts, sets and lists that a cell may add to.
 
-        Without magics: IPython loads some of its own late, and but once.
+        Without magics: IPython loads some of its own late and only once.
         """
         formatters: Any = self.display_formatter
         kinds = formatters.formatters.values()
@@ -131,12 +131,15 @@ class WorkerShell(InteractiveShell):
             *(each.type_printers for each in kinds),
             *(each.deferred_printers for each in kinds),
             *(each.singleton_printers for each in kinds),
-            extensions.loaded, *self.events.callbacks.values(),
-            self.ast_transformers, self.input_transformers_cleanup, self.input_transformers_post,
-        ]  # fmt: skip
+            extensions.loaded,
+            *self.events.callbacks.values(),
+            self.ast_transformers,
+            self.input_transformers_cleanup,
+            self.input_transformers_post,
+        ]
 
     def enter(self, namespace: dict[str, Any], in_notebook: bool) -> None:
-        """A cell begins: magics find its names, and tqdm that it is in a notebook, if it is."""
+        """Begin a cell: magics find its names, and tqdm finds a notebook if there is one."""
         self.user_ns = namespace
         comms.install()
         if in_notebook:
@@ -144,7 +147,7 @@ class WorkerShell(InteractiveShell):
             sys.modules.setdefault(KERNELS_SHELL, _Sign())
 
     def leave(self) -> None:
-        """It has ended: nothing of it stays here."""
+        """End a cell: forget its names and settings."""
         self.user_ns = {}
         self.config.pop("IPKernelApp", None)
         if isinstance(sys.modules.get(KERNELS_SHELL), _Sign):
@@ -152,23 +155,23 @@ class WorkerShell(InteractiveShell):
         self._main_mod_cache.clear()  # of `%run`
 
     def init_path(self) -> None:
-        """No entry for wherever it is: the notebook's directory is there by name."""
+        """Add no entry for the working directory: the notebook's is there by name."""
 
     def init_deprecation_warnings(self) -> None:
-        """Python's own filter shows those of `__main__`, and that is where cells are."""
+        """Do nothing: Python's own filter shows warnings of `__main__`, where cells run."""
 
     def init_virtualenv(self) -> None:
-        """``sys.path`` is the notebook's already; and a warning would land in its cell."""
+        """Do nothing: ``sys.path`` is the notebook's, and a warning would appear in the cell."""
 
     def enable_matplotlib(self, gui: Any = None) -> tuple[str, str]:
-        """Figures are shown inline as it is."""
+        """Do nothing: figures are always shown inline."""
         return "inline", "inline"
 
     def showtraceback(self, exc_tuple: Any = None, *args: Any, **kwargs: Any) -> None:
-        """Some magics show errors and go on; here a cell ends with its error, like anywhere.
+        """Raise the error where a magic would show it and go on: here it ends the cell.
 
-        But not with that of a representation, which alone is handed over: it is shown, as in a
-        kernel, and what the cell has made is good.
+        An error of a representation, the only kind passed in ``exc_tuple``, is shown, as in a
+        kernel, and the cell goes on.
         """
         if exc_tuple is not None:
             traceback.print_exception(*exc_tuple)
@@ -178,14 +181,14 @@ class WorkerShell(InteractiveShell):
         raise error
 
     def run_cell(self, raw_cell: str, *args: Any, **kwargs: Any) -> None:
-        """Code that a magic (``%%capture``) runs in the place of the cell."""
+        """Run code that a magic (``%%capture``) runs in place of the cell."""
         run_text(self.transform_cell(raw_cell), self.user_ns, display)
 
     def ask_exit(self) -> NoReturn:
-        """``exit`` ends the cell; nobody ends the worker."""
+        """End the cell on ``exit``, not the worker."""
         raise SystemExit
 
 
 def _print_page(shell: Any, page: Any, start: int = 0, screen_lines: int = 0) -> None:
-    """What ``?`` shows: in place of a pager, as text."""
+    """Print what ``?`` shows, in place of a pager."""
     print(page["text/plain"] if isinstance(page, dict) else page)

@@ -9,15 +9,15 @@ from threading import Thread, current_thread
 from typing import Generic, Protocol, TypeVar
 
 OURS = "workbench-"
-"""The beginning of the names of our own threads, which show nothing."""
+"""Prefix of the names of our own threads, which show nothing."""
 
 
 MANY = 1000
-"""Threads of one process; a task may run for days, and start one for each request."""
+"""Threads of a process between clean-ups: a task may run for days and start one per request."""
 
 
 class NamedTask(Protocol):
-    """What is known of a running task here: its number, and what people call it."""
+    """What this room knows of a running task: its number, and its name for people."""
 
     @property
     def task(self) -> int: ...
@@ -29,18 +29,18 @@ T = TypeVar("T", bound=NamedTask)
 
 
 class TaskContext(Generic[T]):
-    """Most workers run one task at a time; an actor may run several, in threads or on a loop.
+    """Running tasks. Most workers run one at a time; an actor several, in threads or on a loop.
 
-    A context variable tells which one a piece of code belongs to. A thread has none: it belongs to
-    the task that started it, also when that is over. A thread of an executor, which works for
-    whoever asks, belongs to the task that runs, if there is but one.
+    A context variable says which task a piece of code belongs to. A thread without it belongs to
+    the task that started it, even after that has ended. A thread of an executor, which works for
+    any task, belongs to the running task, if there is only one.
     """
 
     def __init__(self) -> None:
         self._active: dict[int, T] = {}
-        self._lingering: dict[int, T] = {}  # tasks that are over, and threads of theirs live
-        self._threads: dict[Thread, T] = {}  # by whom started
-        self._most = MANY  # threads, before those that have ended are looked for
+        self._lingering: dict[int, T] = {}  # ended tasks whose threads are alive
+        self._threads: dict[Thread, T] = {}  # with the task that started each
+        self._most = MANY  # number of threads at which ended ones are removed
         self._mine: ContextVar[T | None] = ContextVar("workbench_task", default=None)
 
     @contextmanager
@@ -52,7 +52,7 @@ class TaskContext(Generic[T]):
             self.end(run, token)
 
     def begin(self, run: T) -> Token[T | None]:
-        """For `end`, in the same thread or task of a loop."""
+        """Begin a task; return the token for `end` in the same thread or asyncio task."""
         token = self._mine.set(run)
         self._active[run.task] = run
         return token
@@ -63,24 +63,24 @@ class TaskContext(Generic[T]):
 
     @property
     def latest(self) -> T | None:
-        """The one that began last, of those that run."""
+        """The running task that began last."""
         active = list(self._active.values())
         return active[-1] if active else None
 
     def active(self) -> list[int]:
-        """Those that run."""
+        """Return the running tasks."""
         return list(self._active)
 
     def runs(self, task: int) -> bool:
-        """Whether it isn't over."""
+        """True if the task is running."""
         return task in self._active
 
     def is_active(self, task: int) -> bool:
-        """Whether code of it runs: the task itself, or threads that it left."""
+        """True if code of the task runs: itself, or threads that it left."""
         return task in self._active or task in self._lingering
 
     def starts(self, thread: Thread) -> None:
-        """The calling code is about to start a thread."""
+        """Note that the calling code is about to start a thread."""
         run = self.current
         if run is not None and not is_ours(thread):
             self._threads[thread] = run
@@ -89,7 +89,7 @@ class TaskContext(Generic[T]):
                 self._most = 2 * len(self._threads) + MANY
 
     def leaves_threads(self, run: T) -> bool:
-        """Whether threads that this task started go on now that it ends."""
+        """True if threads that this task started go on now that it ends."""
         if not (self._threads or self._lingering):
             return False
         self._forget_ended()
@@ -100,8 +100,8 @@ class TaskContext(Generic[T]):
         return run.task in alive
 
     def _forget_ended(self) -> None:
-        # A copy, made in one step: others start threads meanwhile. One without a number hasn't
-        # begun.
+        # A copy, made in one step: others start threads meanwhile. A thread without an ident
+        # hasn't begun.
         for thread in self._threads.copy():
             if thread.ident is not None and not thread.is_alive():
                 self._threads.pop(thread, None)
@@ -113,7 +113,7 @@ class TaskContext(Generic[T]):
 
     @property
     def current(self) -> T | None:
-        """The task the caller is part of; None between tasks."""
+        """The task that the caller is part of; None between tasks."""
         mine = self._mine.get()
         if mine is not None and self.is_active(mine.task):
             return mine
@@ -127,12 +127,12 @@ class TaskContext(Generic[T]):
 
 
 def is_ours(thread: Thread) -> bool:
-    """Whether it is one of Workbench's own."""
+    """True if the thread is one of Workbench's own."""
     return thread.name.startswith(OURS)
 
 
 def _is_shared(thread: Thread) -> bool:
-    """Whether it is an executor's, or a pool's."""
+    """True if the thread belongs to an executor or a pool."""
     target = getattr(thread, "_target", None)  # gone when it has ended
     return getattr(target, "__module__", "") in _EXECUTORS
 

@@ -1,4 +1,4 @@
-"""Where text may be cut, and what of it nobody could see. Bytes in, bytes and places out."""
+"""Where text may be cut, and which parts are overwritten. Bytes in, bytes and places out."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 
 def line_start(text: bytes, at: int) -> int:
-    """Where, from ``at`` on, a line begins; if that is far, where a character does."""
+    """Return where the next line from ``at`` on begins; if that is far, the next character."""
     far = at + (len(text) - at) // 2
     start = text.find(b"\n", at - 1, far) + 1
     if start:
@@ -17,13 +17,13 @@ def line_start(text: bytes, at: int) -> int:
 
 
 def line_end(text: bytes, at: int) -> int:
-    """Where, before ``at``, a line ends; if that is far, where a character does."""
+    """Return where the last line before ``at`` ends; if that is far, the last character."""
     end = text.rfind(b"\n", at // 2, at) + 1
     return end or whole(text[:at])
 
 
 def whole(text: bytes) -> int:
-    """The length without a last character of which bytes are missing."""
+    """Return the length without an incomplete character at the end."""
     for back in range(1, min(3, len(text)) + 1):
         byte = text[-back]
         if byte & 0xC0 != 0x80:
@@ -37,7 +37,7 @@ _SIMPLE = re.compile("[ -~\u00a1-\u00ac\u00ae-\u02ff\u2500-\u25ff]*")
 
 
 def overwritten(text: bytes) -> bytes:
-    r"""Without the states of a line that later ones, after a ``\r``, hide as a whole.
+    r"""Return the text without states of a line that later ones, after a ``\r``, hide entirely.
 
     A state is hidden by one that is at least as long. The first stays, because it begins at a
     column that isn't known here.

@@ -1,8 +1,8 @@
 """Rate limits of output, per task and per process, and what is left out. Pure: time is passed in.
 
 A notebook keeps all that a cell shows, and its kernel has to pass it on while it runs other
-cells. So what nobody would read is not sent: states of a progress bar that were overwritten at
-once, figures that were cleared, and of a flood the middle.
+cells. So output that nobody would read isn't sent: states of a progress bar that were overwritten
+at once, figures that were cleared, and the middle of a flood.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from workbench.format import human_bytes
 from workbench.host.text_cuts import line_end, line_start, overwritten
 
 Shown = tuple[str, bytes]
-"""What is sent: a kind, and its content."""
+"""A message to send: its kind and its content."""
 
 
 VISIBLE = ("display", *TEXT)
-"""Kinds that take room under their cell, until a clear."""
+"""Kinds that stay visible under their cell until a clear."""
 
 
 class Limits:
-    """What a task may show; all else follows from three numbers. What is usual is far below.
+    """How much a task may show, from three numbers. Usual output is far below.
 
-    Two floods at a time stay below what Jupyter's server lets through: 3 MB of text in three
-    seconds. With more it passes on nothing at all for a while, of no cell.
+    Two floods at a time stay below the limit of Jupyter's server: 3 MB of text in three seconds.
+    Beyond that it passes on no output of any cell for a while.
 
     A task may show ``burst`` bytes of text as fast as it likes; then ``rate`` bytes a second, which
-    halves each time that four bursts were shown. The same for ``displays``, of which it may show a
-    hundredth a second after that.
+    halves after every four bursts. Likewise ``displays`` at once, then a hundredth of them a
+    second.
     """
 
     def __init__(self, burst: int = 1_000_000, rate: int = 128_000, displays: int = 500) -> None:
         self.burst, self.rate, self.displays = burst, rate, displays
         self.kept = rate // 2  # bytes of each stream's latest text, shown at the task's end
         self.least = rate // 32  # the same when the process has no room left
-        self.full = 2 * rate  # bytes that wait; with more it isn't waited. A display's usual size
+        self.full = 2 * rate  # most bytes that wait. Also the usual size of a display
         self.display_rate = displays / 100  # a second
         self.kept_displays = displays / 25  # the latest, shown at the task's end
 
@@ -51,7 +51,7 @@ LIMITS = Limits()
 
 
 class Bucket:
-    """A token bucket: room for so much at once, which comes back at some rate a second."""
+    """A token bucket: room for ``size`` at once, refilled at ``rate`` a second."""
 
     def __init__(self, size: float, rate: float, now: float) -> None:
         self.rate = rate
@@ -64,18 +64,18 @@ class Bucket:
         return self._room
 
     def take(self, amount: float) -> None:
-        """Use some of it up; what is always allowed may be more than there is."""
+        """Use up some room; ``amount`` may exceed it, as some output is always allowed."""
         self._room = max(self._room - amount, 0)
 
 
 def process_room(now: float, limits: Limits = LIMITS) -> Bucket:
-    """Room for the text of all tasks of one process: many small floods aren't a large one."""
+    """Return the room for text of all tasks of a process, so that small floods don't add up."""
     return Bucket(16 * limits.burst, 4 * limits.rate, now)
 
 
 @dataclass(eq=False, slots=True)
 class Pending:
-    """Something that waits to be sent; without data it doesn't any more."""
+    """Something that waits to be sent; without data it was left out."""
 
     kind: str
     data: bytes
@@ -86,7 +86,7 @@ has_data = attrgetter("data")
 
 
 class Throttle:
-    """What one task shows, between the task and the socket. The order of all kinds is kept.
+    """Output of one task, between the task and the socket. Keeps the order of all kinds.
 
     ``process`` is its process's room for text; ``now``, here and in all methods, is in seconds of
     any clock.
@@ -100,31 +100,31 @@ class Throttle:
         self._pending: list[Pending] = []
         self.pending_bytes = 0
         self._settled = True  # nothing came since `_settle`
-        self._lost = dict.fromkeys((*TEXT, "display"), 0)  # and not told yet
+        self._lost = dict.fromkeys((*TEXT, "display"), 0)  # and not noted yet
         self._mid_line = dict.fromkeys(TEXT, False)  # where the text that was sent ends
         self._shown = 0
-        self._held = False  # the last line, at the last `take`
+        self._held = False  # the last `take` held back an unfinished line
 
     def __bool__(self) -> bool:
         return bool(self._pending) or any(self._lost.values())
 
     @property
     def is_full(self) -> bool:
-        """Whether it is time for `take`: it sends some, or leaves some out."""
+        """True if `take` should be called: it sends some, or leaves some out."""
         if self.pending_bytes >= self._limits.full:
             self._settle()  # often much less is left
         return self.pending_bytes >= self._limits.full
 
     def waiting(self) -> list[Shown]:
-        """What is neither sent nor left out yet."""
+        """Return what is neither sent nor left out yet."""
         return [(piece.kind, piece.data) for piece in self._pending if piece.data]
 
     # -- in ---------------------------------------------------------------------------------------
 
     def add(self, kind: str, data: bytes, key: str = "") -> None:
-        """The task shows something: text, a display, an update, a clear, or any other kind.
+        """Add something that the task shows: text, a display, an update, a clear, or another kind.
 
-        ``key``: of an update, what it changes: a display, or some traits of a widget.
+        ``key`` of an update: what it changes, a display or some traits of a widget.
         """
         if data:
             self._settled = False
@@ -132,9 +132,9 @@ class Throttle:
             self._pending.append(Pending(kind, data, key))
 
     def skip(self, kind: str, size: int) -> None:
-        """So many bytes of a stream were left out before they came here."""
+        """Count bytes of a stream that were left out before they came here."""
         self._settle()
-        self._cut(kind, 0)  # so that one note tells it all
+        self._cut(kind, 0)  # so that one note counts all
         self._lost[kind] += size
 
     def _settle(self) -> None:
@@ -171,7 +171,7 @@ class Throttle:
         self._count()
 
     def _cleared(self, pieces: list[Pending]) -> list[Pending]:
-        """Nobody will see what waits before a clear. But an update may be of another cell's."""
+        """Drop what a clear removes. Keep updates: they may be of another cell's display."""
         self._lost = dict.fromkeys(self._lost, 0)
         self._mid_line = dict.fromkeys(TEXT, False)
         return [piece for piece in pieces if piece.kind not in ("clear", *VISIBLE)]
@@ -179,10 +179,10 @@ class Throttle:
     # -- out --------------------------------------------------------------------------------------
 
     def take(self, now: float) -> list[Shown]:
-        """What may be sent now: all that waits, or, in a flood, something about once a second.
+        """Return what may be sent now: all that waits, or in a flood some of it once a second.
 
-        A line that isn't over is left for the next time, once. In a flood, what comes last waits
-        too: should the task end now, it is shown together with what was just before it.
+        An unfinished line is left for the next time, once. In a flood the latest text waits, too:
+        if the task ended now, it would be shown together with what came just before it.
         """
         self._settle()
         limits, size, cost = self._limits, self._size(*TEXT), self._cost()
@@ -202,7 +202,7 @@ class Throttle:
         return []
 
     def end(self, now: float) -> list[Shown]:
-        """The task is over: what is left to be sent, the end of its text in any case."""
+        """Return what to send at the task's end: always includes the end of its text."""
         self._settle()
         limits, shared = self._limits, self._process.room(now)
         always = limits.kept if shared >= limits.kept else limits.least
@@ -220,14 +220,14 @@ class Throttle:
         return sum(map(self._cost_of, self._pending))
 
     def _cost_of(self, piece: Pending) -> float:
-        """In displays: an update costs only its bytes, and nothing more than may be shown."""
+        """Return a piece's cost in displays: of an update only its bytes; at most the limit."""
         if piece.kind not in ("display", "update") or not piece.data:
             return 0
         cost = len(piece.data) / self._limits.full
         return min(max(cost, piece.kind == "display"), self._limits.displays)
 
     def _last_line(self) -> list[Pending]:
-        """The end of the text, taken off, if that is a line which isn't over, and a new one."""
+        """Take off the text's last line if it is unfinished and wasn't held back before."""
         last = self._pending[-1] if self._pending else None
         if last is None or last.kind not in TEXT or last.data.endswith(b"\n"):
             return []
@@ -239,7 +239,7 @@ class Throttle:
         return [line]
 
     def _split(self, text: int, displays: float) -> tuple[list[Pending], list[Pending]]:
-        """What waits: as much as there is room for, and the rest."""
+        """Split what waits into what there is room for and the rest."""
         pending = list(filter(has_data, self._pending))
         for place, piece in enumerate(pending):
             text -= len(piece.data) if piece.kind in TEXT else 0
@@ -254,7 +254,7 @@ class Throttle:
         return pending, []
 
     def _send(self, pieces: list[Pending], rest: list[Pending]) -> list[Shown]:
-        """Send these with notes of what was left out; the rest goes on waiting."""
+        """Return these, with notes of what was left out, as sent; the rest goes on waiting."""
         shown: list[Shown] = []
         size = 0
         for piece in filter(has_data, pieces):
@@ -271,7 +271,7 @@ class Throttle:
         self._displays.take(sum(map(self._cost_of, pieces)))
         self._shown += size
         for kind in self._lost:
-            waits = any(piece.kind == kind for piece in rest)  # then it is said before that
+            waits = any(piece.kind == kind for piece in rest)  # then the note comes before that
             if not waits and (note := self._note(kind)):
                 shown.append((kind if kind in TEXT else "stderr", note))
         self._pending = rest
@@ -279,7 +279,7 @@ class Throttle:
         return shown
 
     def _note(self, kind: str) -> bytes:
-        """What is to be said, in text, before the next piece of a kind."""
+        """Return the note to show before the next piece of a kind, or nothing."""
         lost = self._lost.get(kind)
         if not lost:
             return b""
@@ -293,9 +293,9 @@ class Throttle:
     # -- what is left out -------------------------------------------------------------------------
 
     def _trim(self, text: int, displays: float) -> None:
-        """Leave out the oldest, until what waits is no more than this.
+        """Leave out the oldest pieces, until no more than this waits.
 
-        A stream that shows little isn't cut for one that shows much.
+        A stream that shows little isn't cut because of one that shows much.
         """
         one, two = map(self._size, TEXT)
         if one + two > text:

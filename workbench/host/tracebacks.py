@@ -27,24 +27,24 @@ from workbench.serialization.exceptions import left_out_note, pack
 MOST_FRAMES = 60
 
 MOST_MEMBERS = 10
-"""Exceptions of a group that are told singly."""
+"""Most exceptions of a group that are listed one by one."""
 
 _POOLS = tuple(
     os.path.join(os.path.dirname(os.__file__), package, "")
     for package in ("multiprocessing", "concurrent")
 )
-"""Where the files are of what runs functions in processes of its own."""
+"""Directories of the packages that run functions in processes of their own."""
 
 Frames = list[tuple[str, int, str, str]]
 
 
 def describe_error(error: BaseException, task: str) -> TaskError:
-    """What to send in place of ``error``: see `TaskError`; always picklable."""
+    """Return what to send in place of ``error``: see `TaskError`; always picklable."""
     return task_error(task_failure(error, task, {}))
 
 
 def task_failure(error: BaseException, task: str, reducers: Reducers) -> TaskFailure:
-    """What is told of a task that raised it."""
+    """Return the failure of a task that raised ``error``."""
     error_notes.explain(error)
     error_notes.add(error, _other_processes(error))
     notes = [note[:MOST_TEXT] for note in notes_of(error)]
@@ -68,10 +68,10 @@ def task_failure(error: BaseException, task: str, reducers: Reducers) -> TaskFai
 
 
 def let_go(error: BaseException) -> None:
-    """Empty the frames that it came through, and those of what it came from.
+    """Clear the frames in the tracebacks of an error, its causes and its group's members.
 
-    A task's error and its frames often refer to each other in a ring: what a failed task had read
-    and made would stay until the collector runs.
+    A task's error and its frames often form a reference cycle: what a failed task had read and
+    made would stay until the collector runs.
     """
     seen: set[int] = set()
     chain: list[BaseException | None] = [error]
@@ -86,7 +86,7 @@ def let_go(error: BaseException) -> None:
 
 
 def frames_of(tb: TracebackType | None) -> Frames:
-    """The traceback without our own frames. Source lines only where this process has them."""
+    """Return a traceback without our own frames. Source lines only if this process has them."""
     frames: Frames = []
     for frame, lineno in traceback.walk_tb(tb):
         code = frame.f_code
@@ -106,7 +106,7 @@ _UNFOUND = re.compile(
 
 
 def _other_processes(error: BaseException) -> str:
-    """What to do if `multiprocessing` couldn't send a function that no module has."""
+    """Return advice if `multiprocessing` couldn't send a function that no module has."""
     found = _UNFOUND.search(said_of(error))
     frames = (frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__))
     if found is None or not any(filename.startswith(_POOLS) for filename in frames):
@@ -121,7 +121,7 @@ def _other_processes(error: BaseException) -> str:
 
 
 def said_of(error: BaseException) -> str:
-    """``Type: message``, without the notes. Our own types by their name alone."""
+    """Return ``Type: message``, without notes. Our own types without their module."""
     said = traceback.TracebackException(type(error), error, None)
     said.__notes__ = None
     text = "".join(said.format_exception_only()).strip()
@@ -129,7 +129,7 @@ def said_of(error: BaseException) -> str:
 
 
 def _chain(error: BaseException) -> list[str]:
-    """The exceptions this one was raised from, and those of a group, as text."""
+    """Return the exceptions that this one was raised from, and those of a group, as text."""
     lines: list[str] = []
     seen: set[int] = set()
     here: BaseException | None = error
@@ -155,6 +155,6 @@ def _members(group: BaseExceptionGroup[Any]) -> list[str]:
 
 
 def _placed(how: str, error: BaseException) -> list[str]:
-    """What it says, after a blank line, and where it was raised."""
+    """Return an exception's text, after a blank line, and where it was raised."""
     places = [f"  {f}, line {n}, in {name}" for f, n, name, _ in frames_of(error.__traceback__)]
     return ["", f"{how}: {said_of(error)}", *places]

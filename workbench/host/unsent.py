@@ -1,5 +1,5 @@
-"""What a process has shown and not sent yet: a file in memory that another process can still read
-when this one was killed, or crashed, right after a print.
+"""Output that a process has shown and not sent yet: a file in memory that another process can read
+if this one is killed or crashes right after a print.
 """
 
 from __future__ import annotations
@@ -10,47 +10,47 @@ import os
 import struct
 from collections.abc import Iterable, Iterator
 
-MOST = 64 << 10  # bytes that are kept: of a flood the latest
+MOST = 64 << 10  # bytes that are kept; the latest ones in a flood
 
 Piece = tuple[int, str, bytes]
-"""The task that showed it, of what kind it is, and its content."""
+"""Task, kind and content of one output."""
 
 Mark = tuple[int, int]
-"""A place in the file: how often it had been emptied, and bytes since then."""
+"""A place in the file: how often it was emptied before, and bytes since then."""
 
 _HEAD = struct.Struct("QHI")  # the task, and the sizes of the other two
 _NUMBER = struct.Struct("q")
 
 
 class Unsent:
-    """The file. Any thread of the process that shows may add to it; whoever made it reads it.
+    """The file. Any thread of the process that shows may add to it; its maker reads it.
 
-    ``file`` and ``sent``: of one that another process made, or where such a process looks.
+    ``file`` and ``sent``: those of a file that is shared with another process.
     """
 
     def __init__(self, file: int = -1, sent: mmap.mmap | None = None) -> None:
         self._read_fd = os.memfd_create("unsent-output", os.MFD_CLOEXEC) if file < 0 else file
         self._write_fd = -1
-        # Up to where it was sent. Noted right before the sending: what was shown is not shown
-        # twice. Without a system call, so that no other thread runs between the two: who is
-        # killed there loses what was to be sent.
+        # Place up to which it was sent. Noted right before the sending, so that nothing is shown
+        # twice. Without a system call, so that no other thread runs between the two: a process
+        # killed there loses what it was about to send.
         self._sent = mmap.mmap(-1, _NUMBER.size) if sent is None else sent
-        self._written = 0  # bytes, about: threads
+        self._written = 0  # bytes, roughly: several threads count
         self._emptied = 0
 
     def fileno(self) -> int:
         return self._read_fd
 
     def open(self) -> None:
-        """In the process that shows."""
+        """Open the file for writing, in the process that shows."""
         appends = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
         self._write_fd = os.open(f"/proc/self/fd/{self._read_fd}", appends)
 
     def add(self, task: int, kind: str, data: bytes) -> None:
-        """Keep it until it is sent.
+        """Keep an output until it is sent.
 
-        One system call: threads and interrupts can't tear it. Where no memory is left for it, it
-        isn't kept: a print doesn't fail for that.
+        One system call: threads and interrupts can't tear it. If there is no memory for it, it
+        isn't kept, so that a print doesn't fail.
         """
         if self._written > MOST:
             self._empty()
@@ -60,19 +60,19 @@ class Unsent:
             self._written += os.write(self._write_fd, head + sort + data)
 
     def mark(self) -> Mark:
-        """Where it ends now."""
+        """Return the current end."""
         emptied = self._emptied
         return emptied, self._size()
 
     def sends(self, mark: Mark, waiting: Iterable[Piece]) -> None:
-        """What was there at the ``mark`` is about to be sent, but for what goes on ``waiting``."""
+        """Note that all up to the ``mark`` is about to be sent, except what goes on ``waiting``."""
         for piece in waiting:
             self.add(*piece)
-        if mark[0] == self._emptied:  # else it has gone: a flood
+        if mark[0] == self._emptied:  # else emptied since: a flood
             _NUMBER.pack_into(self._sent, 0, mark[1])
 
     def tidy(self) -> None:
-        """All that could be sent has been: give back the room."""
+        """Empty the file if all of it was sent."""
         if self._written > MOST // 4 and self._size() == _NUMBER.unpack_from(self._sent)[0]:
             self._empty()
 
@@ -81,12 +81,12 @@ class Unsent:
 
     def _empty(self) -> None:
         self._emptied += 1
-        os.ftruncate(self._read_fd, 0)  # first: the other way round it would be unsent again
+        os.ftruncate(self._read_fd, 0)  # first: the other way round it would count as unsent again
         _NUMBER.pack_into(self._sent, 0, 0)
         self._written = 0
 
     def read(self) -> Iterator[Piece]:
-        """What is there, in its order. A last one that found no memory, not."""
+        """Yield the kept outputs in order, without a last one that is incomplete."""
         data = os.pread(self._read_fd, self._size(), 0)
         (at,) = _NUMBER.unpack_from(self._sent)
         while (start := at + _HEAD.size) <= len(data):

@@ -1,4 +1,4 @@
-"""What runs in a worker for executors and joblib: calls, and what is done before the first one."""
+"""Code that runs in a worker for executors and joblib: calls, and setup before the first one."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from workbench.host.tracebacks import describe_error, let_go
 T = TypeVar("T")
 
 PREPARED = "_workbench_prepared"
-"""The variable beside an initializer that has the executors for which it has run: a notebook's
-function comes with variables of its own, which the initializer sets and the function reads."""
+"""Variable in an initializer's namespace: ids of the executors for which it has run there. A
+notebook's function is sent with its own namespace, where the initializer sets what it reads."""
 
 
 class SetupError(Exception):
@@ -28,7 +28,7 @@ class SetupError(Exception):
 
 
 class Setup:
-    """What an executor does in each worker before its first call there."""
+    """An executor's setup of a worker, done before its first call there."""
 
     def __init__(self, id: int, initializer: Callable[..., object], args: tuple[Any, ...]) -> None:
         self._id = id
@@ -51,7 +51,7 @@ class Setup:
 
 
 class WithSetup:
-    """A function that a worker has to be prepared for."""
+    """A function that needs the setup of its worker."""
 
     def __init__(self, setup: Setup, function: Callable[..., Any]) -> None:
         self._setup = setup
@@ -63,29 +63,29 @@ class WithSetup:
 
 
 def apply(function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
-    """For what is cheaper to send with each call than to keep."""
+    """Call a function that is cheaper to send with each call than to keep."""
     return function(*args, **kwargs)
 
 
 class ChunkResult(NamedTuple):
-    """Several calls: what they returned, up to the one that failed, and how long they took."""
+    """Results of several calls, up to the one that failed, and the seconds they took."""
 
     results: list[Any]
     seconds: float
     error: TaskError | None = None
 
     def _workbench_parts_(self, name: str) -> dict[str, Any]:
-        """What errors call the results. A name says whose they are."""
+        """Return the results by their names in errors; ``name`` is that of the whole."""
         name = name.replace("the result of", "the results of", 1)
         return {f"{name}[{n}]": result for n, result in enumerate(self.results)}
 
 
 Chunk = list[Any]
-"""The arguments of several calls: of each its only one, or all of them in a tuple."""
+"""Arguments of several calls: for each its only argument, or a tuple of all."""
 
 
 class Each:
-    """Several calls of one function, as one. It is called with the argument of each."""
+    """Several calls of one function as one. Each call has one argument."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -100,7 +100,7 @@ class Each:
         except Exception as caught:
             if not results:
                 raise
-            error = describe_error(caught, self.__qualname__)  # those before have their results
+            error = describe_error(caught, self.__qualname__)  # the calls before have results
             let_go(caught)
         return ChunkResult(results, time.perf_counter() - started, error)
 
@@ -111,7 +111,7 @@ class Each:
 
 
 class EachStar(Each):
-    """The same, called with a tuple of the arguments of each."""
+    """The same; each call has a tuple of arguments."""
 
     def _run(self, chunk: Chunk, came: Callable[[Any], object]) -> None:
         function = self._function
@@ -121,7 +121,7 @@ class EachStar(Each):
 
 @dataclass(frozen=True, slots=True)
 class MappedFile:
-    """Stands for an array that a file is mapped for: the worker maps it, too."""
+    """Stands for an array that is a mapped file: the worker maps the file, too."""
 
     path: str
     dtype: Any
@@ -132,12 +132,12 @@ class MappedFile:
 
     @classmethod
     def of(cls, array: Any) -> MappedFile | None:
-        """None if it isn't all of what was mapped."""
+        """Return the stand-in of an array; None if it isn't all of a mapped file."""
         whole: Any = array.base
         if type(array) is not np.memmap or type(whole) is not mmap.mmap or not array.filename:
             return None
         order: Any = "C" if array.flags.c_contiguous else "F"
-        mode = "r+" if array.mode == "w+" else array.mode  # which would empty it
+        mode = "r+" if array.mode == "w+" else array.mode  # "w+" would empty it
         path = str(array.filename)
         return cls(path, array.dtype, mode, array.offset, array.shape, order)
 
@@ -147,7 +147,7 @@ class MappedFile:
 
 @dataclass(frozen=True, slots=True)
 class Placeholder:
-    """Stands for one of the values that travel beside a batch."""
+    """Stands for one of the values that are sent beside a batch."""
 
     index: int
 
@@ -162,9 +162,8 @@ def run_batch(
 ) -> ChunkResult:
     """Run several of joblib's calls, one after the other.
 
-    ``kwargs`` are empty if no call has any. ``nested`` are the backend that joblib's calls inside
-    shall have and its jobs, pickled; ``values`` are what placeholders among the arguments stand
-    for.
+    ``kwargs`` are empty if no call has any. ``nested``: the backend for joblib's nested calls and
+    its number of jobs, pickled. ``values``: what placeholders among the arguments stand for.
     """
     from joblib.parallel import BatchedCalls
 
@@ -184,7 +183,7 @@ def run_batch(
 
 
 class Batch:
-    """Several of joblib's calls of one function, as one."""
+    """Several of joblib's calls of one function as one."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function

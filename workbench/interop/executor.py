@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 def at_least_one(name: str, value: int | None) -> int | None:
-    """The value, if it is a whole number that makes sense, or None: TypeError or ValueError."""
+    """Return the value if it is None or a whole number from 1 on; else TypeError or ValueError."""
     if value is None:
         return None
     try:
@@ -43,29 +43,29 @@ def at_least_one(name: str, value: int | None) -> int | None:
 class Executor(futures.Executor):
     """Runs calls on the pool: for code that takes an executor of `concurrent.futures`.
 
-    The pool is the session's, and so are its rules: arrays in arguments and results go through
-    shared memory, prints appear under the cell that has submitted the call, and Stop stops it. A
-    ref among the arguments stands for its object. A script doesn't end before its calls have.
-    A task that waits for its calls, by whatever means, lets others run in its place.
+    The session's pool runs them by its rules: arrays in arguments and results go through shared
+    memory, prints appear under the cell that has submitted the call, and Stop stops it. A ref
+    among the arguments stands for its object. A script doesn't end before its calls have ended.
+    A task that waits for its calls in any way lets others run in its place.
 
     Parameters
     ----------
     max_workers : int, optional
-        How many of its calls run at a time. Default, and most: as many as the pool has workers.
+        How many of its calls run at a time. Default and maximum: the workers of the pool.
     initializer : callable, optional
-        Called in each worker before the first of the calls there; if it is a notebook's own, before
-        the first of each function, whose global variables it sets. If it fails, all fail.
+        Called in each worker before the first call there; one defined in a notebook, before the
+        first call of each function, whose global variables it sets. If it fails, all calls fail.
     initargs : tuple
-        Its arguments.
+        Arguments of ``initializer``.
     mp_context, max_tasks_per_child : object, optional
-        ProcessPoolExecutor's; the workers are the session's, so they change nothing.
+        As in ProcessPoolExecutor; the workers are the session's, so they change nothing.
 
     Raises
     ------
     ValueError
         If ``max_workers`` or ``max_tasks_per_child`` is less than 1.
     TypeError
-        If ``initializer`` can't be called, or ``max_workers`` is no whole number.
+        If ``initializer`` can't be called, or ``max_workers`` isn't a whole number.
     """
 
     def __init__(
@@ -97,16 +97,16 @@ class Executor(futures.Executor):
         Parameters
         ----------
         fn : callable
-            What to call on a worker. It is sent once, with what it refers to.
+            The function to call on a worker. It is sent once, with what it refers to.
         *args, **kwargs
-            Its arguments. A ref among them stands for its object.
+            Arguments of ``fn``. A ref among them stands for its object.
 
         Returns
         -------
         concurrent.futures.Future
-            Of what it returns. Its ``cancel`` says truly whether the call hadn't begun. If the
-            function or an argument can't be pickled, it has failed: with a SerializationError,
-            which is a ``pickle.PicklingError`` and says where that is.
+            The future of the call. Its ``cancel`` succeeds only if the call hadn't begun. If the
+            function or an argument can't be pickled, it has failed with a SerializationError,
+            which is a ``pickle.PicklingError`` and names the place.
 
         Raises
         ------
@@ -124,23 +124,23 @@ class Executor(futures.Executor):
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any] | None = None,
     ) -> futures.Future[T]:
-        """Submit a call that makes several, which are counted as those are.
+        """Submit one call that makes several, and count it as several.
 
         Parameters
         ----------
         count : int
-            How many.
+            How many calls it makes.
         fn : callable
-            What to call on a worker.
+            The function to call on a worker.
         args : tuple
-            Its arguments.
+            Its positional arguments.
         kwargs : mapping, optional
-            More of them, by name.
+            Its keyword arguments.
 
         Returns
         -------
         concurrent.futures.Future
-            As of `submit`.
+            As from `submit`.
         """
         with self._lock:
             self._check_open()
@@ -150,21 +150,21 @@ class Executor(futures.Executor):
     def chunks_of(
         self, fn: Callable[..., Any], kind: Kind = calls.Each, known: int = 0
     ) -> Callable[..., futures.Future[Any]]:
-        """For calls of a function that are submitted several as one, also after `shutdown`.
+        """Return a function that submits calls of ``fn`` several at a time, also after `shutdown`.
 
         Parameters
         ----------
         fn : callable
-            What to call on a worker.
+            The function to call on a worker.
         kind : callable
-            What makes of it the function that is called with the arguments of several calls.
+            Makes of it the function that is called with the arguments of several calls.
         known : int
-            How many there will be in all, if that is known.
+            How many calls there will be in all, if known.
 
         Returns
         -------
         callable
-            Takes the arguments of a chunk, and gives its future.
+            Takes the arguments of a chunk, and returns its future.
 
         Raises
         ------
@@ -196,7 +196,7 @@ class Executor(futures.Executor):
         count: int,
         tally: CallTally | None = None,
     ) -> futures.Future[Any]:
-        """``tally`` knows of the calls."""
+        """Submit a call. A ``tally`` that is passed has counted its calls already."""
         engine, settler = self._bound()
         try:
             ref = engine.submit(function, Call(args, kwargs, self._options))
@@ -224,26 +224,26 @@ class Executor(futures.Executor):
         chunksize: int | None = None,
         buffersize: int | None = None,
     ) -> Iterator[T]:
-        """The builtin `map`, with calls that run on the pool.
+        """Map like the builtin `map`, with calls that run on the pool.
 
         Parameters
         ----------
         fn : callable
             Called with one item of each iterable.
         *iterables : iterable
-            The shortest ends it. They are gone through now, unless there is a ``buffersize``.
+            The shortest ends it. They are read completely now, unless there is a ``buffersize``.
         timeout : float, optional
             Seconds from now after which ``next`` of the result raises TimeoutError.
         chunksize : int, optional
-            How many calls are sent as one. Default: as many as take a few milliseconds, by what
-            those before have taken.
+            How many calls are sent as one. Default: as many as take a few milliseconds, measured
+            on the calls before.
         buffersize : int, optional
-            How many chunks (of one call, by default) may be submitted whose results weren't taken.
+            Most submitted chunks (of one call, by default) whose results aren't taken yet.
 
         Returns
         -------
         iterator
-            The results, in order. Closing it, or an error, cancels what hasn't begun.
+            The results, in order. Closing it, or an error, cancels calls that haven't begun.
 
         Raises
         ------
@@ -275,9 +275,9 @@ class Executor(futures.Executor):
         Parameters
         ----------
         wait : bool
-            Return when all calls are over.
+            Wait until all calls are over.
         cancel_futures : bool
-            Cancel those that haven't begun.
+            Cancel calls that haven't begun.
         """
         with self._lock:
             self._is_shut = True
@@ -286,7 +286,7 @@ class Executor(futures.Executor):
             settler.close(cancel_futures, wait)
 
     def workers(self) -> int:
-        """How many of its calls can run at a time.
+        """Return how many of its calls can run at a time.
 
         Returns
         -------
@@ -298,7 +298,7 @@ class Executor(futures.Executor):
 
     @property
     def size(self) -> int | None:
-        """How many of its calls can run at a time, as far as that is known without a session.
+        """Number of its calls that can run at a time, if known without a session.
 
         Returns
         -------
@@ -316,7 +316,7 @@ class Executor(futures.Executor):
 
     @property
     def is_broken(self) -> bool:
-        """Whether it takes no more calls, because its initializer failed or its session ended.
+        """True if it takes no more calls, because its initializer failed or its session ended.
 
         Returns
         -------
@@ -329,7 +329,7 @@ class Executor(futures.Executor):
         return self.workers()
 
     def together(self) -> AbstractContextManager[None]:
-        """Around several calls of `submit`: they may wait for each other for a moment.
+        """Return a context for several calls of `submit`, which are sent together.
 
         Returns
         -------
@@ -340,7 +340,7 @@ class Executor(futures.Executor):
         return engine.together()
 
     def _bound(self) -> tuple[Engine, Settler]:
-        """The session that it uses, from its first call on."""
+        """Return the session and the settler, fixed by the first call."""
         if self._engine is None or self._settler is None:
             try:
                 self._engine = engine = api.engine()

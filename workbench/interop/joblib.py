@@ -1,6 +1,6 @@
-"""The pool as a backend of joblib, so of everything that has an ``n_jobs``.
+"""The pool as a backend of joblib, and so of everything that has an ``n_jobs``.
 
-joblib is imported when somebody registers the backend, or has imported joblib.
+This module is imported only when the backend is registered, or joblib is imported.
 """
 
 from __future__ import annotations
@@ -43,29 +43,29 @@ NO_WORKERS = (
 )
 
 BATCH_SECONDS = 0.02
-"""What a batch of calls shall take: a tenth of other backends', because one costs a tenth here."""
+"""Seconds a batch of calls should take: a tenth of other backends', as a batch costs a tenth."""
 
 MOST_CALLS = 2000
-"""In one batch."""
+"""Most calls in one batch."""
 
 GROWTH = 4
-"""A batch has at most so many times the calls that were measured."""
+"""A batch has at most `GROWTH` times as many calls as were measured."""
 
 SHORT = 0.1
-"""Seconds for which we wait for the batches of a call, before joblib looks at them again and
-again."""
+"""Seconds for which we wait for the batches of a Parallel call before joblib starts to poll
+them."""
 
 _arguments = SharedArguments()
 
 _counts: WeakKeyDictionary[FunctionType, int] = WeakKeyDictionary()
-"""How many calls of a function there were when it was last called in parallel."""
+"""Number of calls of each function in its last Parallel call."""
 
 _SMALL = frozenset({int, float, complex, bool, str, bytes, type(None), slice, range, FunctionType})
-"""Types of which no value is an argument that is stored."""
+"""Types of arguments that are never stored."""
 
 
 class _Batches:
-    """The futures of one call of Parallel that aren't over."""
+    """Unfinished futures of one call of Parallel."""
 
     def __init__(self) -> None:
         self.left: dict[Future[Any], None] = {}
@@ -77,7 +77,7 @@ class _Batches:
         when_over(future, partial(self._over, callback))
 
     def _over(self, callback: Callable[[Future[Any]], object] | None, future: Future[Any]) -> None:
-        """The executor's thread, or whoever cancels. ``callback`` submits the next one."""
+        """Note that a future is over; submit the next. Executor's thread, or a cancelling one."""
         try:
             if callback is not None:
                 callback(future)
@@ -89,33 +89,33 @@ class _Batches:
                 self._changed.notify_all()
 
     def wait(self, seconds: float) -> None:
-        """Until all are over, one has failed, or time is up."""
+        """Wait until all are over, one has failed, or time is up."""
         with self._changed:
             self._changed.wait_for(lambda: not self.left or self._has_failed, seconds)
 
 
 class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
-    """Parallel's calls run on the session's pool; large arguments are stored once.
+    """Runs Parallel's calls on the session's pool; large arguments are stored once.
 
-    What `joblib.parallel_config` is given beside the number of jobs: ``initializer`` and
-    ``initargs``, as of `Executor`.
+    Options for `joblib.parallel_config` beside the number of jobs: ``initializer`` and
+    ``initargs``, as for `Executor`.
     """
 
     default_n_jobs = -1
     supports_retrieve_callback = True
     supports_inner_max_num_threads = True
     _executor: Executor
-    _batches: _Batches  # of the call of Parallel that runs, or of the last one
-    _kind: tuple[Any, ...] = ()  # of executor
-    _function: Any = None  # of the batch before
-    _chunks: Callable[..., Future[Any]] | None = None  # submits that one's batches
-    _submitted = 0  # calls of this call of Parallel, and how many there will be, perhaps
+    _batches: _Batches  # of the running or last call of Parallel
+    _kind: tuple[Any, ...] = ()  # what the executor was made with
+    _function: Any = None  # of the last batch
+    _chunks: Callable[..., Future[Any]] | None = None  # submits batches of that function
+    _submitted = 0  # calls in this Parallel call, and how many to expect
     _expected = 0
-    _measured = 0  # calls, and how long one of the last ones took
+    _measured = 0  # calls, and the seconds of a recent one
     _each = 0.0
 
     def effective_n_jobs(self, n_jobs: int | None) -> int:
-        """How many run at a time: no more than the pool has workers."""
+        """Return how many calls run at a time: at most the pool's workers."""
         if n_jobs == 0:
             raise ValueError(
                 "n_jobs == 0 in Parallel has no meaning: -1 stands for all workers of the pool."
@@ -132,18 +132,18 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
                 warn(NO_WORKERS)
             raise FallbackToBackend(SequentialBackend(nesting_level=self.nesting_level))
         running = self.__dict__.get("_batches")
-        if running is not None and running.left:  # of another Parallel, which stops its own alone
+        if running is not None and running.left:  # of another Parallel, which stops only its own
             another = copy.copy(self)
             another._submitted = 0
             another.terminate()
             raise FallbackToBackend(another)
         given = {**self.backend_kwargs, **options}
-        self._nested = pickle.dumps(self.get_nested_backend())  # once, and not with each batch
+        self._nested = pickle.dumps(self.get_nested_backend())  # once, not for each batch
         self.parallel = parallel
         self._engine, self._n_jobs = _engine(), n_jobs
         initializer, initargs = given.get("initializer"), given.get("initargs", ())
-        # Of several calls one executor, and one call of its initializer. Compared by identity:
-        # arrays among the arguments can't be compared so.
+        # Several Parallel calls share one executor, whose initializer runs once. Compared by
+        # identity: arrays among the arguments can't be compared by ==.
         kind = self._engine, n_jobs, initializer, initargs
         is_same = self._kind and all(a is b for a, b in zip(kind, self._kind, strict=True))
         if not is_same or self._executor.is_broken:
@@ -156,7 +156,7 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
         self._begin()
 
     def _begin(self) -> None:
-        """Another call of Parallel may come."""
+        """Prepare for the next call of Parallel."""
         if self._submitted and isinstance(self._function, FunctionType):
             _counts[self._function] = self._submitted
         self._batches = _Batches()
@@ -167,7 +167,7 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
     ) -> Future[Any]:
         functions, args, kwargs = zip(*func.items, strict=True)
         self._submitted += len(functions)
-        values: list[Any] = []  # that placeholders stand for
+        values: list[Any] = []  # for which placeholders stand
         if not all(map(_SMALL.issuperset, (map(type, each) for each in args))):
             args = tuple([tuple([self._slot(a, values) for a in each]) for each in args])
         kwargs = tuple([self._slots(each, values) for each in kwargs]) if any(kwargs) else ()
@@ -185,7 +185,7 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
         return future  # type: ignore[no-any-return]
 
     def _is_one(self, functions: tuple[Any, ...]) -> bool:
-        """Whether it is one function, and no new one for each batch: then it is sent but once."""
+        """True if all batches call one and the same function: then it is sent only once."""
         first, before = functions[0], self._function
         if before is None and type(first) is FunctionType:
             self._expected = _counts.get(first, 0)
@@ -199,7 +199,7 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
         return {name: self._slot(value, values) for name, value in kwargs.items()}
 
     def _slot(self, value: Any, values: list[Any]) -> Any:
-        """The value, or what stands for it."""
+        """Return the value, or a placeholder for it."""
         if type(value) in _SMALL:
             return value
         sent: Any
@@ -215,10 +215,10 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
 
     @contextmanager
     def retrieval_context(self) -> Iterator[None]:
-        """In a task: what it waits for may need its place in the pool.
+        """Lend the task's slot while joblib waits, and first wait for the batches ourselves.
 
-        joblib looks every 10 ms whether the next batch is over: where it makes a list of short
-        calls, that would be most of the time. What else it looks for, it finds a little later.
+        joblib polls the next batch every 10 ms: for a list of short calls that would be most of the
+        time. Other things that it polls for it finds a little later.
         """
         with waiting(self._engine.lending):
             parallel: Any = self.parallel
@@ -230,16 +230,16 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
         with _as_loky():
             results, seconds, _ = out.result()
         latest = seconds / len(results)
-        self._each = max(latest, (self._each + latest) / 2)  # slow ones count at once
+        self._each = max(latest, (self._each + latest) / 2)  # a slow batch counts at once
         self._measured += len(results)
         return results
 
     def compute_batch_size(self) -> int:
-        """As many calls as take `BATCH_SECONDS`, by what the last ones took on the workers.
+        """Return how many calls take `BATCH_SECONDS`, measured on the last ones on the workers.
 
-        Not much more than were measured: the first ones may be short by chance. And no more than
-        are left for each worker, if there are as many as last time: joblib cuts the last ones
-        into ten small batches for each worker if they don't fill one for each.
+        Not many more than were measured: the first ones may be short by chance. And no more than
+        each worker's share of the rest, if there are as many as last time: joblib cuts the last
+        calls into ten small batches per worker if they don't fill one batch per worker.
         """
         ideal = BATCH_SECONDS / max(self._each, BATCH_SECONDS / MOST_CALLS)
         most = min(GROWTH * self._measured, int(ideal))
@@ -264,7 +264,7 @@ def _engine() -> Engine:
 
 @contextmanager
 def _as_loky() -> Iterator[None]:
-    """Who uses joblib knows loky's exceptions."""
+    """Turn BrokenProcessPool into loky's exception, which users of joblib know."""
     try:
         yield
     except BrokenProcessPool as error:

@@ -1,4 +1,4 @@
-"""How `Executor.map` cuts many calls into chunks: as many as take a few milliseconds."""
+"""Chunks of `Executor.map`: each has as many calls as take a few milliseconds."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from workbench.engine.lending_future import when_over
 from workbench.interop import calls
 
 AHEAD = 4
-"""Chunks submitted for each worker, while it isn't known how long calls take, and later."""
+"""Submitted chunks per worker, from the start on, while the duration of calls isn't known."""
 
 CHUNK_SECONDS = 0.005
-"""What a chunk of calls shall take: some fifty times what it costs to submit one."""
+"""Seconds that a chunk should take: some fifty times the cost of submitting one."""
 
 MOST_CALLS = 1000
-"""In one chunk."""
+"""Most calls in one chunk."""
 
 
 class MapChunks:
     """One `Executor.map`: chunks of calls, in order, each a future.
 
-    With a ``size`` all are submitted at once, or ``most`` ahead of who takes the results. Without,
-    each that ends has more submitted, of as many calls as take about `CHUNK_SECONDS`.
+    With a ``size`` all chunks are submitted at once, or ``most`` ahead of the results' reader.
+    Without, the end of each chunk submits the next, of about `CHUNK_SECONDS`.
     """
 
     def __init__(
@@ -43,10 +43,10 @@ class MapChunks:
         self._size = size
         if most is None:
             each = each if isinstance(each, list) else list(each)
-            self._left = len(each)  # of use without a ``size``
+            self._left = len(each)  # used without a ``size``
         self._calls = iter(each)
         self._workers = workers
-        self._context = contextvars.copy_context()  # where its prints go
+        self._context = contextvars.copy_context()  # says where its prints appear
         self._chunks: deque[Future[calls.ChunkResult]] = deque()
         self._is_over = False  # all calls were submitted
         self._error: BaseException | None = None  # what kept the next chunk from being submitted
@@ -78,15 +78,15 @@ class MapChunks:
 
     def _best_size(self) -> int:
         each = self._seconds / self._done if self._done else CHUNK_SECONDS
-        share = self._left // (2 * self._workers)  # so that none has long ones to itself
+        share = self._left // (2 * self._workers)  # so that no worker has long ones alone at last
         return max(1, min(MOST_CALLS, share, int(CHUNK_SECONDS / max(each, 1e-7))))
 
     def _next(self, future: Future[calls.ChunkResult]) -> None:
-        """The executor's thread, or whoever cancels: one is over."""
+        """Submit the next chunk after one is over. In the executor's or the cancelling thread."""
         with self._changed:
             try:
                 if future.cancelled():
-                    self._is_over, self._calls = True, iter(())  # somebody wants no more of it
+                    self._is_over, self._calls = True, iter(())  # the reader wants no more
                 elif future.exception() is None:
                     ran = future.result()
                     self._done += len(ran.results)
@@ -113,7 +113,7 @@ class MapChunks:
                 if self._size is not None:
                     self._submit()
                 ran.results.reverse()
-                for _ in range(len(ran.results)):  # each is the caller's alone
+                for _ in range(len(ran.results)):  # only the caller holds each result
                     yield ran.results.pop()
                 if ran.error is not None:
                     raise ran.error

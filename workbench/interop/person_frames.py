@@ -1,4 +1,4 @@
-"""What a traceback shows of ours where an executor or a pool raises: one line."""
+"""Removes our frames from tracebacks of executors and pools: only one line of ours is shown."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ E = TypeVar("E", bound=BaseException)
 
 _PACKAGE = sys.modules[__name__.partition(".")[0]].__path__[0]
 _OURS = (os.path.join(_PACKAGE, ""), os.path.join(os.path.dirname(futures.__file__), ""))
-"""Where the files are that a person hasn't called."""
+"""Directories of files whose frames are removed."""
 
 
 def without_ours(error: E) -> E:
-    """The error, and what it came from, without our frames: a person's stay, as of a class that
-    couldn't be built again."""
+    """Remove our frames from the error and its causes; return it. A person's frames stay, as those
+    of a class that couldn't be unpickled."""
     seen: set[int] = set()
     each: BaseException | None = error
     while each is not None and id(each) not in seen:

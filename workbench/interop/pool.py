@@ -17,29 +17,29 @@ from workbench.interop.task_futures import stop
 T = TypeVar("T")
 
 CHUNKS = 4
-"""Chunks for each worker that `Pool.map` makes of its calls, as multiprocessing's does."""
+"""Chunks per worker that `Pool.map` makes of its calls, as multiprocessing does."""
 
 
 class Pool:
-    """Runs calls on the session's pool: for code that has a `multiprocessing.Pool`.
+    """Runs calls on the session's pool: for code that uses a `multiprocessing.Pool`.
 
     Parameters
     ----------
     processes : int, optional
-        How many of its calls run at a time. Default, and most: as many as the pool has workers.
+        How many of its calls run at a time. Default and maximum: the workers of the pool.
     initializer : callable, optional
-        Called in each worker before the first of the calls there.
+        Called in each worker before the first call there.
     initargs : tuple
-        Its arguments.
+        Arguments of ``initializer``.
     maxtasksperchild : int, optional
-        multiprocessing's; the workers are the session's, so it changes nothing.
+        As in multiprocessing; the workers are the session's, so it changes nothing.
     context : object, optional
-        multiprocessing's; it changes nothing.
+        As in multiprocessing; it changes nothing.
 
     Raises
     ------
     ValueError
-        If ``processes`` is less than 1, or ``maxtasksperchild`` is no whole number of 1 or more.
+        If ``processes`` is less than 1, or ``maxtasksperchild`` isn't a whole number from 1 on.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Pool:
         Returns
         -------
         object
-            What it returns; what it raises is raised.
+            What it returns. If it raises, the error is raised here.
         """
         return self.apply_async(func, args, kwds).get()
 
@@ -92,7 +92,7 @@ class Pool:
         callback: Callable[[T], object] | None = None,
         error_callback: Callable[[BaseException], object] | None = None,
     ) -> AsyncResult[T]:
-        """The same, without waiting.
+        """Call a function on a worker, without waiting.
 
         Parameters
         ----------
@@ -143,7 +143,7 @@ class Pool:
         callback: Callable[[list[T]], object] | None = None,
         error_callback: Callable[[BaseException], object] | None = None,
     ) -> AsyncResult[list[T]]:
-        """The same, without waiting.
+        """Call a function with each item, without waiting.
 
         Parameters
         ----------
@@ -168,7 +168,7 @@ class Pool:
         iterable: Iterable[Iterable[Any]],
         chunksize: int | None = None,
     ) -> list[T]:
-        """`map` with several arguments for each call.
+        """Do as `map`, with several arguments for each call.
 
         Parameters
         ----------
@@ -194,7 +194,7 @@ class Pool:
         callback: Callable[[list[T]], object] | None = None,
         error_callback: Callable[[BaseException], object] | None = None,
     ) -> AsyncResult[list[T]]:
-        """`map_async` with several arguments for each call.
+        """Do as `map_async`, with several arguments for each call.
 
         Parameters
         ----------
@@ -217,7 +217,7 @@ class Pool:
     def imap(
         self, func: Callable[[Any], T], iterable: Iterable[Any], chunksize: int = 1
     ) -> Results[T]:
-        """The results one after the other, in order.
+        """Return an iterator of the results, in order.
 
         Parameters
         ----------
@@ -238,7 +238,7 @@ class Pool:
     def imap_unordered(
         self, func: Callable[[Any], T], iterable: Iterable[Any], chunksize: int = 1
     ) -> Results[T]:
-        """The results one after the other, as they come.
+        """Return an iterator of the results, as they come.
 
         Parameters
         ----------
@@ -275,7 +275,7 @@ class Pool:
         Raises
         ------
         ValueError
-            Unless it was closed or terminated before.
+            If it wasn't closed or terminated before.
         """
         if not self._is_closed:
             raise ValueError("This pool still takes calls: call close() or terminate() first.")
@@ -293,7 +293,7 @@ class Pool:
         size, left = self._executor.size, len(self._futures)
         return f"<workbench.Pool state={state} pool_size={size or 'all workers'} pending={left}>"
 
-    def __reduce__(self) -> NoReturn:  # raises what multiprocessing's raises
+    def __reduce__(self) -> NoReturn:  # raises as multiprocessing does
         raise NotImplementedError("A pool can't be sent to another process: make one there.")
 
     # -- for all of them --------------------------------------------------------------------------
@@ -304,7 +304,7 @@ class Pool:
     def _chunks_of(
         self, func: Callable[..., Any], kind: Kind = calls.Each
     ) -> Callable[[calls.Chunk], Future[calls.ChunkResult]]:
-        """To submit chunks of calls, also after `close`, but not after `terminate`."""
+        """Return a function that submits chunks, also after `close` but not after `terminate`."""
         submit = self._open().chunks_of(func, kind)
 
         def submit_chunk(chunk: calls.Chunk) -> Future[calls.ChunkResult]:

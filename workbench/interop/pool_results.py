@@ -1,4 +1,4 @@
-"""What `Pool`'s calls give besides values: results that are waited for, and iterators of them."""
+"""What `Pool`'s calls return beside values: results to wait for, and iterators of them."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ T = TypeVar("T")
 
 
 class AsyncResult(Generic[T]):
-    """What will come of calls: `multiprocessing.pool.AsyncResult`.
+    """The result of calls that may still run, as `multiprocessing.pool.AsyncResult`.
 
     Parameters
     ----------
     futures : list of Future
-        Of the calls.
+        The futures of the calls.
     value : callable
-        What the result is, of what all of them returned.
+        Makes the result from all that the calls returned.
     callback, error_callback : callable, optional
         Called with the result, or with what was raised.
     """
@@ -66,7 +66,7 @@ class AsyncResult(Generic[T]):
             self._done.set_result(self._value([each.result() for each in self._futures]))
 
     def get(self, timeout: float | None = None) -> T:
-        """The result; what was raised is raised.
+        """Wait for the result and return it, or raise what was raised.
 
         Parameters
         ----------
@@ -88,11 +88,11 @@ class AsyncResult(Generic[T]):
         except BaseException as error:
             if isinstance(error, TimeoutError) and not self._done.done():
                 raise PoolTimeoutError(f"The result wasn't there after {timeout} s.") from error
-            without_ours(error)  # it is the call's own, or an interrupt
+            without_ours(error)  # the call's own error, or an interrupt
             raise
 
     def wait(self, timeout: float | None = None) -> None:
-        """Wait for the end.
+        """Wait until the calls are over.
 
         Parameters
         ----------
@@ -103,7 +103,7 @@ class AsyncResult(Generic[T]):
             wait([self._done], timeout)
 
     def ready(self) -> bool:
-        """Whether it is over.
+        """Return True if the calls are over.
 
         Returns
         -------
@@ -112,7 +112,7 @@ class AsyncResult(Generic[T]):
         return self._done.done()
 
     def successful(self) -> bool:
-        """Whether there is a result.
+        """Return True if there is a result, False if a call failed.
 
         Returns
         -------
@@ -121,7 +121,7 @@ class AsyncResult(Generic[T]):
         Raises
         ------
         ValueError
-            If it isn't over.
+            If the calls aren't over.
         """
         if not self.ready():
             raise ValueError("It isn't known yet: the calls aren't over.")
@@ -129,7 +129,7 @@ class AsyncResult(Generic[T]):
 
 
 class Results(Generic[T]):
-    """The iterator of `Pool.imap` and `Pool.imap_unordered`. Results of one chunk come together."""
+    """Iterator of `Pool.imap` and `Pool.imap_unordered`. Results of one chunk come together."""
 
     def __init__(
         self,
@@ -137,20 +137,20 @@ class Results(Generic[T]):
         ahead: int,
         ordered: bool,
     ) -> None:
-        self._submitted = submitted  # each is, when it is asked for
+        self._submitted = submitted  # asking for the next future submits a chunk
         self._ordered = ordered
         self._came: SimpleQueue[Future[calls.ChunkResult]] = SimpleQueue()
         self._waiting: deque[Future[calls.ChunkResult]] = deque()
         self._results: deque[T] = deque()
-        self._error: BaseException | None = None  # what comes after those
-        self._failure: Exception | None = None  # what comes after all that is waited for
+        self._error: BaseException | None = None  # raised after these results
+        self._failure: Exception | None = None  # raised after all submitted chunks
         for _ in range(ahead):
             self._submit()
 
     def _submit(self) -> None:
         try:
             future = next(self._submitted, None)
-        except Exception as error:  # of who makes the items: it is told in its place
+        except Exception as error:  # raised by the items' iterable: passed on in its place
             self._failure, self._submitted = error, iter(())
             return
         if future is not None:
@@ -162,7 +162,7 @@ class Results(Generic[T]):
         return self
 
     def next(self, timeout: float | None = None) -> T:
-        """The next result.
+        """Return the next result.
 
         Parameters
         ----------
@@ -227,7 +227,7 @@ def _error_of(future: Future[Any]) -> BaseException | None:
 
 
 def _as_multiprocessing(error: TaskError) -> Exception:
-    """A result couldn't be pickled, after the function had returned: none of its frames is told."""
+    """Return multiprocessing's error for a result that couldn't be pickled."""
     kind: Any = processes.MaybeEncodingError  # type: ignore[attr-defined]
     told: Exception = kind(error, f"what {error.task} returned")
     vars(told).update(exc=str(error), value=f"what {error.task} returned")  # the text as it is

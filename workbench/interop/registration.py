@@ -1,4 +1,4 @@
-"""Makes the pool known to libraries that keep a list of backends, once they are imported."""
+"""Registers the pool with libraries that keep a list of backends, once they are imported."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ LIBRARY = "joblib"
 
 
 def register_joblib() -> None:
-    """Let joblib know the pool: ``joblib.parallel_config("workbench")``.
+    """Register the pool with joblib: ``joblib.parallel_config("workbench")``.
 
-    `%load_ext workbench` does it too, as soon as joblib is imported. Again: nothing happens.
+    `%load_ext workbench` also does it, as soon as joblib is imported. A second call does nothing.
 
     Raises
     ------
@@ -29,7 +29,7 @@ def register_joblib() -> None:
 
 
 def register_when_imported() -> None:
-    """The same now, or when somebody imports joblib. Until then it costs nothing."""
+    """Register now if joblib is imported, else when it is. Until then it costs nothing."""
     if LIBRARY in sys.modules:
         register_joblib()
     else:
@@ -38,10 +38,10 @@ def register_when_imported() -> None:
 
 @contextmanager
 def _registering() -> Iterator[None]:
-    """Around joblib's own code."""
+    """Register after joblib's own code has run."""
     _WATCH.uninstall()
     yield
-    with suppress(ImportError):  # one that is too old
+    with suppress(ImportError):  # a joblib that is too old
         register_joblib()
 
 

@@ -1,4 +1,4 @@
-"""The functions that executors send, so that each is sent once and not with every call."""
+"""Functions that executors send: each is sent once, not with every call."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from workbench.engine.base import Comparing, Exported
 from workbench.interop import calls
 
 Kind = Callable[[Callable[..., Any]], Callable[..., Any]]
-"""What makes one function of several calls, as `calls.Each` does."""
+"""Turns a function into one that makes several calls, as `calls.Each` does."""
 
 
 class SentFunctions:
-    """Of one executor, which may have something that is done before each.
+    """Functions sent by one executor, with its setup if it has one.
 
-    What isn't a function (a method, a partial, an object that can be called) may be another one
-    or have changed by the next time: it is sent with each call, or once for each map.
+    A callable that isn't a function (a method, a partial, a callable object) may be new or changed
+    the next time: it is sent with each call, or once for each map.
     """
 
     def __init__(self, setup: calls.Setup | None) -> None:
@@ -28,26 +28,26 @@ class SentFunctions:
     def call(
         self, fn: Callable[..., Any], args: tuple[Any, ...]
     ) -> tuple[Exported, tuple[Any, ...]]:
-        """What to send for one call."""
+        """Return the function and the arguments to send for one call."""
         if isinstance(fn, _FUNCTIONS):
             return self._of(fn), args
         return self._of(calls.apply), (fn, *args)
 
     def for_chunks(self, fn: Callable[..., Any], kind: Kind) -> Exported:
-        """What is called with several calls' arguments, by one map that begins now: what it reads
-        is looked at then, and not again for each chunk."""
+        """Return the function that a map which begins now calls with chunks: what it reads is
+        compared once, not again for each chunk."""
         found = self._of(fn, kind) if isinstance(fn, _FUNCTIONS) else self._new(fn, kind)
         found.comparing = Comparing.ONCE
         return found
 
     def forget(self) -> None:
-        """What they close over is let go of. Those of modules stay as long as those do."""
+        """Forget functions, so that what they close over is freed. Those of modules stay."""
         for key, (fn, _) in list(self._known.items()):
             if self._setup is not None or not _lasts(fn):
                 del self._known[key]
 
     def _of(self, fn: Callable[..., Any], kind: Kind | None = None) -> Exported:
-        key = id(fn), kind  # of a function that is kept alive here
+        key = id(fn), kind  # the function is kept alive here
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = fn, self._new(fn, kind)

@@ -1,4 +1,4 @@
-"""Large arguments that are passed again and again: each is stored once, and sent as its ref."""
+"""Large arguments that are passed repeatedly: each is stored once, and sent as its ref."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ from workbench.ref import ObjectRef
 from workbench.serialization.comparison import ChangeCheck, Verdict
 
 LARGE = 1 << 20
-"""Bytes from which an argument is stored, and read-only, as with joblib's own processes."""
+"""Bytes from which on an argument is stored, and so read-only, as with joblib's own processes."""
 
 
 PIECE = 32 << 20
-"""Bytes that a thread looks at in one go."""
+"""Bytes that a thread digests at a time."""
 
 THREADS = min(len(os.sched_getaffinity(0)), 4)
 
 
 class SharedArguments:
-    """Of one process. An object lives as long as the value that was stored does.
+    """Stored arguments of one process. An object lives as long as its original value.
 
-    Whether a value is still what was stored is looked at once in each `begin`: what changes
-    during a call of a library is that library's user's affair, as with its own processes.
+    Each value is compared with the stored one once per `begin`: a change during one call of a
+    library goes unnoticed, as with the library's own processes.
     """
 
     def __init__(self) -> None:
-        self._known: dict[int, _Stored] = {}  # finalizers take out of it: no lock may guard it
+        self._known: dict[int, _Stored] = {}  # finalizers remove entries: no lock may guard it
         self._round = 0
 
     def begin(self) -> None:
-        """From now on, look again at each value that is passed."""
+        """Begin a round: each value that is passed is compared again."""
         self._round += 1
         for id, stored in list(self._known.items()):
             if stored.is_lost:
                 self._known.pop(id, None)
 
     def ref_of(self, engine: Engine, value: Any) -> ObjectRef | None:
-        """The object that has this value; None if it isn't large, or nobody could tell its end."""
-        known = self._known.get(id(value))  # first: to ask a frame for its size takes longer
+        """Return the object of this value; None if it isn't large or has no weak references."""
+        known = self._known.get(id(value))  # first: asking a frame for its size takes longer
         is_known = known is not None and known.is_of(engine, value)
         if known is not None and is_known and known.is_same(self._round):
             return known.ref
@@ -76,37 +76,37 @@ class SharedArguments:
 class _Stored:
     """One value and its object.
 
-    A plain array is the same if it has the stored bytes' digest: to read it is half of the work of
-    comparing it with those.
+    A plain array is unchanged if it has the stored bytes' digest: digesting is half of the work of
+    comparing.
     """
 
     def __init__(self, engine: Engine, value: Any, ref: ObjectRef) -> None:
         self.ref = ref
         self._engine = engine
         self._value: Callable[[], Any] = weakref.ref(value)
-        # However long it takes: to store it again takes longer than to look at all of it.
+        # Without a time limit: storing the value again takes longer than comparing all of it.
         self._check = ChangeCheck(False, math.inf)
-        self._form: tuple[Any, ...] | None = None  # of what is stored, as this:
-        self._digests: list[bytes] | None = None  # of the stored bytes, once they were asked for
-        self._round = -1  # the last one in which it was the same
+        self._form: tuple[Any, ...] | None = None  # of the stored array
+        self._digests: list[bytes] | None = None  # of the stored bytes, once needed
+        self._round = -1  # the last round in which it was unchanged
 
     @classmethod
     def now(cls, engine: Engine, value: Any, round: int) -> Self:
-        """Stored now."""
+        """Store the value now."""
         stored = cls(engine, value, engine.put(value)[0])
         stored._form, stored._round = _form(value), round
         return stored
 
     @property
     def is_lost(self) -> bool:
-        """Whether its session is over."""
+        """True if the object's session is over."""
         return self._engine.ended is not None
 
     def is_of(self, engine: Engine, value: Any) -> bool:
         return self._engine is engine and self._value() is value
 
     def is_same(self, round: int) -> bool:
-        """Whether the value is known to be what is stored."""
+        """True if the value is known to be what is stored."""
         if self._round != round:
             if not self._has_same_bytes(self._value()):
                 return False
@@ -126,7 +126,7 @@ class _Stored:
             except LookupError:  # it is on disk
                 return False
             return found.verdict is Verdict.SAME
-        try:  # each time: somebody may have freed it since, or there is no room for it
+        try:  # each time: it may have been freed since, or there is no room for it
             stored = self._engine.get([self.ref], None, False)[0]
         except WorkbenchError:
             return False
@@ -136,7 +136,7 @@ class _Stored:
 
 
 def _form(value: Any) -> tuple[Any, ...] | None:
-    """What is to be known of a plain array besides its bytes; None if it is none."""
+    """Return a plain array's dtype, shape and order; None if it isn't a plain array."""
     if type(value) is not np.ndarray or value.dtype.kind not in "biufcMmSU":
         return None
     flags = value.flags
@@ -146,7 +146,7 @@ def _form(value: Any) -> tuple[Any, ...] | None:
 
 
 def _digests(array: Any) -> list[bytes]:
-    """Of the bytes of a plain array, piece by piece."""
+    """Return the digests of a plain array's bytes, one per piece."""
     flat = (array if array.flags.c_contiguous else array.T).reshape(-1).view(np.uint8)
     pieces = [memoryview(flat[i : i + PIECE]) for i in range(0, len(flat), PIECE)]
     if len(pieces) == 1:
@@ -156,9 +156,9 @@ def _digests(array: Any) -> list[bytes]:
 
 
 def size_of(value: Any) -> int:
-    """Bytes of its arrays, as far as it says so at once: arrays, frames, sparse matrices, tensors.
+    """Return the bytes of arrays, frames, sparse matrices and tensors, which know their size.
 
-    What else is large is pickled with each call, as everywhere.
+    Other large values are pickled with each call, as everywhere.
     """
     nbytes = getattr(value, "nbytes", None)
     if isinstance(nbytes, int):

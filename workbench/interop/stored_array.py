@@ -1,4 +1,4 @@
-"""A stored array as a data set that other libraries take slices of, as of a file's."""
+"""A stored array as a data set that other libraries slice, like one in a file."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from workbench.ref import ObjectRef
 
 
 class StoredArray:
-    """An array in the store as a data set of which dask and xarray take slices where they lie.
+    """A stored array as a data set that dask and xarray slice without a copy.
 
-    ``dask.array.from_array(x)`` copies an array of numpy's, a stored one too. What it is given as
-    this it leaves in shared memory, as it leaves h5py's data sets in their files: each chunk is a
-    view, also in tasks. It is pickled as a ref, so that a graph with it is small to send.
+    ``dask.array.from_array(x)`` copies a numpy array, even a stored one. It leaves a StoredArray in
+    shared memory, as it leaves h5py's data sets in their files: each chunk is a view, also in
+    tasks. It is pickled as a ref, so that a graph with it is small to send.
 
     Parameters
     ----------
     array : ObjectRef or array
-        An array that is stored, or any object with a shape and a dtype. A view of a whole stored
-        object stands for that; anything else is stored first.
+        A stored array, or any object with a shape and a dtype. A view of a whole stored object
+        stands for that object; anything else is stored first.
 
     Attributes
     ----------
     ref : ObjectRef
-        The object.
+        The stored object.
     shape : tuple of int
-        The array's.
+        The array's shape.
     dtype : numpy.dtype
-        The array's.
+        The array's dtype.
 
     Raises
     ------
     TypeError
-        If it is no array: it has no shape or no dtype.
+        If it isn't an array: it has no shape or no dtype.
 
     Examples
     --------
@@ -60,7 +60,7 @@ class StoredArray:
 
     @property
     def ndim(self) -> int:
-        """How many axes it has."""
+        """Number of axes."""
         return len(self.shape)
 
     def __len__(self) -> int:

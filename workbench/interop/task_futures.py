@@ -30,20 +30,20 @@ from workbench.ref import ObjectRef
 T = TypeVar("T")
 
 LINGER = 0.05
-"""Seconds that the thread waits for more to do before it ends. A script's exit waits for it."""
+"""Seconds that the thread waits for more futures before it ends. A script's exit waits for it."""
 
 
 class TaskFuture(LendingFuture[T]):
-    """The future of a task. It is settled once, by the executor's thread or by `cancel`.
+    """The future of a task. It is resolved once, by the executor's thread or by `cancel`.
 
-    In a task, others run in the place of who waits for it, by whatever means.
+    A task that waits for it, in any way, lets others run in its place.
 
     Parameters
     ----------
     engine : Engine
-        That runs the task.
+        The engine that runs the task.
     ref : ObjectRef
-        Its result.
+        The task's result.
     """
 
     def __init__(self, engine: Engine, ref: ObjectRef) -> None:
@@ -51,9 +51,9 @@ class TaskFuture(LendingFuture[T]):
         super().__init__(engine.lending, lambda: ids)
         self.engine = engine
         self.ref = ref
-        self.tally: CallTally | None = None  # counts it when it is over,
-        self.calls = 1  # as so many
-        self._unsettled = threading.Lock()  # whoever gets it settles; never given back
+        self.tally: CallTally | None = None  # counts its calls when it is over
+        self.calls = 1  # how many it stands for
+        self._unsettled = threading.Lock()  # whoever gets it resolves the future; never released
         self._pid = os.getpid()
 
     def cancel(self) -> bool:
@@ -62,21 +62,21 @@ class TaskFuture(LendingFuture[T]):
         Returns
         -------
         bool
-            Whether it will never run.
+            True if it will never run.
         """
         self.awaited_no_more()
         if not self.is_over():
             try:
                 withdrawn = self.engine.cancel(self.ref, begun=False)
-            except SessionError:  # its end is on its way
+            except SessionError:  # the settler is about to fail it
                 withdrawn = False
             if withdrawn and not self._settle_cancelled():
                 with contextlib.suppress(futures.CancelledError):
-                    futures.Future.exception(self)  # the executor's thread has just heard of it
+                    futures.Future.exception(self)  # wait: the executor's thread is resolving it
         return self.cancelled()
 
     def running(self) -> bool:
-        """Whether the call was sent to a worker, and isn't over.
+        """Return True if the call was sent to a worker and isn't over.
 
         Returns
         -------
@@ -89,7 +89,7 @@ class TaskFuture(LendingFuture[T]):
         return task is not None and (task.worker > 0 or task.state == "running")
 
     def result(self, timeout: float | None = None) -> T:
-        """What the call returns.
+        """Wait for the call and return its result.
 
         Parameters
         ----------
@@ -108,7 +108,7 @@ class TaskFuture(LendingFuture[T]):
             raise
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """What the call raised, or None.
+        """Wait for the call and return what it raised, or None.
 
         Parameters
         ----------
@@ -127,7 +127,7 @@ class TaskFuture(LendingFuture[T]):
             raise BrokenProcessPool("This future is another process's, which forked this one.")
 
     def _settle_cancelled(self) -> bool:
-        """It was cancelled; False if somebody else settles it."""
+        """Resolve it as cancelled; False if another thread resolves it."""
         if not self._unsettled.acquire(blocking=False):
             return False
         futures.Future.cancel(self)
@@ -135,9 +135,9 @@ class TaskFuture(LendingFuture[T]):
         return True
 
     def settle(self, break_executor: Callable[[str], object]) -> None:
-        """It is known what came of it: any thread but the one that reads.
+        """Resolve it with the task's outcome, which is known. Any thread but the reading one.
 
-        ``break_executor`` is told why no other call will do any more, if so.
+        ``break_executor`` is called with the reason if no other call can succeed any more.
         """
         try:
             value = self.engine.get([self.ref], None, False)[0]
@@ -155,22 +155,22 @@ class TaskFuture(LendingFuture[T]):
                 self.set_result(value)
 
     def fail(self, error: BaseException, cause: BaseException | None) -> None:
-        """It has no value."""
+        """Resolve it with an error."""
         if self._begins_end():
             error.__cause__ = cause
             self.set_exception(without_ours(error))
 
     def _begins_end(self) -> bool:
-        """It has an outcome, which the caller is to set; False if somebody else settles it."""
+        """True if the caller has to set the outcome; False if another thread resolves it."""
         if not self._unsettled.acquire(blocking=False):
             return False
-        if self.tally is not None:  # before anybody goes on because of it
+        if self.tally is not None:  # before a waiting thread goes on
             self.tally.count(self.calls)
         return self.set_running_or_notify_cancel()
 
 
 def stop(calls: Iterable[futures.Future[Any]]) -> None:
-    """Cancel calls of an executor, the newest first so that none begins; interrupt what runs."""
+    """Cancel calls of an executor, newest first so that none begins; interrupt running ones."""
     running = [each for each in reversed(list(calls)) if not each.cancel() and not each.done()]
     for each in running:
         if isinstance(each, TaskFuture):
@@ -181,8 +181,8 @@ def stop(calls: Iterable[futures.Future[Any]]) -> None:
 def waiting(
     calls: Iterable[futures.Future[Any]], some: bool = False
 ) -> AbstractContextManager[None]:
-    """Around code that waits for all calls of an executor, or for one of them: in a task, others
-    run in its place."""
+    """Return a context for code that waits for all calls, or with ``some`` for one: a task lends
+    its slot there."""
     left = [each for each in calls if isinstance(each, TaskFuture) and not each.is_over()]
     if not left:
         return nullcontext()
@@ -191,19 +191,19 @@ def waiting(
 
 
 class Settler:
-    """The thread that settles an executor's futures, and runs their callbacks.
+    """The thread that resolves an executor's futures, and runs their callbacks.
 
-    It lives while there is something to wait for. It is no daemon: a script's exit waits for it.
+    It runs while futures are pending. It isn't a daemon: a script's exit waits for it.
     """
 
     def __init__(self, engine: Engine, idle: Callable[[], None]) -> None:
         self._engine = engine
-        self._idle = idle  # called when there is nothing to wait for any more
+        self._idle = idle  # called when no future is pending any more
         self._arrivals: Arrivals = engine.arrivals(())
         self._pending: dict[int, TaskFuture[Any]] = {}
         self._thread: threading.Thread | None = None
         self._changed = threading.Condition()  # guards all of the above
-        self.broken = ""  # why no call will do any more
+        self.broken = ""  # why no call can succeed any more
 
     def add(self, future: TaskFuture[Any]) -> None:
         with self._changed:
@@ -211,7 +211,7 @@ class Settler:
                 raise BrokenProcessPool(self.broken)
             if self._thread is None:
                 thread = threading.Thread(target=self._run, name="workbench-executor")
-                thread.start()  # it waits for us
+                thread.start()  # it waits for the lock that we hold
                 self._thread = thread
             self._pending[future.ref.id] = future
             self._arrivals.add([future.ref])
@@ -223,7 +223,7 @@ class Settler:
             pending, thread = list(self._pending.values()), self._thread
             self._changed.notify_all()
         if cancel:
-            for future in reversed(pending):  # so that none begins meanwhile
+            for future in reversed(pending):  # newest first, so that none begins meanwhile
                 future.cancel()
         if wait and thread is not None and thread is not threading.current_thread():
             with lent_while(self._engine.lending):
@@ -231,7 +231,7 @@ class Settler:
 
     @property
     def pending(self) -> int:
-        """How many calls aren't over."""
+        """Number of calls that aren't over."""
         return len(self._pending)
 
     def _break(self, reason: str) -> None:
@@ -246,9 +246,9 @@ class Settler:
                     future = self._pending.pop(ref.id)
                     try:
                         future.settle(self._break)
-                    except BaseException:  # a callback's own end is not ours
+                    except BaseException:  # a callback failed: our thread goes on
                         threading.excepthook(threading.ExceptHookArgs([*sys.exc_info(), None]))
-                    del future, ref  # the result is the caller's now
+                    del future, ref  # only the caller holds the result now
                     ref = self._arrivals.take()
         except SessionError as error:
             with self._changed:

@@ -1,4 +1,4 @@
-"""What stands on a magic's line: parsed by IPython's own parser, with `--help` and our errors."""
+"""Parses the line of a magic: with IPython's own parser, plus `--help` and our errors."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Magic = Callable[..., Any]
 
 
 def magic_arguments(sign: str = "%") -> Callable[[Magic], Magic]:
-    """IPython's `magic_arguments`; besides, `--help` on the magic's line prints what it takes.
+    """Extend IPython's `magic_arguments`: `--help` on the line prints the magic's help.
 
-    ``sign``: ``%%`` of a magic that stands above a cell.
+    ``sign``: ``%%`` for a cell magic.
     """
 
     def decorate(method: Magic) -> Magic:
-        # IPython puts one sign before the name, wherever it shows how a magic is used.
+        # IPython puts one sign before the name, wherever it shows a magic's usage.
         inner = ipython.magic_arguments(f"{sign}{method.__name__}"[1:])(method)
 
         @functools.wraps(inner)
@@ -40,25 +40,25 @@ def magic_arguments(sign: str = "%") -> Callable[[Magic], Magic]:
 
 
 def asks_for_help(line: str) -> bool:
-    """Whether ``--help`` stands on a magic's line, or ``-h`` alone."""
+    """True if the line has ``--help``, or is ``-h`` alone."""
     words = line.split()
     return "--help" in words or words == ["-h"]
 
 
 def help_alone(lines: list[str]) -> list[str]:
-    """A cell that only asks for help, as a line: IPython runs no cell magic without a body."""
+    """Turn a cell that only asks for help into a line: cell magics need a body."""
     text = "".join(lines).strip()
     return ["%remote --help\n"] if text in ("%%remote --help", "%%remote -h") else lines
 
 
 def _help(magic: Any) -> str:
-    """Usage, what it does, and its arguments, as a shell command would print them."""
+    """Return usage, description and arguments, as a shell command prints them."""
     said: str = magic.parser.format_help()
     return "Usage: " + re.sub(r"^::\s+|\n+\Z", "", said)
 
 
 def parse(magic: Any, line: str) -> argparse.Namespace:
-    """The options of one call of a magic: the method, and what stands behind its name.
+    """Parse the line of one call of a magic: ``magic`` is the method.
 
     Raises
     ------
@@ -76,13 +76,13 @@ def parse(magic: Any, line: str) -> argparse.Namespace:
 
 
 def without_comment(line: str) -> str:
-    """The line up to a ``#`` that stands alone, outside of quotes. (``#3`` is a job.)"""
+    """Return the line up to a ``#`` that stands alone, outside of quotes. (``#3`` is a job.)"""
     words = re.match(r"""(?:'[^']*'|"[^"]*"|\S#|#(?=\S)|[^#])*""", line)
     return line if words is None else words[0]
 
 
 def in_one_word(line: str, option: str) -> str:
-    """The line with the option's value in quotes, if that has spaces within brackets.
+    """Quote the option's value in a line, if it has spaces within brackets.
 
     ``--map x=range(0, 9)`` is one expression, though it looks like two words.
     """
@@ -103,11 +103,11 @@ def in_one_word(line: str, option: str) -> str:
 
 
 def unquoted(word: str) -> str:
-    """What a person means by a value in quotes; IPython leaves them on."""
+    """Return a word without its quotes, which IPython leaves on."""
     return word[1:-1] if len(word) > 1 and word[0] == word[-1] and word[0] in "'\"" else word
 
 
 def as_written(line: str, words: Sequence[str]) -> str:
-    """The part of the line that was split into these words, with its own spaces."""
+    """Return the part of the line that was split into these words, with its own spaces."""
     match = re.search(r"\s+".join(map(re.escape, words)), line)
     return match[0] if match is not None else " ".join(words)

@@ -1,8 +1,8 @@
-"""Which notebook variables are stored objects, so that they travel by reference.
+"""Variables of the notebook that are stored objects, so that they travel by reference.
 
-A variable counts as stored as long as it is the very object that `%put` stored or `%get` brought:
-the test is identity. While it is, the notebook holds a ref to the stored object. Whether it has
-changed meanwhile, `freshness` finds out.
+A variable counts as stored as long as it is the same object that `%put` stored or `%get` brought:
+the test is identity. Meanwhile the notebook holds a ref to the stored object. `freshness` finds
+out whether the object has changed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from workbench.serialization.comparison import ChangeCheck, Verdict
 from workbench.serialization.object_state import is_immutable
 
 WORTH_KNOWING = 1 << 20
-"""Bytes of a pickle from which what the put took says what a check would."""
+"""Bytes of a pickle from which the time of the put predicts that of a check."""
 
 _COMMON = (int, float, str, bool, tuple)
 """Types whose values Python shares between variables: identity means nothing."""
@@ -29,8 +29,8 @@ _COMMON = (int, float, str, bool, tuple)
 class Binding:
     """A variable's value and the stored object that it is.
 
-    ``came``: by what; ``stored``: the name under which the variable was put; ``about``: what that
-    took. ``verdict`` is there while somebody has just compared.
+    ``came``: the magic that bound it; ``stored``: the name under which it was put; ``about``: cost
+    of that put. ``verdict`` is the result of a recent comparison.
     """
 
     def __init__(
@@ -46,17 +46,17 @@ class Binding:
         self.value: Callable[[], Any]
         try:
             self.value = weakref.ref(value)
-        except TypeError:  # ints, lists, dicts can't be watched: kept until `prune`
+        except TypeError:  # no weak refs to ints, lists, dicts: kept until `prune`
             self.value = lambda: value
 
     @property
     def age(self) -> float:
-        """Seconds."""
+        """Seconds since it was bound."""
         return max(time.time() - self.since, 0.0)
 
 
 class Bindings:
-    """Variable name → binding, for the variables of one notebook."""
+    """Maps variable names to bindings, for the variables of one notebook."""
 
     def __init__(self) -> None:
         self._known: dict[str, Binding] = {}
@@ -70,20 +70,20 @@ class Bindings:
         stored: str = "",
         about: About | None = None,
     ) -> Binding:
-        """The variable's value is the stored object that ``ref`` refers to; see `Binding`.
+        """Note that the variable's value is the stored object of ``ref``; see `Binding`.
 
-        ``about`` says that the object was made from this value, and not this value from it.
+        ``about`` is given if the object was made from this value, not this value from the object.
         """
         noted = self._known[name] = Binding(value, ref, came, stored, about)
         return noted
 
     def replaced(self, name: str, value: Any) -> None:
-        """The variable shows its stored object now."""
+        """Note that the variable now shows its stored object."""
         known = self._known[name]
         self.note(name, value, known.ref, known.came, known.stored)
 
     def find(self, name: str, value: Any) -> tuple[str, Binding] | None:
-        """The stored object that this value is, noted under this name or another."""
+        """Find the stored object that this value is, noted under this name or another."""
         known = self._known.get(name)
         if known is not None and known.value() is value:
             return name, known
@@ -93,18 +93,18 @@ class Bindings:
         return next(((n, each) for n, each in everything if each.value() is value), None)
 
     def of(self, ref: ObjectRef) -> list[tuple[str, Binding]]:
-        """The variables that are this object."""
+        """Return the variables that are this object."""
         return [(name, each) for name, each in self._known.items() if each.ref == ref]
 
     def held(self) -> dict[str, ObjectRef]:
-        """The refs by what holds them, for `%why`."""
+        """Return the refs by what holds them, for `%why`."""
         return {
             f"{name}{ROOT_NOTE}{held_text(each.came, each.since, _verdict(each))}": each.ref
             for name, each in list(self._known.items())
         }
 
     def prune(self, variables: Mapping[str, Any]) -> None:
-        """After each cell: forget variables that are gone or have another value."""
+        """Forget variables that are gone or have another value; called after each cell."""
         for name, each in list(self._known.items()):
             if name not in variables or variables[name] is not each.value():
                 del self._known[name]
@@ -116,7 +116,7 @@ class Bindings:
 def _check_of(about: About | None) -> ChangeCheck:
     if about is None:
         return ChangeCheck(is_built=True)
-    # Of a short pickle the time says little: others may have had the processor meanwhile.
+    # The time of a short pickle says little: other processes may have had the processor.
     pickling = about.pickle_seconds if about.inband >= WORTH_KNOWING else 0.0
     return ChangeCheck(False, about.pickle_seconds + about.copy_seconds, pickling)
 

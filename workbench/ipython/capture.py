@@ -1,6 +1,6 @@
-"""What a `%%remote` cell takes along: which values, how each travels, and how much that is.
+"""Collects what a `%%remote` cell takes along: values, how each travels, and their size.
 
-Finds and counts, and changes no variable; stores again those that changed since they were stored.
+Finds and counts, and changes no variable; stores again what changed since it was stored.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from workbench.serialization.estimate import Estimate, Estimator
 from workbench.serialization.mutations import BUDGET
 
 LARGE = 50_000_000
-"""Bytes by value from which a cell's table is shown without having been asked for."""
+"""Bytes by value from which a cell's table is shown unasked."""
 
 TOGETHER = 1_000_000
-"""Bytes up to which a stored variable goes by value beside another that has some of its objects."""
+"""Bytes up to which a stored variable goes by value with another that shares an object with it."""
 
 WORTH_A_WORD = 1_000_000  # bytes by value from which a row says what would be cheaper
-_EACH = "<each>"  # in place of an owner: not a value, but what the cell runs once for each of
+_EACH = "<each>"  # in place of an owner: the cell runs once for each item
 
 REFERENCE = "by reference"
 VALUE = "by value"
@@ -44,19 +44,19 @@ NOT = "can't travel"
 
 @dataclass(frozen=True, slots=True)
 class InputRecord:
-    name: str  # the variable; of a global that a function brings, also which function's
+    name: str  # the variable; of a global that a function brings, also the function's name
     type: str
-    bytes: int | None  # about; None if nobody knows yet. By value, nothing counts twice
+    bytes: int | None  # approximate; None if unknown. By value, nothing counts twice
     how: str  # by reference, by value, by import, or not at all
     advice: str = ""  # what would avoid the copy
-    at_least: bool = False  # whether there are more bytes: counting them was given up
+    at_least: bool = False  # True: counting was given up, so there are more bytes
 
 
 @dataclass(frozen=True, repr=False)
 class InputsPreview(Rich):
-    """All that a cell takes along. Prints as a text, shows as a table; iterate it for the records.
+    """All that a cell takes along. Prints as text, shows as a table; iterates over the records.
 
-    It is on its way if ``sent``, else it only would be.
+    ``sent``: it is on its way; else it only would be.
     """
 
     records: tuple[InputRecord, ...]
@@ -67,7 +67,7 @@ class InputsPreview(Rich):
 
     @property
     def by_value(self) -> int:
-        """Bytes that are copied, each time the cell runs."""
+        """Bytes that are copied each time the cell runs."""
         return sum(r.bytes or 0 for r in self.records if r.how == VALUE)
 
     @property
@@ -92,9 +92,9 @@ class InputsPreview(Rich):
 
 
 class _Item(NamedTuple):
-    """A thing that travels; ``owner``: the function whose global it is, if any, or `_EACH`.
+    """Something that travels; ``owner``: the function whose global it is, if any, or `_EACH`.
 
-    ``size`` is None if a ref does.
+    ``size`` is None for a ref.
     """
 
     name: str
@@ -107,17 +107,16 @@ class CellInputs:
     """Values, or refs in their place, for the names a cell reads; and the globals that functions
     among them bring.
 
-    They are looked up in the notebook, then in the store; of the optional ones, those that there
-    are. ``given`` names travel whatever the cell reads; those ``known`` where it runs don't, unless
-    given. ``each`` are the variable and the items of a cell that runs once per item. ``apart`` are
-    pairs of names, the first by reference, that have an object in common here, and each its own
-    where the cell runs; with '' for what nobody knows. Once it was taken, ``notes`` are what there
-    is to say besides.
+    They are looked up in the notebook, then in the store; optional names may be missing.
+    ``given`` names travel whatever the cell reads; names ``known`` where it runs don't, unless
+    given. ``each`` is the variable and the items of a cell that runs once per item. ``apart`` has
+    pairs of names, the first stored, that share an object here but not where the cell runs; '' as
+    second name: unknown. After `take`, ``notes`` are further remarks.
 
     Raises
     ------
     NotDefinedError
-        If nobody has a name that is required or given.
+        If a name that is required or given is found nowhere.
     """
 
     def __init__(
@@ -151,8 +150,8 @@ class CellInputs:
         self._keep_together()
 
     def take(self) -> dict[str, Any]:
-        """All of it, to be sent. If much goes by value, or pickling it takes long, that is shown
-        first. What has changed since it was stored is stored again."""
+        """Return all of it, to be sent; store changed variables again. First show the table if much
+        goes by value, or pickling takes long."""
         self._freshness.renew(self._captured)
         self._items = [
             each if each.owner else each._replace(value=self._captured[each.name])
@@ -165,8 +164,8 @@ class CellInputs:
         return self._captured
 
     def _keep_together(self) -> None:
-        """What is stored and shares an object with something else goes by value if it is small: in
-        one pickle it is one object there, too."""
+        """Send small stored variables that share an object with another variable by value: in one
+        pickle it stays one object."""
         variables, captured = self._notebook.variables, self._captured
         known = {
             name: variables[name]
@@ -201,7 +200,7 @@ class CellInputs:
 
     @property
     def slow(self) -> list[str]:
-        """Stored variables of which pickling takes longer than comparing may on the worker."""
+        """Stored variables that take longer to pickle than the worker may spend on comparing."""
         return [
             name
             for name, sent in self._captured.items()
@@ -211,7 +210,7 @@ class CellInputs:
         ]
 
     def preview(self, sent: bool = False) -> InputsPreview:
-        """All of it, to be shown. Asks the session what it has of the refs."""
+        """Return the table of all of it. Asks the session about the refs."""
         return InputsPreview(tuple(map(self._record, self._items)), sent)
 
     def _found(
@@ -241,9 +240,9 @@ class CellInputs:
         return captured
 
     def _follow(self, owner: str, size: Estimate, estimator: Estimator, taken: set[int]) -> None:
-        """What a function brings, what that brings, and so on: each once."""
+        """Add what a function brings, what that brings, and so on: each once."""
         queue = list(size.brings.items())
-        for name, value in queue:  # grows meanwhile
+        for name, value in queue:  # grows while it is read
             if id(value) not in taken:
                 taken.add(id(value))
                 size = estimator.estimate(value)

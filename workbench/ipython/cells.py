@@ -16,39 +16,39 @@ Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 
 IMPORT, DEFINITION, VARIABLE = "import", "definition", "variable"
-"""What gives a name its value."""
+"""Kinds of statements that give a name its value."""
 
 
 @dataclass(frozen=True, slots=True)
 class CellNames:
-    """The names that a cell reads and assigns, each in the order of first appearance.
+    """Names that a cell reads and assigns, each in order of first appearance.
 
-    ``assigned`` is what comes back: without imports, functions, classes, loop variables, ``as``
-    names and ``_private`` ones.
+    ``assigned`` are the names that come back: no imports, functions, classes, loop variables,
+    ``as`` names or ``_private`` ones.
     """
 
-    required: tuple[str, ...]  # read for certain, before it gives them a value; builtins included
-    optional: tuple[str, ...]  # perhaps: in a branch, or in a function that may be called later
+    required: tuple[str, ...]  # read for certain, before the cell assigns them; builtins included
+    optional: tuple[str, ...]  # perhaps read: in a branch, or a function that may be called later
     assigned: tuple[str, ...]
-    # All names that the cell gives a value: by an `IMPORT`, as a `DEFINITION`, as a `VARIABLE`.
+    # All names to which the cell gives a value: by an `IMPORT`, a `DEFINITION`, as a `VARIABLE`.
     bound: Mapping[str, str] = field(default_factory=dict)
-    code: str = ""  # the cell as Python, if IPython's syntax is in it; else ''
-    timed: bool = False  # it begins with ``%%time``, which `code` is without
+    code: str = ""  # the cell as Python, if it has IPython's syntax; else ''
+    timed: bool = False  # it begins with ``%%time``, which `code` leaves out
 
 
 def analyse(source: str, filename: str = "<cell>", first_line: int = 1) -> CellNames:
-    """Find the names of a cell, whose body is ``source``.
+    """Find the names in a cell with the body ``source``.
 
     Raises
     ------
     CellSyntaxError
         If it is neither Python nor IPython's syntax, or has a magic that a remote cell can't
-        have; the message shows the place: ``filename`` and ``first_line`` are where the body is.
+        have; the message shows the place: the body is in ``filename`` from ``first_line`` on.
     """
     read = python(source)
     try:
         tree = read.tree or ast.parse(read.text, filename)
-        # What the parser lets pass: `return` outside a function.
+        # The parser accepts some errors: `return` outside a function.
         compile(tree, filename, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     except (SyntaxError, ValueError) as error:  # ValueError: null bytes
         raise CellSyntaxError(_explain(error, first_line, source)) from None
@@ -68,10 +68,10 @@ def analyse(source: str, filename: str = "<cell>", first_line: int = 1) -> CellN
 
 
 class _Scan(ast.NodeVisitor):
-    """Walks the module's level in the order in which it runs.
+    """Visits the statements at module level in the order in which they run.
 
     A name is *bound* once it surely has a value, *perhaps* bound if a branch may have given it
-    one. What functions refer to is read when they are called, so it counts as perhaps read.
+    one. Names in functions are read when these are called, so they count as perhaps read.
     """
 
     def __init__(self) -> None:
@@ -81,8 +81,8 @@ class _Scan(ast.NodeVisitor):
         self.bound: dict[str, str] = {}
         self._bound: set[str] = set()
         self._perhaps: set[str] = set()
-        self._depth = 0  # how many branches we are in
-        self._hidden: list[set[str]] = []  # the targets of the comprehensions we are in
+        self._depth = 0  # number of branches around the present node
+        self._hidden: list[set[str]] = []  # the targets of the comprehensions around it
         self._anything = False  # after `from m import *` any name may be bound
 
     def _visit_all(self, nodes: Iterable[ast.AST]) -> None:
@@ -98,7 +98,7 @@ class _Scan(ast.NodeVisitor):
         (self.required if certain else self.optional)[name] = None
 
     def _bind(self, target: ast.AST, returned: bool) -> None:
-        """A target of an assignment; the objects and indices in it are read first."""
+        """Bind the target of an assignment; objects and indices in it are read first."""
         names = []
         for node in _in_order(target):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -131,7 +131,7 @@ class _Scan(ast.NodeVisitor):
             self._run(call)
 
     def _run(self, call: MagicCall) -> None:
-        """IPython's syntax: the code and the names in its text."""
+        """Handle IPython's syntax: its code and the names in its text."""
         means = meaning(call)
         for text in means.mentions:
             for name in _global_names(parsed(text)):
@@ -179,7 +179,7 @@ class _Scan(ast.NodeVisitor):
     # -- branches -----------------------------------------------------------------------------
 
     def _branch(self, *bodies: Iterable[ast.AST]) -> None:
-        """Bodies of which each may run or not: what they bind is only perhaps bound after."""
+        """Visit bodies that may run or not: names bound there are only perhaps bound after."""
         for body in bodies:
             before = self._bound.copy()
             self._depth += 1
@@ -274,7 +274,7 @@ class _Scan(ast.NodeVisitor):
 
     def visit_ListComp(self, node: Comprehension) -> None:
         first, *others = node.generators
-        self.visit(first.iter)  # evaluated outside, where the targets don't hide anything
+        self.visit(first.iter)  # evaluated outside, where the targets hide nothing
         self._hidden.append(set().union(*(_stored(g.target) for g in node.generators)))
         self._visit_all(first.ifs)
         for generator in others:
@@ -304,7 +304,7 @@ def _stored(target: ast.AST) -> set[str]:
 
 
 def _global_names(node: ast.AST) -> list[str]:
-    """Names the node's scopes look up in the module: the compiler's own answer."""
+    """Return the names that the node's scopes look up in the module: the compiler's answer."""
     names: list[str] = []
     tables = [symtable.symtable(ast.unparse(node), "<cell>", "exec")]
     while tables:
@@ -329,7 +329,7 @@ def _explain(error: SyntaxError | ValueError, first_line: int, source: str) -> s
     shown = "".join(f"\n    {line}" for line in lines)
     if lines and error.offset and lines[0] == (error.text or "").rstrip("\n"):
         shown += "\n    " + " " * (error.offset - 1) + "^"
-    said = re.sub(  # as in "after 'if' statement on line 1", which counts from the body
+    said = re.sub(  # "after 'if' statement on line 1" counts from the body
         r"\bon line (\d+)", lambda m: f"on line {int(m[1]) + first_line - 1}", error.msg
     )
     return f"{said}, in {place} of the cell.{shown}"

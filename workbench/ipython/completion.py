@@ -1,7 +1,7 @@
-"""Tab in a line of our magics: options, variables, names in the store, jobs. Runs nothing.
+"""Tab completion in a line of our magics: options, variables, stored names, jobs. Runs nothing.
 
-A matcher of IPython's completer (its API 2): it answers for the words it knows, and leaves all
-else, expressions and the body of a cell, to the others.
+A matcher of IPython's completer (its API 2): it completes the words it knows, and leaves
+expressions and the body of a cell to the other matchers.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from workbench.ipython.magics.sessions import ACTIONS
 from workbench.ipython.notebook import Notebook
 from workbench.ref import ObjectRef
 
-PATIENCE = 0.5  # seconds for which the session is waited for: Tab mustn't hang
+PATIENCE = 0.5  # seconds to wait for the session: Tab must not hang
 MOST = 500  # names offered
 
 _LINE = re.compile(r"\s*(?:[\w., ]+=\s*)?(%%?\w+) (.*)", re.DOTALL)
-"""A magic, also behind ``ref =``, and what stands behind it."""
+"""A magic, also behind ``ref =``, and the rest of the line."""
 
 _ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("%put", "%inspect"), ("variables",)),
@@ -38,7 +38,7 @@ _ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("%get", "%why", "%free", "%pin", "%unpin", "%spill"), ("refs", "stored")),
     "%objects": ("stored",),
 }
-"""What the plain words of each mean."""
+"""Meaning of each magic's positional words."""
 
 _VALUES: Mapping[tuple[str, str], str] = {
     ("%put", "--name"): "stored",
@@ -48,11 +48,11 @@ _VALUES: Mapping[tuple[str, str], str] = {
     ("%%remote", "--map"): "variables",
     ("%%remote", "--actor"): "actors",
 }
-"""And those behind an option."""
+"""Meaning of the values of options."""
 
 
 class Completion:
-    """Knows the options of these magics."""
+    """Matcher that knows the options of these magics."""
 
     def __init__(self, notebook: Notebook, magics: Sequence[Magics]) -> None:
         self._notebook = notebook
@@ -72,7 +72,7 @@ class Completion:
     def match(self, context: CompletionContext) -> SimpleMatcherResult:
         found: list[SimpleCompletion] = []
         line = _LINE.fullmatch(context.text_until_cursor)
-        # Only in the first line the magic of a whole cell may stand.
+        # A cell magic can stand only in the first line.
         first = context.cursor_line == 0
         if line and line[1] in self._options and (first or not line[1].startswith("%%")):
             *before, word = line[2].split(" ")
@@ -86,7 +86,7 @@ class Completion:
         if word.startswith("-"):
             names = [name for option in self._options[magic] for name in option.args]
             kind = "option"
-        elif word != token:  # the inside of an expression
+        elif word != token:  # inside an expression
             return
         elif magic == "%workbench" and words[:1] in (["jobs"], ["job"]):
             yield from _jobs(" ".join([*words[1:], word]), word)
@@ -122,7 +122,7 @@ class Completion:
 
 
 def _options(magic: Any) -> Iterable[Any]:
-    """The `argument` decorators of a magic that make an option."""
+    """Yield the `argument` decorators of a magic that define an option."""
     for decorator in reversed(getattr(magic, "decorators", ())):
         if getattr(decorator, "args", ("",))[0].startswith("-"):
             yield decorator
@@ -138,7 +138,7 @@ def _actors() -> list[str]:
 
 
 def _jobs(written: str, word: str) -> Iterable[SimpleCompletion]:
-    """Names of background cells have a space: what is written of one is a part of it."""
+    """Complete names of background cells: they have a space, so the last word is only a part."""
     jobs = _asked(lambda: list(api.engine().ask(Summary()).jobs))
     for name in dict.fromkeys(job.name for job in jobs):
         if name.startswith(written):
@@ -146,7 +146,7 @@ def _jobs(written: str, word: str) -> Iterable[SimpleCompletion]:
 
 
 def _asked(question: Callable[[], list[Any]]) -> list[Any]:
-    """What the session answers, if it does in time; nothing if there is none."""
+    """Return the session's answer if it comes in time, else nothing."""
     if not api.is_initialized():
         return []
     answer: list[Any] = []
@@ -154,7 +154,7 @@ def _asked(question: Callable[[], list[Any]]) -> list[Any]:
     def ask() -> None:
         try:
             answer.extend(question())
-        except Exception:  # it has just ended
+        except Exception:  # the session has just ended
             pass
 
     thread = threading.Thread(target=ask, name="workbench-completion", daemon=True)

@@ -1,7 +1,7 @@
-"""How a shell shows a task's error that IPython would show its own way; what `%debug` says of it.
+"""Shows a task's error as it describes itself, and explains it in place of `%debug`.
 
-The frames of such an error were in a worker: they are shown as they were told, and none can be
-opened. Each function takes a shell's method and returns the one to put in its place.
+The frames of such an error were in a worker: they are shown from the record, and none can be
+opened. Each function takes a shell's method and returns its replacement.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from workbench.report.names import not_here_text
 
 
 def rendered(shell: Any) -> Callable[..., None]:
-    """`showtraceback`, which `%tb` calls too; a task's error is shown as it says itself.
+    """Replace `showtraceback`, which `%tb` calls too; a task's error renders itself.
 
-    IPython doesn't ask a SyntaxError or SystemExit, nor an ExceptionGroup or what came from one.
+    IPython ignores how a SyntaxError, a SystemExit or an error with an ExceptionGroup renders.
     """
     show = shell.showtraceback
 
@@ -32,7 +32,7 @@ def rendered(shell: Any) -> Callable[..., None]:
         if isinstance(error, WorkbenchError):
             _forget(error.__traceback__)
         if isinstance(error, TaskError) and _is_not_asked(error):
-            shell._get_exc_info(exc_tuple)  # which notes it for `%tb` and `%debug`
+            shell._get_exc_info(exc_tuple)  # notes it for `%tb` and `%debug`
             shell._showtraceback(type(error), error, error._render_traceback_())
         else:
             show(exc_tuple, *args, **options)
@@ -41,10 +41,10 @@ def rendered(shell: Any) -> Callable[..., None]:
 
 
 def _forget(traceback: TracebackType | None) -> None:
-    """Empty our own frames, which nobody is shown: what they hold would stay with the error."""
+    """Clear our own frames, which aren't shown: the error would keep alive what they hold."""
     while traceback is not None:
         if str(traceback.tb_frame.f_globals.get("__name__", "")).startswith("workbench."):
-            with contextlib.suppress(RuntimeError):  # it runs yet
+            with contextlib.suppress(RuntimeError):  # the frame is still running
                 traceback.tb_frame.clear()
         traceback = traceback.tb_next
 
@@ -61,7 +61,7 @@ def _is_not_asked(error: BaseException) -> bool:
 
 
 def explained(debugger: Callable[..., None]) -> Callable[..., None]:
-    """`debugger`, which `%debug` and `%pdb` open; after a task's error it explains."""
+    """Replace `debugger`, which `%debug` and `%pdb` open; after a task's error it explains."""
 
     @functools.wraps(debugger)
     def opened(*args: Any, **options: Any) -> None:
@@ -69,7 +69,7 @@ def explained(debugger: Callable[..., None]) -> Callable[..., None]:
         if isinstance(error, TaskError):
             failure = failure_of(error)
             said = not_here_text(failure.text.partition(":")[0], failure.task)
-            print(printable(textwrap.fill(said, 80)))  # notebooks would break it in mid-word
+            print(printable(textwrap.fill(said, 80)))  # notebooks would break words
         else:
             debugger(*args, **options)
 

@@ -1,4 +1,4 @@
-"""The extension in one shell: puts the parts together, takes them apart. Starts nothing."""
+"""The extension in one shell: connects the parts, and disconnects them. Starts no session."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from workbench.report.freshness import edited_text, set_text
 from workbench.report.text import started_line
 
 MAGICS = SessionMagics, StoringMagics, RemoteMagics, KeepingMagics
-"""All there are, in four classes."""
+"""All our magics, in four classes."""
 
 INTERRUPTED = KeyboardInterrupt, asyncio.CancelledError
-"""What a cell ends with that was interrupted; the latter if it was awaiting something."""
+"""Errors of an interrupted cell; the latter if it was awaiting something."""
 
 
 class Extension:
-    """From load to unload."""
+    """The extension from load to unload."""
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
@@ -44,8 +44,8 @@ class Extension:
         self._magics = [kind(notebook) for kind in MAGICS]
         self._matcher = Completion(notebook, self._magics).match
         self._router = notebook.router
-        self._lacks_reload = ""  # what to say of `%autoreload`, if it can do nothing
-        self._tells = False  # a session that begins is told of, whatever starts it
+        self._lacks_reload = ""  # what to print if `%autoreload` can't work on this engine
+        self._tells = False  # True: print a line when a session begins, whatever starts it
         self._bare_put = BarePut()
         self._reloads = ReloadWatch(self._module_is_loaded)
         self._modules = ModuleTimes()
@@ -73,11 +73,11 @@ class Extension:
         self._tells = True
 
     def detach(self) -> None:
-        """Leave the shell as it was."""
+        """Restore the shell to its earlier state."""
         context.watch(None)
         self._reloads.detach()
         self._shell.custom_exceptions, self._shell.CustomTB = self._before
-        del self._shell.debugger, self._shell.showtraceback  # its class's are left
+        del self._shell.debugger, self._shell.showtraceback  # the methods of its class remain
         if hasattr(self._shell, "kernel"):
             del self._shell.kernel.do_shutdown
         if self._shows_figures:
@@ -96,23 +96,27 @@ class Extension:
                     manager.magics[kind].pop(name, None)
 
     def _meet(self, engine: Engine, replaced: Engine | None) -> None:
-        """Whoever starts the session, its output comes to the cells of this shell."""
+        """Attach to a new session, whatever starts it: its output goes to this shell's cells."""
         self._notebook.baseline = Baseline(shared=engine.facts.inherits)
         notebook = self._notebook
         self._router.logs = engine.facts.logs
         engine.listener = CellListener(
-            self._router.sink, notebook.began, notebook.completed, self._submits,
-            notebook.bindings.held, notebook.calls.tally,
-        )  # fmt: skip
+            self._router.sink,
+            notebook.began,
+            notebook.completed,
+            self._submits,
+            notebook.bindings.held,
+            notebook.calls.tally,
+        )
         self._lacks_reload = engine.can.edited
         if self._tells:
-            self._notebook.bindings.clear()  # of the session before
+            self._notebook.bindings.clear()  # of the previous session
             print(started_line(engine, replaced))
         self._notebook.lines.attend()
 
     def _kernel_shuts_down(self, restart: bool) -> Any:
-        """In place of the kernel's `do_shutdown`, in its control thread. Jupyter says so as well
-        for restarts; VS Code knows one word for both."""
+        """Replace the kernel's `do_shutdown`; runs in its control thread. Jupyter calls it for
+        restarts too and says so; VS Code doesn't distinguish them."""
         engine = context.get()
         if engine is not None and not (restart or _in_vs_code()):
             engine.keep(None)
@@ -121,7 +125,7 @@ class Extension:
     def _show_error(
         self, shell: Any, kind: type, error: BaseException, tb: Any, tb_offset: int | None = None
     ) -> Any:
-        """A cell's error: a task's, or of a kind that may be about what is stored, or elsewhere."""
+        """Show a cell's error: add notes if it may concern stored objects or names missing here."""
         if isinstance(error, KeyboardInterrupt):
             _leave_out_ours(tb)
         notebook = self._notebook
@@ -142,7 +146,7 @@ class Extension:
             engine.refresh()
 
     def _submits(self) -> int:
-        """Something is submitted, by the cell of that number. In whichever thread does it."""
+        """Return the submitting cell's number; once per cell, note edited modules. Any thread."""
         origin = self._router.origin()
         if origin != self._submitted:  # the first of a cell
             self._submitted = origin
@@ -156,8 +160,8 @@ class Extension:
         return origin
 
     def _fail(self, result: Any) -> None:
-        """A cell fails with what it began in the background, or the program that executes the
-        notebook takes it for done."""
+        """Fail a cell if a background cell that it began failed: otherwise the program that
+        executes the notebook takes it for done."""
         failed = [job for job in self._notebook.begun if job.state == "failed"]
         if failed and result is not None and result.success:
             error = result.error_in_exec = failed[0].errors[0]
@@ -173,7 +177,7 @@ class Extension:
             engine.refresh()
 
     def _autoreloads(self) -> bool:
-        """Whether `%autoreload` is on. Nobody but its private reloader knows."""
+        """True if `%autoreload` is on. Only its private reloader knows."""
         magics = self._shell.magics_manager.registry.get("AutoreloadMagics")
         return bool(getattr(getattr(magics, "_reloader", None), "enabled", False))
 
@@ -186,8 +190,8 @@ class Extension:
             stop_what_it_began(self._notebook, engine)
         self._notebook.awaited.clear()
         if self._router.headless:
-            # nbclient and what is built on it keep a cell's output only until the next one
-            # begins. So there background cells end with the cell that started them.
+            # nbclient and tools built on it keep a cell's output only until the next one
+            # begins. So background cells end there with the cell that started them.
             for job in list(self._notebook.jobs.values()):
                 job.wait()
             self._fail(result)
@@ -200,9 +204,9 @@ _FIGURE = "matplotlib.figure", "Figure"
 
 
 def _show_figures(shell: Any, on: bool) -> bool:
-    """Have a figure that came from a worker shown in a notebook that hasn't imported pyplot.
+    """Show figures from workers in a notebook that hasn't imported pyplot.
 
-    Whoever does later puts its own way in the place of this one. False if somebody has already.
+    A later import of pyplot replaces the printer. False if there was one already.
     """
     pictures = shell.display_formatter.formatters["image/png"]
     ways = [pictures.deferred_printers.get(_FIGURE)]
@@ -217,9 +221,9 @@ def _show_figures(shell: Any, on: bool) -> bool:
 
 
 def _leave_out_ours(tb: TracebackType | None) -> None:
-    """End the traceback where our code, or IPython's that led there, begins: where it was when it
-    was interrupted tells nobody anything."""
-    last = None  # of the person's own
+    """End the traceback where our code, or IPython code leading to it, begins: the place inside it
+    where the interrupt came tells nobody anything."""
+    last = None  # the user's last frame
     while tb is not None:
         package = tb.tb_frame.f_globals.get("__name__", "").partition(".")[0]
         if package == "workbench" and last is not None:

@@ -1,6 +1,6 @@
-"""Whether variables are still what the store has of them, and storing again those that aren't.
+"""Checks whether variables still equal their stored objects, and stores changed ones again.
 
-Runs code of the user's (their objects' ``__reduce__``): only in the main thread.
+Runs user code (their objects' ``__reduce__``): only in the main thread.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from workbench.serialization.comparison import Comparison, Verdict
 
 
 class Freshness:
-    """What one cell reads of the store: each variable is compared once, all in one budget of time.
+    """Stored variables that one cell reads: each is compared once, all within one time budget.
 
-    ``notes`` are what there is to say of it.
+    ``notes`` are remarks about them.
     """
 
     def __init__(self, bindings: Bindings, engine: Engine, router: Router | None = None) -> None:
-        self._router = router  # shows how far a long put is
+        self._router = router  # shows the progress of a put
         self.notes: list[str] = []
         self._bindings = bindings
         self._engine = engine
@@ -36,7 +36,7 @@ class Freshness:
         self._spent = 0.0  # seconds, on comparing
 
     def ref(self, name: str, value: Any) -> ObjectRef | None:
-        """The stored object that a variable's value is, or was, if that is there still."""
+        """Return the stored object that a variable's value is or was, if it still exists."""
         known = self._bindings.find(name, value)
         if known is None:
             ref = self._engine.ask(StoredAs(value))
@@ -57,25 +57,25 @@ class Freshness:
         return binding.ref
 
     def is_stored(self, name: str, value: Any) -> bool:
-        """Whether there is such an object, without a look at whether it is still the same."""
+        """True if there is such a stored object; doesn't check whether the value has changed."""
         known = self._bindings.find(name, value)
         ref = self._engine.ask(StoredAs(value)) if known is None else known[1].ref
         return ref is not None and not self._is_gone(ref)
 
     def pickling(self, name: str, value: Any) -> float:
-        """Seconds that pickling a stored variable's value is known to take."""
+        """Return the seconds that pickling a stored variable's value is known to take."""
         known = self._bindings.find(name, value)
         return 0.0 if known is None else known[1].check.pickling
 
     def would(self, name: str) -> str:
-        """What is to become of a variable that was asked for, if that is to be said."""
+        """Return what would happen to a changed variable in a preview; '' if it hasn't changed."""
         for variable, binding in self._changed.items():
             if name in self._compared[variable]:
                 return would_change_text(name, binding.came)
         return ""
 
     def forget(self, name: str) -> None:
-        """The variable goes by value after all."""
+        """Forget a variable, because it goes by value after all."""
         for variable, names in self._compared.items():
             if name in names:
                 names.remove(name)
@@ -83,7 +83,7 @@ class Freshness:
                     self._changed.pop(variable, None)
 
     def renew(self, captured: dict[str, Any]) -> None:
-        """Store again what has changed, and have ``captured`` refer to that.
+        """Store changed variables again, and make ``captured`` refer to the new objects.
 
         Raises
         ------
@@ -97,7 +97,7 @@ class Freshness:
             del self._changed[variable]
 
     def _store_again(self, name: str, variable: str, binding: Binding) -> ObjectRef:
-        """As `%put` did, if it was that: under the same name, unless that means something else."""
+        """Store a value as `%put` did: under the same name, unless that is another's now."""
         engine, old, value = self._engine, binding.ref, binding.value()
         described = engine.ask(Describe(old.id, patient=True))
         names = described.object.names if described is not None else (binding.stored,)
@@ -128,13 +128,13 @@ class Freshness:
         return found
 
     def _is_gone(self, ref: ObjectRef) -> bool:
-        """It was freed, or is of a session that ended."""
+        """True if the object was freed, or is of a session that ended."""
         return ref.session != self._engine.session or self._engine.state(ref) == "failed"
 
 
 @contextmanager
 def compared(bindings: Bindings, engine: Engine, ref: ObjectRef) -> Iterator[None]:
-    """Meanwhile the variables that are this object say whether they still are what is stored."""
+    """Compare the variables that are this object, and set their verdicts while in the context."""
     found = bindings.of(ref)
     try:
         for _, binding in found:
@@ -148,7 +148,7 @@ def compared(bindings: Bindings, engine: Engine, ref: ObjectRef) -> Iterator[Non
 def _compare(
     engine: Engine, binding: Binding, value: Any, spent: float = 0.0
 ) -> tuple[Comparison, str]:
-    """What came of it; and if it couldn't be done at all, why."""
+    """Return the comparison; and the reason if it was impossible."""
     if not binding.can_change or engine.ask(StoredAs(value)) == binding.ref:
         return Comparison(Verdict.SAME, 0.0), ""
     try:

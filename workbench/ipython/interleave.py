@@ -1,4 +1,4 @@
-"""One cell's output, as several workers write it at a time: whose each line is. Pure, no IO."""
+"""Separates one cell's output by writer, when several workers write at once. Pure, no IO."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import NamedTuple
 from workbench.core.logs import TEXT
 
 MOST_OPEN = 100_000
-"""Letters of a line that isn't over: each time all of it is shown again. What is more begins a new
-one."""
+"""Length of an unfinished line, which is shown anew each time; text beyond it begins a new one."""
 
 
 class Text(NamedTuple):
@@ -18,8 +17,8 @@ class Text(NamedTuple):
 
 
 class OpenLine(NamedTuple):
-    """A line that isn't over: a progress bar, mostly. It has a place of its own, by ``number``,
-    in which ``text`` replaces what was there."""
+    """An unfinished line, mostly a progress bar. It has a place of its own, ``number``, in which
+    ``text`` replaces what was there."""
 
     number: int
     text: str
@@ -28,17 +27,17 @@ class OpenLine(NamedTuple):
 
 
 class Screen:
-    """See the module.
+    """Output of one cell; see the module.
 
-    As long as there is one writer, what it writes is shown as it is. From the second one on, or if
-    it is ``labelled`` at once, each line begins with its writer's label, and is one writer's alone:
-    one that isn't over, or is overwritten (``\\r``), has a place of its own.
+    As long as there is one writer, its text is shown as it is. From the second writer on, or always
+    if ``labelled``, each line begins with its writer's label and has one writer only: a line that
+    is unfinished, or is overwritten (``\\r``), has a place of its own.
     """
 
     def __init__(self, labelled: bool = False) -> None:
         self.labelled = labelled
         self._writers: set[str] = set()
-        self._is_open = False  # the text before the labels doesn't end a line
+        self._is_open = False  # the text before the labels doesn't end with a newline
         self._bars: dict[tuple[str, str], tuple[int, str]] = {}  # by writer and stream
         self._count = 0
 
@@ -56,7 +55,7 @@ class Screen:
             yield self._line(label, stream, last, ended=False)
 
     def heading(self, label: str) -> Iterator[Text | OpenLine]:
-        """What to show before something that isn't text."""
+        """Yield what to show before output that isn't text."""
         if self._is_labelled(label):
             yield self._whole(label, "stdout", "")
 
@@ -69,7 +68,7 @@ class Screen:
         return self.labelled or len(self._writers) > 1
 
     def _line(self, label: str, stream: str, line: str, ended: bool) -> Text | OpenLine:
-        """A line, or what comes next of one."""
+        """Return a line, or the next part of one."""
         here = label, stream
         is_new = here not in self._bars
         if is_new and ended:
@@ -91,5 +90,5 @@ class Screen:
 
 
 def _visible(line: str) -> str:
-    """What is left of a line when it was overwritten, as bars are: whole."""
+    """Return what a line shows after carriage returns: bars overwrite all of it."""
     return line.rstrip("\r").rpartition("\r")[2]

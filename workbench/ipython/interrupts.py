@@ -1,4 +1,4 @@
-"""The kernel's interrupt, carried on: what the interrupted cell began on the pool is stopped."""
+"""Handles the kernel's interrupt: stops what the interrupted cell began on the pool."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from workbench.engine.base import Engine
 from workbench.errors import SessionError
 from workbench.ipython.notebook import Notebook
 
-NOTICE = 1.0  # seconds after which a person hears that something doesn't stop
-GRACE = 4.0  # seconds that it has from then on, until its worker is killed
+NOTICE = 1.0  # seconds after which a note says that something doesn't stop
+GRACE = 4.0  # seconds from then on, until its worker is killed
 
 
 def stop_what_it_began(notebook: Notebook, engine: Engine) -> None:
-    """After a KeyboardInterrupt in the cell that runs: all of its tasks, and the job it waits for.
+    """Stop the running cell's tasks, and the job it waits for, after a KeyboardInterrupt.
 
-    Background cells go on, also those that this one has started. Returns when it is over, so that
-    nothing of it runs on behind a person's back. Interrupted again, it kills the workers.
+    Background cells go on, also those that this one started. Returns when all has stopped, so
+    that nothing goes on unnoticed. Another interrupt kills the workers.
     """
     origin = notebook.router.latest
     jobs = [job.id for job in notebook.awaited if job.id]
@@ -32,8 +32,8 @@ def stop_what_it_began(notebook: Notebook, engine: Engine) -> None:
             pass
         if engine.interrupt(origin, jobs, True, GRACE):
             said = "It didn't react, so its worker was killed."
-        else:  # an actor's is not: it would lose all it has
+        else:  # an actor's worker isn't killed: the actor would lose its state
             said = "It goes on, in an actor's process: `workbench.kill` of that actor ends it."
         notebook.router.note(origin, said)
     except SessionError:
-        pass  # it ends with the session
+        pass  # all of it ends with the session

@@ -1,4 +1,4 @@
-"""A background cell as a person holds it: to find, wait for, read, stop. Its line: `report`."""
+"""Handle of a background cell: to find, wait for, read, stop. Its line: `report`."""
 
 from __future__ import annotations
 
@@ -29,65 +29,65 @@ from workbench.report.job_status import DROPPED, NOT_KEPT, JobStatus, why_lost
 from workbench.report.markup import Rich
 from workbench.serialization.mutations import Mutations
 
-MOST_NUMBERS = 10_000  # tasks that are told apart after a job's end
+MOST_NUMBERS = 10_000  # tasks that still have a number after a job's end
 
 _PERCENT = re.compile(rb"(\d{1,3})%\|")
-"""tqdm's bars."""
+"""Percentage in tqdm's bars."""
 
 
 class Job(Rich):
     """One background cell, followed to its end.
 
-    Made by ``%%remote`` and ``%workbench job NAME``. ``await job`` and ``job.result()`` give what
-    it assigned, ``job.output()`` what it printed, ``job.cancel()`` stops it. ``job.state`` is
-    queued, running, done, failed or stopped; ``job.errors`` are its tasks'.
+    Made by ``%%remote`` and ``%workbench job NAME``. ``await job`` and ``job.result()`` return what
+    it assigned, ``job.output()`` what it printed; ``job.cancel()`` stops it. ``job.state`` is
+    queued, running, done, failed or stopped; ``job.errors`` are those of its tasks.
     """
 
     def __init__(self, engine: Engine, name: str, size: int, origin: int, actor: str = "") -> None:
-        self.name = name  # what people call it: ``cell 7``
-        self.size = size  # how many tasks it is: more than one if it runs once per item
-        self.origin = origin  # the number of the cell under which its output appears
-        self.actor = actor  # the namespace that it runs in, if it isn't the pool
-        self.id = 0  # its first task's, once that was submitted
+        self.name = name  # for people: ``cell 7``
+        self.size = size  # number of tasks: more than one if it runs once per item
+        self.origin = origin  # number of the cell under which its output appears
+        self.actor = actor  # the namespace in which it runs, if not in the pool
+        self.id = 0  # that of its first task, once submitted
         self.state = "queued"
-        self.binds: tuple[str, ...] = ()  # of one that was collected: all names that it assigns
-        self.worker = 0  # the last that was given one of its tasks
-        self.ended = 0  # so many of its tasks are over
-        self.peak = 0  # bytes of memory a worker had meanwhile; 0 where nobody can tell
+        self.binds: tuple[str, ...] = ()  # of a collected job: all names that it assigns
+        self.worker = 0  # the last that got one of its tasks
+        self.ended = 0  # number of its tasks that are over
+        self.peak = 0  # most bytes of memory of a worker meanwhile; 0: unknown
         self.errors: list[BaseException] = []
-        self.stopping = 0  # how often somebody asked for it
-        self.replaced: dict[str, Any] = {}  # what variables were that mean its outputs meanwhile
-        self.unset: set[str] = set()  # outputs that it, or one of its tasks, gave no value
-        self.notes: list[str] = []  # what its line says besides; see `note`
-        self.printed = 0  # so often it has printed something
-        self.originals: Originals | None = None  # what it captured by value
+        self.stopping = 0  # number of requests to stop it
+        self.replaced: dict[str, Any] = {}  # earlier values of variables that now hold its outputs
+        self.unset: set[str] = set()  # outputs to which it, or one of its tasks, assigned nothing
+        self.notes: list[str] = []  # further remarks on its line; see `note`
+        self.printed = 0  # number of times it has printed something
+        self.originals: Originals | None = None  # values that it captured by value
         self.apart: list[tuple[str, str]] = []  # see `CellInputs`
-        self.mutations: list[Mutations] = []  # what its tasks changed of that
-        self.is_again = False  # this kernel has followed it before
-        self.mutated: list[str] = []  # at its end: the names of those
-        self.lost: dict[str, str] = {}  # at its end: outputs that aren't good, with why
-        self.over = threading.Event()  # set when its last line is shown too
+        self.mutations: list[Mutations] = []  # what its tasks changed in those
+        self.is_again = False  # True: this kernel has followed it before
+        self.mutated: list[str] = []  # at its end: the names of changed variables
+        self.lost: dict[str, str] = {}  # at its end: unusable outputs, with the reason
+        self.over = threading.Event()  # set after its last line is shown
         self.on_end: Callable[[Job], None] | None = None
         self._engine = engine
         self._outputs: dict[str, weakref.ref[ObjectRef] | list[weakref.ref[ObjectRef]]] = {}
         self._dones: list[ObjectRef] = []  # until it is over
         self._is_followed = False
-        self._numbers: dict[int, int] = {}  # task → its place among them
+        self._numbers: dict[int, int] = {}  # task → its index
         self._submitted = time.monotonic()
         self._began: float | None = None
         self._seconds = 0.0
         self._share: float | None = None
-        self._calls: tuple[int, int] | None = None  # of its own: done, and known
-        self._known: JobRecord | None = None  # of one that was over before it was followed
+        self._calls: tuple[int, int] | None = None  # its own calls: done, known
+        self._known: JobRecord | None = None  # of a job that was over before it was followed
         self._ending = False
-        self._lock = threading.Lock()  # tasks end in whichever thread reads, or closes the session
+        self._lock = threading.Lock()  # for the reading thread, and one that closes the session
         self._finished: Future[None] = Future()
 
     @property
     def outputs(self) -> Outputs:
-        """What it assigns, by name; a list, one for each item, if it runs once per item.
+        """Refs to what it assigns, by name; a list, one per item, if it runs once per item.
 
-        Variables keep that, and a job doesn't: what nobody has any more is left out.
+        A job holds them weakly, as variables hold them: outputs that nobody holds are left out.
         """
         found: Outputs = {}
         for name, watch in self._outputs.items():
@@ -111,28 +111,28 @@ class Job(Rich):
 
     @property
     def seconds(self) -> float:
-        """How long it has run, or waited for its turn if it hasn't begun."""
+        """Seconds that it has run, or waited for its turn if it hasn't begun."""
         if self.is_over:
             return self._seconds
         return time.monotonic() - (self._submitted if self._began is None else self._began)
 
     def holds(self, done: ObjectRef) -> None:
-        """One more task of it was submitted: its first result tells its end."""
+        """Note a submitted task; its first result, ``done``, marks its end."""
         self.id = self.id or done.id
         self._numbers[done.id] = len(self._dones)
         self._dones.append(done)
 
     def number_of(self, task: int) -> int | None:
-        """Which of its tasks that is; None if it is none."""
+        """Return the index of a task in this job; None if it isn't one of the job's."""
         return self._numbers.get(task)
 
     def label_of(self, output: Output) -> str:
-        """Who wrote that, in a word: of several tasks, which one."""
+        """Return a label for the writer of an output: which of several tasks."""
         number = self.number_of(output.task) if self.size > 1 else None
         return f"(worker {output.worker})" if number is None else f"[{number}]"
 
     def follow(self) -> None:
-        """All of it was submitted: have its end noticed."""
+        """Watch the ends of its tasks, once all were submitted."""
         with self._lock:
             dones, self._is_followed = list(self._dones), True
         for done in dones:
@@ -141,9 +141,9 @@ class Job(Rich):
             self._end_if_over()
 
     def completes(self, size: int, outputs: Outputs, dones: Sequence[ObjectRef | None]) -> None:
-        """It is so many tasks, and these are the rest of them. The reading thread.
+        """Add the remaining tasks of a job collected before all were submitted. The reading thread.
 
-        Of one that was collected before all of it was submitted.
+        ``size`` is the number of all its tasks, ``dones`` are results of the rest.
         """
         for name, refs in outputs.items():
             watches = self._outputs.get(name)
@@ -161,16 +161,16 @@ class Job(Rich):
             self._end_if_over()
 
     def begins(self, worker: int, seconds: float = 0.0) -> None:
-        """It runs now, and has for so many seconds. The reading thread."""
+        """Note that it runs, since ``seconds`` ago. The reading thread."""
         self.worker = worker
         if not self.is_over:
             self.state = "running"
             self._began = time.monotonic() - seconds
 
     def resume(self, record: JobRecord) -> None:
-        """Take over what the session knows of a job that somebody else has followed so far.
+        """Take over what the session knows of a job that another process has followed so far.
 
-        If it is over, the ends of very many tasks aren't remembered singly.
+        If it is over, the session may not remember the ends of all its tasks, if they are many.
         """
         self.worker, self._seconds = record.worker, record.seconds
         if record.state == "running":
@@ -180,13 +180,13 @@ class Job(Rich):
             self.ended = self.size - len(self._dones)
 
     def _task_ended(self, future: Future[Any]) -> None:
-        """One task is over. The reading thread."""
+        """Note that one task is over. The reading thread."""
         error = future.exception()
         with self._lock:
             self.ended += 1
             if error is not None:
-                # Without the frames in which it was built: those of a cell that waits are among
-                # them, and would keep all that it took along as long as the job is remembered.
+                # Without the traceback: its frames include those of a waiting cell, and would
+                # keep all that the cell captured as long as the job is remembered.
                 self.errors.append(error.with_traceback(None))
             else:
                 ran = future.result()
@@ -222,7 +222,7 @@ class Job(Rich):
             self._finished.set_result(None)
 
     def shows(self, output: Output) -> None:
-        """It has shown this. The reading thread."""
+        """Note an output of the job. The reading thread."""
         if output.kind == PROGRESS:
             done, known = map(int, output.data.split())
             self._calls = done, known
@@ -232,11 +232,11 @@ class Job(Rich):
                 self._share = int(percents[-1]) / 100
 
     def _find_lost(self) -> None:
-        """Which outputs aren't good, though their task was. The reading thread: it asks nobody.
+        """Find outputs that failed although their task didn't. The reading thread: asks nobody.
 
-        The session tells of a task's outputs before it tells of its end.
+        The session reports a task's outputs before its end.
         """
-        told = {str(error) for error in self.errors}  # what its tasks failed with
+        told = {str(error) for error in self.errors}  # errors of its tasks
         there = self.outputs
         if not self.errors:
             gone = [n for n in self._outputs if n not in there and n not in self.unset]
@@ -253,7 +253,7 @@ class Job(Rich):
 
     @property
     def status(self) -> JobStatus:
-        # Of several, how many are over; of one, what its progress bar says.
+        # The share of several tasks: those over; of one: what its progress bar shows.
         calls = self._calls if self.size == 1 else None
         share = self.ended / self.size if self.size > 1 else self._share
         if calls is not None:
@@ -268,14 +268,14 @@ class Job(Rich):
         )  # fmt: skip
 
     def note(self, text: str) -> None:
-        """Have its line say this besides, once. Any thread; after its end it is too late."""
+        """Add a remark to its line, once. Any thread; too late after its end."""
         if text not in self.notes:
             self.notes.append(text)
 
     def give_back(self) -> Iterator[tuple[str, Any]]:
-        """At its end: the `replaced` variables to which it gave no value, and what they were.
+        """At its end, yield the `replaced` variables that got no value, with their earlier ones.
 
-        If some of several tasks did, the list of their results stays.
+        If some of several tasks gave one, the list of their results stays.
         """
         replaced, self.replaced = self.replaced, {}
         for name, before in replaced.items():
@@ -285,7 +285,7 @@ class Job(Rich):
     # -- for a person -----------------------------------------------------------------------------
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait for its end; raises nothing of the cell's.
+        """Wait for its end; raises no error of the cell's.
 
         Parameters
         ----------
@@ -300,7 +300,7 @@ class Job(Rich):
         return self.over.wait(timeout)
 
     def result(self, timeout: float | None = None) -> dict[str, Any]:
-        """What the cell assigned, by name; waits for it.
+        """Wait for the cell, and return what it assigned, by name.
 
         Parameters
         ----------
@@ -310,15 +310,15 @@ class Job(Rich):
         Returns
         -------
         dict
-            Without a name whose line did not run (it is in a branch), and one whose object nobody
-            has any more.
+            Without names whose lines did not run (in a branch), and without objects that nobody
+            holds any more.
 
         Raises
         ------
         GetTimeoutError
             If it takes longer than ``timeout`` seconds. The cell goes on.
         TaskError, TaskCancelledError
-            What it failed with, or that it was stopped.
+            The error it failed with, or that it was stopped.
         """
         if not self.wait(timeout):
             raise GetTimeoutError(
@@ -347,17 +347,17 @@ class Job(Rich):
             Kill its worker: for code that doesn't react to an interrupt.
         """
         self.stopping += 1
-        for first in self._dones[:1]:  # stands for all
+        for first in self._dones[:1]:  # cancels all its tasks
             self._engine.cancel(first, force, True)
 
     def output(self) -> str:
-        """What it has printed so far, or the last megabyte of it; the session is asked.
+        """Return what it has printed so far, at most the last megabyte; asks the session.
 
         Returns
         -------
         str
-            In the order in which it came, stdout and stderr alike. Empty if the session remembers
-            the cell no more: of very many cells it remembers the last thousand.
+            In the order in which it came, stdout and stderr mixed. Empty if the session no longer
+            remembers the cell: it keeps the output of the last thousand.
 
         Raises
         ------
@@ -368,12 +368,12 @@ class Job(Rich):
         return "".join(o.data.decode("utf-8", "replace") for o in shown if o.kind in TEXT)
 
     def shown(self) -> tuple[Output, ...] | None:
-        """All that it has shown so far, or the last of it, as `output`; None: nobody knows."""
+        """Return all outputs so far, or the last ones, as `output` does; None: unknown."""
         return self._engine.ask(queries.Outputs(self.id))
 
     @property
     def key(self) -> str:
-        """What tells it from the jobs of all sessions."""
+        """Identifier of the job, unique among all sessions."""
         return key_of(self._engine, self.id)
 
     def _text(self) -> str:
@@ -384,7 +384,7 @@ class Job(Rich):
 
 
 def key_of(engine: Engine, job: int) -> str:
-    """What tells a job from those of all other sessions."""
+    """Return an identifier of a job, unique among all sessions."""
     return f"{engine.session}/{job:x}"
 
 
@@ -393,12 +393,12 @@ def _is_stop(error: BaseException) -> bool:
 
 
 def collected(engine: Engine, found: CollectedJob, origin: int) -> tuple[Job, Outputs]:
-    """The job that was collected, and what it assigns; its output comes to cell ``origin``."""
+    """Return the collected job, and what it assigns; its output goes to cell ``origin``."""
     record, results = found
     job = Job(engine, record.name, max(record.size, 1), origin)
     outputs = outputs_of(record.binds, results, record.size > 1)
     job.makes(outputs)
-    # Before the ends are asked for: what comes of these is to be known by then.
+    # Before asking for the ends: the results should be known by then.
     engine.arrivals(ref for ref in results if ref is not None)
     job.id, job.binds = record.id, record.binds
     for done in results[:: 1 + len(record.binds)]:

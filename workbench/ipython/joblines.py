@@ -1,10 +1,10 @@
-"""The line under a background cell: what it is doing, a Stop button; at its end one quiet line.
+"""Line under a background cell: what it is doing, a Stop button; at its end only the outcome.
 
-Its words are `report.job_status`. What is saved with the notebook is plain HTML that is true
-whenever it is read; a script in the page (`widgets.lines`) puts what is true now, and the button,
-over it, also in pages that were opened later, and over lines of kernels that are gone. Threads: the
-one that starts a cell, the one that reads the socket, the one that ticks, and the one that hears
-pages (the kernel's main one, or a subshell's).
+Its words are `report.job_status`. The notebook saves plain HTML that is true whenever it is read; a
+script in the page (`widgets.lines`) shows the present state and the button over it, also in pages
+opened later, and over lines of kernels that are gone. Threads: the one that starts a cell, the one
+that reads the socket, the one that ticks, and the one that receives pages' messages (the kernel's
+main one, or a subshell's).
 """
 
 from __future__ import annotations
@@ -27,50 +27,50 @@ from workbench.report.job_status import AS_OF, JobStatus, elsewhere, of_record
 from workbench.report.markup import mood_color, place
 
 TICK = 0.5
-"""Seconds between two looks at the cells that run, and before a cell gets a button: one that is
-over by then gets its quiet line alone."""
+"""Seconds between two checks of the running cells, and before a cell gets a button: one that is
+over by then never gets one."""
 
 RENEWAL = 10.0
-"""Seconds after which the saved line is renewed, where a script keeps the one that is seen."""
+"""Seconds after which the saved line is renewed, if a script shows the present state anyway."""
 
 HEARTBEAT = 2.0
-"""Seconds after which a page is told the same again: it takes silence for the kernel's end."""
+"""Seconds after which a page gets the same state again: it takes silence for the kernel's end."""
 
 MOST_LINES = 1_000
-"""Lines remembered, for pages that are opened later."""
+"""Lines remembered for pages that are opened later."""
 
 MOST_TOLD = 100
-"""Lines that a page hears of without having asked: its notebook may not have been saved since."""
+"""Lines sent to a page that asks for none: its notebook may not have been saved since."""
 
 MOST_MISSED = 100_000
-"""Letters of a cell's prints that a page which was opened later is sent: the last ones."""
+"""Length of a cell's last output that is sent to a page that was opened later."""
 
 
 class JobLine:
-    """One line in a notebook. ``pages`` are those that hear of all lines."""
+    """One line in a notebook. ``pages`` are those that receive all lines."""
 
     def __init__(self, job: Job, router: Router, pages: list[Any]) -> None:
         self.job = job
         self._pages = pages
         self.name = router.display_id("job")
-        self.view: Any = None  # a `LinePage` of its own, where each needs a view
-        self.followed = False  # some page shows what it prints, and isn't sent that as output
+        self.view: Any = None  # its own `LinePage`, where each line needs a view
+        self.followed = False  # a page shows what it prints, and doesn't get that as output
         self._router = router
         self._due = time.monotonic() + TICK
-        self._lock = threading.RLock()  # it ticks, ends and is pressed in different threads
+        self._lock = threading.RLock()  # it ticks, ends and is clicked in different threads
         self._number = 0  # renewals
         self._renewed = self._told_at = 0.0
         self._said = ""
-        self._printed: tuple[int, int] | None = None  # how much was told, and how many errors
+        self._printed: tuple[int, int] | None = None  # numbers of prints and errors last sent
         self._ended = False
 
     def show(self) -> None:
-        """Put it under its cell; again, if the cell has cleared its output."""
+        """Show the line under its cell; again, if the cell has cleared its output."""
         with self._lock:
             self._publish(is_new=True)
 
     def began(self) -> None:
-        """It runs now: that is said at once. The thread that reads."""
+        """Show at once that it runs now. The reading thread."""
         with self._lock:
             if not self._ended:
                 self._publish()
@@ -78,11 +78,11 @@ class JobLine:
 
     @property
     def wants_page(self) -> bool:
-        """Whether it has been there for long enough to be worth a button."""
+        """True if it has lasted long enough to be worth a button."""
         return not self._ended and time.monotonic() >= self._due
 
     def tick(self) -> None:
-        """Say what has changed: to the pages, or if there are none in the saved line."""
+        """Report changes: to the pages, or without any in the saved line."""
         with self._lock:
             if not self.wants_page:
                 return
@@ -104,7 +104,7 @@ class JobLine:
                 view.close()
 
     def renew(self) -> None:
-        """By that a page finds out whether it is sent what its cell shows. Not in ten seconds."""
+        """Renew the saved line now: by it a page learns whether its cell's output reaches it."""
         with self._lock:
             if self.wants_page:
                 self._publish()
@@ -120,7 +120,7 @@ class JobLine:
         status = job.status
         still = status if job.is_over else status.at(time.strftime("%H:%M, %-d %b"))
         shown: dict[str, Any] = dict(still._repr_mimebundle_())
-        # By `line` it is told from all others; `seq` counts the renewals.
+        # `line` identifies it; `seq` counts the renewals.
         known = {"line": self.name, "job": job.key, "name": job.name, "seq": str(self._number)}
         shown["text/html"] = place("line", known, shown["text/html"])
         if self.view is not None:
@@ -132,17 +132,17 @@ class JobLine:
     # -- what pages are told ----------------------------------------------------------------------
 
     def shown_in(self, view: Any) -> None:
-        """From now on a view of its own stands for it."""
+        """Show the line from now on in a view of its own."""
         with self._lock:
             if not self._ended:
                 self.view = view
                 self._publish()
 
     def told(self) -> dict[str, Any]:
-        """All that a page has to know of it."""
+        """Return all that a page needs to know about the line."""
         with self._lock:
             job = self.job
-            may_kill = job.stopping and not job.actor  # that would lose all it has
+            may_kill = job.stopping and not job.actor  # an actor would lose its state
             button = "" if job.is_over else "Kill" if may_kill else "Stop"
             what = f"the worker that runs {job.name}" if may_kill else job.name
             return {
@@ -154,12 +154,12 @@ class JobLine:
             }
 
     def tell(self) -> None:
-        """Have its pages told."""
+        """Send the line's state to its pages."""
         for page in [*self._pages, *filter(None, [self.view])]:
             page.tell(self.told())
 
     def tell_missed(self) -> None:
-        """Have them told what it has printed, if that is more than when this was done last."""
+        """Send what it has printed to the pages, if that is more than last time."""
         printed = self.job.printed, len(self.job.errors)
         if printed == self._printed or not self._pages:
             return
@@ -172,7 +172,7 @@ class JobLine:
                 page.tell({"kind": "text", "line": self.name, "text": text})
 
     def follow(self) -> None:
-        """From now on a page shows what it prints, and isn't sent that as output."""
+        """Note that a page shows what it prints, and doesn't get that as output."""
         self.followed, self._printed = True, None
         self.tell_missed()
 
@@ -192,7 +192,7 @@ def _worded(line: str, status: JobStatus) -> dict[str, Any]:
 
 
 def _as_printed(job: Job) -> str:
-    """All its prints, as they stand under its cell."""
+    """Return all its prints as they appear under its cell."""
     screen, lines = Screen(job.size > 1), []
     for output in job.shown() or ():
         text = output.data.decode("utf-8", "replace")
@@ -205,23 +205,23 @@ def _as_printed(job: Job) -> str:
 
 
 class JobLines:
-    """The lines of one notebook, and the thread that keeps them true while any is open."""
+    """The lines of one notebook, and the thread that updates them while any is open."""
 
     def __init__(self, router: Router) -> None:
         self._router = router
         self._lock = threading.Lock()
-        self._lines: dict[Job, JobLine] = {}  # of those that aren't over
-        self._shown: OrderedDict[str, JobLine] = OrderedDict()  # by name: these, and those before
-        self._pages: list[Any] = []  # one `LinePage`, once it is made: all pages hear it
+        self._lines: dict[Job, JobLine] = {}  # of jobs that aren't over
+        self._shown: OrderedDict[str, JobLine] = OrderedDict()  # by name: these, and earlier ones
+        self._pages: list[Any] = []  # one `LinePage`, once made: all pages receive it
         self._may_have_page = True
         self._thread: threading.Thread | None = None
         self._closed = threading.Event()
 
     def begin(self, job: Job) -> None:
-        """Show a line for it. In a terminal it has one when it is over."""
+        """Show a line for the job. In a terminal it appears when the job is over."""
         line = JobLine(job, self._router, self._pages)
         with self._lock:
-            if job.is_over:  # whoever waited for it: its end has said what there was to say
+            if job.is_over:  # somebody waited for it; its end has been reported
                 return
             self._lines[job] = line
             if self._router.is_terminal:
@@ -248,14 +248,14 @@ class JobLines:
             line = self._lines.pop(job, None)
             if not self._lines:
                 self._closed.set()
-        if line is None:  # it was quiet, or over before it had one
+        if line is None:  # it was quiet, or over before it had a line
             if job.notes:
                 self._router.note(job.origin, "\n".join(job.notes))
         elif self._router.is_terminal:
             self._router.note(job.origin, str(job.status), "stdout")
         else:
             line.end()
-            if line.followed:  # not here: it asks the session, and this is who reads the answer
+            if line.followed:  # not here: it asks the session, and this thread reads the answer
                 threading.Thread(target=line.tell_missed, daemon=True).start()
 
     def _run(self) -> None:
@@ -267,7 +267,7 @@ class JobLines:
                     return
                 lines = list(self._lines.values())
             for line in lines:
-                with contextlib.suppress(Exception):  # a front end that can't: no reason to end
+                with contextlib.suppress(Exception):  # a front end that can't: go on
                     if line.wants_page and not self._router.headless:
                         self._make_page(line)
                     line.tick()
@@ -277,21 +277,21 @@ class JobLines:
     # -- pages: need anywidget, which takes a while to import -------------------------------------
 
     def attend(self) -> None:
-        """There may be lines in the notebook of a kernel that is gone: have them brought to their
-        end. In a thread of its own, for it takes a while."""
+        """Finish lines in the notebook that are from a kernel that is gone. In a thread, because it
+        takes a while."""
         if not self._router.is_terminal and not self._router.headless:
             threading.Thread(target=self._attend, name="workbench-lines", daemon=True).start()
 
     def _attend(self) -> None:
         engine = context.get()
-        with contextlib.suppress(Exception):  # a front end that can't, or the session's end
+        with contextlib.suppress(Exception):  # a front end that can't do this, or the session's end
             if engine is not None and (
                 _has_open_lines() or (engine.facts.joined and engine.ask(Jobs()))
             ):
                 self._make_page()
 
     def _make_page(self, line: JobLine | None = None) -> None:
-        with self._lock:  # once: where it can't be made, the words are enough
+        with self._lock:  # once: if it fails, the text is enough
             may_have_page, self._may_have_page = self._may_have_page, False
         if not may_have_page:
             return
@@ -307,20 +307,20 @@ class JobLines:
             line.shown_in(LinePage(self._heard, line.name))
 
     def _heard(self, page: Any, message: dict[str, Any]) -> None:
-        """A page says something. The kernel's main thread, or a subshell's."""
+        """Handle a page's message. The kernel's main thread, or a subshell's."""
         line = self._shown.get(str(message.get("line", "")))
         match message.get("do"):
             case "lines":
                 self._answer(page, message.get("lines", []))
             case "stop" if line is not None:
-                line.job.cancel(force=line.job.stopping > 0)  # pressed again: kill its worker
+                line.job.cancel(force=line.job.stopping > 0)  # a second click kills its worker
                 line.tell()
             case "follow" if line is not None:
                 line.follow()
 
     def _answer(self, page: Any, asked: list[dict[str, str]]) -> None:
-        """A page has lines of these names: what is true of them now. A page that has just been
-        loaded, and asks after none, is told of the last ones."""
+        """Send a page the present state of the lines it has. A page that was just loaded and asks
+        for none gets the last ones."""
         known = [self._shown[each["line"]] for each in asked if each.get("line") in self._shown]
         for line in known:
             line.renew()
@@ -332,14 +332,14 @@ class JobLines:
             return
         with contextlib.suppress(SessionError):
             records = {key_of(engine, job.id): job for job in engine.ask(Jobs())}
-            for each in others:  # of kernels that are gone
+            for each in others:  # from kernels that are gone
                 record = records.get(each.get("job", ""))
                 status = of_record(record) if record else elsewhere(each.get("name", ""))
                 page.tell({**_worded(each.get("line", ""), status), "foreign": True})
 
 
 def _has_open_lines() -> bool:
-    """Whether the notebook's file has lines of cells that ran when it was saved."""
+    """True if the notebook's file has lines of cells that ran when it was saved."""
     with contextlib.suppress(OSError, KeyError):
         saved = Path(os.environ["JPY_SESSION_NAME"]).read_bytes()
         return b"workbench-line" in saved and AS_OF.encode() in saved

@@ -1,6 +1,6 @@
-"""`%load_ext workbench` and `%unload_ext workbench`.
+"""Loads and unloads the extension: `%load_ext workbench` and `%unload_ext workbench`.
 
-The session is started first: its processes come up while this one imports numpy and the magics.
+The session is started first: its processes start while this one imports numpy and the magics.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from workbench.errors import WorkbenchError
 
 
 def load(shell: Any) -> None:
-    """Start the session and register the magics; says in one line what it started."""
+    """Start the session and register the magics; print one line about what was started."""
     started = failed = None
     if not lifecycle.is_initialized():
         try:
@@ -39,7 +39,7 @@ def load(shell: Any) -> None:
 
 
 def unload(shell: Any) -> None:
-    """End the session, and take everything away again."""
+    """End the session, and undo what `load` did."""
     extension = getattr(shell, "workbench", None)
     if extension is not None:
         extension.detach()

@@ -1,5 +1,5 @@
-"""Which objects a person means by the words on a magic's line: names, variables, ids, expressions;
-and which background cell.
+"""Resolves the words on a magic's line to objects (names, variables, ids, expressions), or to a
+background cell.
 
 Asks the session and the notebook's variables; does nothing with what it finds.
 """
@@ -25,15 +25,15 @@ from workbench.report.mistyped import did_you_mean
 _REPR = re.compile(r"ObjectRef\(([0-9a-f]{16})\b[^)]*\)")
 
 Meant = ObjectRef | str
-"""What `api` takes: a ref, or the name or id of an object."""
+"""Argument for `api`: a ref, or the name or id of an object."""
 
 
 def objects_meant(
     notebook: Notebook, text: str, words: list[str], shown: bool = False
 ) -> list[tuple[str, Meant]]:
-    """The objects that a line names, each with what the person calls it.
+    """Return the objects that a line names, each with the person's name for it.
 
-    ``text`` is the part of the line that ``words`` are of. A word is a variable that has a ref or a
+    ``text`` is the part of the line with the ``words``. A word is a variable that has a ref or a
     list of refs, a name in the store, a variable that shows a stored object, an id, or an
     expression. ``shown``: refs and arrays within other things count too.
 
@@ -79,7 +79,7 @@ def _one(notebook: Notebook, word: str, shown: bool) -> Iterator[tuple[str, Mean
 
 
 def _shown(notebook: Notebook, word: str, value: Any, shown: bool) -> Iterator[tuple[str, Meant]]:
-    """What a value is, or shows, of the store."""
+    """Yield what a value is, or shows, of the store."""
     for key, ref in notebook.bindings.held().items():
         if key.partition(ROOT_NOTE)[0] == word:
             yield word, ref
@@ -101,7 +101,7 @@ def _shown(notebook: Notebook, word: str, value: Any, shown: bool) -> Iterator[t
 
 
 def _refs(path: str, value: Any) -> list[tuple[str, Meant]]:
-    """The refs that a value is, or consists of; none if there is anything else in it."""
+    """Return the refs that a value is, or consists of; none if it has anything else."""
     if isinstance(value, ObjectRef):
         return [(path, value)]
     if isinstance(value, ActorHandle):
@@ -118,12 +118,12 @@ def _refs(path: str, value: Any) -> list[tuple[str, Meant]]:
 
 
 def _is_whole(text: str) -> bool:
-    """Whether it is an expression, or what may be an id."""
+    """True if the text is an expression, or may be an id."""
     return text.isalnum() or not _mistake(text)
 
 
 def _mistake(text: str) -> str:
-    """What is wrong with it as an expression; '' if it is one."""
+    """Return what is wrong with it as an expression; '' if it is one."""
     try:
         ast.parse(text, mode="eval")
     except SyntaxError as error:
@@ -134,10 +134,10 @@ def _mistake(text: str) -> str:
 
 
 def job_meant(jobs: Sequence[JobRecord], wanted: str) -> JobRecord:
-    """The one meant by ``cell 7``, ``7`` or ``#3``.
+    """Return the job that is meant by ``cell 7``, ``7`` or ``#3``.
 
-    The numbers of cells begin anew with each kernel. So of several of that name it is one that
-    nobody has seen, else one that isn't over, else the last.
+    Cell numbers begin anew with each kernel. So of several jobs with one name it is one that
+    nobody has collected, else one that isn't over, else the last.
 
     Raises
     ------

@@ -1,6 +1,6 @@
-"""Hints for a name or a module that is missing: in the notebook, in what it sends, on a worker.
+"""Hints about a missing name or module: in the notebook, in what it sends, or on a worker.
 
-Asks the notebook alone: it runs in the thread that reads the socket, too.
+Asks only the notebook: it also runs in the thread that reads the socket.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from workbench.report.mistyped import did_you_mean
 
 
 class StayedName(NamedTuple):
-    """A name that a remote cell gave a value, and that didn't come back."""
+    """A name that a remote cell assigned, and that didn't come back."""
 
     cell: str  # the job's name
     kind: str  # see `CellNames.bound`
-    actor: str = ""  # the namespace where it is
-    asked: bool = False  # a person said what comes back
+    actor: str = ""  # its namespace
+    asked: bool = False  # True: a person named what comes back
 
     def text(self, name: str) -> str:
-        """Where the name stayed, and what to do."""
+        """Return where the name stayed, and what to do."""
         return texts.stayed_text(name, self.cell, self.kind, self.actor, self.asked)
 
 
@@ -36,9 +36,9 @@ def missing(
     stayed: Mapping[str, StayedName] | None = None,
     outcome: str = "",
 ) -> NotDefinedError:
-    """The error of names that mean nothing, with what was perhaps meant.
+    """Return the error about undefined names, with similar known ones.
 
-    ``stayed`` are those that remote cells kept; ``outcome`` is what didn't happen, if that could
+    ``stayed`` are names that remote cells kept; ``outcome`` says what didn't happen, if that could
     be in doubt: ``Nothing was sent.``
     """
     found = [stayed[name].text(name) for name in names if stayed and name in stayed]
@@ -51,8 +51,8 @@ def note_missing_name(
 ) -> None:
     """Add a note that says where the missing name or module would have come from, once.
 
-    ``variables`` are the notebook's, ``stayed`` those that its remote cells didn't bring back. An
-    error of the notebook's own gets a note only if it is about one of these.
+    ``variables`` are the notebook's, ``stayed`` names that its remote cells didn't bring back. A
+    local error gets a note only if it is about one of these.
     """
     name = _missing_name(error)
     if not name:
@@ -85,7 +85,7 @@ def _name(error: TaskError, name: str, variables: Mapping[str, Any]) -> str:
 
 
 def _module(name: str) -> str:
-    """Only of a top-level module: to find one in a package, the package would be imported."""
+    """Word the note on a top-level module; looking for a submodule would import its package."""
     try:
         found = importlib.util.find_spec(name) if "." not in name else None
     except (ImportError, ValueError):

@@ -1,4 +1,4 @@
-"""What a person does to modules, so that workers do too, or it is said. Loads nothing itself."""
+"""Tracks how a person changes modules, so that workers follow or a note says so. Loads nothing."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from workbench.host.reloading import is_persons
 
 
 class ReloadWatch:
-    """A finder that finds nothing: it is asked first, and for which module, when one is loaded.
+    """Import finder that finds nothing, but sees each module before it is loaded.
 
-    ``loads`` is called before it is, with its name and whether it is loaded again
-    (`importlib.reload`), in whichever thread does it.
+    Calls ``loads`` with the module's name and True if it is loaded again (`importlib.reload`), in
+    the importing thread.
     """
 
     def __init__(self, loads: Callable[[str, bool], None]) -> None:
@@ -24,30 +24,29 @@ class ReloadWatch:
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> None:
-        """As of ``sys.meta_path``; ``target`` is what is there already."""
+        """Find nothing; interface of ``sys.meta_path``. ``target`` is the existing module."""
         self._loads(name, target is not None)
 
     def attach(self) -> None:
-        """From now on."""
+        """Begin to watch imports."""
         sys.meta_path.insert(0, self)
 
     def detach(self) -> None:
-        """Leave the imports as they were."""
+        """Stop watching imports."""
         sys.meta_path.remove(self)
 
 
 class SetAttributes:
     """Notes which attributes of modules, and of their classes, cells set (`settings.rate = 2`):
-    workers import the modules themselves. It is one of the shell's ``ast_transformers``, and
-    changes nothing.
-    """
+    workers import the modules themselves. One of the shell's ``ast_transformers``, which
+    changes nothing."""
 
     def __init__(self) -> None:
         self._set: list[tuple[list[str], str]] = []
         self._told: set[str] = set()
 
     def visit(self, tree: ast.AST) -> ast.AST:
-        """As of ``ast_transformers``. What a function sets may be set in a task."""
+        """Note the attributes that a tree sets, except in functions, which may run in a task."""
         nodes = [tree]
         for node in nodes:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
@@ -59,7 +58,7 @@ class SetAttributes:
         return tree
 
     def news(self, variables: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        """Those of a person's modules that weren't named before: the module, and what is set."""
+        """Yield newly set attributes of a person's modules: the module, and the attribute."""
         noted, self._set = self._set, []
         for path, name in noted:
             value: Any = variables.get(path[0])

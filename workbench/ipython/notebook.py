@@ -1,4 +1,4 @@
-"""One notebook as the magics share it: its shell, what is stored of it, what runs for it."""
+"""State of one notebook that its magics share: its shell, stored variables, running jobs."""
 
 from __future__ import annotations
 
@@ -34,36 +34,36 @@ _TOLD = TaskOptions(num_returns=0, max_retries=0, name="a widget's callbacks")
 
 class Notebook:
     def __init__(self, shell: Any) -> None:
-        self.shell = shell  # a kernel's or a terminal's
+        self.shell = shell  # of a kernel or a terminal
         self.router = Router(shell)
         self.router.on_widget = self._widget_used
         self.bindings = Bindings()
         self.lines = JobLines(self.router)
         self.calls = CallsProgress(self.router)
-        self.jobs: dict[int, Job] = {}  # the last that it started or collected, by id
-        self.awaited: list[Job] = []  # those that the running cell waits for
-        self.begun: list[Job] = []  # those that it has begun
+        self.jobs: dict[int, Job] = {}  # the last ones that it started or collected, by id
+        self.awaited: list[Job] = []  # jobs that the running cell waits for
+        self.begun: list[Job] = []  # jobs that the running cell has begun
         self.baseline = Baseline()
         self.stayed: dict[str, StayedName] = {}  # names that remote cells kept
-        self._early: dict[int, int] = {}  # jobs that run already, and aren't followed yet → worker
-        self._rest: dict[int, tuple[int, list[ObjectRef | None]]] = {}  # the same: see `completed`
+        self._early: dict[int, int] = {}  # jobs that run but aren't followed yet → worker
+        self._rest: dict[int, tuple[int, list[ObjectRef | None]]] = {}  # the same for `completed`
 
     @property
     def variables(self) -> dict[str, Any]:
-        """What a person sees as variables, by name; also to bind them."""
+        """The variables that a person sees, by name; also to bind them."""
         return self.shell.user_ns  # type: ignore[no-any-return]
 
     def own_names(self) -> list[str]:
-        """Names of the variables but IPython's own: In, Out, get_ipython, open, ..."""
+        """Return the names of variables, without IPython's own: In, Out, get_ipython, open, ..."""
         hidden = self.shell.user_ns_hidden
         there = list(self.variables.items())
         return [name for name, value in there if hidden.get(name, hidden) is not value]
 
     def cell_number(self) -> int:
-        """The number that the front end shows beside the running cell.
+        """Return the number that the front end shows beside the running cell.
 
-        Read off the file name of its code: ``execution_count`` is that number in some versions
-        of IPython, and the next one in others.
+        It comes from the file name of the cell's code: ``execution_count`` is that number in some
+        versions of IPython, and the next one in others.
         """
         frame = sys._getframe()
         while frame.f_back is not None:
@@ -74,10 +74,10 @@ class Notebook:
         return int(self.shell.execution_count)
 
     def follow(self, job: Job, waited: bool, quiet: bool) -> None:
-        """From now on the job is this notebook's: its line, its errors, its end.
+        """Follow the job from now on: its line, its errors, its end.
 
         ``waited``: the running cell waits for it, and raises its errors itself. It shows a line
-        when that takes a while.
+        if that takes a while.
         """
         self.begun.append(job)
         self._enter(job, waited)
@@ -86,14 +86,14 @@ class Notebook:
         job.follow()
 
     def expect(self, job: Job) -> None:
-        """From the first line on, what is shown is the job's; of several tasks, each says whose."""
+        """Prepare the cell for the job's output; of several tasks, each line has a label."""
         cell = self.router.cell(job.origin)
         cell.jobs[job], cell.actor = None, job.actor
         cell.screen.labelled |= job.size > 1
 
     def _widget_used(self, actor: str, origin: int, id: str, data: dict[str, Any]) -> None:
-        """A person did something to a widget of a namespace: it is told, after what it does now,
-        and what its callbacks show appears under the widget's cell. Whichever thread has comms."""
+        """Tell a namespace that a person used one of its widgets; it handles that after its present
+        call. Output of the callbacks appears under the widget's cell. Any thread with comms."""
         engine = context.get()
         if engine is None or engine.ended is not None:
             return
@@ -113,13 +113,13 @@ class Notebook:
         job.on_end = partial(self._ended, waited)
 
     def collect(self, engine: Engine, id: int) -> Job | None:
-        """Have a background cell shown in the running cell: another's, one of before, or one of
-        ours once more; binds what it assigns, unless that was done before.
+        """Show a background cell's output in the running cell; bind what it assigns, unless done
+        before. It may be one of another or an earlier kernel, or one of ours once more.
 
-        None if there is no such cell any more.
+        None if that cell no longer exists.
         """
         origin = self.router.origin()
-        with self.router.held(origin):  # until we know whose lines those are
+        with self.router.held(origin):  # until it is known whose lines those are
             found = engine.collect(id)
             if found is None:
                 return None
@@ -139,12 +139,12 @@ class Notebook:
         self.variables.update(new)
 
     def _is_fetched(self, name: str, made: ObjectRef | list[ObjectRef]) -> bool:
-        """Whether the variable is the value of what a cell made: `%get` came before."""
+        """True if the variable is the value of what a cell made, fetched earlier by `%get`."""
         known = self.bindings.find(name, self.variables.get(name))
         return known is not None and known[1].ref == made
 
     def _ended(self, waited: bool, job: Job) -> None:
-        """It is over. In the thread that reads the socket."""
+        """End the job's line, bindings and errors. In the thread that reads the socket."""
         for name, before in job.give_back():
             if name in job.outputs and is_made(self.variables.get(name), job.outputs[name]):
                 self.variables[name] = before
@@ -160,7 +160,7 @@ class Notebook:
                 self.router.note(job.origin, f"... and {len(errors) - 1} more of them failed.")
 
     def maker(self, ref: ObjectRef) -> str:
-        """The background cell that makes a ref's object, or made it; '' if none of ours did."""
+        """Return the background cell that makes or made a ref's object; '' if none of ours."""
         for job in reversed(list(self.jobs.values())):
             for made in job.outputs.values():
                 if ref in made if isinstance(made, list) else ref == made:
@@ -168,8 +168,8 @@ class Notebook:
         return ""
 
     def completed(self, id: int, size: int, results: list[ObjectRef | None]) -> None:
-        """All of a job that was collected before is submitted. In the reading thread."""
-        self._rest[id] = size, results  # before we look, as in `began`
+        """Note that all of a job collected earlier is submitted. In the reading thread."""
+        self._rest[id] = size, results  # before the lookup, as in `began`
         job = self.jobs.get(id)
         if job is not None and self._rest.pop(id, None) is not None:
             self._complete(job, size, results)
@@ -179,12 +179,12 @@ class Notebook:
         for name, refs in outputs.items():
             value, before = self.variables.get(name), job.outputs.get(name)
             if isinstance(value, list) and before is not None and is_made(value, before):
-                value += refs  # the list itself, whoever has it
+                value += refs  # in place, for all who hold the list
         job.completes(size, outputs, results[:: 1 + len(job.binds)])
 
     def began(self, id: int, worker: int) -> None:
-        """A job runs now. In the thread that reads the socket."""
-        self._early[id] = worker  # before we look: `follow` looks there after it is known
+        """Note that a job runs. In the thread that reads the socket."""
+        self._early[id] = worker  # before the lookup: `follow` reads it after entering the job
         job = self.jobs.get(id)
         if job is not None and self._early.pop(id, 0):
             job.begins(worker)

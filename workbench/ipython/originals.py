@@ -1,6 +1,6 @@
-"""The notebook's objects of which a remote cell has copies, made what the copies are at its end.
+"""Updates the notebook's objects to what a remote cell made of its copies of them.
 
-An update is all or nothing, also for Ctrl-C and for code of the user's that fails halfway.
+An update is all or nothing, even if Ctrl-C or an error in the user's code stops it halfway.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _CHANGED = Where("what the cell changed", "in the notebook")
 class Originals:
     """What a cell captured, as the notebook has it. Keeps those objects alive.
 
-    ``packed``: what travels of it by value, if anything of that can be changed in place; ``names``:
-    the rest, to be passed as they are. ``tracked``: what the worker is to compare;
-    ``slow``: names of stored objects of which pickling takes longer than that may.
+    ``packed``: what travels by value, if any of it can be changed in place; ``names``: the rest, to
+    be passed as it is. ``tracked``: what the worker must compare;
+    ``slow``: names of stored objects that take longer to pickle than comparing may.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Originals:
         if not by_value.keys().isdisjoint(changeable):
             self.packed, self._memo = engine.ask(Pack(by_value, lambda: by_value))
             self.names = {n: each for n, each in captured.items() if n not in by_value}
-            # Arrays travel as such buffers, all but those of objects. Asking the memo takes longer
+            # All arrays but those of objects travel as such buffers. Checking the memo takes longer
             # than packing did.
             if not all(buffer.flags.writeable for buffer in self.packed.buffers):
                 numbers = tuple(n for n, each in self.objects().items() if is_read_only(each))
@@ -71,9 +71,9 @@ class Originals:
         self._tracker: MutationTracker | None = None
 
     def objects(self) -> dict[int, Any]:
-        """Those with a number, by it: the worker has the same numbers for its own."""
+        """Return the numbered objects by number: the worker's copies have the same numbers."""
         by_reference = {n: self.values[n] for n in self.names if n in self.values}
-        paused = gc.isenabled()  # of a million objects, the collector would take four times as long
+        paused = gc.isenabled()  # for a million objects, collection would quadruple the time
         gc.disable()
         try:
             packed = {} if self._memo is None else dict(self._memo.copy().values())
@@ -83,7 +83,7 @@ class Originals:
         return packed | self.tracked.by_number(by_reference)
 
     def watch(self) -> None:
-        """Remember what they are, so that it is known later whether the notebook changed them."""
+        """Remember the objects' state, to find out later whether the notebook changed them."""
         values = {n: self.values[n] for n in self.tracked.names if n in self.values}
         reducers = self._engine.ask(OwnReducers())
         slow = self.tracked.numbers(self.tracked.slow)
@@ -91,32 +91,32 @@ class Originals:
         self._tracker = MutationTracker(values, objects, reducers, slow=slow, opened=False)
 
     def changed_here(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The variables whose objects the notebook itself has changed since `watch`; and those of
-        which nobody knows."""
+        """Return the variables whose objects the notebook itself changed since `watch`; and those
+        for which that is unknown."""
         if self._tracker is None:
             return (), ()
         found = self._tracker.difference()
         return found.names, (*found.unknown, *found.unsteady)
 
     def update(self, mutations: Mutations, variables: dict[str, Any]) -> None:
-        """Make the notebook's objects what the worker's are now.
+        """Change the notebook's objects to the state of the worker's.
 
-        What can't be changed in place is a new object, in all variables that had the old one, and
-        in what travelled along and has it.
+        An object that can't be changed in place is replaced by a new one, in all variables that
+        had it, and in the captured objects that contain it.
 
         Raises
         ------
         SerializationError
             If something can't be built here.
         ValueError
-            If an array can't be written to, though it could when the cell began.
+            If an array can't be written to any more.
         Exception
-            What code of the user's raises (``__setstate__``). Then all is as it was.
+            Errors of the user's code (``__setstate__``). Then all is as it was.
         """
         self._put_back(mutations, self.objects(), self.values, variables)
 
     def copied(self, mutations: Mutations, name: str) -> Any:
-        """The worker's value of one variable, as a new object; the notebook's own stay."""
+        """Return the worker's value of one variable as a new object; the notebook's own stay."""
         memo: dict[int, Any] = {}
         copies: dict[str, Any] = copy.deepcopy(self.values, memo)
         own = {number: memo.get(id(obj), obj) for number, obj in self.objects().items()}
@@ -140,7 +140,7 @@ class Originals:
             if not can_restore(value, new):
                 raise ValueError("an array is read-only here, or of another shape or type")
             updates.append((value, new, self._state(value, new)))
-        # What may fail comes first, what can't last: arrays, of which there is no copy to go back.
+        # First what may fail, last what can't: arrays, of which no old copy is kept.
         updates.sort(key=lambda update: _ORDER.get(update[1].kind, 1))
         with ki_protection():
             _all_or_nothing(updates)
@@ -158,7 +158,7 @@ class Originals:
 
 
 def _may_change(value: Any, is_stored: bool) -> bool:
-    """Whether it can be changed in place; of what is stored, arrays are read-only."""
+    """True if it can be changed in place; stored arrays are read-only."""
     if isinstance(value, ObjectRef):
         return True
     return can_change(value) and not (is_stored and is_array(value))
@@ -178,7 +178,7 @@ def _all_or_nothing(updates: list[tuple[Any, ReducedState, ReducedState]]) -> No
         for value, new, old, attributes in reversed(done):
             with contextlib.suppress(Exception):
                 restore(value, old, new)
-            if attributes is not None:  # all of them: also those that aren't pickled
+            if attributes is not None:  # all attributes, also those that aren't pickled
                 vars(value).clear()
                 vars(value).update(attributes)
         raise

@@ -1,4 +1,4 @@
-"""What tasks show → the cell that submitted them. Formats nothing but errors.
+"""Routes output of tasks to the cell that submitted them. Formats nothing but errors.
 
 Tasks carry the number of their cell (the *origin*); here are the cells' message headers by that
 number. `sink` and `failed` run in whichever thread reads the socket.
@@ -28,37 +28,37 @@ from workbench.ipython.worker_widgets import Widgets, is_control
 from workbench.report.job_status import STILL
 
 MOST_CELLS = 10_000
-"""Headers kept. A task that shows something after so many cells more shows it in the last one."""
+"""Headers kept. Output of a task whose cell is older than that appears in the latest cell."""
 
 _MESSAGES = {"display": "display_data", "update": "update_display_data", "clear": "clear_output"}
-"""Kinds of output that are Jupyter messages as they are."""
+"""Kinds of output that are passed on as Jupyter messages."""
 
 OURS = "workbench-"
-"""With this, the ids of displays begin that are no task's."""
+"""Prefix of our own display ids, which aren't tasks'."""
 
 Bundle = dict[str, str]
-"""One thing in several formats, by MIME type."""
+"""One output in several formats, by MIME type."""
 
 _origin: ContextVar[int] = ContextVar("workbench_origin")
 
 
 class CellOutput:
-    """Where one cell's output goes."""
+    """Target of one cell's output."""
 
     __slots__ = ("actor", "header", "held", "is_running", "jobs", "lock", "screen")
 
     def __init__(self, header: Any) -> None:
         self.header = header  # of the front end's message with the cell; None in a terminal
-        self.is_running = True  # its own code, in the kernel
+        self.is_running = True  # its own code runs, in the kernel
         self.screen = Screen()
-        # The background cells that show something here; how to show the line of each again.
+        # Background cells that show something here; how to show the line of each again.
         self.jobs: dict[Job, Callable[[], None] | None] = {}
-        self.actor = ""  # the namespace in which it runs, if it isn't the pool
-        self.held: list[Output] | None = None  # to be shown later; guarded by `lock`
+        self.actor = ""  # the namespace in which it runs, if not in the pool
+        self.held: list[Output] | None = None  # output to be shown later; guarded by `lock`
         self.lock = threading.RLock()
 
     def job_of(self, output: Output) -> Job | None:
-        """The background cell that showed that: a task of its own, or else who began last."""
+        """Return the background cell that showed the output: by its task, or else the latest."""
         jobs = list(self.jobs)
         return next((job for job in jobs if job.number_of(output.task) is not None), None) or (
             jobs[-1] if jobs else None
@@ -75,18 +75,18 @@ class Router:
         self._cells: OrderedDict[int, CellOutput] = OrderedDict()
         self.latest = 0  # number of the cell that began last: hooks have another context
         self._running: list[CellOutput] = []
-        self.logs = True  # what tasks show that belong to no background cell is shown too
-        # Told a namespace, a cell's number, a widget's id, and what was done to it.
+        self.logs = True  # show also output of tasks that belong to no background cell
+        # Gets a namespace, a cell's number, a widget's id, and what was done to it.
         self.on_widget: Callable[[str, int, str, dict[str, Any]], None] = lambda *_: None
         self._displays = itertools.count(1)
         self._widgets = Widgets(self._answer)
         self.enter_cell()
 
     def enter_cell(self) -> None:
-        """A cell begins. What is submitted from now on, in its context, belongs to it.
+        """Begin a cell. What is submitted from now on, in its context, belongs to it.
 
         A context variable, so that asyncio tasks which a cell has started still belong to it
-        while later cells run. Threads have no context of their own: theirs is the latest cell.
+        while later cells run. Threads without a context of their own belong to the latest cell.
         """
         self.latest = next(self._numbers)
         self._cells[self.latest] = CellOutput(self._shell.get_parent() if self._kernel else None)
@@ -96,28 +96,28 @@ class Router:
         self._running.append(self._cells[self.latest])
 
     def leave_cell(self) -> None:
-        """The cell that began last has ended; with ``%%capture``, another goes on around it."""
+        """End the cell that began last; with ``%%capture``, an outer cell goes on."""
         if self._running:
             self._running.pop().is_running = False
 
     @property
     def headless(self) -> bool:
-        """Whether the running cell was sent by a program that nobody sits at."""
+        """True if a program without a person sent the running cell."""
         header = self._cells[self.latest].header or {}
         return not header.get("content", {}).get("allow_stdin", True)
 
     @property
     def is_terminal(self) -> bool:
-        """Whether there is nothing but text, which stays where it was printed."""
+        """True if output is only text, which stays where it was printed."""
         return self._kernel is None
 
     def origin(self) -> int:
-        """The number of the cell whose code is running here."""
+        """Return the number of the cell whose code is running here."""
         return _origin.get(self.latest)
 
     @contextlib.contextmanager
     def within(self, origin: int) -> Iterator[None]:
-        """What is submitted here belongs to that cell."""
+        """Make everything submitted in this context belong to that cell."""
         before = _origin.set(origin)
         try:
             yield
@@ -125,15 +125,15 @@ class Router:
             _origin.reset(before)
 
     def cell(self, origin: int) -> CellOutput:
-        """Where that cell's output goes; the latest cell's, if it was too long ago."""
+        """Return the target of that cell's output; the latest cell's, if it was too long ago."""
         return self._cells.get(origin) or self._cells[self.latest]
 
     def introduce_widgets(self) -> None:
-        """ipywidgets has been imported: it shall know the widgets that workers made."""
+        """Tell ipywidgets, now imported, about the widgets that workers made."""
         self._widgets.introduce()
 
     def source(self, origin: int) -> str:
-        """The text of a cell, if a front end sent it."""
+        """Return the text of a cell, if a front end sent it."""
         header = self.cell(origin).header or {}
         return str(header.get("content", {}).get("code", ""))
 
@@ -153,9 +153,9 @@ class Router:
 
     @contextlib.contextmanager
     def held(self, origin: int) -> Iterator[None]:
-        """What comes for this cell meanwhile is shown at the end."""
+        """Hold back output for this cell until the context ends."""
         cell = self.cell(origin)
-        try:  # from here on: an interrupt must not leave it held
+        try:  # inside `try`: an interrupt must not leave it held
             cell.held = []
             yield
         finally:
@@ -206,7 +206,7 @@ class Router:
 
     @staticmethod
     def _print(part: Any, kind: str) -> None:
-        """Where all there is to show is text."""
+        """Print a part where only text can be shown."""
         stream = sys.stdout if kind == "stdout" else sys.stderr
         if not isinstance(part, OpenLine):
             stream.write(part.text)
@@ -228,7 +228,7 @@ class Router:
             print(*lines, sep="\n", file=sys.stderr)
 
     def note(self, origin: int, text: str, stream: str = "stderr") -> None:
-        """Print a line under a cell, in whichever thread."""
+        """Print a line under a cell; any thread."""
         text = printable(text)
         if self._kernel is not None:
             self._publish(self.cell(origin), "stream", {"name": stream, "text": f"{text}\n"})
@@ -236,13 +236,13 @@ class Router:
             print(text, file=sys.stdout if stream == "stdout" else sys.stderr)
 
     def display(self, origin: int, name: str, bundle: Bundle, is_new: bool) -> None:
-        """Show a thing under a cell, or show it anew where it stands; ``name``: its display id."""
+        """Show an output under a cell, or replace it in place; ``name``: its display id."""
         kind = "display_data" if is_new else "update_display_data"
         content = {"data": bundle, "metadata": {}, "transient": {"display_id": name}}
         self._publish(self.cell(origin), kind, content)
 
     def display_id(self, what: str, which: str = "") -> str:
-        """A new one, or ``which``. The kernel is in it, for a notebook outlives its kernels."""
+        """Return a new display id, or that of ``which``. Unique among kernels of a notebook."""
         ident = "terminal" if self._kernel is None else self._kernel.ident
         return f"{OURS}{what}-{ident}-{which or next(self._displays)}"
 
@@ -253,13 +253,13 @@ class Router:
     def _publish(self, cell: CellOutput, kind: str, content: dict[str, Any]) -> None:
         """Send a message with the cell's header: front ends put it where that cell's output is.
 
-        While the cell runs, what it prints and displays may go elsewhere, and this with it.
+        While the cell runs, its output may be captured, and then so is this.
         """
         if not (cell.is_running and self._is_captured(kind, content)):
             self._send(cell.header, kind, content)
 
     def _is_captured(self, kind: str, content: dict[str, Any]) -> bool:
-        """Whether ``%%capture``, `redirect_stdout` or the like has taken it: then they have it."""
+        """True if ``%%capture``, `redirect_stdout` or the like has captured the message."""
         if kind == "stream":
             stream = _stands_in(content["name"])
             if stream is not None:
@@ -271,13 +271,13 @@ class Router:
         if kind == "clear_output":
             publisher.clear_output(content.get("wait", False))
             return True
-        # Our lines aren't the cell's; and what is captured would say for ever that it runs.
+        # Our lines aren't the cell's output; captured, they would say for ever that it runs.
         if not content["transient"].get("display_id", "").startswith(OURS):
             publisher.publish(**content, update=kind != "display_data")
         return True
 
     def _send(self, header: Any, kind: str, content: Any, **parts: Any) -> None:
-        """Any thread may call this: Jupyter's session hands over to IOPub's thread."""
+        """Send a message; any thread: Jupyter's session hands it to IOPub's thread."""
         socket, ident = self._kernel.iopub_socket, self._kernel.ident
         topic = f"kernel.{ident}.{kind}".encode()
         send = self._kernel.session.send
@@ -285,7 +285,7 @@ class Router:
 
 
 def _stands_in(name: str) -> Any:
-    """What is in the place of the kernel's stdout or stderr, if anything is.
+    """Return what has replaced the kernel's stdout or stderr, if anything.
 
     ipykernel's own streams know under which cell they print.
     """

@@ -1,4 +1,4 @@
-"""A line under the cell that tells how far a long put or get is; it makes way for the last word."""
+"""Line under a cell that shows how far a long put or get is; the result replaces it."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from workbench.report.job_status import CallsStatus
 from workbench.report.markup import Rich
 from workbench.serialization.estimate import Estimator
 
-AFTER = 1.0  # seconds until the line appears: whoever waits less has no use for it
-WORTH_WATCHING = 1_000_000  # bytes; storing less takes no second
-COUNTING = 0.05  # seconds of counting how much is to be stored
-EVERY = 0.5  # seconds between two looks
+AFTER = 1.0  # seconds until the line appears: shorter waits need none
+WORTH_WATCHING = 1_000_000  # bytes; storing less takes less than a second
+COUNTING = 0.05  # seconds to estimate how much will be stored
+EVERY = 0.5  # seconds between two updates
 
 _ERASE = "\r\x1b[K"
 
@@ -34,17 +34,17 @@ _ERASE = "\r\x1b[K"
 def progress(
     router: Router, tell: Callable[[float], str], after: float | None = None
 ) -> Iterator[Callable[..., None]]:
-    """While the block runs, show what it is at, once that takes longer than ``after`` seconds.
+    """Show the progress of the block, once it takes longer than ``after`` seconds.
 
-    Yields a function that ends that, with what came of it in the line's place; if there was no
-    line, that is printed, or not (``only_instead``). Without its call the line just goes.
+    Yields a function that ends the line and puts a result in its place; if there was no
+    line, it prints the result, or not (``only_instead``). Without that call the line is removed.
 
-    ``tell`` gives the line, by the seconds so far. It is called in a thread that ends with the
-    block; what it raises is dropped.
+    ``tell`` returns the line's text for the seconds so far. It is called in a thread that ends with
+    the block; its errors are dropped.
     """
     line, over = _ProgressLine(router), threading.Event()
     after = AFTER if after is None else after
-    # Not this frame's: if Ctrl-C comes before the block begins, the frame dies, and `finally` runs.
+    # The target is no closure: if Ctrl-C comes before the block, this frame dies, `finally` runs.
     thread = threading.Thread(
         target=_watch, args=(line, tell, over, after), name="workbench-progress", daemon=True
     )
@@ -63,14 +63,14 @@ def _watch(
     began = time.monotonic()
     while not over.wait(pause):
         pause = EVERY
-        with contextlib.suppress(Exception):  # the session ended; the block will say so
+        with contextlib.suppress(Exception):  # the session ended; the block reports it
             line.show(tell(time.monotonic() - began))
 
 
 def watch_put(
     router: Router, engine: Engine, values: Mapping[str, Any], stored: Sequence[object]
 ) -> AbstractContextManager[Callable[[str], object]]:
-    """`progress` of storing these values one after the other; ``stored`` is as long as it got."""
+    """Show the progress of storing these values in turn; ``stored`` grows with each."""
     estimator = Estimator(engine.ask(OwnReducers()), COUNTING)
     sizes = {name: estimator.estimate(value)[:2] for name, value in values.items()}
     if sum(nbytes for nbytes, _ in sizes.values()) < WORTH_WATCHING:
@@ -87,7 +87,7 @@ def watch_put(
 
 
 class CallsProgress:
-    """The calls that running cells submit to executors, in joblib too: each cell has its line."""
+    """Progress of calls that running cells submit to executors or joblib: each cell has a line."""
 
     def __init__(self, router: Router) -> None:
         self._router = router
@@ -95,8 +95,8 @@ class CallsProgress:
         self._lock = threading.Lock()
 
     def tally(self) -> CallTally | None:
-        """That of the cell whose code is running here. None once it is over, and where nobody
-        would look."""
+        """Return the tally of the cell whose code is running here. None if it is over, or nobody
+        would see it."""
         router, origin = self._router, self._router.origin()
         if router.is_terminal or router.headless or not router.cell(origin).is_running:
             return None
@@ -106,7 +106,7 @@ class CallsProgress:
             return self._shown[origin].tally
 
     def end(self) -> None:
-        """Bring the lines of cells that are over to their end."""
+        """Finish the lines of cells that are over."""
         with self._lock:
             ended = [self._shown.pop(origin) for origin in self._over()]
         for shown in ended:
@@ -117,7 +117,7 @@ class CallsProgress:
 
 
 class _ShownTally:
-    """What is counted of a cell, and its line."""
+    """Tally of one cell, and its line."""
 
     def __init__(self, router: Router) -> None:
         self.tally = CallTally(self._show)
@@ -145,7 +145,7 @@ class Waiting:
         self._makers: dict[str, str] = {}
 
     def wait(self, timeout: float) -> None:
-        """Wait so many seconds at most.
+        """Wait at most ``timeout`` seconds.
 
         Raises
         ------
@@ -168,7 +168,7 @@ class Waiting:
         return texts.arrived_text(self._names, time.monotonic() - self._began)
 
     def _maker(self, name: str) -> str:
-        """The task that is to make the object, in words; asked for once."""
+        """Name the task that makes the object; asks the session once."""
         if name not in self._makers:
             described = self._engine.ask(Describe(self._refs[name].id))
             task = None if described is None else described.task
@@ -177,23 +177,23 @@ class Waiting:
 
 
 class _ProgressLine:
-    """In a kernel, one display that is updated; in a terminal, one line that is written over."""
+    """One updated display in a kernel; in a terminal, one line that is overwritten."""
 
     def __init__(self, router: Router) -> None:
         self._router = router
         self._origin = router.origin()
-        self._lock = threading.Lock()  # who closes, and who is just showing
+        self._lock = threading.Lock()  # for the thread that closes, and the one that shows
         self._id = ""
         self._closed = False
 
     def show(self, text: str | Rich) -> None:
-        """Appear, or say something else. In the thread."""
+        """Show or update the line. In the thread."""
         with self._lock:
             if not self._closed:
                 self._write(text)
 
     def close(self, text: str | Rich = "", only_instead: bool = False) -> None:
-        """Say the last word, unless that was said; a look that is late shows nothing any more."""
+        """Show the result, once; a late update shows nothing any more."""
         with self._lock:
             if self._closed:
                 return

@@ -1,4 +1,4 @@
-"""A variable's private value exchanged for the stored one, and the memory that this frees."""
+"""Replaces a variable's private value by the stored one, and reports the memory freed."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from workbench.ipython.notebook import Notebook
 from workbench.ref import ObjectRef
 from workbench.serialization.comparison import ChangeCheck, Verdict
 
-MOST_VARIABLES = 500  # looked through for who else has the memory
-MOST_NAMED = 3  # of those that do, how many are named
+MOST_VARIABLES = 500  # searched for other holders of the memory
+MOST_NAMED = 3  # holders that are named
 
 
 def replace(notebook: Notebook, engine: Engine, name: str, ref: ObjectRef) -> str:
-    """Bind the variable to what the store has; says in half a sentence what became of its memory.
+    """Bind the variable to the stored object; return a half-sentence about its memory.
 
-    The caller mustn't hold the old value. What is freed is counted by the arrays that died, so
-    whatever else holds one (another variable, ``Out``, a slice) shows.
+    The caller mustn't hold the old value. Freed memory is that of arrays that died, so that
+    other holders of one (another variable, ``Out``, a slice) show up.
     """
     variables = notebook.variables
     private = {id(a): (weakref.ref(a), a.nbytes) for a in _owners(variables[name])}
@@ -47,8 +47,8 @@ def replace(notebook: Notebook, engine: Engine, name: str, ref: ObjectRef) -> st
 def unchanged(
     notebook: Notebook, engine: Engine, name: str, variable: str, value: Any
 ) -> tuple[ObjectRef, About] | None:
-    """The object of that name, if the variable was put as it and is the same still: then there
-    need be no room for a second one. However long it takes to compare.
+    """Return the stored object of that name, if the variable was put under it and is unchanged: no
+    room for a second one is needed. Compares however long it takes.
 
     ``variable`` is the one to be replaced, "" for none.
     """
@@ -72,7 +72,7 @@ def unchanged(
 
 
 def _owners(value: Any) -> Iterator[Any]:
-    """The arrays that own the memory in which a value's arrays are."""
+    """Yield the arrays that own the memory of a value's arrays."""
     for array in arrays_in(value):
         if _is_array(array):
             while _is_array(array.base):
@@ -82,12 +82,12 @@ def _owners(value: Any) -> Iterator[Any]:
 
 
 def _is_array(thing: Any) -> bool:
-    """An ndarray of whatever subclass, and not one of numpy's numbers."""
+    """True if it is an ndarray of any subclass, and not one of numpy's scalars."""
     return hasattr(type(thing), "__array_finalize__")
 
 
 def _holders(variables: dict[str, Any], name: str, held: dict[int, int]) -> list[str]:
-    """Other variables that have some of these arrays. They live, so their ids are still theirs."""
+    """Return other variables that have some of these arrays. They are alive, so ids are valid."""
     found: dict[str, None] = {}
     for other, value in list(variables.items())[:MOST_VARIABLES]:
         if other != name and any(id(array) in held for array in _owners(value)):

@@ -1,6 +1,6 @@
-"""IPython's syntax in a cell: translates it to Python, line for line; refuses some magics.
+"""Translates IPython's syntax in a cell to Python, line for line; refuses some magics.
 
-Runs nothing. Which names the Python reads, `cells` finds.
+Runs nothing. `cells` finds the names that the Python reads.
 """
 
 from __future__ import annotations
@@ -38,34 +38,34 @@ _REASONS = {
     "workbench objects why free pin unpin spill inspect cost": f"{_OURS}: take it out of the cell",
 }
 REFUSED = {name: reason for names, reason in _REASONS.items() for name in names.split()}
-"""Magics that a remote cell can't have, and why: ours, and those of IPython that would change the
-worker for everybody, or need a person or the notebook."""
+"""Magics that a remote cell can't have, and why: ours, and those of IPython that would change
+the worker for everybody, or need a person or the notebook."""
 
 
 @dataclass(frozen=True, slots=True)
 class Python:
-    """A cell as Python."""
+    """A cell, translated to Python."""
 
-    text: str  # has a line for each of the cell's, so that the numbers are the same
-    timed: bool = False  # it began with ``%%time``, which is left out: the rest is to be timed
-    tree: ast.Module | None = None  # of the text, if it was Python as it stood
+    text: str  # has as many lines as the cell, so that line numbers agree
+    timed: bool = False  # it began with ``%%time``, left out here: time the rest
+    tree: ast.Module | None = None  # syntax tree of the text, if the cell was plain Python
 
 
 @dataclass(frozen=True, slots=True)
 class MagicCall:
-    """A magic, or a command of the system, as IPython writes it: a call of its shell's method."""
+    """A magic, or a system command, as IPython translates it: a call of a method of the shell."""
 
     method: str  # one of `_METHODS`
-    arguments: tuple[str, ...]  # texts, as they stand in the cell
-    line: int  # where, counted from 1
+    arguments: tuple[str, ...]  # texts, as in the cell
+    line: int  # line number, from 1
 
 
 _METHODS = {"run_line_magic": 2, "run_cell_magic": 3, "system": 1, "getoutput": 1}
-"""How many arguments each has."""
+"""Number of arguments of each."""
 
 
 class _LineForLine(TransformerManager):
-    """IPython's, but a command of several lines leaves blank lines in place of the others."""
+    """IPython's transformer; but a command of several lines leaves blank lines for the others."""
 
     def do_one_token_transform(self, lines: list[str]) -> tuple[bool, list[str]]:
         changed, new = super().do_one_token_transform(lines)
@@ -78,12 +78,12 @@ class _LineForLine(TransformerManager):
 
 
 def python(source: str) -> Python:
-    """Translate IPython's syntax in a cell's body to Python; what is neither stays as it is."""
+    """Translate IPython's syntax in a cell's body to Python; leave it as it is if neither."""
     try:
         return Python(source, tree=ast.parse(source))
     except (SyntaxError, ValueError):
         pass
-    body = re.sub(r"\A(?:[ \t]*\n)*", "", source)  # IPython would take the blank lines away
+    body = re.sub(r"\A(?:[ \t]*\n)*", "", source)  # IPython would remove the blank lines
     above = source.count("\n") - body.count("\n")
     timed = re.match(r"%%time[ \t]*(?:\n|$)", body)
     if timed:
@@ -100,7 +100,7 @@ def calls(node: ast.AST) -> Iterator[MagicCall]:
 
 
 def as_call(node: ast.AST) -> MagicCall | None:
-    """The node, if it is ``get_ipython().method("text", ...)``."""
+    """Return the node as a call, if it is ``get_ipython().method("text", ...)``."""
     match node:
         case ast.Call(
             func=ast.Attribute(
@@ -122,7 +122,7 @@ def check(tree: ast.AST, source: str, first_line: int) -> None:
     Raises
     ------
     CellSyntaxError
-        Which says what, where, and what to do instead.
+        The message says what, where, and what to do instead.
     """
     lines = source.splitlines()
     for call in calls(tree):
@@ -131,13 +131,13 @@ def check(tree: ast.AST, source: str, first_line: int) -> None:
             place = f"line {call.line + first_line - 1} of the cell"
             shown = lines[call.line - 1].strip()
             raise CellSyntaxError(f"{why}. It is in {place}. Nothing was sent.\n    {shown}")
-        if call.method.startswith("run_"):  # its own code begins on its line
+        if call.method.startswith("run_"):  # the code in it begins on its line
             below = "\n".join(lines[call.line - 1 :])
             check(parsed(meaning(call).code), below, first_line + call.line - 1)
 
 
 def parsed(code: str) -> ast.Module:
-    """The syntax tree; an empty one if it isn't Python: the magic that runs it will say so."""
+    """Return the syntax tree; empty if it isn't Python, which the magic that runs it reports."""
     try:
         return ast.parse(code)
     except (SyntaxError, ValueError):
@@ -145,7 +145,7 @@ def parsed(code: str) -> ast.Module:
 
 
 def why_refused(call: MagicCall) -> str:
-    """Why a remote cell can't have this magic, in a sentence; '' if it can."""
+    """Return why a remote cell can't have this magic, in a sentence; '' if it can."""
     if not call.method.startswith("run_"):
         return ""
     name = call.arguments[0]
@@ -166,7 +166,7 @@ _STILL: list[list[str]] = [[], ["inline"], ["agg"], ["--list"], ["-l"]]
 # -- the code and the names in a magic's text -----------------------------------------------------
 
 _OPTIONS = re.compile(r"\s*(?:-(?:[nrp]\s*\d+|[lsTD]\s*\S+|[a-zA-Z]+|-[a-z-]+)(?:\s+|$))*")
-"""Options of `%timeit`, `%time` and `%prun`, which stand before the code."""
+"""Options of `%timeit`, `%time` and `%prun`, before the code."""
 
 _INLINE = ("time", "prun", "capture")
 _SCOPED = ("timeit",)
@@ -175,17 +175,17 @@ _HELP = ("pinfo", "pinfo2", "pdoc", "pdef", "psource", "pfile")
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """Which names a call reads and sets."""
+    """Names that a call reads and sets."""
 
     code: str = ""  # Python that it runs at once
-    keeps: bool = True  # whether what the code assigns are the cell's variables then
-    mentions: tuple[str, ...] = ()  # expressions that it perhaps reads
-    sets: tuple[str, ...] = ()  # names it gives a value
+    keeps: bool = True  # True: names that the code assigns become the cell's variables
+    mentions: tuple[str, ...] = ()  # expressions that it may read
+    sets: tuple[str, ...] = ()  # names it assigns
     sets_any: bool = False  # it may set any name
 
 
 def meaning(call: MagicCall) -> Meaning:
-    """Which names a call reads and sets, as far as its text shows."""
+    """Return the names that a call reads and sets, as far as its text shows."""
     if not call.method.startswith("run_"):
         return Meaning(mentions=_expanded(call.arguments[0]))
     name, line, *body = call.arguments
@@ -203,7 +203,7 @@ def meaning(call: MagicCall) -> Meaning:
 
 
 def _expanded(text: str) -> tuple[str, ...]:
-    """The expressions that IPython puts the values of into a command: ``{x + 1}`` and ``$x``."""
+    """Return expressions whose values IPython inserts into a command: ``{x + 1}`` and ``$x``."""
     braces = re.findall(r"(?<!\{)\{([^{}]+)\}(?!\})", text)
     dollars = re.findall(r"(?<!\$)\$([^\W\d]\w*)", text)
     return (*(each.split("!")[0].split(":")[0] for each in braces), *dollars)

@@ -1,8 +1,8 @@
-"""Widgets made on workers, as the kernel knows them: messages out, and a stand-in for each.
+"""Represents widgets made on workers in the kernel: messages out, and a stand-in for each.
 
-Front ends talk to a widget through the kernel. The stand-in tells them its state when a page is
-loaded again. What a person does to the widget goes to the namespace that made it; the widgets of
-other cells are a still.
+Front ends talk to a widget through the kernel. The stand-in sends them its state when a page is
+loaded again. A person's actions go to the namespace that made the widget; the widgets of
+other cells are stills.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from comm.base_comm import BaseComm
 
 from workbench.host.comms import THIS_CELL
 
-MOST_BYTES = 64_000_000  # of pictures and the like in their states; what is more isn't kept
+MOST_BYTES = 64_000_000  # of binary data in widgets' states; more isn't kept
 MOST_WIDGETS = 2_000  # stand-ins kept; each has the widget's state. The oldest go first
 
 Message = tuple[str, dict[str, Any], dict[str, Any]]
-"""Type, content, and by name the metadata and the buffers."""
+"""Type, content, and by name the metadata and the buffers of a message."""
 
 
 Tell = Callable[[str, dict[str, Any]], None]
-"""Told a widget's id, and what a person did to it: the data of a ``comm_msg``."""
+"""Gets a widget's id, and what a person did to it: the data of a ``comm_msg``."""
 
 
 class Widgets:
-    """See the module. `message` runs in whichever thread reads the socket.
+    """Stand-ins of the widgets; see the module. `message` runs in the thread that reads the socket.
 
     ``publish`` sends a message to the front ends.
     """
@@ -39,13 +39,13 @@ class Widgets:
     def __init__(self, publish: Callable[..., None]) -> None:
         self._publish = publish
         self._there: OrderedDict[str, StandIn] = OrderedDict()
-        self._nbytes = 0  # of binary parts of their states
+        self._nbytes = 0  # of binary parts of all states
 
     def message(self, data: bytes, cell: str = "", tell: Tell | None = None) -> Message:
-        """What a widget said, to be published; and take note of it.
+        """Return a widget's message in publishable form, and note its contents.
 
-        ``cell`` is the number of the message that brought its cell. ``tell`` takes what is done to
-        it; None: nobody does.
+        ``cell`` is the id of the front end's message with its cell. ``tell`` gets what is done to
+        the widget; None: nobody does anything.
         """
         said = json.loads(data)
         kind, content = said["msg_type"], said["content"]
@@ -77,7 +77,7 @@ class Widgets:
             _known_to_ipywidgets().pop(id, None)
 
     def _note(self, stand_in: StandIn, state: Any, paths: list[Any], buffers: list[bytes]) -> None:
-        """What its state is now; binary parts as bytes, if they are whole values and not many."""
+        """Update its state; binary parts as bytes, if they are whole values and not too large."""
         self._nbytes -= stand_in.nbytes
         stand_in.state.update(state)
         for path, data in zip(paths, buffers, strict=False):
@@ -87,7 +87,7 @@ class Widgets:
         self._nbytes += stand_in.nbytes
 
     def introduce(self) -> None:
-        """Make them known to ipywidgets, if that is imported by now: a page that is loaded again
+        """Register the stand-ins with ipywidgets, if that is imported: a page that is loaded again
         asks it for the states of all widgets at once."""
         known = _known_to_ipywidgets()
         for id, stand_in in list(self._there.items()):
@@ -96,14 +96,14 @@ class Widgets:
 
 
 def _known_to_ipywidgets() -> dict[str, Any]:
-    """The table of which ipywidgets tells a page, once it is imported; it has no public name."""
+    """Return the table that ipywidgets, once imported, sends to a page; it has no public name."""
     module = sys.modules.get("ipywidgets.widgets.widget")
     found: dict[str, Any] = getattr(module, "_instances", {})
     return found
 
 
 class StandIn(BaseComm):
-    """A comm that answers who asks for the widget's state, and passes all else on."""
+    """Comm that answers requests for the widget's state, and passes on all other messages."""
 
     def __init__(
         self, publish: Callable[..., None], id: str, target: str, tell: Tell | None
@@ -114,7 +114,7 @@ class StandIn(BaseComm):
         super().__init__(target_name=target, comm_id=id, primary=False)
 
     def publish_msg(self, msg_type: str, data: Any = None, *args: Any, **keys: Any) -> None:
-        if msg_type == "comm_msg":  # it didn't open the front end's side, and won't close it
+        if msg_type == "comm_msg":  # it doesn't open or close the front end's side
             content = {"comm_id": self.comm_id, "data": data}
             self._publish(msg_type, content, buffers=keys.get("buffers"))
 
@@ -141,7 +141,7 @@ class StandIn(BaseComm):
         return str(self.state["_model_module_version"])
 
     def get_state(self, *args: Any, **keys: Any) -> dict[str, Any]:
-        """A copy: the thread that reads the socket adds to it at any time."""
+        """Return a copy: the thread that reads the socket may add to the state at any time."""
         return dict(self.state)
 
     def _get_embed_state(self, drop_defaults: bool = False) -> dict[str, Any]:
@@ -165,5 +165,5 @@ class StandIn(BaseComm):
 
 
 def is_control(content: dict[str, Any]) -> bool:
-    """Whether that opens a widget to be pressed, moved or typed into: these can be disabled."""
+    """True if the message opens a widget for input: only these can be disabled."""
     return "disabled" in content["data"].get("state", {})

@@ -1,4 +1,4 @@
-"""What remote cells changed in place: what their lines say of it, and writing it back here."""
+"""Words what remote cells changed in place, and writes it back to the notebook."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workbench.report.write_back import said
 
 
 def at_end(job: Job, waited: bool) -> list[str]:
-    """What there is to say once it is over. The reading thread."""
+    """Return notes for the line of a job that is over. The reading thread."""
     names = job.mutated = _names(each.names for each in job.mutations)
     unknown = _names(each.unknown for each in job.mutations)
     lost = [each for each in job.mutations if each.lost]
@@ -40,14 +40,14 @@ def at_end(job: Job, waited: bool) -> list[str]:
 
 
 def are_apart(apart: Iterable[tuple[str, str]]) -> list[str]:
-    """What to say, before an expression runs, of what has an object in common; see `CellInputs`."""
+    """Return notes, before an expression runs, on values that share an object; see `CellInputs`."""
     return [said(texts.ARE_APART, pair) for pair in apart if pair[1]]
 
 
 def forget_finished(jobs: Iterable[Job]) -> None:
-    """Of what cells that are over took along, keep what is to be brought yet.
+    """Drop what finished cells captured, unless their changes may still be fetched.
 
-    The main thread: the last of a person's objects may go, and with it runs their code.
+    The main thread: this may drop the last reference to a user's object, and so run user code.
     """
     for job in jobs:
         if job.over.is_set() and not any(each.packed for each in job.mutations):
@@ -56,9 +56,9 @@ def forget_finished(jobs: Iterable[Job]) -> None:
 
 
 def bring(job: Job, variables: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """Make the notebook's objects what the cell left of them.
+    """Update the notebook's objects to what the cell made of them.
 
-    Returns what the cell assigned that is one of them; and in a sentence, what didn't work.
+    Returns those of the objects that the cell assigned; and a sentence about what failed.
     """
     originals, mutations = job.originals, next(iter(job.mutations), None)
     job.originals = None
@@ -68,7 +68,7 @@ def bring(job: Job, variables: dict[str, Any]) -> tuple[dict[str, Any], str]:
     try:
         if mutations.packed is not None:
             originals.update(mutations, variables)
-    except Exception as error:  # of code of the user's
+    except Exception as error:  # from the user's code
         why = f"{type(error).__name__}: {error}"
         return {}, said(texts.NOT_UPDATED, mutations.names, why=why)
     own = originals.objects() if mutations.outputs else {}
@@ -78,10 +78,10 @@ def bring(job: Job, variables: dict[str, Any]) -> tuple[dict[str, Any], str]:
 def find(
     jobs: Iterable[Job], name: str, variables: Mapping[str, Any], is_elsewhere: bool
 ) -> Job | None:
-    """The latest cell that changed this variable's object; also one that runs, and may.
+    """Find the latest cell that changed this variable's object, or that runs and still may.
 
-    ``is_elsewhere``: there is another object of that name to get. Then no cell counts that runs, or
-    whose object isn't the variable's any more.
+    ``is_elsewhere``: another object of that name can be fetched. Then cells that still run don't
+    count, nor those whose object isn't the variable's any more.
     """
     for job in reversed(list(jobs)):
         if job.originals is None:
@@ -97,7 +97,7 @@ def find(
 
 
 def get(job: Job, name: str, target: str | None, variables: dict[str, Any]) -> str:
-    """``%get name`` waits for the cell, and brings what it changed; says what came of it.
+    """Wait for the cell for ``%get name``, and write back its changes; return what happened.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Shared memory: segments, the arena that parcels one out, copies in, views out; and the disk.
+"""Shared memory: segments, their allocator (arena), copies in, views out; and spill files.
 
-The only place with mmap and descriptors of memory, so there is one place to check for leaks.
+The only room with mmap and descriptors of memory, so there is one place to check for leaks.
 """

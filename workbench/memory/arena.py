@@ -23,7 +23,7 @@ class Extent:
 
 
 class _FreeList:
-    """Free extents of one temperature: by place for merging, by size for best fit."""
+    """Free extents of one temperature: by offset for merging, by size for best fit."""
 
     def __init__(self) -> None:
         self.at: dict[int, int] = {}  # offset → length
@@ -54,12 +54,12 @@ class _FreeList:
         return length
 
     def best(self, length: int) -> int | None:
-        """The offset of the smallest extent that is large enough."""
+        """Return the offset of the smallest extent that is large enough."""
         i = bisect_left(self._by_size, (length, 0))
         return self._by_size[i][1] if i < len(self._by_size) else None
 
     def take(self, length: int) -> int | None:
-        """Cut ``length`` bytes off the best one."""
+        """Cut ``length`` bytes off the best fit; return its offset, or None."""
         offset = self.best(length)
         if offset is not None:
             whole = self.remove(offset)
@@ -68,7 +68,7 @@ class _FreeList:
         return offset
 
     def largest(self) -> int:
-        """The offset of the largest extent. There must be one."""
+        """Return the offset of the largest extent. There must be one."""
         return self._by_size[-1][1]
 
 
@@ -89,7 +89,7 @@ class Arena:
         return self.live_bytes + self._warm.total
 
     def allocate(self, nbytes: int, warm: bool) -> Extent | None:
-        """The best fit among warm, or cold, free extents; None if none is large enough."""
+        """Take the best fit among warm, or cold, free extents; None if none is large enough."""
         length = round_up(nbytes)
         offset = (self._warm if warm else self._cold).take(length)
         if offset is None:
@@ -99,9 +99,9 @@ class Arena:
         return Extent(offset, length, warm)
 
     def free(self, offset: int, touched: bool = True) -> int:
-        """The extent is free again; its length. ``touched=False`` if there is no memory behind it.
+        """Free an extent; return its length. ``touched=False`` if there is no memory behind it.
 
-        KeyError if no live extent begins there.
+        Raises KeyError if no live extent begins there.
         """
         length = self.live.pop(offset)
         self.live_bytes -= length
@@ -109,7 +109,7 @@ class Arena:
         return length
 
     def cool(self, nbytes: int) -> list[Extent]:
-        """Choose at least ``nbytes`` of warm free extents (or all) to be punched; now cold."""
+        """Make ``nbytes`` or more of warm free extents (or all) cold; return them, to punch."""
         chosen = []
         while nbytes > 0 and self._warm.total:
             offset = self._warm.largest()

@@ -23,46 +23,45 @@ from workbench.memory.arena import Extent
 Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
 Pair = tuple[Array, Array]
-"""Where to, and what."""
+"""Target and source."""
 
 PARALLEL_BYTES = 4 << 20
-"""Less is copied by the caller alone: handing over costs some 20 µs."""
+"""Less is copied by the caller's thread alone: another thread costs some 20 µs."""
 
 WRITE_CHUNK = 32 << 20
-"""Bytes a pwrite call takes at most, so that Ctrl-C is heard between two."""
+"""Most bytes of one pwrite call, so that Ctrl-C is handled between two."""
 
 PIECE_BYTES = 256 << 20
-"""Bytes copied in one go at most, so that who asks how far it is hears something new."""
+"""Most bytes copied in one go, so that the reported progress stays fresh."""
 
 
 PROBE_BYTES, PROBES = 64 << 20, 3
-"""What is copied, and how often, to find out how fast: more than any cache has; some 50 ms. Who has
-little memory copies less."""
+"""Bytes copied, and how often, to measure the speed: larger than caches; some 50 ms. With little
+memory, fewer bytes are copied."""
 
 Note = Callable[[int], object]
-"""Told how many bytes were just copied; in any thread."""
+"""Called with the number of bytes that were just copied, in any thread."""
 
 
 class Filling:
-    """How far a `fill` is. Any thread may add; whoever looks may miss the last piece."""
+    """Progress of a `fill`. Any thread may add; a reader may miss the last piece."""
 
     def __init__(self, whole: int) -> None:
         self.whole = whole
         self._pieces: list[int] = []
-        self.add = self._pieces.append  # a C function: threads don't lose each other's
+        self.add = self._pieces.append  # a C function: no thread's piece gets lost
 
     @property
     def done(self) -> int:
-        """Bytes."""
+        """Bytes copied so far."""
         return sum(self._pieces)
 
 
 class Copier:
-    """Copies with all cores. Its threads start when there is much to copy; `close` ends them.
+    """Copies with several threads, which start when there is much to copy; `close` ends them.
 
-    ``threads`` write at once, the caller's own included. ``guard`` holds Ctrl-C back: whoever is
-    interrupted gives the extent to somebody else, so nobody may leave while a thread still writes
-    to it.
+    ``threads`` write at once, including the caller's. ``guard`` holds Ctrl-C back: an interrupted
+    caller frees the extent, so it mustn't return while a thread still writes there.
     """
 
     def __init__(
@@ -71,7 +70,7 @@ class Copier:
         self._threads = threads
         self._guard = guard
         self._pool: ThreadPoolExecutor | None = None
-        self.filling: Filling | None = None  # the last that began, until it ends
+        self.filling: Filling | None = None  # the last one, until it ends
 
     def copy(self, pairs: Sequence[Pair], note: Note = int) -> None:
         """``target[...] = source`` for each pair: one shape and dtype, ``target`` C-contiguous."""
@@ -91,9 +90,9 @@ class Copier:
             future.result()
 
     def speed(self, memory: int) -> float:
-        """Bytes a second that it copies at best, in the large and from memory to warm memory.
+        """Return the best speed in bytes a second, for large copies from memory to warm memory.
 
-        It takes ``memory`` bytes for that, at most.
+        The measurement uses at most ``memory`` bytes.
         """
         size = min(PROBE_BYTES, memory // 2)
         source, target = np.ones(size, np.uint8), np.ones(size, np.uint8)
@@ -108,7 +107,7 @@ class Copier:
         if self._pool is not None:
             self._pool.shutdown()
             self._pool = None
-        self._threads = 1  # whoever copies still does so alone
+        self._threads = 1  # later copies use the caller's thread alone
 
 
 def _copy_all(pairs: Iterable[Pair], note: Note) -> None:
@@ -118,7 +117,7 @@ def _copy_all(pairs: Iterable[Pair], note: Note) -> None:
 
 
 def _shares(pairs: Sequence[Pair], threads: int) -> list[list[Pair]]:
-    """A share for each thread: a part of each large array, and some of the small ones."""
+    """Return a share for each thread: a part of each large array, and some small ones."""
     shares: list[list[Pair]] = [[] for _ in range(threads)]
     small = [pair for pair in pairs if pair[0].nbytes and not _is_large(pair)]
     total = sum(target.nbytes for target, _ in small)
@@ -127,7 +126,7 @@ def _shares(pairs: Sequence[Pair], threads: int) -> list[list[Pair]]:
         shares[done * threads // total].append(pair)
         done += pair[0].nbytes
     for target, source in filter(_is_large, pairs):
-        # The target is C-contiguous: its longest stride is the first axis that has a length.
+        # The target is C-contiguous: the first axis longer than 1 has the longest stride.
         axis = next(i for i, n in enumerate(target.shape) if n > 1)
         target, source = np.moveaxis(target, axis, 0), np.moveaxis(source, axis, 0)
         pieces = max(-(-target.nbytes // (threads * PIECE_BYTES)), 1)  # for each
@@ -149,10 +148,10 @@ def fill(
     copier: Copier,
     huge: bool = False,
 ) -> None:
-    """Copy each array to its offset in the extent, the way that is fastest for its pages.
+    """Copy each array to its offset in the extent, in the fastest way for its pages.
 
-    With ``huge`` pages that is through the mapping always: a fault brings 2 MB, and the kernel
-    gives such pages to faults alone, not to writes. ``mapped`` and ``fd`` are the whole segment,
+    With ``huge`` pages that is always through the mapping: a fault brings 2 MB, and the kernel
+    gives such pages only to faults, not to writes. ``mapped`` and ``fd`` are the whole segment,
     writable; ``parts`` are (offset in the extent in bytes, array of any strides).
     """
     pairs = []

@@ -1,6 +1,6 @@
-"""Segments: anonymous shared memory with a writable and a read-only descriptor. No allocation.
+"""Segments: anonymous shared memory with a writable and a read-only descriptor. No allocator.
 
-No numpy either: the server, which keeps every segment's descriptors, stays light.
+No numpy either, so that the server, which keeps every segment's descriptors, stays light.
 
 A segment is sparse: its size is address space, and pages cost memory only once touched.
 """
@@ -19,12 +19,12 @@ from workbench.system.sizes import PAGE
 _NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)  # Linux's, which older Pythons don't name
 
 _NAMELESS = getattr(os, "O_TMPFILE", 0) | os.O_RDWR | os.O_CLOEXEC
-"""How a directory is opened for a file without a name. Where that can't be, it is an error."""
+"""Flags to open a directory for a file without a name; an error where that isn't supported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Descriptors:
-    """A segment's two descriptors. Whoever has them closes them (:meth:`close`)."""
+    """A segment's two descriptors. Their owner closes them (:meth:`close`)."""
 
     writable: int
     readonly: int
@@ -36,21 +36,21 @@ class Descriptors:
 
 
 def create_memfd(size: int) -> Descriptors:
-    """A segment in anonymous memory.
+    """Make a segment in anonymous memory.
 
-    memfd rather than /dev/shm: containers limit the latter to 64 MB, and a name in a file
-    system would outlive a SIGKILL of everybody. Mapping the read-only descriptor writable fails
-    with EACCES, so that readers can't break an object by accident.
+    memfd rather than /dev/shm: containers limit the latter to 64 MB, and a named file would remain
+    if all processes were killed. Mapping the read-only descriptor writable fails with EACCES, so
+    that readers can't break an object by accident.
     """
     writable = os.memfd_create("workbench", os.MFD_CLOEXEC)
     return _sized(writable, f"/proc/self/fd/{writable}", size)
 
 
 def create_file(size: int, directory: str | None = None) -> Descriptors:
-    """The same in a file without a name: on disk, or for systems without memfd or /proc."""
-    try:  # never has a name: nothing stays, whoever is killed when
+    """Make a segment in a file without a name: on disk, or for systems without memfd or /proc."""
+    try:  # it never has a name, so nothing remains after any kill
         writable = os.open(directory or tempfile.gettempdir(), _NAMELESS, 0o600)
-    except OSError:  # not every system has that, nor every file system
+    except OSError:  # not supported by this system, or this file system
         writable, path = tempfile.mkstemp(prefix="workbench-", dir=directory)
         try:
             return _sized(writable, path, size)
@@ -74,30 +74,30 @@ def create(size: int) -> Descriptors:
 
 
 class ReadOnly(mmap.mmap):
-    """A whole segment, mapped read-only. ``keeps`` lives as long as this.
+    """A whole segment, mapped read-only. ``keeps`` is kept alive as long as this.
 
-    It can be mapped once more for changes that only this process sees: `serialization.libraries`
-    does so, which knows no segments and asks for a method of this name.
+    `private` maps it again for changes that only this process sees. `serialization.libraries`,
+    which knows no segments, looks for a method of that name.
     """
 
     fd: int
-    owner: select.epoll  # of that
+    owner: select.epoll  # closes `fd`
     keeps: object = None
 
     def private(self, offset: int, length: int, keeps: object) -> tuple[mmap.mmap, int]:
-        """A range of it whose pages are copied as soon as, and only if, they are written.
+        """Map a range whose pages are copied when they are written, and only then.
 
         Parameters
         ----------
         offset, length
             In bytes.
         keeps : object
-            Lives as long as the new mapping: whatever keeps these bytes from being reused.
+            Kept alive as long as the new mapping: what keeps these bytes from being reused.
 
         Returns
         -------
         (mapping, start)
-            The range begins at ``start`` of the mapping: mappings begin with a page.
+            The range begins at ``start`` of the mapping, because mappings begin with a page.
 
         Raises
         ------
@@ -105,24 +105,23 @@ class ReadOnly(mmap.mmap):
             If the process may have no more descriptors or mappings.
         """
         start = offset % PAGE
-        flags = mmap.MAP_PRIVATE | _NORESERVE  # it may be larger than the memory there is
+        flags = mmap.MAP_PRIVATE | _NORESERVE  # it may be larger than memory
         mapping = PrivateView(
-            self.fd, start + length, flags, mmap.PROT_READ | mmap.PROT_WRITE,
-            offset=offset - start,
-        )  # fmt: skip
+            self.fd, start + length, flags, mmap.PROT_READ | mmap.PROT_WRITE, offset=offset - start
+        )
         mapping.keeps = keeps
         return mapping, start
 
 
 class PrivateView(mmap.mmap):
-    """Pages of a segment that this process may write to: each is copied when it is."""
+    """Pages of a segment that this process may write to: each is copied at its first write."""
 
     keeps: object
 
     def written(self, address: int, length: int) -> list[tuple[int, int]]:
-        """Where in a range something may have been written: (begin, end) in bytes, by pages.
+        """Return the pages of a range that may have been written, as (begin, end) in bytes.
 
-        ``address`` is that of the range in this process. All of it, if nobody can tell.
+        ``address`` is the range's in this process. If the kernel can't tell, return all of it.
         """
         first, last = address // PAGE, -(-(address + length) // PAGE)
         try:
@@ -133,7 +132,7 @@ class PrivateView(mmap.mmap):
             return [(0, length)]
         if len(entries) != last - first:
             return [(0, length)]
-        # Bits 63 and 62: the page is there, or swapped out; 61: it is (still) the file's.
+        # Bits 63 and 62: the page is present, or swapped out; 61: it is (still) the file's.
         runs: list[tuple[int, int]] = []
         if all(entry >> 61 not in (2, 4, 6) for entry in set(entries)):
             return runs
@@ -148,10 +147,10 @@ class PrivateView(mmap.mmap):
 
 
 def map_readonly(fd: int, size: int) -> ReadOnly:
-    """The whole segment, read-only. The mapping ends with the last array made from it.
+    """Map the whole segment read-only. The mapping ends with the last array made from it.
 
-    Of a file that somebody has cut short, what is left (or, for nothing, a page of zeros): that
-    what lay behind is gone is the misfortune of those objects, not of whoever maps the file.
+    Of a truncated file map what is left (if nothing is, a page of zeros): only the objects that
+    were cut off are lost, and mapping still works for the others.
     """
     size = min(size, os.fstat(fd).st_size)
     source = (fd, size) if size else (-1, PAGE)
@@ -162,16 +161,16 @@ def map_readonly(fd: int, size: int) -> ReadOnly:
 
 
 def owner_of(fd: int) -> select.epoll:
-    """What closes the descriptor when it dies. In C: Ctrl-C that comes in a finalizer written in
-    Python, `weakref.finalize` too, is swallowed. No other type takes any descriptor and is silent.
+    """Return an object that closes the descriptor when it dies. In C: Ctrl-C is lost in a finalizer
+    written in Python, `weakref.finalize` too. No other type takes any descriptor silently.
     """
     return select.epoll.fromfd(fd)
 
 
 def map_writable(fd: int, size: int, huge: bool = False) -> mmap.mmap:
-    """The whole segment, writable. Only its one writer does this.
+    """Map the whole segment writable. Only its one writer does this.
 
-    ``huge``: ask for huge pages. The kernel decides; it is no error if it has none.
+    ``huge``: ask for huge pages. It is no error if the kernel gives none.
     """
     mapping = mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
     if huge:

@@ -1,8 +1,8 @@
-"""Spill files: written by the server, checked by whoever reads. No numpy, no allocation.
+"""Spill files: written by the server, checked by readers. No numpy, no allocator.
 
-The files have no name: a directory's quota and space apply to them, but nobody can truncate or
-edit one by accident, and with the last descriptor they are gone, also after a SIGKILL of
-everybody. They are sparse, like all segments.
+The files have no name: a directory's quota and space apply to them, but nobody can truncate or edit
+one by accident, and they are deleted with the last descriptor, even if all processes are killed.
+They are sparse, like all segments.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from workbench.errors import ObjectLostError
 from workbench.format import human_bytes
 
 CHUNK = 1 << 20
-"""Bytes copied, or read and checked, at a time: so few stay in the processor's cache."""
+"""Bytes copied, or read and checked, at a time: few enough for the processor's cache."""
 
 SPARE, SHARE_OF_SPARE = 1 << 30, 0.05
-"""What is left free on the disk: this share of it, and no more than that."""
+"""Space left free on the disk: the smaller of these bytes and this share of it."""
 
 
 def check_space(fd: int, nbytes: int) -> None:
-    """Raise OSError if writing ``nbytes`` would fill the disk that others need, too."""
+    """Raise OSError if writing ``nbytes`` would leave too little space on the disk."""
     disk = os.fstatvfs(fd)
     free = disk.f_bavail * disk.f_frsize
     spare = min(SPARE, int(disk.f_blocks * disk.f_frsize * SHARE_OF_SPARE))
@@ -34,7 +34,7 @@ def check_space(fd: int, nbytes: int) -> None:
 
 
 def copy(source: int, start: int, target: int, offset: int, length: int) -> None:
-    """Copy bytes between descriptors, in the kernel. OSError also if the source is shorter."""
+    """Copy bytes between descriptors, in the kernel. OSError, also if the source is too short."""
     os.lseek(target, offset, os.SEEK_SET)
     done = 0
     while done < length:
@@ -45,7 +45,7 @@ def copy(source: int, start: int, target: int, offset: int, length: int) -> None
 
 
 def digest(fd: int, offset: int, length: int) -> int:
-    """The checksum of bytes of a file; never 0, which means memory. OSError if it is shorter."""
+    """Return the checksum of bytes of a file, never 0, which means memory. OSError if too short."""
     hasher = xxhash.xxh3_64()
     chunk = memoryview(bytearray(min(CHUNK, length)))
     done = 0
@@ -59,9 +59,9 @@ def digest(fd: int, offset: int, length: int) -> int:
 
 
 def check(fd: int, offset: int, length: int, expected: int) -> None:
-    """Read bytes on disk through, as often as it takes to trust a mapping of them.
+    """Read bytes on disk and compare their checksum, so that a mapping of them can be trusted.
 
-    A page of a mapping that can't be read ends the process (SIGBUS); a read says why.
+    An unreadable page of a mapping kills the process (SIGBUS); a failed read says why.
     ObjectLostError if they can't be read, or aren't those that were written.
     """
     try:

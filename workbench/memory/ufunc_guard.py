@@ -1,7 +1,7 @@
-"""Makes ``numpy.add.at`` and its like refuse read-only arrays, as all else in numpy does.
+"""Makes ``numpy.add.at`` and the like refuse read-only arrays, as all else in numpy does.
 
-numpy (1.26 to 2.4 at least) doesn't look at the flag there: a write to a mapped object would end
-the process.
+numpy (1.26 to 2.4 at least) doesn't check the flag there: a write to a mapped object would kill the
+process.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import numpy as np
 
 
 def guard_ufunc_at() -> bool:
-    """Have ``numpy.ufunc.at`` look first, in this process, from now on. Idempotent.
+    """Have ``numpy.ufunc.at`` check the flag, in this process, from now on. Idempotent.
 
-    Arrays outlive their session, so nothing takes it back. Any thread may call it.
+    Arrays outlive their session, so this is never undone. Any thread may call it.
 
     Returns
     -------
     bool
-        Whether it refuses read-only arrays now. False if this Python keeps its types' methods
+        True if it refuses read-only arrays now. False if this Python keeps its types' methods
         somewhere else: then nothing has changed.
     """
     if _refuses():
@@ -42,7 +42,7 @@ def guard_ufunc_at() -> bool:
 
     guarded.__module__ = "numpy"  # where a pickle looks for it
     methods["at"] = guarded
-    ctypes.pythonapi.PyType_Modified(ctypes.py_object(kind))  # nobody uses what they had cached
+    ctypes.pythonapi.PyType_Modified(ctypes.py_object(kind))  # drops cached lookups
     return _refuses()
 
 

@@ -18,14 +18,14 @@ from workbench.memory.ufunc_guard import guard_ufunc_at
 Callback = Callable[[Any], object]
 
 MOST_TRUSTED = 10_000
-"""Objects on disk whose bytes are remembered to be right; more, and they are checked again."""
+"""Checked objects on disk that are remembered; beyond that all are checked again."""
 
 
 class Watch(weakref.ref[Any]):
-    """A weak reference that knows whose it is. Its callback gets the watch itself.
+    """A weak reference that knows its object's id. Its callback gets the watch itself.
 
-    ``callback`` is a C function, like a deque's ``append``: Ctrl-C that comes inside a callback
-    written in Python ends it, and nobody hears of either. So is ``wake``.
+    ``callback`` and ``wake`` are C functions, like a deque's ``append``: Ctrl-C inside a callback
+    written in Python would abort it, and both would be lost silently.
     """
 
     __slots__ = ("_wake", "grants", "id", "segment")
@@ -45,19 +45,19 @@ class Watch(weakref.ref[Any]):
         return self
 
     def wakes(self, target: Any, wake: Callback) -> None:
-        """From now on ``wake`` is called, too. No code of Python's runs between the two calls."""
+        """Call ``wake``, too, from now on. No Python code runs between the two calls."""
         self._wake = weakref.ref(target, wake)
 
 
 def bases(array: Any) -> Iterator[Any]:
-    """An array or memoryview, what it shows, what that shows, and so on."""
+    """Yield an array or memoryview, its base, the base's base, and so on."""
     while array is not None:
         yield array
         array = array.obj if isinstance(array, memoryview) else getattr(array, "base", None)
 
 
 def address(array: Any) -> int:
-    """Of its first element."""
+    """Return the address of an array's first element."""
     return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
 
 
@@ -73,7 +73,7 @@ class Views:
         self._on_finalized = on_finalized
         self._wake = wake
         self._segments: dict[int, ReadOnly] = {}
-        # Object on disk → the place where it was checked: the server uses none of its own twice.
+        # Object on disk → place where it was checked: the server never reuses its places.
         self._trusted: dict[int, tuple[int, int]] = {}
         self._live: dict[int, Watch] = {}
 
@@ -92,13 +92,13 @@ class Views:
         self._segments.pop(segment, None)
 
     def check(self, id: int, segment: int, offset: int, length: int, digest: int) -> None:
-        """Make sure that bytes on disk are what was written there: once, then they are trusted.
+        """Check, once per object and place, that bytes on disk are what was written there.
 
         ObjectLostError if they aren't, or can't be read.
         """
         if self._trusted.get(id) == (segment, offset):
             return
-        mapping = self._segments.get(segment)  # kept while we read: its descriptor is open
+        mapping = self._segments.get(segment)  # a reference keeps its descriptor open
         if mapping is None:
             raise ObjectLostError("The object's bytes have moved.")
         spill.check(mapping.fd, offset, length, digest)
@@ -107,22 +107,22 @@ class Views:
         self._trusted[id] = segment, offset
 
     def forget(self, id: int) -> None:
-        """Nobody here has a handle to it any more."""
+        """Forget that an object was checked: this process has no handle to it any more."""
         self._trusted.pop(id, None)
 
     def open(self, id: int, segment: int, offset: int, length: int) -> tuple[Bytes, bool]:
-        """The object's bytes, read-only, and whether this is a new view.
+        """Return the object's bytes, read-only, and True if this is a new view.
 
-        If a view lives, that is it, wherever the object has moved since.
-        Everything made from them (arrays, slices, whole DataFrames) keeps this very array alive
-        through the buffer protocol, so it dies with the last view.
+        A live view is returned again, wherever the object has moved since. Everything made from
+        them (arrays, slices, whole DataFrames) keeps this very array alive through the buffer
+        protocol, so it dies with the last view.
         """
         watch = self._live.get(id)
         alive: Bytes | None = watch() if watch is not None else None
         if alive is not None:
             return alive, False
-        # Made from the mmap itself, not sliced from an array of it: numpy gives a slice of a
-        # slice the base of the first array in the chain, and that has to be this one.
+        # Made from the mmap itself, not sliced from an array of it: the base of a slice of a slice
+        # is the first array in the chain, and that has to be this one.
         owner = np.frombuffer(self._segments[segment], np.uint8, length, offset)
         watch = self._live[id] = Watch.of(owner, self._on_finalized, id, self._wake)
         watch.segment = segment
@@ -136,21 +136,21 @@ class Views:
         return False
 
     def live(self, id: int) -> Bytes | None:
-        """What all views of an object show, as long as there are any."""
+        """Return the array that all views of an object show; None if there are no views."""
         watch = self._live.get(id)
         return None if watch is None else watch()
 
     def shown_by(self, array: Any) -> int | None:
-        """The id of the object whose bytes an array shows, in whole or in part."""
+        """Return the id of the object whose bytes, or some of them, an array shows."""
         return self._shown(array)[0]
 
     def begun_by(self, array: Any) -> int | None:
-        """The same, if the array begins where the object's bytes do."""
+        """Return the same if the array begins where the object's bytes do, else None."""
         id, owner = self._shown(array)
         return id if owner is not None and address(array) == address(owner) else None
 
     def _shown(self, array: Any) -> tuple[int, Bytes] | tuple[None, None]:
-        """The object, and the one array that all views of it show."""
+        """Return the object's id, and the one array that all views of it show."""
         for base in bases(array):
             if type(base) is np.ndarray:
                 for watch in weakref.getweakrefs(base):
@@ -159,11 +159,11 @@ class Views:
         return None, None
 
     def shows(self) -> bool:
-        """Whether any view lives."""
+        """True if any view is alive."""
         return any(watch() is not None for watch in list(self._live.values()))
 
     def close(self, keeps: object = None) -> None:
-        """A mapping with living views goes when they do; ``keeps`` lives as long as any of them."""
+        """Drop all mappings. Those with live views, and ``keeps``, stay alive until these die."""
         for mapping in self._segments.values():
             mapping.keeps = keeps
         self._live.clear()

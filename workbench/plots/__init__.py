@@ -1,1 +1,1 @@
-"""Pictures of a session with matplotlib: the public `plot_*` functions."""
+"""Plots of a session with matplotlib: the public `plot_*` functions."""

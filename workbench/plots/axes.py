@@ -1,7 +1,7 @@
-"""Plots of a session for figures of one's own: matplotlib Axes in, Axes out.
+"""Plots of a session for a user's own figures: matplotlib Axes in, Axes out.
 
-They draw what the views show, of this moment or of a snapshot that was kept. What is drawn stands
-in `maps` and `charts`; nothing here decides.
+They draw what the views show, of this moment or of a saved snapshot. `maps` and `charts` draw;
+nothing here decides.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 WIDTH = 8.0
-"""Inches, of a figure that is made here."""
+"""Width in inches of a new figure."""
 
 MOST_ROWS = 12
 
@@ -33,31 +33,31 @@ def plot_occupancy(
     """Draw where the memory goes: the store's capacity, and its segments with every object.
 
     Segments are lanes on one scale (bytes, from the left), objects boxes at their places in them.
-    Of more than 3 000 objects boxes are parts of the lane: their colour is that of the most bytes
-    in the part, and they are the paler the emptier it is.
+    For more than 3 000 objects, boxes are parts of the lane: the colour is that of the most bytes
+    in the part, and an emptier part is paler.
 
     Parameters
     ----------
     snapshot : Snapshot or str, optional
-        What `workbench.snapshot` gave, or the text that its ``to_json`` made of it. Default: the
+        The result of `workbench.snapshot`, or the text from its ``to_json``. Default: the
         current session, now.
     ax : Axes, optional
-        Where to draw; pyplot is not touched then. Its size decides how many segments there is
-        room for. Default: a new figure.
+        Where to draw; pyplot is not touched then. Its size limits how many segments are
+        shown. Default: a new figure.
     by : str
-        What colours mean: ``type``, ``owner``, ``age`` or ``movable`` (to disk).
+        Meaning of the colours: ``type``, ``owner``, ``age`` or ``movable`` (to disk).
 
     Returns
     -------
     Axes
-        The x axis is in bytes of the segments, the y axis in points from above.
+        The x axis is in bytes of the segments, the y axis in points from the top.
 
     Raises
     ------
     ValueError
-        If objects can't be coloured so, or the text is no snapshot.
+        If objects can't be coloured by that, or the text is no snapshot.
     SessionError
-        If there is no snapshot, and no session whose it could be.
+        If there is no snapshot, and no session to take one from.
     TypeError
         If it is something else.
     """
@@ -71,7 +71,7 @@ def plot_occupancy(
 
 
 def plot_pins(snapshot: Snapshot | str | bytes | None = None, ax: Axes | None = None) -> Axes:
-    """Draw what keeps objects: bytes for each reason, then the largest objects with theirs.
+    """Draw what keeps objects: bytes for each reason, then the largest objects with their reasons.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def plot_pins(snapshot: Snapshot | str | bytes | None = None, ax: Axes | None = 
     Returns
     -------
     Axes
-        The x axis is in bytes, the y axis in points from above.
+        The x axis is in bytes, the y axis in points from the top.
 
     Raises
     ------
@@ -97,8 +97,8 @@ def plot_pins(snapshot: Snapshot | str | bytes | None = None, ax: Axes | None = 
 def plot_costs(snapshot: Snapshot | str | bytes | None = None, ax: Axes | None = None) -> Axes:
     """Draw what serialization costs: seconds of pickling, copying and loading, the most first.
 
-    Behind each object stand its bytes and how many of them a second were copied; and "put it once"
-    behind one that was serialized repeatedly.
+    Each object's bytes and copy speed are shown beside it; and "put it once" if it was serialized
+    repeatedly.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def plot_costs(snapshot: Snapshot | str | bytes | None = None, ax: Axes | None =
     Returns
     -------
     Axes
-        The x axis is in seconds, the y axis in points from above.
+        The x axis is in seconds, the y axis in points from the top.
 
     Raises
     ------
@@ -132,8 +132,8 @@ def plot_timeline(snapshot: Snapshot | str | bytes | None = None, ax: Axes | Non
     Returns
     -------
     Axes
-        The x axis is in seconds, 0 is when the snapshot was taken; the y axis is in bytes. What
-        the lines are stands to the right of the Axes.
+        The x axis is in seconds, 0 is when the snapshot was taken; the y axis is in bytes. The
+        lines' names are to the right of the Axes.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def plot_timeline(snapshot: Snapshot | str | bytes | None = None, ax: Axes | Non
 
 
 def _resolved(snapshot: Snapshot | str | bytes | None) -> tuple[Snapshot, Held | None]:
-    """What to draw, and the variables that hold it, if it is of now."""
+    """Return what to draw; and the variables that hold it, if it is of now."""
     if isinstance(snapshot, Snapshot):
         return view_texts.shown(snapshot), None
     if isinstance(snapshot, str | bytes):
@@ -167,7 +167,7 @@ def _resolved(snapshot: Snapshot | str | bytes | None) -> tuple[Snapshot, Held |
 
 
 def _axes(ax: Axes | None, height: float, ends: bool = False) -> Axes:
-    """The one given, or that of a new figure which is so many points high."""
+    """Return the given Axes, or that of a new figure ``height`` points high."""
     if ax is not None:
         return ax
     from matplotlib import pyplot

@@ -1,4 +1,4 @@
-"""Pins and costs, each drawn into one Axes: lines of text with bars. Asks nobody.
+"""Draws pins and costs, each into one Axes: lines of text with bars. Asks nobody.
 
 As many rows as there is room for: an Axes twice as high shows twice as many objects.
 """
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 ROW = LINE + 11.0
-"""Points that an object takes."""
+"""Height of an object's row, in points."""
 
 THIN = 5.0
-"""Points: its bar's height."""
+"""Height of its bar, in points."""
 
 COSTS = (("pickle", HUES[3]), ("copy", HUES[0]), ("load", HUES[2]))
 
@@ -56,7 +56,7 @@ def pins(ax: Axes, now: Snapshot, held: Held | None = None) -> None:
 
 
 def _by_reason(records: Sequence[ObjectRecord]) -> list[tuple[str, int, int]]:
-    """(reason, objects, bytes), the most bytes first."""
+    """Return (reason, objects, bytes), most bytes first."""
     sums: dict[str, tuple[int, int]] = {}
     for record in records:
         for reason, _ in reasons.counts(record):
@@ -66,7 +66,7 @@ def _by_reason(records: Sequence[ObjectRecord]) -> list[tuple[str, int, int]]:
 
 
 def _reasons(sheet: Sheet, found: Sequence[tuple[str, int, int]], objects: int) -> None:
-    """All of them, if that leaves room for three objects; else in half of the room."""
+    """Draw all reasons if three objects still fit below; else as many as fit into half the room."""
     sheet.line("By reason", "an object with several reasons counts under each", strong=True)
     rows = int((sheet.left - 2 * LINE - 8) / ROW + 0.1)
     fits = len(found) if len(found) + min(objects, 3) <= rows else max(rows // 2, 1)
@@ -87,7 +87,7 @@ def _bar(sheet: Sheet, bars: Sequence[Rect]) -> None:
 
 
 def _fits(points: float, wanted: int) -> int:
-    """How many objects, with the line that counts the others if there are any."""
+    """Return how many objects fit, with a line that counts the others if there are any."""
     all = int(points / ROW + 0.1)
     return all if wanted <= all else max(int((points - LINE) / ROW + 0.1), 1)
 
@@ -130,10 +130,11 @@ def _cost(sheet: Sheet, record: ObjectRecord, held: Held | None) -> None:
     repeats = view_texts.repeats_text(record)
     seconds = human_seconds(view_texts.seconds_of(record))
     sheet.line(
-        facts.title_of(record, held), " · ".join(what),
+        facts.title_of(record, held),
+        " · ".join(what),
         f"{repeats} · {seconds}" if repeats else seconds,
         right_color=BAD if repeats else INK,
-    )  # fmt: skip
+    )
     bars, at = [], 0.0
     took = (about.pickle_seconds, about.copy_seconds, record.load_seconds)
     for length, (_, color) in zip(took, COSTS, strict=True):

@@ -1,7 +1,7 @@
-"""How pictures are drawn with matplotlib: lines of text with bars below them. Knows no session.
+"""Drawing with matplotlib: lines of text with bars below them. Knows no session.
 
-matplotlib is imported by whoever hands in an Axes. All text is taken as it stands (no mathematics,
-no TeX), in a grey that can be read on white and on nearly black.
+Callers that pass an Axes have imported matplotlib. Text is drawn literally (no mathematics,
+no TeX), in a grey that is readable on white and on near-black.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ if TYPE_CHECKING:
     from matplotlib.text import Text
 
 POINTS = 72
-"""An inch."""
+"""Points per inch."""
 
 SIZE = 8.5
-"""Of text, in points."""
+"""Size of text, in points."""
 
 LINE = 13.0
-"""From one line of text to the next, in points."""
+"""Distance of two lines of text, in points."""
 
 _EM = 0.6
-"""The mean width of a letter, in sizes; rather too much than too little."""
+"""Mean width of a character, as a share of the font size; rather too large than too small."""
 
 _SLACK = 1.05
 
 _COLUMN = 0.25
-"""Where the second column of a line begins: part of the width."""
+"""Start of a line's second column, as a share of the width."""
 
 _SEAM = 1.0
-"""Points between neighbours that have room for it."""
+"""Points between neighbours that are wide enough for a gap."""
 
 
 class Rect(NamedTuple):
-    """A box: ``start`` and ``length`` in what the x axis shows; ``alpha`` from 0 to 1."""
+    """A box: ``start`` and ``length`` in units of the x axis; ``alpha`` from 0 to 1."""
 
     start: float
     length: float
@@ -48,9 +48,9 @@ class Rect(NamedTuple):
 
 
 class Sheet:
-    """An Axes as a sheet of paper that is filled from above: the y axis counts points.
+    """An Axes as a sheet that is filled from the top: the y axis counts points.
 
-    Its ticks and frame are taken away; the x axis ends at ``most``.
+    It has no ticks and no frame; the x axis ends at ``most``.
     """
 
     def __init__(self, ax: Axes, most: float) -> None:
@@ -66,7 +66,7 @@ class Sheet:
 
     @property
     def left(self) -> float:
-        """Points below what stands here."""
+        """Points left below the present line."""
         return self.height - self.y
 
     def letters(self) -> int:
@@ -84,7 +84,7 @@ class Sheet:
         strong: bool = False,
         right_color: str = INK,
     ) -> None:
-        """A line of text: what it is, more about it, and a figure on the right. Cut to fit."""
+        """Draw a line of text: name, detail, and a figure on the right. Cuts them to fit."""
         room = self.letters()
         column = room if not detail else max(int(room * _COLUMN), 12)
         self._text(0.0, self._fitting(name, column - 2), weight="bold" if strong else "normal")
@@ -96,13 +96,13 @@ class Sheet:
         self.y += LINE
 
     def note(self, text: str) -> None:
-        """A line that is second to read."""
+        """Draw a line of secondary text."""
         self._text(0.0, clip(text, self.letters()), style="italic")
         self.y += LINE
 
     def bars(self, bars: Iterable[Rect], height: float, track: float = 0.0) -> None:
-        """Boxes beside each other, to scale, on a quiet ground as long as ``track``; with their
-        labels, as far as these fit."""
+        """Draw boxes beside each other, to scale, on a quiet background as long as ``track``; with
+        their labels, as far as these fit."""
         seam = _SEAM * self.most / self.width
         least = 0.6 * self.most / self.width
         drawn = [Rect(0.0, track, TRACK)] if track else []
@@ -112,19 +112,26 @@ class Sheet:
             room = int(bar.length / self.most * self.width / ((SIZE - 1.5) * _EM)) - 1
             if bar.label and room >= min(len(bar.label), 6):
                 self.ax.text(
-                    bar.start + bar.length / 2, self.y + height / 2, shown(clip(bar.label, room)),
-                    ha="center", va="center_baseline", clip_on=True,
+                    bar.start + bar.length / 2,
+                    self.y + height / 2,
+                    shown(clip(bar.label, room)),
+                    ha="center",
+                    va="center_baseline",
+                    clip_on=True,
                     **_style(color="white", fontsize=SIZE - 1.5, weight="bold"),
-                )  # fmt: skip
+                )
         if drawn:
             self.ax.broken_barh(
-                [(bar.start, bar.length) for bar in drawn], (self.y, height), linewidth=0,
-                facecolors=[(bar.color, bar.alpha) for bar in drawn], edgecolors="none",
-            )  # fmt: skip
+                [(bar.start, bar.length) for bar in drawn],
+                (self.y, height),
+                linewidth=0,
+                facecolors=[(bar.color, bar.alpha) for bar in drawn],
+                edgecolors="none",
+            )
         self.y += height
 
     def legend(self, entries: Iterable[tuple[str, str]]) -> None:
-        """(colour, label) each, in as many lines as it takes."""
+        """Draw a (colour, label) each, in as many lines as needed."""
         x = 0.0
         for color, label in entries:
             label = clip(label, min(36, self.letters() - 4))
@@ -134,22 +141,32 @@ class Sheet:
                 x, self.y = 0.0, self.y + LINE
                 text.set_position((10 / self.width, self.y + LINE / 2))
             self.ax.plot(
-                [(x + 3.5) / self.width], [self.y + LINE / 2], marker="s", markersize=5.5,
-                color=color, markeredgewidth=0, linestyle="none",
-                transform=self.ax.get_yaxis_transform(), clip_on=False,
-            )  # fmt: skip
+                [(x + 3.5) / self.width],
+                [self.y + LINE / 2],
+                marker="s",
+                markersize=5.5,
+                color=color,
+                markeredgewidth=0,
+                linestyle="none",
+                transform=self.ax.get_yaxis_transform(),
+                clip_on=False,
+            )
             x += width
         self.y += LINE
 
     def _fitting(self, text: str, letters: int) -> str:
-        """Most letters are narrower than the widest: so a little more than so many."""
+        """Cut text to a little more than ``letters``: most are narrower than the mean width."""
         return clip(text, round(letters * _SLACK))
 
     def _text(self, x: float, text: str, **more: Any) -> Text:
         return self.ax.text(
-            x, self.y + LINE / 2, shown(text), va="center_baseline",
-            transform=self.ax.get_yaxis_transform(), **_style(**more),
-        )  # fmt: skip
+            x,
+            self.y + LINE / 2,
+            shown(text),
+            va="center_baseline",
+            transform=self.ax.get_yaxis_transform(),
+            **_style(**more),
+        )
 
 
 def quiet(ax: Axes) -> None:
@@ -157,21 +174,35 @@ def quiet(ax: Axes) -> None:
     for spine in ax.spines.values():
         spine.set_visible(False)
     ax.tick_params(
-        left=False, bottom=False, top=False, right=False, labelleft=False, labelbottom=False,
-        labelsize=SIZE - 1, labelcolor=INK, color=TRACK, length=3, width=0.8,
-    )  # fmt: skip
+        left=False,
+        bottom=False,
+        top=False,
+        right=False,
+        labelleft=False,
+        labelbottom=False,
+        labelsize=SIZE - 1,
+        labelcolor=INK,
+        color=TRACK,
+        length=3,
+        width=0.8,
+    )
     ax.grid(False)
 
 
 def say(ax: Axes, text: str) -> None:
     ax.text(
-        0.5, 0.5, shown(text), ha="center", va="center", transform=ax.transAxes,
+        0.5,
+        0.5,
+        shown(text),
+        ha="center",
+        va="center",
+        transform=ax.transAxes,
         **_style(style="italic"),
-    )  # fmt: skip
+    )
 
 
 def shown(text: str) -> str:
-    """With a box for each letter that the font doesn't have, rather than a warning for each."""
+    """Replace each character that the font lacks by a box, to avoid a warning for each."""
     if text.isascii():
         return text
     from matplotlib.font_manager import FontProperties, findfont, get_font

@@ -1,4 +1,4 @@
-"""The store in space and in time, each drawn into one Axes: segments to scale, two minutes.
+"""Draws the store in space and in time, each into one Axes: segments to scale, two minutes.
 
 Asks nobody.
 """
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST_BOXES = 3000
-"""In all lanes; more objects are added up by place."""
+"""Boxes in all lanes; more objects are added up by place."""
 
 MOST_LANES = 10
-"""So many are shown before the machine's memory is."""
+"""Segments that are shown before the machine's memory is."""
 
 LANE = LINE + 22.0
-"""Points that a segment takes: a line, its box, and the room below."""
+"""Points per segment: a line, its box, and the space below."""
 
 TIMELINE = 110.0
-"""Its height, in points."""
+"""Height of the timeline, in points."""
 
 
 def occupancy(ax: Axes, now: Snapshot, by: str = "type", held: Held | None = None) -> None:
@@ -41,7 +41,7 @@ def occupancy(ax: Axes, now: Snapshot, by: str = "type", held: Held | None = Non
     drawn, left = lanes(now, coloring, MOST_BOXES, fits)
     sheet = Sheet(ax, max((lane.length for lane in drawn), default=1))
     _bar(sheet, view_texts.store_bar(now), now.capacity or 0, 14)
-    if shows_machine and now.memory:  # the segments come first
+    if shows_machine and now.memory:  # the segments have priority
         _bar(sheet, view_texts.machine_bar(now), 0, 7)
     for lane in drawn:
         _lane(sheet, lane, held)
@@ -61,12 +61,12 @@ def occupancy_height(now: Snapshot, rows: int) -> float:
 
 
 def _around(now: Snapshot, machine: bool) -> float:
-    """Points above and below the segments: one bar or two, and legends."""
+    """Return the height above and below the segments: one bar or two, and legends."""
     return 4 * LINE + 14 + (2 * LINE + 18 if machine and now.memory else 0)
 
 
 def _bar(sheet: Sheet, bar: view_texts.Bar, capacity: int, height: float) -> None:
-    """To scale what belongs to the whole; what is on disk doesn't, and is only told."""
+    """Draw the parts of the whole to scale; what is on disk isn't part of it, and is only named."""
     sheet.line(bar.label, bar.figure, strong=True)
     if bar.whole:
         sizes = {part: size or 0 for part, size in bar.parts}
@@ -86,18 +86,20 @@ def _lane(sheet: Sheet, lane: Lane, held: Held | None) -> None:
     sheet.line(lane.owner, count(lane.objects, "object"), view_texts.filled_text(lane.segment))
     bars = [
         Rect(
-            box.start, box.length, box.color,
+            box.start,
+            box.length,
+            box.color,
             0.5 if box.record and box.record.state == "freed" else 0.3 + 0.7 * box.full,
             _label(box.record, held or {}) if box.record else "",
         )
         for box in lane.boxes
-    ]  # fmt: skip
+    ]
     sheet.bars(bars, 15, lane.length)
     sheet.skip(LANE - LINE - 15)
 
 
 def _label(record: ObjectRecord, held: Held) -> str:
-    """Only what a person has called it."""
+    """Return the name that a person gave it, if any."""
     return facts.names_of(record) or ", ".join(dict(held.get(record.id, ())))
 
 
@@ -147,7 +149,7 @@ def _ticks_of_bytes(ax: Axes, most: float) -> None:
 
 
 def _names(ax: Axes, last: Sample, most: float) -> None:
-    """At the end of each line what it is; apart, if the lines are close."""
+    """Label the end of each line; labels of close lines are moved apart."""
     ends = [("live", last.live, LIVE)]
     if last.spilled:
         ends.append(("on disk", last.spilled, SPILLED))
@@ -158,13 +160,20 @@ def _names(ax: Axes, last: Sample, most: float) -> None:
     for label, size, color in ends:
         at = max(size, at + apart)
         ax.annotate(
-            f"{label} {human_bytes(size)}", (0, at), xytext=(6, 0), textcoords="offset points",
-            va="center_baseline", color=color, fontsize=SIZE, weight="bold", annotation_clip=False,
-        )  # fmt: skip
+            f"{label} {human_bytes(size)}",
+            (0, at),
+            xytext=(6, 0),
+            textcoords="offset points",
+            va="center_baseline",
+            color=color,
+            fontsize=SIZE,
+            weight="bold",
+            annotation_clip=False,
+        )
 
 
 def _marks(ax: Axes, history: Sequence[Sample], most: float) -> None:
-    """A row each for what came, went, and moved to disk; larger where it was more."""
+    """Draw a row of marks each for puts, frees and spills; larger marks for more."""
     happened = view_texts.happened(history)
     rows = (("put", "^", LIVE), ("free", "v", INK), ("spill", "D", SPILLED))
     for row, (what, marker, color) in enumerate(rows):
@@ -174,11 +183,22 @@ def _marks(ax: Axes, history: Sequence[Sample], most: float) -> None:
         found = [(-s.age, n) for s, n in zip(history[1:], more, strict=True) if n]
         sizes = [12 + 10 * min(len(str(n)) - 1, 4) for _, n in found]
         ax.scatter(
-            [x for x, _ in found], [y] * len(found), s=sizes, marker=marker, color=color,
-            linewidths=0, alpha=0.9, clip_on=False,
-        )  # fmt: skip
+            [x for x, _ in found],
+            [y] * len(found),
+            s=sizes,
+            marker=marker,
+            color=color,
+            linewidths=0,
+            alpha=0.9,
+            clip_on=False,
+        )
         ax.annotate(
-            count(happened[what], what), (0, y),
-            xytext=(6, 0), textcoords="offset points", va="center_baseline", color=INK,
-            fontsize=SIZE - 1, annotation_clip=False,
-        )  # fmt: skip
+            count(happened[what], what),
+            (0, y),
+            xytext=(6, 0),
+            textcoords="offset points",
+            va="center_baseline",
+            color=INK,
+            fontsize=SIZE - 1,
+            annotation_clip=False,
+        )

@@ -1,6 +1,6 @@
-"""How a ref, an actor's handle and a session show themselves. One short question, and no pins.
+"""How a ref, an actor's handle and a session show themselves, by one short query and no pins.
 
-Whatever is the matter, nothing here raises: what can't be found out is said, or left out.
+Nothing here raises: what can't be found out is said, or left out.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NO_PREVIEW = Preview()
 
 @dataclass
 class Card:
-    """``full``, of a session: how much of its store is taken, as a share."""
+    """Facts about one thing, for text or HTML; ``full``: share of a session's store in use."""
 
     name: tuple[str, str]
     state: str
@@ -54,7 +54,7 @@ class Card:
 
     def text(self) -> str:
         width = max((len(label) for label, _ in self.lines), default=0)
-        below = "\n" + " " * (width + len("    "))  # of more lines than one
+        below = "\n" + " " * (width + len("    "))  # of texts with several lines
         lines = [
             f"{label:<{width}}  {markup.unmarked(text).replace(chr(10), below)}"
             for label, text in self.lines
@@ -94,7 +94,7 @@ def of_ref(engine: Engine, ref: ObjectRef) -> Card:
     if found.object.state == "pending":
         return _pending(name, found)
     kind, shown = _preview(engine, ref)
-    if engine.state(ref) == "failed":  # which this process did not know before
+    if engine.state(ref) == "failed":  # the query has told this process
         return _failed(name, engine, ref)
     return Card(name, "ready", _object(found, kind), shown)
 
@@ -208,7 +208,7 @@ def of_snapshot(snapshot: Snapshot, more: Facts | None = None) -> Card:
 
 
 def _listed(named: Collection[object], every: int) -> Facts:
-    """Why the list below is shorter than the number of objects, if it is."""
+    """Explain why the list below is shorter than the number of objects, if it is."""
     if not 0 < len(named) < every:
         return []
     those = "the one that has" if len(named) == 1 else "those that have"

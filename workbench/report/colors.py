@@ -1,7 +1,7 @@
-"""Which objects share a colour, in pictures that stand still. Pure.
+"""Decides which objects share a colour in still pictures. Pure.
 
 The hues are Okabe and Ito's (jfly.uni-koeln.de/color), made darker or lighter until they have a
-contrast of 3:1 with white and with nearly black: a still picture can't know what it stands on.
+contrast of 3:1 with white and with near-black: a still picture can't know its background.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from workbench.report.processes import owners_of
 HUES = ("#0072b2", "#c97f00", "#00896a", "#b65a90", "#d55e00", "#3f97cf")
 OTHER = "#808080"
 TRACK = "#80808040"
-"""Of what is empty. With alpha, so that it is quiet on any ground."""
+"""Colour of empty space. With alpha, so that it is quiet on any background."""
 
 INK = "#7a7a7a"
-"""Of text that has to be read on white and on nearly black: about 4.3:1 with both."""
+"""Colour of text that must be readable on white and on near-black: about 4.3:1 with both."""
 
 LIVE, REUSABLE, SPILLED, BAD = HUES[0], "#7fb2d3", HUES[1], HUES[4]
 
@@ -33,10 +33,10 @@ STATES = {
     "failed": BAD,
     "blocked": SPILLED,
 }
-"""Of jobs and workers; the others are grey."""
+"""Colours of jobs and workers by state; other states are grey."""
 
 BY = ("type", "owner", "age", "movable")
-"""What objects can be coloured by."""
+"""Properties that objects can be coloured by."""
 
 AGES = (
     (10.0, "#b8860b", "under 10 s"),
@@ -45,7 +45,7 @@ AGES = (
     (3600.0, "#4f7bc0", "under 1 h"),
     (None, "#8a6bbf", "older"),
 )
-"""Seconds, colour and label of what is younger than that."""
+"""Age limit in seconds, and colour and label of objects younger than that."""
 
 STRENGTHS: dict[str | None, tuple[str, str]] = {
     "resident": (HUES[1], "can't move to disk"),
@@ -53,18 +53,18 @@ STRENGTHS: dict[str | None, tuple[str, str]] = {
     "freed": (OTHER, "freed, still shown"),
     None: (OTHER, f"can move to disk: {UNKNOWN}"),
 }
-"""By `ObjectRecord.strength`."""
+"""Colour and label by `ObjectRecord.strength`."""
 
 
 _OWN_HUES = {"ndarray": 0, "this notebook": 0, "DataFrame": 2, "list": 3, "dict": 1, "str": 5}
-"""What is common has a colour of its own, in every session."""
+"""Index of the hue that a common label has in every session."""
 
 
 def hues(sizes: Mapping[str, int], given: Mapping[str, int]) -> dict[str, int]:
-    """Which of `HUES` each label has, by number: those of most bytes get one, and keep it.
+    """Return the index in `HUES` of each label: those with most bytes get one, and keep it.
 
-    ``given``: those that had one. A label's own hue, if it is free, follows from its name, so that
-    it is the same wherever there are few.
+    ``given``: earlier result. A label's own hue, if it is free, follows from its name, so that it
+    is the same in any session with few labels.
     """
     kept = dict(given)
     for label in given:
@@ -88,10 +88,9 @@ class Group(NamedTuple):
 
 
 class Coloring:
-    """Whose colour is which, for the objects of one snapshot, ``by`` one of `BY`.
+    """Colours for the objects of one snapshot, ``by`` one of `BY`.
 
-    ``groups`` is the legend: those that there are, the largest first; ages and what can move in
-    their order.
+    ``groups`` is the legend: the largest group first; ages and what can move in their own order.
     """
 
     def __init__(self, snapshot: Snapshot, by: str = "type") -> None:
@@ -139,6 +138,6 @@ class Coloring:
         given = hues(sizes, {})
         colors = {k: HUES[given[k]] for k, _ in sizes.most_common() if k in given}
         left = [label for label in sizes if label not in colors]
-        if len(left) == 1:  # one that is alone needs no "others"
+        if len(left) == 1:  # one label alone needs no "others"
             colors[left[0]] = OTHER
         return colors

@@ -1,7 +1,7 @@
-"""What the records of a session mean, in words: the only place that words a fact.
+"""Words for the records of a session: the only place that words a fact.
 
-Plain functions of records; renderers put what they return in place. They ask nobody but the
-operating system which process this is. What an engine can't tell is None, or says so.
+Plain functions of records; renderers place the results. They ask only the operating system, for
+this process's id. What an engine can't tell is None, or says so.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ MOST_WORDS = 20
 """Actors or cells that one line names; the rest are counted."""
 
 MOST_VARIABLES = 4
-"""That have one object and are named for it."""
+"""Variables with one object that are named for it."""
 
 Place = tuple[str, str]
 """A variable of this process, and what it has of an object: ``ref`` or ``view``."""
 
 Held = Mapping[int, Sequence[Place]]
-"""By object, the variables of this process that have it: what `Engine.held` finds."""
+"""By object id, the variables of this process that have it: what `Engine.held` finds."""
 
 
 # -- objects ---------------------------------------------------------------------------------------
@@ -57,23 +57,23 @@ WHERE = {
 }
 
 MOVES = {"alive": "yes", "resident": "no", "freed": "freed, still shown"}
-"""Whether an object can move to disk, by `ObjectRecord.strength`."""
+"""Texts on whether an object can move to disk, by `ObjectRecord.strength`."""
 
 NO_OBJECTS = "No objects. %put makes one."
 
 
 def no_match(pattern: str) -> str:
-    """What is said where objects were looked for, and none is like that."""
+    """Word that a search found no objects."""
     return f"No object matches {pattern!r}."
 
 
 def plain_name(name: str) -> str:
-    """A name in the store without what marks it as an actor's."""
+    """Return a name in the store without the prefix of actors' names."""
     return name.removeprefix(ACTOR_PREFIX)
 
 
 def name_of(name: str) -> str:
-    """A name in the store, for people: ``df``, ``actor db``."""
+    """Return a name in the store, for people: ``df``, ``actor db``."""
     return f"actor {plain_name(name)}" if name.startswith(ACTOR_PREFIX) else name
 
 
@@ -82,25 +82,25 @@ def names_of(record: ObjectRecord) -> str:
 
 
 def is_internal(record: ObjectRecord) -> bool:
-    """Whether it is Workbench's: what runs cells. People need no word of it."""
+    """True if it is one of Workbench's own, which run cells. People needn't see it."""
     return not record.names and type_of(record).startswith(OWN)
 
 
 def variables_of(places: Sequence[Place]) -> str:
-    """The first variables that have it; none a second time as ``df, as it was at 12:00:00``."""
+    """Name the first variables that have it; ``df, as it was at 12:00:00`` only without ``df``."""
     paths = [path.partition(", as it was at ") for path in dict(places)]
     plain = {name for name, note, _ in paths if not note}
     return first_of(["".join(path) for path in paths if not path[1] or path[0] not in plain])
 
 
 def first_of(variables: Sequence[str]) -> str:
-    """How many more there are isn't said: the search for them ends early."""
+    """Name the first variables; the rest aren't counted, because the search for them ends early."""
     return ", ".join([*variables[:MOST_VARIABLES], *["…"][: len(variables) > MOST_VARIABLES]])
 
 
 def title_of(record: ObjectRecord, held: Held | None = None) -> str:
-    """What people know an object by: its names, else the variables that hold it, else the place
-    that it is from, else what its engine or we call it."""
+    """Return what people know an object by: its names, else the variables that hold it, else the
+    place where it was made, else its key in the engine or its id."""
     variables = variables_of((held or {}).get(record.id, ()))
     site = site_of(record)
     return (
@@ -109,7 +109,7 @@ def title_of(record: ObjectRecord, held: Held | None = None) -> str:
 
 
 def title_to_ask_by(record: ObjectRecord, held: Held | None = None) -> str:
-    """The same; what is known by its place alone, has its short id before it."""
+    """Return the same; a title that is only a place begins with the short id."""
     title = title_of(record, held)
     return f"{id_of(record.id)[-8:]} {title}" if title == f"from {site_of(record)}" else title
 
@@ -119,33 +119,33 @@ def id_of(id: int) -> str:
 
 
 def type_of(record: ObjectRecord) -> str:
-    """What kind of object it is, as far as the session knows: ``ndarray float64 (3,)``."""
+    """Return the type of an object, as far as the session knows: ``ndarray float64 (3,)``."""
     if record.about:
         return record.about.type
     return UNKNOWN if record.type is None else record.type or result_of(record.state)
 
 
 def kind_of(record: ObjectRecord) -> str:
-    """Its type's name alone, without dtype and shape; what is no type as it is."""
+    """Return only its type's name, without dtype and shape; other texts as they are."""
     if record.about or record.type:
         return type_of(record).partition(" ")[0]
     return f"type {UNKNOWN}" if record.type is None else type_of(record)
 
 
 def site_of(record: ObjectRecord) -> str:
-    """The line of a person's code that it is from; nothing if nobody knows."""
+    """Return the line of a person's code where it was made; empty if unknown."""
     return record.about.site if record.about else record.site
 
 
 def place_of(record: ObjectRecord, processes: Processes) -> str:
-    """The same, with the process whose code that is if it isn't this one."""
+    """Return the same, with the process that runs that code if it isn't this one."""
     site, maker = site_of(record), processes.maker(record.id)
     known = maker != LEFT and not maker.startswith("this ")
     return f"{site} of {maker}" if site and known else site
 
 
 def size_of(record: ObjectRecord) -> int | None:
-    """Its bytes; None as long as nobody knows them."""
+    """Return its bytes; None as long as they are unknown."""
     return record.size if record.size or record.where not in ("", "pending") else None
 
 
@@ -162,7 +162,7 @@ def age_text(record: ObjectRecord) -> str:
 
 
 def moves_text(record: ObjectRecord) -> str:
-    """Whether it can move to disk, and what is against it: ``no: pinned, arrays``."""
+    """Word whether it can move to disk, and what prevents it: ``no: pinned, arrays``."""
     if record.strength is None:
         return NO_FIGURE
     if record.strength != "resident":
@@ -179,8 +179,8 @@ def moves_text(record: ObjectRecord) -> str:
 
 
 class WordedPin(NamedTuple):
-    """One reason why an object is here. ``reason``: a key of `reasons.REASONS`; ``here``: it is
-    in this process."""
+    """One reason why an object is here. ``reason``: a key of `reasons.REASONS`; ``here``: True if
+    it is in this process."""
 
     reason: str
     text: str
@@ -190,9 +190,8 @@ class WordedPin(NamedTuple):
 def pins_of(
     record: ObjectRecord, processes: Processes, places: Sequence[Place] = ()
 ) -> Iterator[WordedPin]:
-    """Each reason why an object is here, as far as its record tells; ``places``: where this process
-    has it.
-    """
+    """Yield the reasons why an object is here, as far as its record tells; ``places``: where this
+    process has it."""
     for name in record.names:
         yield _pin("name", plain_name(name))
     if record.pinned:
@@ -223,7 +222,7 @@ def _held(reason: str, client: int, processes: Processes, places: Sequence[Place
 
 
 def why_text(record: ObjectRecord, processes: Processes, places: Sequence[Place] = ()) -> str:
-    """All reasons in one line; processes that have several refs or arrays are put together."""
+    """Word all reasons in one line; processes that have several refs or arrays are combined."""
     texts: dict[str, str] = {}
     for pin in pins_of(record, processes, places):
         texts[pin.reason] = f"{texts[pin.reason]}, {pin.text}" if pin.reason in texts else pin.text
@@ -235,7 +234,7 @@ def why_text(record: ObjectRecord, processes: Processes, places: Sequence[Place]
 
 
 def what_breaks(record: ObjectRecord, processes: Processes, places: Sequence[Place] = ()) -> str:
-    """What can't be read any more, should it be freed; nothing if nobody would notice.
+    """Word who couldn't read the object any more if it were freed; empty if nobody.
 
     Arrays that show it stay as they are.
     """
@@ -260,12 +259,12 @@ NO_JOBS = "No background cells. %%remote starts one."
 
 
 def job_state(job: JobRecord) -> str:
-    """``running``; ``done, not fetched`` of one whose results wait for somebody."""
+    """Return ``running``, or ``done, not fetched`` if its results wait to be fetched."""
     return ", ".join(filter(None, (job.state, unfetched(job))))
 
 
 def unfetched(job: JobRecord) -> str:
-    """Whether its results wait for somebody, or are gone."""
+    """Word whether its results wait to be fetched, or are gone."""
     if job.kept and job.is_over:
         return "not fetched"
     if job.there and job.is_over:
@@ -274,35 +273,35 @@ def unfetched(job: JobRecord) -> str:
 
 
 def job_output(job: JobRecord) -> str:
-    """How much it has shown: ``3 lines and 1 display``; of a flood ``at least 3 lines``."""
+    """Word how much it has shown: ``3 lines and 1 display``; if cut, ``at least 3 lines``."""
     shown = ((job.lines, "line"), (job.displays, "display"))
     least = "at least " if job.shown_in_part else ""
     return least + " and ".join(count(n, noun) for n, noun in shown if n)
 
 
 def job_text(job: JobRecord) -> str:
-    """``cell 5 done (3 lines of output)``."""
+    """Word a job's state: ``cell 5 done (3 lines of output)``."""
     output = job_output(job) if job.is_over else ""
     return f"{job.name} {job.state}" + (f" ({output} of output)" if output else "")
 
 
 def job_items(job: JobRecord) -> str:
-    """Of a cell that runs once per item, how many have ended: ``3 of 8``."""
+    """Word how many items of a cell that runs once per item have ended: ``3 of 8``."""
     return f"{job.ended} of {job.size}" if job.size > 1 else ""
 
 
 def left_by_cells(jobs: Iterable[JobRecord]) -> list[str]:
-    """Names that cells assigned whose notebook had seen their end, and is gone; each once."""
+    """Return names assigned by cells whose notebook saw their end and is gone; each once."""
     return list(dict.fromkeys(n for job in jobs if job.is_over and not job.kept for n in job.there))
 
 
 def concerning(jobs: Iterable[JobRecord]) -> list[JobRecord]:
-    """Those that somebody who comes now may want to know of: not over, or over and kept."""
+    """Return the jobs that matter to somebody who joins now: not over, or over and kept."""
     return [job for job in jobs if job.kept or not job.is_over]
 
 
 def task_text(task: TaskRecord, processes: Processes) -> str:
-    """The task that is to make an object: ``fit in worker 3``."""
+    """Word the task that makes an object: ``fit in worker 3``."""
     doing = {
         "waiting": ", until its arguments are there",
         "queued": ", which has not begun",
@@ -315,24 +314,24 @@ def task_text(task: TaskRecord, processes: Processes) -> str:
 
 
 def session_name(snapshot: Snapshot) -> str:
-    """The name without what makes it unique, and what runs it; of what is observed, the address."""
+    """Return the name without its unique part, and the engine; if observed, the address."""
     if snapshot.is_observed:
         return f"{snapshot.engine.capitalize()} at {snapshot.session}"
     return short_name(snapshot.session) + on_engine(snapshot.engine)
 
 
 def on_engine(engine: str) -> str:
-    """`` on Ray``; nothing of a session of this machine."""
+    """Return `` on Ray``; empty for a session of this machine."""
     return "" if engine == "local" else f" on {engine.capitalize()}"
 
 
 def short_name(session: str) -> str:
-    """A session's name without what makes it unique."""
+    """Return a session's name without its unique part."""
     return session.rpartition(INCARNATION)[0] or session
 
 
 def users_text(snapshot: Snapshot) -> str:
-    """Who uses it, and how long it stays without them."""
+    """Word who uses the session, and how long it stays without them."""
     there = joined(open_in(snapshot))
     stays = human_time(snapshot.linger)
     if not there:
@@ -343,10 +342,10 @@ def users_text(snapshot: Snapshot) -> str:
 
 
 def workers_text(snapshot: Snapshot) -> str:
-    """The pool: ``4 workers (3 idle, 1 busy)``; where they start as they are needed, ``2 of 6
-    workers started (2 busy)``. Actors' workers are no part of it.
+    """Word the pool: ``4 workers (3 idle, 1 busy)``; if they start on demand, ``2 of 6
+    workers started (2 busy)``. Actors' workers are not part of it.
 
-    Ours has none while nobody uses the session.
+    The local engine has none while nobody uses the session.
     """
     states = worker_states(snapshot)
     if not states and snapshot.engine == "local":
@@ -362,7 +361,7 @@ def workers_text(snapshot: Snapshot) -> str:
 
 
 def workers_heading(snapshot: Snapshot) -> str:
-    """Over a list of them: ``Workers · 4``, ``Workers · 2 of 6 started · 1 of an actor``."""
+    """Return a heading: ``Workers · 4``, ``Workers · 2 of 6 started · 1 of an actor``."""
     started, slots = sum(worker_states(snapshot).values()), snapshot.slots or 0
     actors = len(snapshot.workers) - started
     pool = f"{started} of {slots} started" if started < slots else str(started) if started else ""
@@ -383,7 +382,7 @@ def tasks_text(snapshot: Snapshot) -> str:
 
 
 def session_facts(snapshot: Snapshot) -> list[tuple[str, str]]:
-    """A session but for its objects, by labels; what there is nothing of isn't there."""
+    """Return facts about a session, except its objects, by label; empty ones are left out."""
     actors = [actor_text(actor) for actor in snapshot.actors]
     jobs = [job_text(job) for job in concerning(snapshot.jobs)]
     found = [
@@ -398,12 +397,12 @@ def session_facts(snapshot: Snapshot) -> list[tuple[str, str]]:
 
 
 def lacks_text(lacks: Iterable[str]) -> str:
-    """What the engine can't, a line each: the first sentence."""
+    """Word what the engine can't do, a line each: the first sentence."""
     return "\n".join(dict.fromkeys(getattr(lack, "what", lack) for lack in lacks))
 
 
 def store_text(snapshot: Snapshot) -> str:
-    """``265 MB of 10 GB in 12 objects, 30 MB reusable, 1 GB on disk``."""
+    """Word what the store has: ``265 MB of 10 GB in 12 objects, 30 MB reusable, 1 GB on disk``."""
     spilled = f", {human_bytes(snapshot.spilled)} on disk" if snapshot.spilled else ""
     reusable = f", {human_bytes(snapshot.warm_free)} reusable" if snapshot.warm_free else ""
     return f"{room_text(snapshot)} in {count(snapshot.count, 'object')}{reusable}{spilled}"
@@ -418,9 +417,9 @@ def room_text(snapshot: Snapshot) -> str:
 
 
 def full_text(nbytes: int, snapshot: Snapshot | None, reason: str, held: Held) -> str:
-    """That the store has no room for so many bytes: what takes most of it, and what to do.
+    """Word that the store has no room for ``nbytes``: what takes most of it, and what to do.
 
-    ``snapshot`` has the largest objects that are in memory (None if the session told of none);
+    ``snapshot`` has the largest objects in memory (None if the session gave none);
     ``reason`` says why these can't move to disk.
     """
     lines = [f"No room for {human_bytes(nbytes)}."]

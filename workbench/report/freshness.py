@@ -1,4 +1,4 @@
-"""A notebook's variables beside the stored objects that they are: whether they have changed."""
+"""Words about variables that are stored objects: whether they have changed since."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from workbench.format import human_age, human_seconds
 
 
 def changed_text(name: str, came: str, seconds: float, stored: str) -> str:
-    """It was stored again, and in what time: ``df changed since %put: stored again, 8 ms``.
+    """Word that a variable was stored again: ``df changed since %put: stored again, 8 ms``.
 
-    ``came``: how it came to be a stored object; ``stored``: the name that goes on to mean what was
-    stored before.
+    ``came``: how it came to be a stored object; ``stored``: the name that still means the earlier
+    object.
     """
     text = f"{name} changed since {came}: stored again, {human_seconds(seconds)}"
     return f"{text}; {stored!r} in the store stays as it was" if stored else text
 
 
 def restless_text(name: str, seconds: float) -> str:
-    """It was stored again because nobody can tell whether it changed."""
+    """Word that it was stored again because it can't be compared."""
     took = human_seconds(seconds)
     return f"{name} stored again, {took}: it can't be compared, no two pickles of it are the same"
 
@@ -28,7 +28,7 @@ def would_change_text(name: str, came: str) -> str:
 
 
 def unknown_text(name: str, age: float, seconds: float, why: str = "", others: float = 0.0) -> str:
-    """It wasn't compared: that would take so long, or there is another reason.
+    """Word that it wasn't compared: for lack of time, or for another reason.
 
     ``others``: seconds that the cell's other variables had taken by then.
     """
@@ -39,7 +39,7 @@ def unknown_text(name: str, age: float, seconds: float, why: str = "", others: f
 
 
 def function_text(name: str) -> str:
-    """A function was called, and nobody looked whether the data that it reads has changed."""
+    """Word that a function was called without comparing the data that it reads."""
     return (
         f"`{name}` reads much data that isn't among its arguments. Comparing it at each call takes "
         "too long, so some calls aren't compared: if the data was changed just before them, they "
@@ -49,7 +49,7 @@ def function_text(name: str) -> str:
 
 
 def edited_text(module: str, where: str) -> str:
-    """A module is older in a process than its file; ``where``: what has imported it."""
+    """Word that a process has an older version of a module; ``where``: what imported it."""
     return (
         f"`{module}` was edited after {where} had imported it, and is used here as it was; a "
         "process that imports it from now on has the edited one. "
@@ -58,7 +58,7 @@ def edited_text(module: str, where: str) -> str:
 
 
 def set_text(module: str, what: str) -> str:
-    """A notebook has set an attribute of a module, or of one of its classes."""
+    """Word that a notebook has set an attribute of a module, or of one of its classes."""
     return (
         f"`{what}` is set in this notebook alone: workers import `{module}` themselves, "
         "and have what it says. Give tasks the value as an argument, or set it in the task."
@@ -66,11 +66,11 @@ def set_text(module: str, what: str) -> str:
 
 
 def held_text(came: str, since: float, verdict: str) -> str:
-    """What stands behind a variable that is a stored object, in the answer to why that is here.
+    """Return the note behind a variable that is a stored object, in the answer of `%why`.
 
-    Live views show the same as long as nothing happens: so it has no age.
+    It has no age, because live views show it unchanged while nothing happens.
     ``since``: when it was stored, in seconds since 1970; ``verdict``: "same", "changed", "not
-    compared"; nothing if nobody tried.
+    compared"; empty if nobody tried.
     """
     if verdict == "same":
         return ", the stored object itself"
@@ -80,7 +80,7 @@ def held_text(came: str, since: float, verdict: str) -> str:
 
 
 def _clock(since: float) -> str:
-    """In the time zone of this process; of another day with its date."""
+    """Format a time in the zone of this process; with the date if it isn't today."""
     then = time.localtime(since)
     is_today = time.localtime()[:3] == then[:3]
     return time.strftime("%H:%M:%S" if is_today else "%H:%M:%S, %-d %b", then)

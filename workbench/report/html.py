@@ -1,7 +1,7 @@
-"""The views of a session as they stay in a notebook: text, and HTML without scripts.
+"""Static views of a session for a notebook: text, and HTML without scripts.
 
-One frozen snapshot in; nothing here asks anybody. What each view says is made once, as lines, bars
-and tables, and `markup` makes text and HTML of them.
+From one frozen snapshot; asks nobody. The content of each view is built once, as lines, bars
+and tables; `markup` makes text and HTML of them.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ MOST_ROWS = 30
 MOST_TYPES = 8
 
 COLUMNS = 100
-"""Of a terminal."""
+"""Width of a terminal."""
 
 LEVELS = "▁▂▃▄▅▆▇█"
 EVERY = 5
-"""Seconds that a letter of the timeline stands for."""
+"""Seconds that a character of the timeline stands for."""
 
 Block = str | Strip | Key | Table
-"""A view consists of these, below each other."""
+"""Elements of a view, below each other."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -82,7 +82,7 @@ class Still(Rich):
         return "\n\n".join([*sections, "\n".join(wrap(self.caption(), COLUMNS))])
 
     def html(self) -> Html:
-        """For a page: no scripts, no style sheet; where styles are taken away it can be read."""
+        """Return HTML for a page: no scripts, no style sheet; readable where styles are removed."""
         inside = []
         for part in self.parts:
             inside += [heading(part.capitalize()), *map(_as_html, self._blocks(part))]
@@ -95,7 +95,7 @@ class Still(Rich):
         name = clip(facts.session_name(self.snapshot), 60)
         what = f"session {name}" if self.snapshot.engine == "local" else name
         scope = f"; shown: {self.snapshot.scope}" if self.snapshot.scope else ""
-        scope = "" if self.parts == ("jobs",) else scope  # it is about objects
+        scope = "" if self.parts == ("jobs",) else scope  # the scope concerns objects
         late = f" ({view_texts.LATE})" if self.late else ""
         return f"{what}, {view_texts.taken(self.snapshot)}{late}{scope}"
 
@@ -147,14 +147,14 @@ def _occupancy(now: Snapshot, held: Held) -> list[Block]:
 
 
 _GLYPHS = {"reusable": "▒", "workers": "▓", "kernels": "▒", "others": "░"}
-"""In a terminal: what is taken is full, what is available is not."""
+"""Fill characters in a terminal: dense for what is taken, light for what is available."""
 
 
 def _bar(bar: view_texts.Bar, capacity: int = 0, more: str = "") -> list[Block]:
-    """To scale what belongs to the whole; and what the colours are."""
+    """Draw the parts of the whole to scale, with a key of the colours."""
     head = f"{bar.label}: {bar.figure}" + (f" · {more}" if more else "")
     inside = {part: size or 0 for part, size in bar.parts}
-    # More may live than there is room for, for a while.
+    # For a while, live objects may exceed the capacity.
     whole = max(capacity, sum(inside.values())) if bar.whole else 0
     pieces, at = [], 0.0
     for (part, size), (color, text) in zip(inside.items(), bar.key(), strict=False):
@@ -169,7 +169,7 @@ def _bar(bar: view_texts.Bar, capacity: int = 0, more: str = "") -> list[Block]:
 
 
 def _timeline(now: Snapshot) -> str:
-    """As a line of letters, the higher the more."""
+    """Draw the recent past as a line of characters, higher for more."""
     history = view_texts.recent(now)
     if not history:
         return view_texts.nothing(now)["timeline"] if now.history is None else ""
@@ -194,11 +194,14 @@ def _segments(drawn: list[Lane], held: Held) -> list[Block]:
     for lane in drawn:
         pieces = tuple(
             Piece(
-                box.start / longest, box.length / longest, box.color,
-                _told(box.record, held) if box.record else "", full=box.full,
+                box.start / longest,
+                box.length / longest,
+                box.color,
+                _told(box.record, held) if box.record else "",
+                full=box.full,
             )
             for box in lane.boxes
-        )  # fmt: skip
+        )
         owner, full = clip(lane.owner, 60), view_texts.filled_text(lane.segment)
         label = f"{owner}: {count(lane.objects, 'object')}, {full}"
         rows.append((owner, Strip(pieces, label), full, human_count(lane.objects)))
@@ -359,7 +362,7 @@ VIEWS: dict[str, Callable[[Snapshot, Held], list[Block]]] = {
     "costs": _costs,
     "jobs": lambda now, held: [_cells(now), _workers(now)],
 }
-"""In the order in which the dashboard has them."""
+"""In the order of the dashboard."""
 
 PARTS = tuple(VIEWS)
-"""The views there are, as the dashboard has them."""
+"""All views, in the order of the dashboard."""

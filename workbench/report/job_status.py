@@ -1,4 +1,4 @@
-"""A background cell in one line: what it is doing, how far it is, and how it ended."""
+"""Wording of a background cell in one line: what it is doing, how far it is, how it ended."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from workbench.report.markup import Rich, status
 MOST_NAMES = 6  # assigned names that the last line lists; the rest are counted
 
 AS_OF = " (as of "
-"""Before the time, in the line of a cell that ran then."""
+"""Text before the time, in the line of a cell that ran then."""
 
 DROPPED = "What it made is gone: nobody had it when memory was needed. Run the cell again."
 
@@ -27,7 +27,7 @@ STILL = (
     "Its widgets don't react: what you do to them doesn't reach the worker. In a namespace "
     "(`%%remote --actor NAME`) it does."
 )
-"""Of a cell that made sliders, buttons and the like."""
+"""Note on a cell that made sliders, buttons and the like."""
 
 _SIGNS = {
     "queued": ("○", "idle"),
@@ -37,10 +37,10 @@ _SIGNS = {
     "stopped": ("■", "idle"),
     "unknown": ("?", "idle"),
 }
-"""By state: a sign, and its mood."""
+"""Sign and mood by state."""
 
 _LOST = ("!", "bad")
-"""It did what it was to do, and some of that isn't there."""
+"""Sign and mood of a job that is done, but lacks some of its results."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -52,20 +52,20 @@ class JobStatus(Rich):
 
     name: str
     state: str
-    seconds: float  # for which it has run; or has waited, if it hasn't begun
-    size: int = 1  # tasks
-    ended: int = 0  # of them
-    failed: int = 0  # of those that ended
+    seconds: float  # since it began; before that, since it was submitted
+    size: int = 1  # number of tasks
+    ended: int = 0  # number of tasks that are over
+    failed: int = 0  # number of tasks that failed
     worker: int = 0
-    actor: str = ""  # the namespace that it runs in, if it isn't the pool
+    actor: str = ""  # the namespace in which it runs, if not in the pool
     is_stopping: bool = False
-    share: float | None = None  # how much of it is done, from 0 to 1, if that is known
-    peak: int = 0  # bytes of memory; 0 if nobody knows
-    assigned: tuple[str, ...] = ()  # names that have a value by it
-    notes: tuple[str, ...] = ()  # what stands below its line, a line each
-    lost: bool = False  # some of what it made isn't there; a note says what, and why
-    calls: tuple[int, int] | None = None  # that it submits: done, and in all; 0: nobody knows yet
-    when: str = ""  # the time of which this is told, if that isn't now
+    share: float | None = None  # how much of it is done, from 0 to 1; None: unknown
+    peak: int = 0  # bytes of memory; 0: unknown
+    assigned: tuple[str, ...] = ()  # names that it gave a value
+    notes: tuple[str, ...] = ()  # remarks below its line, a line each
+    lost: bool = False  # some results are missing; a note says which, and why
+    calls: tuple[int, int] | None = None  # that it submits: done, and in all (0: unknown)
+    when: str = ""  # the time of this status, if it isn't now
 
     def _text(self) -> str:
         return "\n  ".join([self.line, *self.notes])
@@ -76,11 +76,11 @@ class JobStatus(Rich):
 
     @property
     def sign(self) -> tuple[str, str]:
-        """Its sign, and the sign's mood."""
+        """Sign and mood of its state."""
         return _LOST if self.state == "done" and self.lost else _SIGNS[self.state]
 
     def at(self, when: str) -> JobStatus:
-        """The same as it was at that time, for who reads it at another."""
+        """Return the same status, labelled with its time, to be read later."""
         return replace(self, when=when)
 
     @property
@@ -113,21 +113,21 @@ class JobStatus(Rich):
         return " · ".join(filter(None, [self.name, *parts])) + when
 
     def _repr_html_(self) -> str:
-        """The same with a sign in colour, and a strip if it is known how much is done."""
+        """Return the line with a coloured sign, and a strip if its progress is known."""
         return status(*self.sign, self.line, None if self.is_over else self.share, self.notes)
 
 
 @dataclass(frozen=True, slots=True)
 class CallsStatus(Rich):
-    """The calls that a cell has submitted to executors, in a line.
+    """Calls that a cell has submitted to executors, in a line.
 
-    ``2 of 8 calls done``, or ``2 calls done`` while nobody knows how many there will be; then ``8
+    ``2 of 8 calls done``, or ``2 calls done`` while their number is unknown; then ``8
     calls done in 4.2 s``.
     """
 
     done: int
-    known: int  # 0: not known
-    seconds: float | None = None  # for which the cell has run; None while it does
+    known: int  # 0: unknown
+    seconds: float | None = None  # duration of the cell; None while it runs
 
     def _text(self) -> str:
         of = f" of {human_count(self.known)}" if self.known else ""
@@ -148,28 +148,35 @@ class CallsStatus(Rich):
 
 
 def of_record(record: JobRecord) -> JobStatus:
-    """A cell of a kernel that is gone, as its session knows it."""
+    """Return the status of a cell whose kernel is gone, from its session's record."""
     ask = f"`%workbench jobs {record.name}`"
-    note = f"The kernel ended before it. {ask} shows all of it."
+    note = f"The kernel ended before this cell did. {ask} shows all of it."
     if not record.is_over:
         note = f"The kernel ended; the cell went on. {ask} shows it."
     return JobStatus(
-        record.name, record.state, record.seconds, record.size, record.ended, record.failed,
-        record.worker, assigned=record.binds, notes=(note,),
-    )  # fmt: skip
+        record.name,
+        record.state,
+        record.seconds,
+        record.size,
+        record.ended,
+        record.failed,
+        record.worker,
+        assigned=record.binds,
+        notes=(note,),
+    )
 
 
 def elsewhere(name: str) -> JobStatus:
-    """A cell that the session doesn't know: how far it came isn't known."""
+    """Return the status of a cell that the session doesn't know: unknown."""
     return JobStatus(name, "unknown", 0.0)
 
 
 NOT_KEPT = "not kept: no variable referred to it when the cell ended"
-"""Why a cell's result isn't there that a person has put something else in the place of."""
+"""Why a cell's result is missing whose variable was given another value."""
 
 
 def why_lost(error: BaseException) -> str:
-    """Why a cell's result isn't there, in a clause: ``can't be stored (sqlite3.Connection)``."""
+    """Word in a clause why a cell's result is missing: ``can't be stored (sqlite3.Connection)``."""
     failures = error.failures if isinstance(error, SerializationError) else ()
     if failures:
         return f"can't be stored ({listed(list(dict.fromkeys(f.type for f in failures)), 3)})"

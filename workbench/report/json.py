@@ -1,4 +1,4 @@
-"""What `--json` prints: facts as plain data. Bytes and seconds are numbers, codes are words."""
+"""Output of `--json`: facts as plain data. Bytes and seconds are numbers, codes are words."""
 
 from __future__ import annotations
 

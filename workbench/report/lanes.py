@@ -1,6 +1,6 @@
 """Segments as lanes, objects as boxes in them, to scale. Pure: bytes in, shares of a lane out.
 
-So many objects that they can't be told apart are added up by place.
+Where objects are too many to tell apart, they are added up by place.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from workbench.report.processes import owners_of
 
 
 class Box(NamedTuple):
-    """Part of a lane: ``start`` and ``length`` in bytes. ``record`` is whose it is; None if it is
-    of several objects: then ``color`` is that of the most bytes, ``full`` how full it is (0 to 1).
-    """
+    """Part of a lane: ``start`` and ``length`` in bytes. ``record`` is its object; None if there
+    are several: then ``color`` is that of most bytes, ``full`` the share that is taken (0 to 1)."""
 
     start: float
     length: float
@@ -26,8 +25,8 @@ class Box(NamedTuple):
 
 
 class Lane(NamedTuple):
-    """A segment with so many ``objects``. ``length`` in bytes: to the end of its last object, or of
-    what can be reused beyond it."""
+    """A segment with this number of ``objects``. ``length`` in bytes: to the end of its last
+    object, or of the reusable memory beyond it."""
 
     owner: str
     segment: SegmentRecord
@@ -39,7 +38,7 @@ class Lane(NamedTuple):
 def lanes(
     snapshot: Snapshot, coloring: Coloring, boxes: int, most: int
 ) -> tuple[list[Lane], list[SegmentRecord]]:
-    """The ``most`` fullest segments, files last, with so many ``boxes`` in all; and the others."""
+    """Return the ``most`` fullest segments, files last, with ``boxes`` in all; and the others."""
     inside = defaultdict(list)
     for record in snapshot.objects:
         if record.segment:
@@ -66,7 +65,7 @@ def lanes(
 def _together(
     records: list[ObjectRecord], coloring: Coloring, length: int, parts: int
 ) -> list[Box]:
-    """Equal parts of the lane, and what most of each is; full neighbours of a colour in one."""
+    """Divide the lane into equal parts, each with its main colour; join full neighbours of one."""
     part = length / parts
     weights: list[defaultdict[str, float]] = [defaultdict(float) for _ in range(parts)]
     for record in records:

@@ -1,8 +1,8 @@
-"""How things show themselves to people: tables and cards, as text and as HTML. Asks nobody.
+"""Rendering for people: tables and cards, as text and as HTML. Asks nobody.
 
 The only place that makes HTML. All text is escaped here, for a page and for a terminal. No scripts
-and no style sheets: styles stand in the elements, in Jupyter's theme variables, each with what to
-do where there are none.
+and no style sheets: elements have their own styles, with Jupyter's theme variables, each with a
+fallback.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from workbench.format import printable
 
 
 class Html(str):
-    """Markup that is ready: whoever makes one has escaped what is in it."""
+    """Finished markup: its maker has escaped the content."""
 
     __slots__ = ()
 
 
 class Rich:
-    """Mixin of what shows itself as text and as HTML: Jupyter gets both at once."""
+    """Mixin for objects with a text and an HTML form: Jupyter gets both at once."""
 
     __slots__ = ()
 
@@ -37,25 +37,25 @@ class Rich:
 
     @abstractmethod
     def _text(self) -> str:
-        """What it says, for a terminal."""
+        """Return its text for a terminal."""
 
     @abstractmethod
     def _repr_html_(self) -> str:
-        """The same for a page."""
+        """Return its HTML for a page."""
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return {"text/plain": str(self), "text/html": self._repr_html_()}
 
 
 MUTED = "color:var(--jp-ui-font-color2,#808080)"
-"""For what is second to read. The grey can be read on white and on black."""
+"""Style of secondary text. The grey is readable on white and on black."""
 
 _TRACK = "rgba(128,128,128,.2)"
-"""Behind a strip's pieces."""
+"""Colour behind a strip's pieces."""
 
 _LINE = "var(--jp-border-color2,rgba(128,128,128,.35))"
 _NARROWEST = 6
-"""Letters that a flexible column keeps."""
+"""Least width of a flexible column, in characters."""
 
 _MONO = "font-family:var(--jp-code-font-family,ui-monospace,monospace)"
 _BODY = (
@@ -84,19 +84,19 @@ def _escaped(text: str, quote: bool = True) -> str:
 
 
 def as_html(text: str, tag: str = "code") -> Html:
-    """Text for a page: escaped, and what stands between backticks as code."""
+    """Escape text for a page; text between backticks becomes code."""
     if isinstance(text, Html):
         return text
     return Html(re.sub(r"`([^`]+)`", rf"<{tag}>\1</code>", _escaped(text)))
 
 
 def unmarked(text: str) -> str:
-    """The same for what shows no code: without the backticks."""
+    """Return the text without backticks, for places that show no code."""
     return text.replace("`", "")
 
 
 def code(text: str, indent: float = 0.0) -> Html:
-    """A piece of code, so many letters from the left."""
+    """Format a piece of code, indented by ``indent`` em."""
     room = f' style="padding-left:{indent}em"' if indent else ""
     return Html(f"<span{room}><code>{_escaped(text)}</code></span>")
 
@@ -108,7 +108,7 @@ def muted(text: str) -> Html:
 
 
 def title(name: str, detail: str, state: str, mood: str) -> Html:
-    """What a thing is, and how it does. ``mood``: good, busy, bad or idle."""
+    """Return a heading: what a thing is, and its state. ``mood``: good, busy, bad or idle."""
     dot = f'<span style="color:{_COLORS[mood]};margin-left:.8em">●</span>'
     which = f'<span style="{_MONO};{MUTED}">{_escaped(detail)}</span>' if detail else ""
     return Html(f"<b>{_escaped(name)}</b> {which} {dot} {_escaped(state)}")
@@ -123,12 +123,12 @@ def scroll(inside: Html) -> Html:
 
 
 def unstyled(text: str) -> Html:
-    """Text for where styles are taken away, and with them what else would show the same."""
+    """Return text that shows only where styles are removed, and with them the styled form."""
     return Html(f'<code style="display:none">{_escaped(text)}</code>')
 
 
 def clip(text: str, most: int) -> str:
-    """In one line, its middle left out if it has more than so many letters: ends tell most."""
+    """Shorten text to one line of ``most`` characters by leaving out the middle."""
     text = " ".join(text.split())
     if len(text) <= most:
         return text
@@ -155,9 +155,9 @@ def bar(share: float) -> Html:
 def status(
     sign: str, mood: str, text: str, done: float | None = None, notes: Sequence[str] = ()
 ) -> Html:
-    """One quiet line: a coloured sign, words, and a strip if there is progress to show.
+    """Return one quiet line: a coloured sign, words, and a strip if there is progress to show.
 
-    ``mood``: good, busy, bad or idle; ``done``: which share. ``notes`` stand below, a line each.
+    ``mood``: good, busy, bad or idle; ``done``: share that is done. ``notes``: one per line below.
     """
     below = "".join(f'<div style="margin-left:1.5em">{as_html(note)}</div>' for note in notes)
     strip = "" if done is None else f'<span style="margin-left:1em">{bar(done)}</span>'
@@ -168,9 +168,8 @@ def status(
 
 
 class Piece(NamedTuple):
-    """Part of a `Strip`. ``start`` and ``share`` are of the whole; ``color`` is one that can be
-    seen on any ground, ``glyph`` the same in a terminal; ``full``, less than 1, makes it paler.
-    """
+    """Part of a `Strip`. ``start`` and ``share`` are fractions of the whole; ``color`` is visible
+    on any background, ``glyph`` replaces it in a terminal; ``full`` less than 1 makes it paler."""
 
     start: float
     share: float
@@ -181,13 +180,13 @@ class Piece(NamedTuple):
 
 
 class Strip(NamedTuple):
-    """Pieces beside each other, to scale, in their order. ``label`` says in words what it shows."""
+    """Pieces beside each other, to scale, in order. ``label`` describes in words what it shows."""
 
     pieces: tuple[Piece, ...]
     label: str
 
     def text(self, width: int = 40) -> str:
-        """So many letters. A piece has one at least, so that it is seen."""
+        """Return ``width`` characters. Each piece has at least one, so that it is visible."""
         row = ["·"] * width
         for piece in self.pieces:
             first = min(int(piece.start * width), width - 1)
@@ -196,11 +195,11 @@ class Strip(NamedTuple):
         return "".join(row[:width])
 
     def html(self) -> Html:
-        """Where styles are taken away, the letters."""
+        """Return HTML; where styles are removed it shows the characters."""
         boxes, end = [], 0.0
         following = [*(piece.start for piece in self.pieces[1:]), 2.0]
         for piece, after in zip(self.pieces, following, strict=False):
-            # Rounded down, so that the last one never falls into a second row.
+            # Rounded down, so that the last piece never wraps into a second row.
             start, share = (int(n * 1e5) / 1e3 for n in (piece.start, piece.share))
             gap = max(start - end, 0.0)
             touches = after - piece.start - piece.share < 1e-4 and share > 0.5
@@ -221,7 +220,7 @@ class Strip(NamedTuple):
 
 
 class Key(NamedTuple):
-    """What colours mean: (colour, label) each."""
+    """Legend: a (colour, label) each."""
 
     entries: tuple[tuple[str, str], ...]
 
@@ -241,12 +240,12 @@ Paint = Callable[[str, str], str]
 
 
 def _one_line(text: str) -> str:
-    """As it stands in a column."""
+    """Return a text as one line, for a column."""
     return printable(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def width_of(text: str) -> int:
-    """Columns of a terminal that a text takes: ideographs take two each."""
+    """Return the width of a text in a terminal's columns: ideographs take two each."""
     return len(text) + (not text.isascii() and sum(east_asian_width(c) in "WF" for c in text))
 
 
@@ -257,9 +256,9 @@ def _longest_word(text: str) -> int:
 class Table(NamedTuple):
     """Texts in rows, for a terminal or a page.
 
-    `Html` in ``rows`` is taken as it is; a `Strip` takes what room there is. ``right`` are heads of
-    columns that are flush right: figures; ``marks`` for each row the colour of a mark before it, on
-    a page; ``flexible`` heads of columns whose cells may be wrapped where there is too little room.
+    `Html` in ``rows`` is not escaped; a `Strip` takes the remaining width. ``right`` are heads of
+    right-aligned columns: figures; ``marks`` are colours of a mark before each row, on
+    a page; ``flexible`` are heads of columns whose cells may wrap where room is short.
     """
 
     head: tuple[str, ...]
@@ -272,9 +271,9 @@ class Table(NamedTuple):
     def text(
         self, room: int | None = None, most: int | None = 3, paint: Paint | None = None
     ) -> str:
-        """Columns of a fixed pitch, in ``room`` letters as far as the flexible columns allow it.
+        """Return columns of fixed width, in ``room`` characters if the flexible columns allow it.
 
-        ``most``: lines of a cell that is wrapped for that, None for all it takes; ``paint`` gives
+        ``most``: lines of a wrapped cell, None for no limit; ``paint`` adds
         colour: called with a column's head and a cell as wide as the column.
         """
         lines = [self.head, *self.rows]
@@ -291,7 +290,7 @@ class Table(NamedTuple):
     def _lines(
         self, cells: Sequence[str], widths: Sequence[int], most: int | None, paint: Paint | None
     ) -> Iterator[str]:
-        """One row: several lines if a cell had to be wrapped."""
+        """Yield the lines of one row: several if a cell had to be wrapped."""
         wrapped = [
             [cell]
             if width_of(cell) <= width
@@ -315,7 +314,7 @@ class Table(NamedTuple):
     def _within(
         self, widths: list[int], room: int, words: Sequence[int] | None = None
     ) -> list[int]:
-        """The widest flexible column gives first; none more than its longest of ``words``."""
+        """Shrink the widest flexible columns first; none below its longest of ``words``."""
         widths = list(widths)
         least = [max(_NARROWEST, word) for word in words] if words else [_NARROWEST] * len(widths)
         gives = [i for i, title in enumerate(self.head) if title in self.flexible]
@@ -357,7 +356,7 @@ def _cell(cell: str | Strip) -> Html:
 
 
 def _width(cell: str | Strip, side: str, row: Sequence[str | Strip]) -> str:
-    """Strips take the room that others leave; figures stay in one piece."""
+    """Return a cell's width style: strips take the remaining room; figures don't wrap."""
     if isinstance(cell, Strip):
         return ";width:100%;vertical-align:middle"
     whole = side == "right" or any(isinstance(each, Strip) for each in row)
@@ -369,7 +368,7 @@ def _mark(color: str) -> str:
 
 
 def page(*parts: str) -> Html:
-    """Several things below each other, in the notebook's font."""
+    """Return several parts below each other, in the notebook's font."""
     inside = "".join(f"<div>{as_html(part)}</div>" for part in parts if part)
     return Html(f'<div style="{_BODY}">{inside}</div>')
 
@@ -380,8 +379,8 @@ def bullets(texts: Sequence[str]) -> Html:
 
 
 def card(title: Html, facts: Sequence[tuple[str, str]], shown: str = "") -> Html:
-    """One thing: what it is, facts about it (label, text), and whatever shows it further."""
-    # A table, and not a grid: where styles are taken away it can still be read.
+    """Return a card of one thing: what it is, facts (label, text), and a further display."""
+    # A table, not a grid: it is readable where styles are removed.
     rows = "".join(
         f'<tr style="background:none"><td style="{_FACT};{MUTED};padding-right:1em;'
         f'white-space:nowrap">{as_html(label)}</td>'
@@ -398,24 +397,24 @@ def card(title: Html, facts: Sequence[tuple[str, str]], shown: str = "") -> Html
 
 
 def place(kind: str, data: Mapping[str, str], still: Html) -> Html:
-    """A static form, in an element that a page's script finds by its ``kind`` and knows by its
-    ``data``: it brings it to life, or keeps it true."""
+    """Wrap a static form in an element that a page's script finds by ``kind``, identifies by
+    ``data``, and replaces by a live form or keeps up to date."""
     given = "".join(f' data-{key}="{_escaped(value)}"' for key, value in data.items())
     return Html(f'<div class="workbench-{kind}"{given}>{still}</div>')
 
 
 def mood_color(mood: str) -> str:
-    """The colour of a `status` sign, in CSS."""
+    """Return the colour of a `status` sign, in CSS."""
     return _COLORS[mood]
 
 
 def link(text: str, address: str) -> Html:
-    """A link to another page; ``address`` is ours, or relative to the notebook."""
+    """Return a link to another page; ``address`` is ours, or relative to the notebook."""
     return Html(f'<a href="{_escaped(address)}">{_escaped(text)}</a>')
 
 
 def dots(done: Sequence[bool], label: str) -> Html:
-    """A quiet row: which of several things are done. ``label`` says the same in words."""
+    """Return a quiet row that shows which of several things are done, and ``label`` in words."""
     row = "".join(DOTS[each] for each in done)
     return Html(
         f'<div style="{MUTED};margin-top:.3em"><span aria-hidden="true" '
@@ -424,4 +423,4 @@ def dots(done: Sequence[bool], label: str) -> Html:
 
 
 DOTS = "○●"
-"""For what is still to do, and for what is done."""
+"""Signs for not done and done."""

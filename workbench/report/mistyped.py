@@ -1,4 +1,4 @@
-"""What was perhaps meant by a word that nobody knows: a name, an option, a command. Asks nobody."""
+"""Suggestions for an unknown word: a name, an option, a command. Asks nobody."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ if TYPE_CHECKING:
 
 
 def did_you_mean(word: str, known: Iterable[object], likeness: float = 0.6) -> str:
-    """A question to end a message with, if one of the words that are known is much like this one.
+    """Return a question to end a message with, if a known word is similar to this one.
 
-    ``'stauts'`` → ``" Did you mean 'status'?"``; what is no text among the known is left out, and
-    what has other numbers at the same places: ``cell 9`` is no slip of ``cell 4``. Numbers of four
-    digits and more count nothing: they are parts of an id, such as a session's, and are mistyped.
+    ``'stauts'`` → ``" Did you mean 'status'?"``. Ignores known values that are no text, and
+    words that differ only in small numbers: ``cell 9`` is no slip of ``cell 4``. Numbers of four
+    digits or more are compared like text: they are parts of an id, which can be mistyped.
     """
     meant = likest(word, known, likeness)
     return f" Did you mean {meant!r}?" if meant else ""
 
 
 def likest(word: str, known: Iterable[object], likeness: float = 0.6) -> str:
-    """The word that is meant there; empty if none is much like it."""
-    from difflib import get_close_matches  # for those alone who have mistyped something
+    """Return the most similar known word; empty if none is similar enough."""
+    from difflib import get_close_matches  # late: needed only after a typing error
 
     texts = [each for each in known if isinstance(each, str) and not _same_but_numbers(each, word)]
     return next(iter(get_close_matches(word, texts, 1, likeness)), "")
@@ -35,14 +35,14 @@ def _same_but_numbers(a: str, b: str) -> bool:
 
 
 def of_arguments(parser: ArgumentParser, words: Sequence[str], error: str) -> str:
-    """The same for the first of a command's words that its parser complains of.
+    """Return the question for the first of a command's words that its parser rejects.
 
-    ``error`` is what the parser says; it names the word.
+    ``error`` is the parser's message; it names the word.
     """
     options = list(parser._option_string_actions)
     choices = [action.choices for action in parser._actions if action.choices]
     for commands in choices:
-        if isinstance(commands, Mapping):  # each is a parser of its own
+        if isinstance(commands, Mapping):  # subcommands: each is a parser of its own
             options += [
                 o for c in words if c in commands for o in commands[c]._option_string_actions
             ]

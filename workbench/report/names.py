@@ -1,24 +1,24 @@
-"""Where a name that means nothing could have come from, in a sentence; for notebooks."""
+"""Sentences on where an undefined name could have come from; for notebooks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 DID = {"import": "imported", "definition": "defined", "variable": "assigned"}
-"""What a cell did to give a name its value, by the kind that the analysis of cells says."""
+"""What a cell did to give a name its value, by the kind from `ipython.cells`."""
 
 
 def undefined_text(names: Sequence[str], where: str, hint: str, outcome: str) -> str:
-    """They mean nothing there; ``outcome`` is what didn't happen therefore, or nothing."""
+    """Word that names are undefined; ``outcome`` is what therefore didn't happen, or empty."""
     listed = " and ".join(map(repr, names))
     verb = "is" if len(names) == 1 else "are"
     return f"{listed} {verb} not defined in {where}.{hint} {outcome}".rstrip()
 
 
 def stayed_text(name: str, job: str, kind: str, actor: str, asked: bool) -> str:
-    """A remote cell gave it a value, which didn't come back: where it is, and what to do.
+    """Word that a remote cell's name didn't come back: where it is, and what to do.
 
-    ``actor``: the namespace where it is; ``asked``: a person said what comes back.
+    ``actor``: the namespace where it is; ``asked``: True if a person named what comes back.
     """
     cell = f"remote {job}" if job.startswith("cell ") else f"job {job!r}"
     if actor:
@@ -41,7 +41,7 @@ def stayed_text(name: str, job: str, kind: str, actor: str, asked: bool) -> str:
 
 
 def unseen_text(name: str) -> str:
-    """A cell read a variable that it wasn't seen to read."""
+    """Word that a cell read a variable in a way that the analysis didn't see."""
     return (
         f"The notebook has a variable {name!r}, but it wasn't sent: nothing in the cell's "
         f"code reads it (code in a string doesn't count). `%%remote -i {name}` sends it."
@@ -49,7 +49,7 @@ def unseen_text(name: str) -> str:
 
 
 def not_given_text(name: str) -> str:
-    """A function read a variable of the notebook's."""
+    """Word that a function read a variable of the notebook's."""
     return f"The notebook has a variable {name!r}: give it to the function as an argument."
 
 
@@ -58,7 +58,7 @@ def nowhere_text(name: str, hint: str) -> str:
 
 
 def module_text(name: str, where: str) -> str:
-    """A worker doesn't find a module that the notebook finds."""
+    """Word that a worker doesn't find a module that the notebook finds."""
     return (
         f"The notebook finds {name!r} at {where}. Was `sys.path` changed there? Remote cells get "
         "its changes, other tasks the `sys.path` with which the session began."
@@ -66,7 +66,7 @@ def module_text(name: str, where: str) -> str:
 
 
 def not_here_text(kind: str, task: str) -> str:
-    """There is nothing to debug in this process: the error was raised in a task."""
+    """Word that there is nothing to debug in this process: the error was raised in a task."""
     where = f" in {task}" if task else ""
     again = (
         "run the cell again without its first line, `%%remote`,"

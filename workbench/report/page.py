@@ -1,8 +1,8 @@
-"""What a page is told of a session: typed records, in words where people read them.
+"""Messages to a page about a session: typed records, in words where people read them.
 
-The contract between the kernel and `widgets/static`; tests hold the page's test data to it. Figures
-that change with time, or by which tables are sorted, go as numbers: the page words them as `format`
-does. A fact that the session's engine doesn't know is None.
+The contract between the kernel and `widgets/static`; tests compare the page's test data with it.
+Figures that change with time, or by which tables are sorted, go as numbers: the page words them as
+`format` does. A fact that the session's engine doesn't know is None.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from workbench.report.reasons import REASONS
 
 
 class PageRecord(Struct, forbid_unknown_fields=True):
-    """Base of all that a page is told."""
+    """Base of all records that a page gets."""
 
 
 class PagePin(PageRecord, omit_defaults=True):
-    """One reason why an object is here, a key of `reasons.REASONS`, or ``n`` that are told as one;
-    ``here``: in this process."""
+    """One reason why an object is here, a key of `reasons.REASONS`, or ``n`` that are shown as one;
+    ``here``: True if it is in this process."""
 
     reason: str
     text: str
@@ -37,16 +37,16 @@ class PagePin(PageRecord, omit_defaults=True):
 
 
 class Row(PageRecord, kw_only=True, omit_defaults=True):
-    """One object. Most have some of this, so what is empty isn't sent.
+    """One object. Most have only some fields, so empty ones aren't sent.
 
     ``title`` is what people know it by, ``name`` its names in the store, ``held`` the variables of
     this process that have it. ``movable``: yes, no or freed, and why it ``stays``. It takes ``len``
     bytes from ``off`` on in the segment ``seg``, "" if it is in none; ``born`` in seconds since
-    1970. ``owner`` is who wrote those bytes; of what is in no memory of a process, who made it.
-    ``site`` is the line of code that it is from, with the notebook's name if that isn't this one.
-    ``breaks`` says what can't be read any more, should it be freed. ``pickle``, ``copy`` and
+    1970. ``owner`` is the process that wrote those bytes; without any, the process that made it.
+    ``site`` is the line of code that made it, with the notebook's name if that isn't this one.
+    ``breaks`` says who couldn't read it any more if it were freed. ``pickle``, ``copy`` and
     ``load`` are seconds, ``inband`` and ``outband`` bytes; ``repeats`` counts serializations.
-    ``cold``: its bytes went into memory that nobody had used.
+    ``cold``: its bytes went into memory that had not been used before.
     """
 
     id: str
@@ -79,7 +79,7 @@ class Row(PageRecord, kw_only=True, omit_defaults=True):
 
 
 class Segment(PageRecord):
-    """See `core.snapshot.SegmentRecord`; the owner by what it is called."""
+    """See `core.snapshot.SegmentRecord`; ``owner`` is the owner's name."""
 
     id: str
     owner: str
@@ -106,7 +106,7 @@ class PageWorker(PageRecord):
 
 
 class PageJob(PageRecord):
-    """A background cell. ``started`` in seconds since 1970; ``share``: how much of it has ended."""
+    """A background cell. ``started`` in seconds since 1970; ``share`` of its ended tasks."""
 
     id: str
     name: str
@@ -119,16 +119,16 @@ class PageJob(PageRecord):
 
 
 TimelinePoint = tuple[float, int, int | None, int, int, int | None]
-"""Time (seconds since 1970), bytes in memory and on disk, objects that came, went, were spilled."""
+"""Time (seconds since 1970), bytes in memory and on disk, counts of puts, frees and spills."""
 
 
 class Words(PageRecord):
-    """What the page puts facts into words with, so that it has none of its own.
+    """Words that the page uses for facts, so that it has none of its own.
 
-    ``reasons``: what one pin and several are called; ``ages``: (seconds, label), the last without
-    an end; ``none``: see `view_texts.nothing`; ``lessons``: see `view_texts`; ``can``: why a button
-    can't do what it says, '' if it can; ``cold``: why a copy took long; ``least``: bytes that must
-    be copied for a speed.
+    ``reasons``: names of one pin and of several; ``ages``: (seconds, label), the last without
+    limit; ``none``: see `view_texts.nothing`; ``lessons``: see `view_texts`; ``can``: why a button
+    doesn't work, '' if it does; ``cold``: why a copy took long; ``least``: bytes below which a copy
+    has no speed.
     """
 
     reasons: dict[str, tuple[str, str]]
@@ -145,12 +145,12 @@ class Words(PageRecord):
 
 
 class PageSession(PageRecord):
-    """Everything about a session but its objects and its past.
+    """Everything about a session except its objects and its past.
 
     ``bins``: of objects without a row, the bytes in each of equal parts of a segment; ``speed``:
     bytes a second that this machine copies; ``span``: seconds of the past that are shown;
-    ``workers_heading`` stands above them.
-    ``hues``: which types and owners have which colour, by number.
+    ``workers_heading`` is their heading.
+    ``hues``: numbers of the colours of types and owners.
     """
 
     session: str
@@ -193,7 +193,7 @@ Diff: Any = defstruct(
     bases=(PageRecord,),
     module=__name__,
 )
-"""What has changed since the last one: any of a world's fields, and objects that are ``gone``."""
+"""Changes since the last message: any of a world's fields, and objects that are ``gone``."""
 
 
 class Tree(PageRecord):
@@ -209,7 +209,7 @@ class Tree(PageRecord):
 
 
 class PageAnswer(PageRecord, omit_defaults=True):
-    """What came of a request. ``html`` is the text for a page."""
+    """Answer to a request. ``html`` is the text for a page."""
 
     text: str
     ok: bool = True
@@ -219,7 +219,7 @@ class PageAnswer(PageRecord, omit_defaults=True):
 
 
 def key_of(id: int) -> str:
-    """An id for a page, whose numbers have 53 bits."""
+    """Return an id in a form for a page, whose numbers have 53 bits."""
     return f"{id:x}" if id else ""
 
 
@@ -232,13 +232,13 @@ BUTTONS = {
     "cost": "get",
     "stop": "interrupt",
 }
-"""What a page's buttons ask for, and which of the engine's abilities each needs."""
+"""Actions of a page's buttons, and the ability of the engine that each needs."""
 
 
 # -- objects ---------------------------------------------------------------------------------------
 
 MOVABLE: dict[str | None, str] = {"resident": "no", "alive": "yes", "freed": "freed"}
-"""By `ObjectRecord.strength`."""
+"""Texts by `ObjectRecord.strength`."""
 
 
 def row_of(
@@ -248,9 +248,8 @@ def row_of(
     born: float | None,
     places: Sequence[Place] = (),
 ) -> Row:
-    """One object. ``owners``: `processes.owners_of`, empty if the engine doesn't tell; ``born`` in
-    seconds since 1970; ``places``: the variables of this process that have it.
-    """
+    """Return the row of an object. ``owners``: `processes.owners_of`, empty if the engine doesn't
+    tell; ``born`` in seconds since 1970; ``places``: the variables of this process that have it."""
     about, strength = record.about, record.strength
     kind, detail = facts.kind_of(record), facts.type_of(record)
     known = record.viewers is not None
@@ -296,7 +295,7 @@ def _owner(record: ObjectRecord, processes: Processes, owners: Mapping[int, str]
     return processes.maker(record.id) if wrote in (SERVER, DISK) else wrote
 
 
-# -- the session but for its objects ---------------------------------------------------------------
+# -- the session except its objects ----------------------------------------------------------------
 
 
 def session_of(
@@ -311,11 +310,10 @@ def session_of(
     rest: list[Rest],
     hues: dict[str, dict[str, int]],
 ) -> PageSession:
-    """Everything about a session but its objects and its past. ``can``: what its engine can do;
-    the rest is what the snapshot doesn't tell: see `PageSession`.
-    """
+    """Return everything about a session except its objects and its past. ``can``: abilities of its
+    engine; the other parameters are what the snapshot lacks: see `PageSession`."""
     here = [client for client in session.clients if is_this_process(client)]
-    is_ours = not session.is_observed  # only there nothing means that there is nothing
+    is_ours = not session.is_observed  # in an observed cluster, no record may mean unknown
     workers = [
         PageWorker(
             worker.number,
@@ -353,7 +351,7 @@ def session_of(
 
 
 def words_of(session: Snapshot, can: Abilities) -> Words:
-    """The words for this session, whose engine can do this."""
+    """Return the words for this session, given its engine's abilities."""
     return Words(
         reasons={code: (reason.chip, reason.chips) for code, reason in REASONS.items()},
         where=dict(facts.WHERE),
@@ -370,7 +368,7 @@ def words_of(session: Snapshot, can: Abilities) -> Words:
 
 
 def job_of(job: JobRecord, now: float) -> PageJob:
-    """A background cell. ``now``: the time of the snapshot, in seconds since 1970."""
+    """Return a background cell's record. ``now``: time of the snapshot, in seconds since 1970."""
     said = (facts.job_items(job), facts.job_output(job), facts.unfetched(job))
     return PageJob(
         id=key_of(job.id),
@@ -385,7 +383,7 @@ def job_of(job: JobRecord, now: float) -> PageJob:
 
 
 def changed(before: PageSession | None, now: PageSession) -> dict[str, Any]:
-    """The fields that aren't as they were, as a page is sent them."""
+    """Return the fields that have changed, in the form that a page gets."""
     return {
         each: to_builtins(getattr(now, each))
         for each in now.__struct_fields__

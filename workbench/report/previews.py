@@ -1,4 +1,4 @@
-"""The beginning of a value: as a text, or as the first rows of a table. Reads little of it.
+"""Shows the beginning of a value: as text, or as the first rows of a table. Reads little of it.
 
 Imports no library: a table of pandas, polars or pyarrow has its own methods.
 """
@@ -14,17 +14,17 @@ from typing import Any, NamedTuple
 from workbench.report.markup import Table
 
 ROWS, COLUMNS = 5, 8
-"""Of a table."""
+"""Size limits of a table."""
 
 LINES, WIDTH = 8, 88
-"""Of a text."""
+"""Size limits of a text."""
 
 CELL = 40
-"""Letters of one cell."""
+"""Characters of one cell."""
 
 
 class Preview(NamedTuple):
-    """What there is to show: a text or a table; or why there is nothing."""
+    """A text or a table to show; or the reason why there is none."""
 
     text: str = ""
     table: Table | None = None
@@ -32,7 +32,7 @@ class Preview(NamedTuple):
 
 
 class _Short(reprlib.Repr):
-    """`repr` that stops early, in breadth and in depth."""
+    """`repr` with limits in breadth and in depth."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class _Short(reprlib.Repr):
         self.maxstring = self.maxother = 120
 
     def repr_instance(self, x: Any, level: int) -> str:
-        """Of anything else: on one line, whatever its class does."""
+        """Return the repr of any other object on one line."""
         if type(x).__name__ == "ndarray":
             return f"array({x.dtype}, {x.shape})"
         return " ".join(super().repr_instance(x, level).split())
@@ -50,7 +50,7 @@ class _Short(reprlib.Repr):
     repr_ndarray = repr_instance
 
     def repr_not_built(self, x: Any, level: int) -> str:
-        """Of what wasn't built: its class's name, and what it would have got."""
+        """Return the repr of a `NotBuilt`: its class's name, and what it would have got."""
         if level <= 0:
             return repr(x)
         parts = [self.repr1(each, level - 1) for each in (*x.arguments, *x.items)[: self.maxlist]]
@@ -63,7 +63,7 @@ class _Short(reprlib.Repr):
 
 
 def preview(value: Any) -> Preview:
-    """The beginning of a value. Raises what its class's own methods raise."""
+    """Return the beginning of a value. Raises what its class's own methods raise."""
     for kind in type(value).__mro__:
         look = _LOOKS.get((kind.__module__.partition(".")[0], kind.__name__))
         if look is not None:
@@ -76,14 +76,17 @@ def _array(array: Any) -> Preview:
 
     edge = 3 if array.ndim < 3 else 1
     with np.printoptions(
-        linewidth=WIDTH, threshold=4 * edge, edgeitems=edge, precision=5,
+        linewidth=WIDTH,
+        threshold=4 * edge,
+        edgeitems=edge,
+        precision=5,
         formatter={"object": _Short().repr} if array.dtype.hasobject else None,
-    ):  # fmt: skip
+    ):
         return Preview(_cut(str(array)))
 
 
 def _pandas(frame: Any) -> Preview:
-    """The first cells are copied: what pandas caches shall not keep the store's bytes."""
+    """Preview a copy of the first cells: else pandas' caches would keep the store's bytes alive."""
     part = frame.iloc[:ROWS, :COLUMNS].copy()
     head = ("", *(str(name) for name in part.columns))
     cells = [
@@ -149,4 +152,4 @@ _LOOKS: dict[tuple[str, str], Callable[[Any], Preview]] = {
     ("polars", "DataFrame"): _polars,
     ("pyarrow", "Table"): _arrow,
 }
-"""By package and class, or a base of it."""
+"""By package, then by the name of the class or of a base."""

@@ -1,4 +1,4 @@
-"""What the processes and actors of a session are called: one name each, wherever they are told."""
+"""Names of a session's processes and actors: one name each, wherever they appear."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from workbench.core.snapshot import (
 from workbench.format import UNKNOWN, count, joined
 
 LEFT = "a process that left"
-"""Who held or wrote what nobody does any more."""
+"""Name of a holder or writer that is gone."""
 
 SERVER = "the server"
 DISK = "disk"
 
 
 TellsOfProcesses = Snapshot | Account | ObjectDescription
-"""What tells of processes: clients, and the workers and actors among them."""
+"""Records that include processes: clients, and the workers and actors among them."""
 
 
 def is_on_this_machine(record: ClientRecord | WorkerRecord) -> bool:
-    """Whether its pid is one of this machine's."""
+    """True if its pid is one of this machine's."""
     return record.host in ("", platform.node())
 
 
@@ -46,7 +46,7 @@ class Processes:
         self._actors = {actor.id: actor for actor in seen.actors}
 
     def name(self, client: int) -> str:
-        """``this notebook``, ``worker 2``, ``Counter 'hits'``, ``other.ipynb``."""
+        """Return its name: ``this notebook``, ``worker 2``, ``Counter 'hits'``, ``other.ipynb``."""
         found = self._clients.get(client)
         if found is None:
             return LEFT
@@ -57,24 +57,24 @@ class Processes:
         return client_name(found) if worker is None else self.worker(worker)
 
     def maker(self, id: int) -> str:
-        """Who put an object, or submitted the task that made it: its id tells."""
+        """Return who put an object, or submitted the task that made it: its id tells."""
         made = self.made_by(id)
         return LEFT if made is None else self.name(made.client)
 
     def made_by(self, id: int) -> ClientRecord | None:
-        """The process that gave something its id; None if it has left."""
+        """Return the process that gave something its id; None if it has left."""
         prefix = id >> ID_BITS
         made = (each for each in self._clients.values() if prefix and each.prefix == prefix)
         return next(made, None)
 
     def pool_worker(self, client: int) -> WorkerRecord | None:
-        """The pool's worker that this process is, if it is one."""
+        """Return the pool's worker that this process is, if it is one."""
         found = self._clients.get(client)
         worker = None if found is None else self._worker_of(found)
         return None if worker is None or worker.actor else worker
 
     def namespace(self, client: int) -> str:
-        """What `--actor` calls the namespace of cells that this process keeps; else nothing."""
+        """Return the `--actor` name of the namespace that this process keeps; else ''."""
         found = self._clients.get(client)
         worker = None if found is None else self._worker_of(found)
         actor = None if worker is None else self._actors.get(worker.actor)
@@ -92,7 +92,7 @@ class Processes:
         return self.worker(found[0]) if found else f"worker {number}"
 
     def actor(self, worker: WorkerRecord) -> str:
-        """The actor that a worker belongs to; nothing if it is of the pool."""
+        """Return the name of the actor that a worker belongs to; '' if it is in the pool."""
         actor = self._actors.get(worker.actor)
         return actor_name(actor) if actor else "an actor" if worker.actor else ""
 
@@ -101,7 +101,7 @@ class Processes:
         return found is not None and is_this_process(found)
 
     def several(self, clients: Iterable[int]) -> str:
-        """This process first, then others by name, then workers, counted if they are several."""
+        """Name this process first, then others, then workers, as a number if they are several."""
         numbers = sorted(set(clients), key=lambda n: not self.is_here(n))
         named = list(dict.fromkeys(map(self.name, numbers)))
         pool = [name for name in named if re.fullmatch(r"worker \d+", name)]
@@ -117,8 +117,8 @@ class Processes:
 
 
 def owners_of(snapshot: Snapshot) -> dict[int, str]:
-    """By segment, who writes it. Objects in none (0) are with the server; empty if the engine
-    doesn't tell where they lie."""
+    """Return the writer's name of each segment. Objects in none (0) are with the server; empty if
+    the engine doesn't tell where objects lie."""
     if snapshot.segments is None:
         return {}
     processes = Processes(snapshot)
@@ -126,7 +126,7 @@ def owners_of(snapshot: Snapshot) -> dict[int, str]:
 
 
 def client_name(client: ClientRecord) -> str:
-    """A process but for this one. A notebook's path is no business of whoever is sent this."""
+    """Return the name of a process other than this one. Leaves out the path of a notebook."""
     where = "" if is_on_this_machine(client) else f" on {client.host}"
     return client.label.rpartition("/")[2] or f"process {client.pid}{where}"
 
@@ -136,7 +136,7 @@ def open_in(snapshot: Snapshot) -> list[str]:
 
 
 def actor_name(actor: ActorRecord) -> str:
-    """``Counter``, ``Counter 'hits'``; ``actor db`` of one that only keeps names for cells."""
+    """Return ``Counter``, ``Counter 'hits'``; ``actor db`` for a namespace of cells."""
     names = [name.removeprefix(ACTOR_PREFIX) for name in actor.names]
     if actor.cls == "Namespace" and names:
         return f"actor {', '.join(names)}"
@@ -144,7 +144,7 @@ def actor_name(actor: ActorRecord) -> str:
 
 
 def actor_text(actor: ActorRecord) -> str:
-    """With its state if there is anything to say, and what waits: ``Counter 'hits', 2 calls``."""
+    """Return its name, its state unless alive, and waiting calls: ``Counter 'hits', 2 calls``."""
     known = actor.state or f"whether it lives is {UNKNOWN}"
     state = "" if known == "alive" else f" ({known})"
     return actor_name(actor) + state + (f", {count(actor.calls, 'call')}" if actor.calls else "")

@@ -1,4 +1,4 @@
-"""How far a long `%put` or `%get` is, in a line; and that it isn't there yet."""
+"""Line on the progress of a long `%put` or `%get`; and the message that it isn't there yet."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ def copying_text(name: str, done: int, whole: int) -> str:
 
 
 def pickling_text(name: str, nbytes: float, at_least: bool, seconds: float) -> str:
-    """``at_least``: the bytes are those counted so far, and not an estimate of all."""
+    """Word the pickling; ``at_least``: the bytes are counted so far, not an estimate of all."""
     about = "at least" if at_least else "about"
     return f"%put {name}: {about} {human_bytes(nbytes)}, pickling, {seconds:.0f} s"
 
 
 def waiting_text(typed: str, what: Sequence[str], seconds: float) -> str:
-    """``what``: who makes it, or its names; nothing if it is there and is being read."""
+    """Word the waiting; ``what``: makers or names of objects; empty if they are being read."""
     doing = f"waiting for {' and '.join(what)}" if what else "reading"
     return f"%get {typed}: {doing}, {seconds:.0f} s"
 
 
 def arrived_text(typed: str, seconds: float) -> str:
-    return f"%get {typed}: there after {human_seconds(seconds)}"
+    return f"%get {typed}: arrived after {human_seconds(seconds)}"
 
 
 def late_text(typed: str, late: Mapping[str, str], there: Sequence[str], timeout: float) -> str:
-    """``late``: names of what isn't there, each with who makes it."""
+    """Word a timeout; ``late``: names of objects that aren't there, each with its maker."""
     after = f"after {human_time(timeout)}" if timeout > 0 else "yet"
     coming = [f"{name!r} (of {maker})" if maker else repr(name) for name, maker in late.items()]
     others = f" {_are([*map(repr, there)])}." if there else ""
@@ -43,5 +43,5 @@ def _are(things: Sequence[str]) -> str:
 
 
 def maker_text(task: str) -> str:
-    """A task by its name, where a sentence says who makes something: ``task fit``, ``cell 7``."""
+    """Return a task's name for a sentence about who makes something: ``task fit``, ``cell 7``."""
     return task if not task or task.startswith("cell ") else f"task {task}"

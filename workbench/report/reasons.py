@@ -1,6 +1,6 @@
-"""Why objects are still here: the one table of reasons, which the page is sent too.
+"""Reasons why objects are still here: the one table, which the page gets too.
 
-What says which reason holds for an object is its record (`counts`), or an account of it, which
+An object's record tells which reasons apply (`counts`), and so does an account of it, which
 knows more: names of tasks, variables of every process.
 """
 
@@ -23,12 +23,12 @@ class Reason(NamedTuple):
     chip, chips : str
         The shortest name of one, and of several.
     phrase : str
-        Of one pin, with a place for what it is: a name, a process, a place in somebody's code.
+        Text about one pin, with a place for its detail: a name, a process, a line of code.
     keeps_in_memory : bool
-        Whether the object can't move to disk meanwhile. So does a task, but only while it runs.
+        True if the object can't move to disk meanwhile. (A running task does that too.)
     let_go : str
-        What ends it: ``{detail}`` is what the phrase says, ``{name}`` how magics call the object,
-        ``{call}`` how functions do, ``{object}`` the id of the other object.
+        How to end it: ``{detail}`` is the detail in the phrase, ``{name}`` the object for magics,
+        ``{call}`` for functions, ``{object}`` the id of the other object.
     """
 
     chip: str
@@ -47,43 +47,56 @@ REASONS: Mapping[str, Reason] = MappingProxyType(
             "pinned", "pinned", "pinned at {}", True, "`%unpin {name}`, `unpin({call})`"
         ),
         "job": Reason(
-            "result not fetched", "results not fetched", "result of {}, not fetched", False,
+            "result not fetched",
+            "results not fetched",
+            "result of {}, not fetched",
+            False,
             f"`%workbench jobs {{detail}}` fetches it; or {FREE}",
         ),
         "ref": Reason("ref", "refs", "ref in {}", False, FREE),
-        "task": Reason(
-            "task", "tasks", "needed by {}", False, "wait for it, or `cancel` it"
-        ),
+        "task": Reason("task", "tasks", "needed by {}", False, "wait for it, or `cancel` it"),
         "contained": Reason(
-            "inside another", "inside others", "inside {}", False,
+            "inside another",
+            "inside others",
+            "inside {}",
+            False,
             "let go of that one first: `%why {object}` says what keeps it",
         ),
         "escaped": Reason(
-            "pickled ref", "pickled refs", "ref pickled at {}", False,
+            "pickled ref",
+            "pickled refs",
+            "ref pickled at {}",
+            False,
             f"{FREE}, when nobody will load what was pickled",
         ),
         "view": Reason("arrays", "arrays", "arrays in {}", True, ""),
     }
-)  # fmt: skip
-"""By the code that a `PinRecord` has, the plainest first."""
+)
+"""By `PinRecord.reason`, the simplest first."""
 
 
 def counts(record: ObjectRecord) -> Iterator[tuple[str, int]]:
-    """The reasons why an object is here: (code, how many of them), in the order of `REASONS`."""
+    """Return the reasons why an object is here: (code, number), in the order of `REASONS`."""
     found = (
-        len(record.names), bool(record.pinned), bool(record.job), len(record.holders),
-        record.tasks, record.parents, len(record.escapes), len(record.viewers or ()),
-    )  # fmt: skip
+        len(record.names),
+        bool(record.pinned),
+        bool(record.job),
+        len(record.holders),
+        record.tasks,
+        record.parents,
+        len(record.escapes),
+        len(record.viewers or ()),
+    )
     return ((code, int(n)) for code, n in zip(REASONS, found, strict=True) if n)
 
 
 def chips(record: ObjectRecord) -> list[str]:
-    """The same in a few words each: ``named``, ``2 refs``."""
+    """Return the same in a few words each: ``named``, ``2 refs``."""
     return [chip(code, n) for code, n in counts(record)]
 
 
 def chip(code: str, n: int = 1) -> str:
-    """So many pins of one kind. Without a number where the plural has no other word."""
+    """Word ``n`` pins of one kind. Without the number if singular and plural are the same."""
     reason = REASONS[code]
     if n == 1:
         return reason.chip
@@ -91,12 +104,12 @@ def chip(code: str, n: int = 1) -> str:
 
 
 def phrase(code: str, what: str) -> str:
-    """One pin in words: ``phrase("ref", "worker 3")`` is ``ref in worker 3``."""
+    """Word one pin: ``phrase("ref", "worker 3")`` is ``ref in worker 3``."""
     return REASONS[code].phrase.format(what)
 
 
 def let_go(pin: PinRecord, name: str, ref: str = "ref") -> str:
-    """``name`` is by what a person calls the object; empty if by a ``ref``, which is called so."""
+    """Word how to end a pin. ``name`` is the object's name for people; '' if it is a ``ref``."""
     return REASONS[pin.reason].let_go.format(
         detail=pin.detail,
         name=name or ref,

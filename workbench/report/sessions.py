@@ -1,4 +1,4 @@
-"""What there is to say when a session is left or ended: what is lost with it, and what another one
+"""Texts on leaving or ending a session: what is lost with it; and on options that a running one
 can't take."""
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ MOST_WORDS = 5
 """Names that a sentence lists; the rest are counted."""
 
 FEW = 1000
-"""Objects that are looked through, for what is lost when a session is left."""
+"""Objects that are searched for what is lost when a session is left."""
 
 
 def lost_by_leaving(engine: Engine) -> str:
-    """What is lost when this process leaves its session; see `lost_text`."""
+    """Word what is lost when this process leaves its session; see `lost_text`."""
     now = engine.ask(Summary())
     return lost_text(engine.snapshot() if now.count <= FEW else now)
 
 
 def lost_text(now: Snapshot) -> str:
-    """What would be lost if this process left the session: ``3 objects (120 MB): df, model and 1
-    more``; '' if nothing. While others are in it, only what this process alone keeps.
+    """Word what would be lost if this process left the session: ``3 objects (120 MB): df, model and
+    1 more``; '' if nothing. While others are in it, only what this process alone keeps.
 
-    What tasks run doesn't count: functions and classes are sent again.
+    Code that tasks run doesn't count: functions and classes are sent again.
     """
     ours = {client.client for client in now.clients if is_this_process(client)}
     others = any(c.role == "driver" and c.client not in ours for c in now.clients)
@@ -53,7 +53,7 @@ def lost_text(now: Snapshot) -> str:
 
 
 def lost_names(now: Snapshot) -> str:
-    """What is lost with a session, as far as people know it by a name; '' if nothing."""
+    """Word what is lost with a session, as far as it has names; '' if nothing."""
     actors = {actor.id for actor in now.actors}
     names = sorted(name for r in now.objects if r.id not in actors for name in r.names)
     found = f"{count(now.names, 'named object')}: {listed(names, MOST_WORDS, now.names)}"
@@ -61,7 +61,7 @@ def lost_names(now: Snapshot) -> str:
 
 
 def _lost_with(now: Snapshot) -> Iterator[str]:
-    """Actors and background cells, which end with the session."""
+    """Yield texts on actors and background cells, which end with the session."""
     actors = [actor_text(actor) for actor in now.actors if actor.state != "dead"]
     jobs = [facts.job_text(job) for job in facts.concerning(now.jobs)]
     for ending, noun in ((actors, "actor"), (jobs, "background cell")):
@@ -70,7 +70,7 @@ def _lost_with(now: Snapshot) -> Iterator[str]:
 
 
 def stopped_text(session: str, lost: str, seconds: float, killed: int) -> str:
-    """That a session was ended from a shell: how that went, and what is lost with it."""
+    """Word that a session was ended from a shell: how it went, and what is lost with it."""
     how = f"it took {human_seconds(seconds)}"
     if killed:
         how = f"{count(killed, 'process', 'processes')} didn't end, and had to be killed"
@@ -78,7 +78,7 @@ def stopped_text(session: str, lost: str, seconds: float, killed: int) -> str:
 
 
 def left_text(lost: str) -> str:
-    """That a notebook has left its session."""
+    """Word that a notebook has left its session."""
     return f"The session is over for this notebook.{_lost(lost)}"
 
 
@@ -92,9 +92,9 @@ def _stays(record: ObjectRecord, ours: set[int]) -> bool:
 
 
 def stays_text(session: str, differences: dict[str, tuple[str, str]], engine: str = "local") -> str:
-    """That a session which was joined keeps what it was started with.
+    """Word that a joined session keeps the options with which it was started.
 
-    ``differences``: by option, what it has ('' if nobody knows) and what was asked for.
+    ``differences``: by option, its value ('' if unknown) and the one asked for.
     """
     parts = [
         f"{name} stays {there}, not {wished}" if there else f"{name}={wished} changes nothing"
@@ -111,7 +111,7 @@ def stays_text(session: str, differences: dict[str, tuple[str, str]], engine: st
 
 
 def cluster_text(options: Sequence[str]) -> str:
-    """That these options change nothing in a cluster that runs already."""
+    """Word that these options change nothing in a running cluster."""
     return (
         f"{joined(list(options))}: a cluster that runs already has its own, so this changes "
         "nothing. Set it where the cluster is started."
@@ -119,9 +119,9 @@ def cluster_text(options: Sequence[str]) -> str:
 
 
 def offers_text(live: Mapping[str, str]) -> str:
-    """That this process is connected to other systems, and how to run cells there.
+    """Word that this process is connected to other systems, and how to run cells there.
 
-    ``live``: by engine, what `init` takes for it.
+    ``live``: by engine, the argument for `init`.
     """
     offers = [
         f"This notebook is connected to {engine.capitalize()}: `%workbench start --engine "

@@ -1,6 +1,6 @@
 """Lists that print as text and show as tables: objects, background cells. And single lines.
 
-Facts put in rows and lines; `markup` makes text and HTML of them.
+Puts facts into rows and lines; `markup` makes text and HTML of them.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ MOST_ROWS = 60
 """Objects shown; the rest are counted."""
 
 MOST_LETTERS = 60
-"""Of a name: longer ones would push all else out of sight."""
+"""Characters of a name: longer ones would push the other columns out of sight."""
 
 MOST_WORDS = 8
-"""Of each kind of thing that is named in one line; the rest are counted."""
+"""Names of one kind in a line; the rest are counted."""
 
 OBJECTS = ("name", "type", "size", "where", "why it is here", "age")
 JOBS = ("job", "name", "state", "time", "output", "assigns")
@@ -57,11 +57,11 @@ class Listing(Rich, Generic[Item]):
     """Records that print as text and show as a table. Iterate it for the records."""
 
     records: tuple[Item, ...]
-    nothing = ""  # what it says without any
+    nothing = ""  # its text without any records
 
     @abstractmethod
     def table(self) -> Table:
-        """What it shows."""
+        """Return the table to show."""
 
     def __iter__(self) -> Iterator[Item]:
         return iter(self.records)
@@ -81,7 +81,7 @@ class Listing(Rich, Generic[Item]):
 
 @dataclass(frozen=True, repr=False)
 class ObjectTable(Listing[ObjectRecord]):
-    """Objects in some order. Prints as a text, shows as a table; iterate it for the records.
+    """Objects in some order. Prints as text, shows as a table; iterates over the records.
 
     There are ``others`` more, of ``others_size`` bytes; ``held`` names objects that have no name.
     """
@@ -93,7 +93,7 @@ class ObjectTable(Listing[ObjectRecord]):
     nothing: str = facts.NO_OBJECTS
 
     def table(self, ids: bool = False, most: int = MOST_ROWS) -> Table:
-        """What it shows, on request with the ids by which `workbench why` knows objects."""
+        """Return the table, on request with the ids that `workbench why` takes."""
         left = self.records[most:]
         number, size = len(left) + self.others, sum(r.size for r in left) + self.others_size
         more = f"and {human_count(number)} more, {human_bytes(size)}" if number else ""
@@ -126,11 +126,11 @@ def objects(
     others_size: int = 0,
     searched: bool = False,
 ) -> ObjectTable:
-    """The objects but Workbench's own. Raises `ValueError` if there is no such order.
+    """Return all objects except Workbench's own. Raises `ValueError` if there is no such order.
 
     ``pattern`` matches a name or the type: ``train*``, ``ndarray*``; ``order`` by ``size`` or
-    ``age`` puts the greatest first; ``others`` and their bytes are besides ``found``. ``searched``:
-    all that is found matches.
+    ``age`` puts the greatest first; ``others`` and their bytes are not in ``found``. ``searched``:
+    ``found`` holds only matches.
     """
     if order not in ORDERS:
         raise ValueError(f"Objects can be sorted by {', '.join(ORDERS)}, not by {order!r}.")
@@ -154,7 +154,7 @@ def _matches(record: ObjectRecord, pattern: str) -> bool:
 
 @dataclass(frozen=True, repr=False)
 class JobTable(Listing[JobRecord]):
-    """Background cells, a row each. Prints as text, shows as a table; iterate it for records."""
+    """Background cells, a row each. Prints as text, shows as a table; iterates over the records."""
 
     nothing = facts.NO_JOBS
 
@@ -179,7 +179,7 @@ def _job_row(job: JobRecord) -> tuple[str, ...]:
 
 
 def put_line(label: str, about: About) -> str:
-    """``df: DataFrame (500000, 9), 42 MB in 11 ms, 3.8 GB/s; ...``."""
+    """Return the line of a put: ``df: DataFrame (500000, 9), 42 MB in 11 ms, 3.8 GB/s; ...``."""
     nbytes, seconds = about.inband + about.outband, about.pickle_seconds + about.copy_seconds
     rate = f", {human_rate(nbytes / seconds)}" if nbytes >= LEAST_COPY and seconds else ""
     rate += " in new memory" if rate and about.cold else ""
@@ -194,9 +194,9 @@ def put_line(label: str, about: About) -> str:
 
 
 def started_line(engine: Engine, replaced: Engine | None = None) -> str:
-    """What was started or joined. How large a cluster's store is, `%workbench` asks.
+    """Word what was started or joined. A cluster's store size is left to `%workbench`.
 
-    ``replaced``: the session that made way for it, with nothing in it.
+    ``replaced``: the empty session that this one replaces.
     """
     system, joined = engine.facts.system, engine.facts.joined
     store = f", store of {human_bytes(engine.ask(Capacity()))}" if system == "local" else ""
@@ -214,7 +214,7 @@ def started_line(engine: Engine, replaced: Engine | None = None) -> str:
 
 
 def _found(snapshot: Snapshot) -> str:
-    """A sentence on what has a name in a session, and one on its background cells, if any."""
+    """Return sentences on a session's named objects and its background cells, if any."""
     names = sorted(name for record in snapshot.objects for name in record.names)
     actors = sorted(facts.name_of(name) for actor in snapshot.actors for name in actor.names)
     found = [*names, *actors]

@@ -1,7 +1,7 @@
-"""What views say beside the facts of single records: memory in parts, two minutes, costs, and what
-stands where there is nothing. Live views, still forms and plots share it. Pure.
+"""Texts of views beyond single records: parts of memory, the last two minutes, costs, and texts
+for where there is nothing. Shared by live views, still forms and plots. Pure.
 
-What a snapshot doesn't tell, because its engine can't, is None or says so, and never a zero.
+A fact that the engine can't tell is None or says so, and is never a zero.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from workbench.report.colors import HUES, LIVE, OTHER, REUSABLE, SPILLED, TRACK
 from workbench.report.processes import Processes, is_on_this_machine
 
 LEAST_COPY = 1 << 20
-"""Bytes: below it, a copy's time says nothing about speed."""
+"""Bytes below which a copy's time says nothing about speed."""
 
 LESSONS = {
     "pins": (
@@ -53,28 +53,28 @@ LESSONS = {
         "is pickled costs time on both sides. Select an object for its parts.",
     ),
 }
-"""What stands where one object's details will, until one is selected."""
+"""Text in the place of an object's details, until one is selected."""
 
 
 def lessons(can: Abilities) -> dict[str, tuple[str, ...]]:
-    """Those of a session that can do this: what stays in memory is no affair of ours elsewhere."""
+    """Return the lessons for these abilities; a cluster decides itself what stays in memory."""
     if not can.resident:
         return LESSONS
     return LESSONS | {"pins": (*LESSONS["pins"][:-1], str(can.resident))}
 
 
 REPEATED = "serialized {} ×: put it once"
-"""What to do about an object that was serialized so often."""
+"""Advice on an object that was serialized several times."""
 
 
 def shown(snapshot: Snapshot) -> Snapshot:
-    """The same without the objects that are Workbench's own."""
+    """Return the snapshot without Workbench's own objects."""
     kept = tuple(record for record in snapshot.objects if not facts.is_internal(record))
     return replace(snapshot, objects=kept)
 
 
 def nothing(snapshot: Snapshot) -> dict[str, str]:
-    """What stands in place of objects, jobs and so on, where there are none."""
+    """Return the texts in place of objects, jobs and so on, where there are none."""
     if not snapshot.is_observed:
         is_local = snapshot.engine == "local"
         return {
@@ -98,29 +98,29 @@ def nothing(snapshot: Snapshot) -> dict[str, str]:
 
 
 def taken(snapshot: Snapshot) -> str:
-    """``as of 2026-11-21 14:05:12``, in the time zone of who reads it."""
+    """Format the snapshot's time in the reader's time zone: ``as of 2026-11-21 14:05:12``."""
     if not snapshot.taken:
         return f"as of a time {UNKNOWN}"
     return time.strftime("as of %Y-%m-%d %H:%M:%S", time.localtime(snapshot.taken))
 
 
 LATE = "what came later isn't in it: the session has been asked, and hasn't answered yet"
-"""Beside the time of a snapshot that is older than it should be."""
+"""Text beside the time of a snapshot that is older than it should be."""
 
 
 def by_size(snapshot: Snapshot) -> list[ObjectRecord]:
-    """Its objects, the largest first."""
+    """Return its objects, the largest first."""
     return sorted(snapshot.objects, key=lambda record: -record.size)
 
 
 def listed_text(snapshot: Snapshot) -> str:
-    """``of 96 000 objects, 4 000 are listed``; nothing if all are."""
+    """Word how many objects are listed: ``of 96 000 objects, 4 000 are listed``; '' if all are."""
     listed, all = len(snapshot.objects), snapshot.count
     return f"of {count(all, 'object')}, {human_count(listed)} are listed" if all > listed else ""
 
 
 def rest_text(left: Sequence[ObjectRecord], snapshot: Snapshot) -> str:
-    """Those that a table has no room for: ``and 12 more, 3 MB``; and those that aren't listed."""
+    """Word what a table has no room for, ``and 12 more, 3 MB``, and what isn't listed."""
     size = human_bytes(sum(record.size for record in left))
     more = f"and {human_count(len(left))} more, {size}" if left else ""
     return "; ".join(filter(None, (more, listed_text(snapshot))))
@@ -130,10 +130,10 @@ def rest_text(left: Sequence[ObjectRecord], snapshot: Snapshot) -> str:
 
 
 class Bar(Struct, forbid_unknown_fields=True):
-    """Something that is full so far: ``Store``, ``265 MB of 10 GB · 3 %``. A page is sent it too.
+    """Fill level: ``Store``, ``265 MB of 10 GB · 3 %``. A page gets it too.
 
-    ``parts`` are keys of `BAR_PARTS` and bytes; ``whole``: it is known what they add up to. What is
-    ``beside`` takes none of it: it isn't drawn, only told.
+    ``parts`` are keys of `BAR_PARTS` and bytes; ``whole``: True if their total is known. Parts
+    ``beside`` take none of it: they aren't drawn, only named.
     """
 
     label: str
@@ -144,7 +144,7 @@ class Bar(Struct, forbid_unknown_fields=True):
     beside: tuple[tuple[str, int | None], ...] = ()
 
     def key(self) -> list[tuple[str, str]]:
-        """Each part's colour, and the part in words: ``live 265 MB``."""
+        """Return each part's colour, and the part in words: ``live 265 MB``."""
         told = (*self.parts, *self.beside)
         return [
             (BAR_PARTS[k].color, f"{BAR_PARTS[k].label} {human_bytes(size)}") for k, size in told
@@ -190,7 +190,7 @@ def store_bar(snapshot: Snapshot) -> Bar:
 
 
 def machine_bar(snapshot: Snapshot) -> Bar:
-    """The memory of the machine or container, by whose it is."""
+    """Return the memory of the machine or container, by owner."""
     memory = snapshot.memory
     workers = processes_memory(snapshot, True)
     kernels = processes_memory(snapshot, False)
@@ -210,8 +210,8 @@ def machine_bar(snapshot: Snapshot) -> Bar:
 
 
 def processes_memory(snapshot: Snapshot, workers: bool) -> int | None:
-    """What workers, or all other processes of the session, have to themselves, in bytes; None if
-    nobody measured."""
+    """Return the private memory of workers, or of the session's other processes, in bytes; None if
+    not measured."""
     sizes = dict(snapshot.memory.processes) if snapshot.memory else {}
     if workers:
         known = [worker_memory(worker, snapshot) for worker in snapshot.workers]
@@ -233,7 +233,7 @@ def worker_memory(worker: WorkerRecord, snapshot: Snapshot) -> int | None:
 
 
 def filled_text(segment: SegmentRecord) -> str:
-    """How full a segment is; a file is as large as what is in it."""
+    """Word how full a segment is; a file is as large as its content."""
     live = human_bytes(segment.live)
     return live if segment.disk else f"{live} live of {human_bytes(segment.granted)}"
 
@@ -264,24 +264,24 @@ def seconds_of(record: ObjectRecord) -> float:
 
 
 def by_cost(snapshot: Snapshot) -> list[ObjectRecord]:
-    """Its objects of which it is known what serializing them took, the most first."""
+    """Return its objects with a measured cost, the dearest first."""
     return sorted((r for r in snapshot.objects if r.about), key=lambda r: -seconds_of(r))
 
 
 def speed_of(record: ObjectRecord) -> float | None:
-    """Bytes a second of its copying; None if that can't be told."""
+    """Return the bytes a second of its copying; None if unknown."""
     about = record.about
     if about is None or not about.copy_seconds or about.inband + about.outband < LEAST_COPY:
         return None
     return (about.inband + about.outband) / about.copy_seconds
 
 
-COLD = "first use of this memory: Linux fills it with zeros first"
+COLD = "new memory: Linux clears it on first use"
 """Why a copy took long."""
 
 
 def repeats_of(record: ObjectRecord) -> int | None:
-    """How often it was serialized in all, if more than once: else 0; None is not known."""
+    """Return how often it was serialized in all; 0 if only once; None if unknown."""
     if record.about is None:
         return None
     return record.about.repeats + 1 if record.about.repeats else 0
@@ -298,7 +298,7 @@ _ORDER = {"running": 0, "queued": 1}
 
 
 def jobs_in_order(jobs: Iterable[JobRecord]) -> list[JobRecord]:
-    """Those that run, those that wait, those that are over; the latest first."""
+    """Return running jobs, then waiting ones, then those that are over; the latest first."""
     return sorted(jobs, key=lambda job: (_ORDER.get(job.state, 2), -job.number))
 
 
@@ -307,7 +307,7 @@ def job_where(job: JobRecord) -> str:
 
 
 def runs_text(worker: WorkerRecord, processes: Processes) -> str:
-    """What a worker is at: ``fit, fit, score``, ``Counter: add``; its state if that is nothing."""
+    """Word what a worker runs: ``fit, fit, score``, ``Counter: add``; else its state."""
     does = ", ".join(worker.tasks) or worker.state
     waits = " (waits, its slot is lent)" if worker.state == "blocked" else ""
     return ": ".join(filter(None, (processes.actor(worker), does + waits)))

@@ -1,4 +1,4 @@
-"""Why one object is here: the session's account in words, and what lets go of each reason."""
+"""Why one object is here: the session's account in words, and how to end each reason."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from workbench.report.markup import Rich, Table, page
 from workbench.report.processes import Processes
 
 FUNCTION = "function "
-"""With which the type of a function that was sent begins."""
+"""Prefix of the type of functions that were sent."""
 
 
 @dataclass(frozen=True)
 class ReasonText:
-    """One reason. ``action`` says what lets go, ``code`` is that to paste, if there is such."""
+    """One reason. ``action`` says how to end it, ``code`` is the same to paste, if there is any."""
 
     text: str
     action: str
@@ -31,12 +31,12 @@ class ReasonText:
 
 @dataclass(frozen=True, repr=False)
 class Why(Rich):
-    """All reasons why one object is here. Prints as a text, shows as a table."""
+    """All reasons why one object is here. Prints as text, shows as a table."""
 
     what: str  # the object in a few words
     reasons: tuple[ReasonText, ...]
-    complete: bool = True  # all processes looked everywhere
-    unknown: tuple[str, ...] = ()  # what its engine can't tell
+    complete: bool = True  # all processes searched everywhere
+    unknown: tuple[str, ...] = ()  # what the engine can't tell
 
     def _text(self) -> str:
         if not self.reasons:
@@ -62,8 +62,8 @@ class Why(Rich):
 
 
 class Asked(NamedTuple):
-    """What a person calls the object: by its name or id, or by a ref; ``deep``: the command that
-    looks at all there is."""
+    """A person's words for the object: its name or id, or a ref; ``deep``: the command for a full
+    search."""
 
     name: str
     ref: str
@@ -72,7 +72,7 @@ class Asked(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Whys(Rich):
-    """Of several objects, each with what it was called. There were ``others`` besides."""
+    """Answers for several objects, each with its label. There were ``others`` more."""
 
     each: tuple[tuple[str, Why], ...]
     others: int = 0
@@ -92,8 +92,8 @@ class Whys(Rich):
 def why(account: Account, name: str, ref: str = "ref", deep: str = "") -> Why:
     """Put an account into words.
 
-    ``name``: by which the person asked, nothing if it was a ref; that is called ``ref``. ``deep``:
-    the command that looks at all there is, if not `%why`.
+    ``name``: the name that the person gave, '' for a ref; that is called ``ref``. ``deep``:
+    the command for a full search, if not `%why`.
     """
     record, processes = account.object, Processes(account)
     names = "".join(f" {facts.plain_name(each)!r}" for each in record.names)
@@ -108,10 +108,10 @@ def why(account: Account, name: str, ref: str = "ref", deep: str = "") -> Why:
 
 
 def _sorted(pins: Iterable[PinRecord]) -> list[PinRecord]:
-    """What the session itself has of it comes last: it is the least of the reasons.
+    """Sort the session's own places last: they are the least important.
 
-    Of a function that was sent the session keeps what that took along, in this process and in
-    workers: that the object is inside that function says so already.
+    For a function that was sent, the session keeps what it captured, in this process and in
+    workers; the reason "inside function" covers that already.
     """
     is_inside = any(p.reason == "contained" and p.detail.startswith(FUNCTION) for p in pins)
     first: list[PinRecord] = []
@@ -146,7 +146,7 @@ def _reasons(pin: PinRecord, processes: Processes, asked: Asked) -> Iterator[Rea
 
 
 def _places(pin: PinRecord, processes: Processes, asked: Asked) -> Iterator[ReasonText]:
-    """Of a process that holds it: one for each place it found, and what it didn't look at."""
+    """Yield a holding process's reasons: one per place, and one on what it didn't search."""
     where = processes.name(pin.client)
     for place in pin.places:
         text = reasons.phrase(pin.reason, f"{where}: {_keeper(place)}")
@@ -170,13 +170,13 @@ def _places(pin: PinRecord, processes: Processes, asked: Asked) -> Iterator[Reas
 
 
 def _keeper(place: Place) -> str:
-    """What has it, in words."""
+    """Word what has the object."""
     paths, where = place.path.split("\n"), place.where
     path = ", ".join(f"`{each}`" for each in paths)
     many = f", {place.count} in all" if place.count > len(paths) else ""
     match place.keeper:
         case "stored":
-            return f"{path}{where}"  # as `report.freshness` words it
+            return f"{path}{where}"  # worded by `report.freshness`
         case "runs":
             return f"{path}{many} in {where}, which runs"
         case "cell":
@@ -210,9 +210,7 @@ _ENDING = {"runs": "function", "cell": "cell", "thread": "thread"}
 
 def _action(place: Place, pin: PinRecord, processes: Processes, asked: Asked) -> str:
     here = processes.is_here(pin.client)
-    free = reasons.let_go(
-        pin, asked.name, asked.ref
-    )  # nothing if arrays keep the bytes whatever becomes of it
+    free = reasons.let_go(pin, asked.name, asked.ref)  # '' if arrays keep the bytes in any case
     other = f"; or {free}" if free and not here else ""
     match place.keeper:
         case "runs" | "cell" | "thread":
@@ -229,9 +227,9 @@ def _action(place: Place, pin: PinRecord, processes: Processes, asked: Asked) ->
         return f"`{place.cut}`"
     if namespace := processes.namespace(pin.client):
         return f"`{place.cut}` in a cell of `%%remote --actor {namespace}`{other}"
-    if worker := processes.pool_worker(pin.client):  # a cell can't be sent to one of them
+    if worker := processes.pool_worker(pin.client):  # no cell can be sent to a particular worker
         name = processes.name(pin.client)
-        if worker.host:  # its pid is another machine's, or the cluster minds it itself
+        if worker.host:  # its pid is another machine's, or the cluster manages it
             return f"end {name}, process {worker.pid} on {worker.host}{other}"
         return f"`{_ended(worker)}` ends {name}, and another takes its place{other}"
     return f"{_at(pin, processes)}: `{place.cut}`{other}"
@@ -242,5 +240,5 @@ def _ended(worker: WorkerRecord) -> str:
 
 
 def _at(pin: PinRecord, processes: Processes) -> str:
-    """Where a person types what is to be done in another process."""
+    """Word where a person types what must be done in another process."""
     return f"in {processes.name(pin.client)}"

@@ -1,4 +1,4 @@
-"""What a remote cell changed in place, in a sentence: where that is now, and how to come by it.
+"""Sentences on what a remote cell changed in place: where it is now, and how to get it.
 
 `said` puts the names of the variables into one of the sentences.
 """
@@ -12,7 +12,7 @@ from workbench.format import joined, listed
 MOST_NAMES = 6
 
 WAITING = "{what} changed on the worker: `%get {names}` brings {it}"
-"""It is kept until somebody asks."""
+"""The change is kept until somebody asks for it."""
 
 NOT_COMPARED = (
     "{what} {was}n't compared with what was sent, which takes long: `--out {names}` brings {it} "
@@ -28,26 +28,26 @@ COARSE = (
     "{what}: its objects came back as new ones, because there are so many; other variables that "
     "have some of these objects still have the old ones"
 )
-"""It has more objects in it than are looked at one by one."""
+"""The variable has too many objects to track each."""
 
 APART = (
-    "{what} have an object in common, but on the worker each had its own copy of it, because "
+    "{what} share an object, but on the worker each had its own copy of it, because "
     "{first} is stored; after `%free {first}` they share it on the worker too"
 )
 """The cell changed one of them."""
 
 ARE_APART = (
-    "{what} have an object in common, but on the worker each has its own copy of it, because "
+    "{what} share an object, but on the worker each has its own copy of it, because "
     "{first} is stored: a change of one copy isn't seen in the other. After `%free {first}` they "
     "share it on the worker too"
 )
-"""Of an expression: nobody waits for its end."""
+"""For an expression, before it runs: nobody waits for its end."""
 
 PERHAPS_APART = (
-    "Workbench didn't look whether {stored}, which is stored, has objects in common with {what}: "
+    "Workbench didn't look whether {stored}, which is stored, shares objects with {what}: "
     "on the worker each had its own"
 )
-"""There is too much in it."""
+"""There are too many objects to search."""
 
 LOST = "{what} changed on the worker and can't be brought back: {why}"
 
@@ -55,7 +55,7 @@ COPIES = (
     "{what} changed in the runs, each of which has a copy of its own: nothing of that came back. "
     "What a run assigns comes back."
 )
-"""Of a cell that runs once per item."""
+"""For a cell that runs once per item."""
 
 IN_NAMESPACE = (
     "{what} changed in {actor} and {stays} there: `--in {names}` sends the notebook's own again"
@@ -83,7 +83,7 @@ _SEVERAL = {"it": "them", "was": "were", "stays": "stay", "unchanged": "are as t
 
 
 def said(sentence: str, names: Sequence[str], **more: str) -> str:
-    """The sentence about these variables; ``more`` is what else it has a place for."""
+    """Fill the sentence with these variables; ``more`` fills its other places."""
     what = joined(names) if len(names) <= MOST_NAMES else listed(names, MOST_NAMES)
     words = _ONE if len(names) == 1 else _SEVERAL
     shown = " ".join(names[:MOST_NAMES])

@@ -1,6 +1,6 @@
-"""Advice on what would be cheaper to serialize: tries the alternatives, and says those that help.
+"""Advice on what would be cheaper to serialize: tries alternatives, reports those that help.
 
-Changes nothing. What there is to try is in `alternatives`.
+Changes nothing. The alternatives come from `alternatives`.
 """
 
 from __future__ import annotations
@@ -17,23 +17,22 @@ from workbench.serialization.measure import Allowance, Figures, Measure
 from workbench.serialization.sampling import spread
 
 MOST_TRYING = 0.1
-"""Seconds of pickling either form."""
+"""Seconds of pickling, for each of the two forms."""
 
 WORTH = 2
-"""How many times cheaper it must be, in seconds or in bytes."""
+"""The alternative must be this many times cheaper, in seconds or in bytes."""
 
 CONSIDERED = 0.05
-"""The share of all from which a part is worth a thought."""
+"""Share of the whole cost from which a part is considered."""
 
 LARGE_PICKLE = 1_000_000
-"""Bytes from which it is worth something that they are copied directly: each reader copies the
-others, too."""
+"""Bytes in the pickle that are worth moving to buffers: each reader copies the pickled ones."""
 
 NOTICED_SECONDS, NOTICED_BYTES = 1e-3, 10_000
-"""Nobody notices what is saved below these."""
+"""Savings below these are not reported."""
 
 SAMPLE = 20_000
-"""Rows that are tried, if there are twice as many."""
+"""Rows tried, if the value has more than twice as many."""
 
 
 def advise(
@@ -44,9 +43,10 @@ def advise(
     measure: Measure,
     seconds: float = math.inf,
 ) -> tuple[str, ...]:
-    """What would make this part of a whole cheaper, which costs ``total``. Changes nothing.
+    """Return advice that would make this part of a whole cheaper. Changes nothing.
 
-    The ``expression`` is how it is written. After so many ``seconds`` nothing more is tried.
+    ``total`` is the cost of the whole, ``expression`` the part as people write it. After this many
+    ``seconds`` nothing more is tried.
     """
     allowance = Allowance(seconds)
     if not _can_be_changed(expression):
@@ -57,13 +57,13 @@ def advise(
             for idea in adviser(value, expression):
                 if (left := allowance.left) > 0:
                     texts.append(_tried(idea, total, reducers, measure, min(left, MOST_TRYING)))
-        except Exception:  # the other form can't be made of it
+        except Exception:  # this form can't be made from the value
             continue
     return tuple(filter(None, texts))
 
 
 def _can_be_changed(expression: str) -> bool:
-    """Whether people can write it otherwise there: it is no inner part of something else."""
+    """True if people can write it differently: it isn't an internal attribute of something."""
     try:
         nodes = [*ast.walk(ast.parse(expression, mode="eval"))]
     except SyntaxError:
@@ -74,7 +74,7 @@ def _can_be_changed(expression: str) -> bool:
 def _tried(
     idea: Idea, total: Figures, reducers: Reducers, measure: Measure, seconds: float
 ) -> str | None:
-    """The advice, if the form is worth it."""
+    """Measure both forms; return the advice if the other one is worth it."""
     rows = len(idea.before) if idea.take else 0
     sample, times = idea.before, 1.0
     if idea.take and rows > 2 * SAMPLE:
@@ -90,7 +90,7 @@ def _tried(
     now: list[str] = []
     for figure, noticed, human, pickled in _FIGURES:
         one, other = getattr(before, figure), getattr(after, figure)
-        saves = (one - other) * times  # of all rows, whatever their share takes on this machine
+        saves = (one - other) * times  # of all rows, not of the sample
         if saves >= max(noticed, other * times * (WORTH - 1)) and not (pickled and was):
             was.append(_part_of(one, getattr(total, figure), human, times) + pickled)
             now.append(human(other) + pickled)
@@ -105,12 +105,12 @@ _FIGURES: tuple[tuple[str, float, Callable[[float], str], str], ...] = (
     ("bytes", NOTICED_BYTES, human_bytes, ""),
     ("inband", LARGE_PICKLE, human_bytes, " pickled"),
 )
-"""What may be less, from which difference on it counts, and how it is said. That less is pickled is
-worth a word only if nothing else is less."""
+"""Figure, smallest difference that counts, its formatter, and a suffix. Fewer pickled bytes are
+mentioned only if nothing else improves."""
 
 
 def _part_of(part: float, whole: float, human: Callable[[float], str], times: float) -> str:
-    """``93 % of 2.1 s``; of a sample just what it takes."""
+    """Format ``93 % of 2.1 s``; of a sample only its own cost."""
     if times > 1 or not whole:
         return human(part)
     return f"{min(1.0, part / whole):.0%}".replace("%", " %") + f" of {human(whole)}"

@@ -1,7 +1,7 @@
-"""Which values have an object in common that can be changed in place.
+"""Finds variables that share an object that can be changed in place.
 
 Looks into containers, functions and instances of classes that travel by value, and runs none of
-their code. Into what libraries make it doesn't look: those share much that nobody changes.
+their code. Doesn't look into objects of libraries: those share much that nobody changes.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import numpy as np
 from workbench.serialization.object_state import FIXED, bindings, is_read_only, travels_by_value
 
 MOST = 100_000
-"""Things looked at in all that can be changed or have parts: some 80 ms."""
+"""Objects examined in all, those that can be changed or have parts: some 80 ms."""
 
 MOST_REFERENCES = 500_000
-"""Parts of those in all, most of them numbers and texts: some 20 ms more."""
+"""References followed in all, most of them to numbers and texts: some 20 ms more."""
 
 _ENTERED = frozenset(
     {list, tuple, dict, set, frozenset, deque, defaultdict, OrderedDict, MethodType}
@@ -34,10 +34,9 @@ _FIXED_OURSELVES = frozenset({tuple, frozenset, MethodType, FunctionType, CodeTy
 def in_common(
     values: Mapping[str, Any], apart: Collection[str]
 ) -> tuple[list[tuple[str, str]], list[str]]:
-    """Pairs of names whose values have such an object in common, one of those ``apart`` first; and
-    the names of those that weren't all looked through: there are more than `MOST` things, or
-    `MOST_REFERENCES` parts of them. An array that is read-only here isn't such an object.
-    """
+    """Return pairs of names whose values share a mutable object, the name in ``apart`` first; and
+    the names of values that were too large to search completely (more than `MOST` objects or
+    `MOST_REFERENCES` references in all). A read-only array doesn't count as mutable."""
     names = [*(name for name in values if name not in apart), *apart]
     names = [name for name in names if _kind(type(values[name])) != (False, False)]
     if len(names) < 2:
@@ -51,14 +50,14 @@ def in_common(
 
 class _Walk:
     def __init__(self) -> None:
-        self.owners: dict[int, str] = {}  # by the object's id: the values keep them alive
+        self.owners: dict[int, str] = {}  # by the object's id; the values keep the objects alive
         self.found: dict[tuple[str, str], None] = {}
         self.cut: list[str] = []
         self._left = MOST
         self._references_left = MOST_REFERENCES
 
     def through(self, name: str, value: Any) -> None:
-        """In levels, each of them at once: that is ten times as fast as one by one."""
+        """Search a value level by level, which is ten times as fast as object by object."""
         seen: set[int] = set()
         level = [value]
         while level:
@@ -69,7 +68,7 @@ class _Walk:
                 return
             met = [each for each in level if type(each) in entered | told]
             new: dict[int, Any] = {}
-            for start in range(0, len(met), MOST):  # of many, soon it is clear that it's too many
+            for start in range(0, len(met), MOST):  # in portions: soon shows if too many
                 some = met[start : start + MOST]
                 new.update(zip(map(id, some), some, strict=True))
                 if len(new) > self._left + len(seen):
@@ -93,7 +92,7 @@ class _Walk:
 
 
 def _references(level: list[Any]) -> int:
-    """How many there are in containers and arrays. Runs no ``__len__`` of a person's class."""
+    """Count the references in containers and arrays. Runs no ``__len__`` of a user's class."""
     lengths = {kind: _length(kind) for kind in {*map(type, level)}}
     return sum(length(each) for each in level if (length := lengths[type(each)]) is not None)
 
@@ -107,7 +106,7 @@ def _length(kind: type) -> Callable[[Any], int] | None:
 _SIZED: dict[type, Callable[[Any], int]] = {
     kind: kind.__len__ for kind in (list, tuple, dict, set, frozenset, deque)
 }
-"""Containers in C: they know how many there are without going through them."""
+"""Containers written in C: they know their length without iterating."""
 
 
 def _inside(level: list[Any]) -> list[Any]:
@@ -115,7 +114,7 @@ def _inside(level: list[Any]) -> list[Any]:
     arrays = [each for each in level if type(each) is np.ndarray]
     others = [each for each in level if type(each) not in (FunctionType, np.ndarray)]
     found = gc.get_referents(*others)
-    for function in functions:  # their globals aren't all theirs
+    for function in functions:  # most of a function's globals aren't its own
         if travels_by_value(function):
             found += bindings(function).values()
     for array in arrays:
@@ -125,7 +124,7 @@ def _inside(level: list[Any]) -> list[Any]:
 
 
 def _kind(kind: type) -> tuple[bool, bool]:
-    """Whether to look into what is of this type, and whether it can be changed itself."""
+    """Return whether to look into instances of this type, and whether they are mutable."""
     if kind in FIXED or issubclass(kind, type | enum.Enum | np.dtype):
         return False, False
     if kind.__module__.partition(".")[0] == "workbench":

@@ -1,7 +1,7 @@
-"""Cheaper forms of what people store: which there are for a value, and how they are written.
+"""Cheaper forms of what people store: which exist for a value, and how to write them.
 
-One adviser a row of the table at the end. None changes what it is given, or looks at all of what is
-very long.
+One adviser per row of the table at the end. None changes its value, or examines all of a very
+long one.
 """
 
 from __future__ import annotations
@@ -31,35 +31,35 @@ MANY = 1000
 """Objects from which their form matters."""
 
 FEW = 10
-"""Texts are few if each comes that many times."""
+"""Texts suit a category if each appears this many times on average."""
 
 LOOKED_AT = 100_000
-"""Items of one container whose types are looked at; of more, so many."""
+"""Items of one container whose types are examined; of a longer one, a sample of this size."""
 
 LARGE_BYTES = 1_000_000
-"""From which it matters that bytes are copied by each reader."""
+"""Size from which it matters that each reader copies the bytes."""
 
 
 class Idea(NamedTuple):
-    """Another form of something: what that is now, and how to write the other."""
+    """Another form of a value: what the value is now, and how to write the other form."""
 
     what: str
     before: Any
-    """The very object."""
+    """The original object."""
 
     form: str
-    """What the other form is called: ``as Arrow strings``."""
+    """Name of the other form: ``as Arrow strings``."""
 
     how: str
     make: Callable[[Any], Any]
-    """Makes the other form of it, or of some of its rows."""
+    """Makes the other form of the value, or of some of its rows."""
 
     take: Callable[[Any, Sequence[int]], Any] | None = None
-    """Takes the rows with these numbers; None: it has no rows."""
+    """Takes the rows with these numbers; None: the value has no rows."""
 
 
 Form = tuple[str, str, Callable[[Any], Any]]
-"""What another form is called, how it is written, what makes it: as in `Idea`."""
+"""Name of another form, how to write it, and the function that makes it: as in `Idea`."""
 
 
 def _as_dtype(name: str, dtype: str, form: str = "") -> Form:
@@ -112,7 +112,7 @@ def _levels(index: Any, name: str) -> Iterator[Idea]:
 def _column(
     column: Any, called: str, name: str, take: Callable[[Any, Sequence[int]], Any]
 ) -> Iterator[Idea]:
-    """Objects of a column or an index, by what they are; missing ones don't count."""
+    """Yield other forms for a column or index of objects; missing values don't count."""
     pandas: Any = sys.modules["pandas"]
     python_text = getattr(column.dtype, "storage", "") == "python"
     rows = len(column)
@@ -129,12 +129,12 @@ def _column(
 
 
 def _forms(objects: Any, present: Any, kinds: set[type], name: str) -> Iterator[Form]:
-    """What else a column of these can be."""
+    """Yield the other forms that a column of these objects can have."""
     pandas: Any = sys.modules["pandas"]
     numbers = _numbers_of(objects)
     if numbers is not None:
         yield _as_dtype(name, str(numbers))
-    elif kinds <= {int, float, bool}:  # with missing ones
+    elif kinds <= {int, float, bool}:  # with missing values
         numbers = _numbers_of(present)
         if numbers is not None:
             yield _as_dtype(name, _WITH_MISSING[str(numbers)])
@@ -171,7 +171,7 @@ def _has_arrow() -> bool:
 
 
 def _sequence(value: Any, name: str) -> Iterator[Idea]:
-    """Numbers, texts, dates, rows of numbers, and records of whatever kind."""
+    """Yield other forms for numbers, texts, dates, rows of numbers, and records of any kind."""
     if type(value) not in (list, tuple) or len(value) < 2:
         return
     some = _looked_at(value, _items)
@@ -189,7 +189,7 @@ def _sequence(value: Any, name: str) -> Iterator[Idea]:
 
 
 def _plain_array(values: Any, name: str) -> Form | None:
-    """An array that is equal to these."""
+    """Return the form of an array that equals these values; None if there is none."""
     dtype = _numbers_of(values) or _dated(values)
     if dtype is not None:
         said = "" if dtype.kind in "fib" else f", {str(dtype)!r}"
@@ -202,7 +202,7 @@ def _plain_array(values: Any, name: str) -> Form | None:
 
 
 def _dated(values: Any) -> np.dtype[Any] | None:
-    """The dtype of an array of these, if they are dates, or times of no zone."""
+    """Return an array dtype for these, if they are dates, or datetimes without a time zone."""
     kinds = {*map(type, values)}
     if kinds == {datetime.datetime} and {v.tzinfo for v in values} == {None}:
         return np.dtype("datetime64[us]")
@@ -225,7 +225,7 @@ def _matrix(value: Any, some: Any, name: str) -> Iterator[Idea]:
 
 
 def _objects(value: Any, some: Any, name: str) -> Iterator[Idea]:
-    """Instances that have only plain attributes, and named tuples."""
+    """Yield other forms for named tuples and instances with only plain attributes."""
     names = _attributes(value[0])
     if not names:
         return
@@ -234,9 +234,13 @@ def _objects(value: Any, some: Any, name: str) -> Iterator[Idea]:
         first = f"{names[0]} = np.array([o.{names[0]} for o in {name}])"
         rest = f", and so for {', '.join(names[1:])}" if len(names) > 1 else ""
         yield Idea(
-            what, value, "as one array per attribute", f"`{first}`{rest}",
-            lambda v: {a: np.array([getattr(o, a) for o in v]) for a in names}, _items,
-        )  # fmt: skip
+            what,
+            value,
+            "as one array per attribute",
+            f"`{first}`{rest}",
+            lambda v: {a: np.array([getattr(o, a) for o in v]) for a in names},
+            _items,
+        )
         return
     pandas = sys.modules.get("pandas")
     is_plain = all({*map(type, (getattr(v, a) for v in some))} <= _CELLS for a in names)
@@ -256,7 +260,7 @@ _CELLS = frozenset({str, int, float, bool, type(None)})
 
 
 def _attributes(instance: Any) -> list[str]:
-    """Of an instance of a class written in Python; empty if there is more to it than these."""
+    """Return the attribute names of an instance of a Python class; empty for other kinds."""
     if isinstance(instance, tuple):
         return [*getattr(instance, "_fields", ())]
     if isinstance(instance, list | dict | set | str | bytes | np.ndarray | type):
@@ -285,7 +289,7 @@ def _records(value: Any, some: Any, name: str) -> Iterator[Idea]:
 
 
 def _collection(value: Any, name: str) -> Iterator[Idea]:
-    """Sets, deques and dicts of numbers."""
+    """Yield other forms for sets, deques and dicts of numbers."""
     if type(value) not in (set, frozenset, collections.deque, dict) or len(value) < MANY:
         return
     some = _first(value, range(LOOKED_AT))
@@ -304,7 +308,7 @@ def _collection(value: Any, name: str) -> Iterator[Idea]:
 
 
 def _first(value: Any, numbers: Sequence[int]) -> Any:
-    """The first so many: to find others takes as long as all of it."""
+    """Return the first items: finding later ones takes as long as reading all."""
     some = value.items() if type(value) is dict else value
     return type(value)(islice(some, len(numbers)))
 
@@ -313,7 +317,7 @@ def _first(value: Any, numbers: Sequence[int]) -> Any:
 
 
 def _array(value: Any, name: str) -> Iterator[Idea]:
-    """Arrays of objects, and of numpy's own texts."""
+    """Yield other forms for arrays of objects and of numpy's own strings."""
     if type(value) is not np.ndarray or value.size < MANY:
         return
     is_text = value.dtype.char == "T"
@@ -342,7 +346,7 @@ def _sparse(value: Any, name: str) -> Iterator[Idea]:
 
 
 def _bytes(value: Any, name: str) -> Iterator[Idea]:
-    """What each reader copies, because it is Python's own."""
+    """Yield a memoryview for bytes that each reader copies, because Python owns them."""
     if type(value) not in (bytes, bytearray, array.array):
         return
     size = memoryview(value).nbytes
@@ -355,7 +359,7 @@ def _bytes(value: Any, name: str) -> Iterator[Idea]:
 
 
 def _captured(value: Any, name: str) -> Iterator[Idea]:
-    """What a function takes along wherever it goes; also one that something wraps."""
+    """Yield advice on variables that a function takes along; also if the function is wrapped."""
     if not isinstance(value, FunctionType) and callable(value):
         value = vars(value).get("__wrapped__")  # a remote function
     if not isinstance(value, FunctionType):
@@ -369,14 +373,15 @@ def _captured(value: Any, name: str) -> Iterator[Idea]:
             how, variable = "closes over", value.__code__.co_freevars[place]
         yield Idea(
             f"{name} {how} `{variable}` ({describe(held)}), which travels each time it is sent",
-            value, "without it",
+            value,
+            "without it",
             f"pass it as an argument, or `ref = put({variable})` and pass `ref`",
             functools.partial(_without, variable=variable),
-        )  # fmt: skip
+        )
 
 
 def _without(function: FunctionType, variable: str) -> FunctionType:
-    """The same function where one variable is None."""
+    """Copy a function, with one variable set to None."""
     code = function.__code__
     cells = tuple(
         CellType(None) if name == variable else cell
@@ -394,7 +399,7 @@ def _without(function: FunctionType, variable: str) -> FunctionType:
 
 
 def _numbers_of(values: Any) -> np.dtype[Any] | None:
-    """The dtype of an array that is equal to these, if they are numbers."""
+    """Return the dtype of an array that equals these, if they are numbers."""
     kinds = {*map(type, values)}
     if kinds == {float}:
         return np.dtype(float)

@@ -18,16 +18,16 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 Reducer = Callable[[Any], Any]
 Reducers = Mapping[type, Reducer]
-"""By exact type: what `__reduce__` would return of an instance."""
+"""Reducers by exact type; each returns what `__reduce__` of an instance would."""
 
 
 def address(array: Array) -> int:
-    """Of its first element, in this process."""
+    """Return the address of the array's first element, in this process."""
     return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
 
 
 class _ArrayStandIn(bytearray):
-    """Goes through the pickler in place of its array. Writable, so that what is read may be."""
+    """Replaces its array in the pickler. Writable, so that the rebuilt array can be."""
 
     __slots__ = ("array",)
 
@@ -47,7 +47,7 @@ def reduce_array(array: Array) -> Any:
 
 
 def out_of_band(buffer: PickleBuffer) -> Array:
-    """The array of a pickler's out-of-band buffer: the one that was reduced, or plain bytes."""
+    """Return the array of an out-of-band buffer: the one that was reduced, or plain bytes."""
     with memoryview(buffer) as view:
         owner = view.obj
     if type(owner) is _ArrayStandIn:
@@ -56,12 +56,12 @@ def out_of_band(buffer: PickleBuffer) -> Array:
 
 
 def _reduce_memmap(array: np.memmap[Any, Any]) -> Any:
-    """As a plain array: the file may not be there for whoever reads it."""
+    """Reduce as a plain array: a reader may not have the file."""
     return reduce_array(np.asarray(array))
 
 
 def _reduce_subclass(array: Array) -> Any:
-    """One of numpy's own subclasses, which add methods but no data."""
+    """Reduce an instance of numpy's own subclasses, which add methods but no data."""
     if array.dtype.hasobject:
         return NotImplemented
     return _as_subclass, (type(array), array.view(np.ndarray), array.dtype)
@@ -83,14 +83,14 @@ def _as_masked(data: Array, mask: Array | None, fill_value: Any) -> Any:
 
 
 _CAST = frozenset("cnNqQP")
-"""Formats of memoryviews that numpy turns into others, or takes for none."""
+"""Formats of memoryviews that numpy changes or rejects."""
 
 _HASHED = frozenset("cbB")
-"""Formats of which a view has a hash, if it is read-only, and if what it shows has one."""
+"""Formats whose views have a hash, if they are read-only and their owner has one."""
 
 
 class _Hashable(np.ndarray[Any, Any]):
-    """Bytes that a memoryview with a hash shows: the view's hash asks for theirs first."""
+    """Bytes shown by a hashable memoryview: the view's hash needs that of its owner."""
 
     __hash__ = object.__hash__  # type: ignore[assignment]
 
@@ -102,7 +102,7 @@ def _reduce_memoryview(view: memoryview) -> Any:
             array = np.asarray(view.cast("B") if view.c_contiguous else bytearray(view.tobytes()))
         else:
             cast, array = "", np.asarray(memoryview(view))
-    except (ValueError, TypeError):  # it was released; a format that nobody knows
+    except (ValueError, TypeError):  # it was released, or has an unknown format
         return NotImplemented
     has_hash = view.readonly and view.format in _HASHED and type(view.obj).__hash__ is not None
     return _as_memoryview, (array, cast, shape if cast else (), has_hash)
@@ -122,4 +122,4 @@ REDUCERS: dict[type, Reducer] = {
     np.recarray: _reduce_subclass,
     memoryview: _reduce_memoryview,
 }
-"""By exact type, for picklers whose buffers go out of band."""
+"""Reducers by exact type, for picklers whose buffers go out of band."""

@@ -1,8 +1,8 @@
-"""Which state a class has that travels by value: the newest that this process has seen of it,
+"""Decides which state a class that travels by value has: the newest that this process has seen,
 whatever the order in which pickles arrive.
 
-A class is pickled with each thing that has it, and is one class in each process. So an object that
-was stored before the class was changed brings the old state, and mustn't change the class back.
+Such a class is pickled with each of its instances, but is one class in each process. So an object
+stored before the class was changed brings the old state, and must not change the class back.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from typing import Any, NamedTuple
 from cloudpickle.cloudpickle import _class_setstate
 
 Origin = tuple[int, int]
-"""Which process made something (`OWN`, or its prefix), and its number among what that made."""
+"""The process that made something (`OWN`, or its prefix), and a serial number there."""
 
 OWN = 0
 """This process, in an origin. No prefix is 0."""
 
 
 class _Building(threading.local):
-    """What this thread builds of a pickle: where that is from, if that is known.
+    """What this thread is unpickling: ``origin`` is where the pickle is from, if known.
 
-    ``submitter``: the process for which a task runs here. ``met``: states that came of classes
-    that are here, if somebody asks.
+    ``submitter``: the process for which a task runs here. ``met``: collects states of classes
+    that exist here already, if `classes_met` is active.
     """
 
     origin: Origin | None = None
@@ -39,22 +39,22 @@ building = _Building()
 
 
 class _Held(NamedTuple):
-    """Of a class that came in a pickle: where its state is from, and the attributes in that."""
+    """A class that came in a pickle: where its state is from, and which attributes it had."""
 
     origin: Origin | None
     names: frozenset[str]
 
 
 _held: weakref.WeakKeyDictionary[type, _Held | None] = weakref.WeakKeyDictionary()
-"""None: it was made here. One for the process, as cloudpickle's table of such classes is."""
+"""None: the class was made here. One per process, like cloudpickle's table of classes."""
 
 _UNKNOWN = _Held(None, frozenset())
 
 
 def note_own(cls: type) -> None:
-    """A class is pickled: unless it came in a pickle, it was made here.
+    """Note that a class is pickled: unless it came in a pickle, it was made here.
 
-    If it came in a pickle of this process's own, those that follow have nothing newer either.
+    If it came in a pickle of this process's own, later ones have nothing newer either.
     """
     held = _held.setdefault(cls, None)
     if held is not None and held.origin is not None and held.origin[0] == OWN:
@@ -62,11 +62,11 @@ def note_own(cls: type) -> None:
 
 
 def set_class_state(cls: type, state: Any) -> type:
-    """Fill a class that came in a pickle: cloudpickle's way, but not with what is out of date.
+    """Fill a class that came in a pickle, as cloudpickle does, but not with an outdated state.
 
-    Classes of this process are what they are now. cloudpickle would set their attributes back to
-    what they were when the pickle was made, and put copies in place of their methods, which don't
-    see this process's globals any more.
+    Classes of this process stay as they are. cloudpickle would reset their attributes to those at
+    the time of pickling, and replace their methods by copies that don't see this process's
+    globals.
     """
     is_new, held = cls not in _held, _held.setdefault(cls, _UNKNOWN)
     if building.met is not None and not is_new:
@@ -77,27 +77,27 @@ def set_class_state(cls: type, state: Any) -> type:
         return cls
     names = frozenset(state[0])
     _held[cls] = _Held(origin or held.origin, names)
-    for name in held.names - names:  # it was deleted where the class is from
+    for name in held.names - names:  # it was deleted in the process that made the class
         with contextlib.suppress(AttributeError, TypeError):
             delattr(cls, name)
     return _class_setstate(cls, state)  # type: ignore[no-any-return]
 
 
 def _is_older(origin: Origin | None, held: Origin | None) -> bool:
-    """Of two processes' only the one for which a task runs is known to be up to date.
+    """True if a state from ``origin`` must not replace the class's state from ``held``.
 
-    What this process has stored itself has nothing that the class here hadn't then.
+    Between processes, own pickles are never newer, and the running task's submitter is up to date.
     """
     if origin is None:
         return False
     if held is None or origin[0] != held[0]:
         return origin[0] == OWN or (held is not None and held[0] == building.submitter)
-    return origin[1] <= held[1]  # the same object again: the class may have been changed since
+    return origin[1] <= held[1]  # the same object again: its class may have changed since
 
 
 @contextlib.contextmanager
 def classes_met() -> Iterator[list[tuple[type, Any]]]:
-    """The states that come meanwhile, in this thread, of classes that are here: none is changed."""
+    """Collect class states that this thread unpickles for existing classes; change none."""
     before, building.met = building.met, []
     try:
         yield building.met

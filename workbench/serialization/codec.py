@@ -4,15 +4,15 @@ Only this module reads headers. The first byte says what follows:
 
 ====  ======================================================================================
 N     ``None``
-P     a pickle with all its buffers in it
-E     a pickled list of lengths: those of the buffers, then the pickle stream's
-F     a pickled ``(dtype, shape, order)``: the bytes are a plain array's
+P     a pickle that includes all its buffers
+E     a pickled list of lengths: of the buffers, then of the pickle stream
+F     a pickled ``(dtype, shape, order)``: the bytes are those of a plain array
 e, f  as E and F, and the bytes themselves follow: an inline object
-!     not ours: a refusal of the core's, ``!code\\ntext``
+!     not a value: an error of the core, ``!code\\ntext``
 ====  ======================================================================================
 
 The bytes lie in an extent: each buffer begins at a multiple of 64, the pickle stream comes last.
-Inline they follow the header, each at a multiple of 16.
+Inline bytes follow the header, each buffer at a multiple of 16.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from workbench.serialization.rebuilding import Name, cannot_rebuild
 from workbench.serialization.scratch import LARGE_PIECE, Scratch, Sink
 
 BUFFER_ALIGN = 64
-"""A cache line, and the widest vector register: what numpy's own allocator aims at."""
+"""A cache line and the widest vector register; numpy's own allocator aims at it."""
 
 INLINE_ALIGN = 16
-"""What malloc gives, so that arrays in a message's bytes are aligned for any number."""
+"""Alignment that malloc gives: arrays in a message's bytes are aligned for any number."""
 
 MANY_OBJECTS = 64 << 10
-"""Bytes of a pickle that may build so many objects that the garbage collector would run often."""
+"""Bytes of a pickle that may build enough objects to trigger the garbage collector often."""
 
 MOST_PEEKED = 64 << 10
 """Bytes of pickle that `peek` reads: about a millisecond's worth."""
@@ -57,7 +57,7 @@ _LENGTH = struct.Struct("<I")
 
 
 class Where(NamedTuple):
-    """For the error if an object can't be read: its name, and on which side that happened."""
+    """Names, for an error, the object that can't be read, and the side on which that happened."""
 
     name: Name = "object"
     side: str = "in this process"
@@ -70,19 +70,19 @@ Parts = Callable[[], Mapping[str, Any]]
 
 
 class InlineCopy(bytes):
-    """What the arrays of an inline object that was read show: whoever writes to them although they
-    are read-only (C code may) doesn't write to the object."""
+    """Private copy that an inline object's arrays show: C code that writes to them although they
+    are read-only doesn't change the object."""
 
-    header: bytes  # what it is a copy of
+    header: bytes  # the header that this is a copy of
 
 
 @dataclass(slots=True)
 class Serialized:
     """A pickled value; its buffers are still the value's own memory.
 
-    ``array`` are the pickled dtype, shape and order of a plain array, which has no ``stream``;
+    ``array`` is the pickled dtype, shape and order of a plain array, which has no ``stream``;
     ``buffers`` have any strides; ``inband`` and ``outband`` are bytes of the pickle and of the
-    buffers; in ``chunks`` lies the stream; ``code`` are the functions and classes
+    buffers; ``chunks`` hold the stream; ``code`` lists the functions and classes
     in it that are pickled by value.
     """
 
@@ -97,7 +97,7 @@ class Serialized:
 
     @property
     def size(self) -> int:
-        """Bytes of an extent that holds it."""
+        """Bytes of an extent that holds the value."""
         return sum(_aligned(b.nbytes) for b in self.buffers) + sum(map(len, self.stream))
 
     def header(self) -> bytes:
@@ -106,7 +106,7 @@ class Serialized:
         return b"E" + pickle.dumps([*(b.nbytes for b in self.buffers), self.inband], 5)
 
     def inline(self) -> bytes:
-        """A header with the bytes in it, for an object without an extent."""
+        """Return a header that includes the bytes, for an object without an extent."""
         if not self.buffers:
             return b"".join([b"P", *self.stream]) if self.stream else NONE
         header = self.header()
@@ -118,7 +118,7 @@ class Serialized:
         return b"".join(pieces)
 
     def layout(self, align: int = BUFFER_ALIGN, offset: int = 0) -> Iterator[tuple[int, Array]]:
-        """Where in the extent each part goes: (offset in bytes, array of any strides)."""
+        """Yield where each part goes in the extent: (offset in bytes, array of any strides)."""
         for buffer in self.buffers:
             yield offset, buffer
             offset += _aligned(buffer.nbytes, align)
@@ -135,7 +135,7 @@ class Serialized:
 
 
 class Form(NamedTuple):
-    """What a plain array is besides its bytes: the order, C or F, is that in which they lie."""
+    """Description of a plain array without its bytes; ``order`` (C or F) is their order."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -143,7 +143,7 @@ class Form(NamedTuple):
 
 
 def is_plain(value: Any, reducers: Reducers) -> bool:
-    """Whether it is an array whose bytes say all, and goes without a pickle."""
+    """True if the value is an array that its bytes describe fully, and needs no pickle."""
     return type(value) is np.ndarray and not value.dtype.hasobject and np.ndarray not in reducers
 
 
@@ -158,13 +158,13 @@ _MOST_PARTS, _MOST_LETTERS = 32, 4 << 10
 
 
 def serialize_small(value: Any) -> Serialized | None:
-    """A few numbers and short texts, or lists, tuples and dicts of them: what calls mostly get.
+    """Serialize a few numbers and short texts, or lists, tuples and dicts of them.
 
-    The C pickler asks nobody about those types. None: anything else may be in it.
+    The C pickler needs no reducers for these types. None: the value may contain something else.
     """
     started = time.perf_counter()
     left = [value]
-    for each in left:  # grows meanwhile
+    for each in left:  # grows while it is read
         kind = type(each)
         if kind in _NUMBERS:
             continue
@@ -183,7 +183,7 @@ def serialize_small(value: Any) -> Serialized | None:
         return Serialized()
     try:
         stream = pickle.dumps(value, 5)
-    except Exception:  # another thread has put something into it
+    except Exception:  # another thread has put something into it meanwhile
         return None
     seconds = time.perf_counter() - started
     return Serialized(b"", [], [stream], seconds, len(stream))
@@ -201,11 +201,11 @@ def serialize(
 ) -> Serialized:
     """Pickle a value without copying its buffers.
 
-    ``parts`` is asked when it fails: what to look through, and what each is called; by default
-    the value, by its type. ``limit`` are bytes of pickle; when they have come,
-    ``beyond`` says how many more may. ``trace`` takes the pickler in Python, which shows the stack
-    of objects when something breaks. In ``scratch`` lies the stream until the caller gives its
-    ``chunks`` back.
+    ``parts`` is called on failure: it names the parts to search for the cause; by default
+    the value, by its type. ``limit`` is a number of bytes of pickle; when it is reached,
+    ``beyond`` returns how many more are allowed. ``trace`` uses the pickler in Python, which shows
+    the stack of objects when something breaks. The stream lies in ``scratch`` until the caller
+    gives its ``chunks`` back.
 
     Raises
     ------
@@ -218,7 +218,7 @@ def serialize(
         return Serialized()
     started = time.perf_counter()
     if is_plain(value, reducers):
-        with contextlib.suppress(Exception):  # metadata of the dtype may hold anything
+        with contextlib.suppress(Exception):  # metadata of a dtype may hold anything
             form = plain_form(value)
             meta = pickle.dumps(tuple(form), 5)
             flat = value.T if form.order == "F" else value
@@ -227,7 +227,7 @@ def serialize(
     sink = Sink(limit, scratch or Scratch(), beyond)
     make: Any = Pickler
     if trace:
-        from workbench.serialization.tracing import TracingPickler  # late: few ask for it
+        from workbench.serialization.tracing import TracingPickler  # late: rarely needed
 
         make = functools.partial(TracingPickler, root=type(value).__qualname__)
     pickler, buffers = pickle_into(sink, value, reducers, parts, make)
@@ -241,9 +241,9 @@ def serialize(
 def pickle_into(
     sink: Sink, value: Any, reducers: Reducers, parts: Parts | None, make: Any = Pickler
 ) -> tuple[Any, list[Array]]:
-    """Pickle a value with the pickler that ``make`` makes; returns that, and the buffers.
+    """Pickle a value with the pickler that ``make`` makes; return that pickler, and the buffers.
 
-    For ``parts``, and what is raised, see `serialize`.
+    For ``parts`` and the errors raised, see `serialize`.
     """
     buffers: list[Array] = []
 
@@ -257,8 +257,8 @@ def pickle_into(
         raise
     except Exception as error:
         if isinstance(error, WorkbenchError) and not isinstance(error, SerializationError):
-            raise  # says more already: a ref of another session
-        # Late: a session's start doesn't wait for what only words errors.
+            raise  # its text is better: a ref of another session
+        # Late: a session's start needn't load what is used only to describe errors.
         from workbench.serialization.inspection import cannot_pickle
 
         named = {type(value).__qualname__: value} if parts is None else parts()
@@ -269,15 +269,15 @@ def pickle_into(
 def load(
     stream: Any, buffers: Sequence[Any], where: Where, loads: Callable[..., Any] = pickle.loads
 ) -> Any:
-    """Build what is pickled; ``loads`` is called as pickle's.
+    """Build a value from its pickle; ``loads`` has the signature of ``pickle.loads``.
 
     Raises
     ------
     SerializationError
-        If it can't be rebuilt in this process; the message says what in it, and why.
+        If it can't be rebuilt in this process; the message says which part, and why.
     """
-    # A collection while nothing but new objects come finds no garbage, and looks at all of them
-    # again and again: two thirds of the time for 100 000 instances. It comes once, afterwards.
+    # Collections during the load find no garbage, and visit all the new objects again and again:
+    # two thirds of the time for 100 000 instances. One collection afterwards is enough.
     paused = len(stream) >= MANY_OBJECTS and gc.isenabled()
     try:
         if paused:
@@ -287,7 +287,7 @@ def load(
         raise
     except Exception as error:
         if isinstance(error, WorkbenchError) and not isinstance(error, SerializationError):
-            raise  # says more already: a ref of another session, a get that ran out of time
+            raise  # its text is better: a ref of another session, a get that timed out
         raise cannot_rebuild(error, stream, buffers, *where) from error
     finally:
         if paused:
@@ -330,12 +330,12 @@ def deserialize(
 ) -> Any:
     """Build the value of an object in an extent. Its arrays are views of the extent.
 
-    ``align`` are bytes, of the buffers in the extent; ``load`` unpickles what of it is pickled.
+    ``align``: alignment in bytes of the extent's buffers; ``load`` unpickles the pickled parts.
 
     Raises
     ------
     SerializationError
-        If it can't be rebuilt in this process; the message says what in it, and why.
+        If it can't be rebuilt in this process; the message says which part, and why.
     """
     kind = header[:1]
     if kind == b"F":
@@ -352,26 +352,26 @@ def deserialize(
 
 @functools.lru_cache(maxsize=1000)
 def _usual_form(header: bytes) -> tuple[Any, ...] | None:
-    """What a plain array's header says, if its dtype is one of numpy's own: others can be changed
-    in place."""
+    """Return a plain array's dtype, shape and order, cached; None unless the dtype is numpy's own:
+    others can be changed in place."""
     try:
         dtype, shape, order = pickle.loads(memoryview(header)[1:])
         own = np.dtype(dtype.str)
-    except Exception:  # whoever loads it words that
+    except Exception:  # the caller's own load reports it
         return None
     is_own = own.isbuiltin == 1 and own == dtype and dtype.metadata is None
     return (own, shape, order) if is_own else None
 
 
 def from_parts(header: bytes, parts: Sequence[Any], where: Where = _SOMEWHERE) -> Any:
-    """Build the value of an object whose buffers, and then its pickle, lie apart."""
+    """Build a value whose buffers and pickle are separate; the pickle comes last."""
     if header[:1] == b"F":
         return deserialize(header, parts[0], where)
     return load(memoryview(parts[-1]), parts[:-1], where)
 
 
 class Contents(NamedTuple):
-    """The bytes of a stored value, without a copy: ``form`` of a plain array, else its pickle."""
+    """Bytes of a stored value, not copied: with ``form`` a plain array's, else a pickle."""
 
     form: Form | None
     buffers: Sequence[Bytes]
@@ -407,7 +407,7 @@ def contents(
 
 
 def _outside(header: bytes, data: bytes | bytearray) -> tuple[bytes, Bytes]:
-    """An inline object as one with an extent, in ``data``: the header or a copy of it."""
+    """Describe an inline object as one with an extent in ``data``: the header or a copy of it."""
     end = 1 + _LENGTH.size + _LENGTH.unpack_from(header, 1)[0]
     outside = header[:1].upper() + header[1 + _LENGTH.size : end]
     return outside, np.frombuffer(data, np.uint8, -1, _aligned(end, INLINE_ALIGN))
@@ -416,7 +416,7 @@ def _outside(header: bytes, data: bytes | bytearray) -> tuple[bytes, Bytes]:
 def peek(header: bytes, extent: Bytes | None) -> Any:
     """Build a value only to show it, its arrays without a copy.
 
-    Unlike `deserialize` it runs nobody's code: what isn't known to be harmless is a
+    Unlike `deserialize` it runs no user's code: what isn't known to be harmless becomes a
     `safe_load.NotBuilt`. Without an ``extent`` its bytes are in the header.
 
     Raises
@@ -424,7 +424,7 @@ def peek(header: bytes, extent: Bytes | None) -> Any:
     LookupError
         If it is too large, or of a module that isn't imported; the text says which.
     """
-    size = len(header)  # of an inline one all is pickled, at most
+    size = len(header)  # an upper bound for an inline object
     if header[:1] == b"E":
         size = safe_load.load(memoryview(header)[1:])[-1]
     if size > MOST_PEEKED:
@@ -435,7 +435,7 @@ def peek(header: bytes, extent: Bytes | None) -> Any:
 
 
 def is_all_of(array: Array, header: bytes) -> bool:
-    """Whether an array that begins where a stored object does is a view of all of it."""
+    """True if ``array``, which begins where a stored object does, is a view of all of it."""
     if header[:1] != b"F":
         return False
     dtype, shape, order = _usual_form(header) or load(memoryview(header)[1:], (), _SOMEWHERE)

@@ -1,7 +1,7 @@
-"""Whether a value is still what some bytes say: those in the store, or those of an earlier pickle.
+"""Compares a value with bytes: those in the store, or those of an earlier pickle.
 
 Exact: the value is pickled again and compared with the old pickle, its buffers with the old ones.
-Nothing is copied, and it ends at the first difference, or when its time is up.
+Nothing is copied; it stops at the first difference, or when its time is up.
 """
 
 from __future__ import annotations
@@ -24,47 +24,47 @@ from workbench.serialization.codec import Contents, is_plain, plain_form, serial
 from workbench.serialization.pickler import ByteCounter, Pickler
 
 BUDGET = 0.2
-"""Seconds that one value's check may take at least: enough for 1 GB, by one thread."""
+"""Least time budget, in seconds, of one value's check: one thread compares 1 GB in it."""
 
 AT_LEAST = 0.002
-"""Seconds for a value whatever was spent on others: for a small one it is enough."""
+"""Seconds for a value whatever was spent on others: enough for a small one."""
 
 PIECE = 4 << 20
-"""Bytes compared between two looks at the clock: about half a millisecond."""
+"""Bytes compared between two checks of the clock: about half a millisecond."""
 
 SMALL = 4 << 10
-"""Bytes up to which asking for addresses takes longer than copying."""
+"""Bytes up to which copying is faster than asking for addresses."""
 
 PARALLEL = 16 << 20
 """Bytes from which several threads compare."""
 
 ONE_THREAD = 8e9
-"""Bytes a second that one compares, about; four, three times as many."""
+"""Bytes a second that one thread compares, about; four threads compare three times as many."""
 
 MOST_THREADS = 4
 
 BUILDING = 50e6
-"""Bytes of pickle a second: of building a value and pickling that again, about."""
+"""Approximate bytes of pickle a second when a value is built and pickled again."""
 
 MOST_KEPT = 16 << 20
-"""Bytes of a pickle that is kept in this process to compare with."""
+"""Bytes of a pickle that this process keeps to compare with."""
 
-_memcmp = ctypes.CDLL(None).memcmp  # without the interpreter's lock
+_memcmp = ctypes.CDLL(None).memcmp  # releases the interpreter's lock
 _memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 
 
 class Verdict(Enum):
     SAME = "same"
     CHANGED = "changed"
-    UNKNOWN = "not compared"  # it takes too long; as far as it was compared, it is the same
+    UNKNOWN = "not compared"  # it takes too long; no difference found so far
 
 
 class Comparison(NamedTuple):
-    """``seconds`` are what it took; of one that wasn't finished, about what all would take."""
+    """``seconds`` that the comparison took; if unfinished, an estimate for all of it."""
 
     verdict: Verdict
     seconds: float
-    pickling: float = 0.0  # seconds of this thread's work, of them
+    pickling: float = 0.0  # the part of `seconds` that this thread spent pickling
 
 
 def compare(
@@ -72,23 +72,23 @@ def compare(
 ) -> Comparison:
     """Compare a value with the bytes that it had.
 
-    Equal values may have different pickles, if what is equal in them isn't the same object in both.
+    Equal values may have different pickles, if equal parts are one object in only one of them.
     So compare with a pickle made of this very value, or in this process of one built from the
     same bytes.
 
     Parameters
     ----------
     contents : Contents
-        What it was. Its buffers are nobody's to write to: an array that shows one is the same.
+        The earlier state. Nobody may write to its buffers: an array showing one is unchanged.
     reducers : mapping
         The custom reducers that the first pickle was made with.
     seconds : float
-        What it may take. The code that pickles an object of the user's isn't interrupted.
+        Time budget. The user's code that pickles an object isn't interrupted.
 
     Returns
     -------
     Comparison
-        What can't be pickled any more has changed.
+        A value that can't be pickled any more has changed.
     """
     clock, pickling = _Clock(seconds), 0.0
     try:
@@ -97,13 +97,13 @@ def compare(
         _compare_buffers(list(zip(buffers, contents.buffers, strict=True)), clock)
     except _TooLongError as error:
         return Comparison(Verdict.UNKNOWN, error.whole, error.pickling or pickling)
-    except Exception:  # `_DifferentError`; or it can't be pickled: whoever sends it will hear why
+    except Exception:  # `_DifferentError`; or it can't be pickled: its sender will see why
         return Comparison(Verdict.CHANGED, clock.elapsed)
     return Comparison(Verdict.SAME, clock.elapsed, pickling)
 
 
 def compare_bytes(pairs: Sequence[tuple[Array, Array]], seconds: float) -> Verdict:
-    """Whether each array has the bytes beside it, which are as many."""
+    """Compare each array with the bytes beside it, which have the same length."""
     try:
         _compare_buffers(pairs, _Clock(seconds))
     except _TooLongError:
@@ -114,7 +114,7 @@ def compare_bytes(pairs: Sequence[tuple[Array, Array]], seconds: float) -> Verdi
 
 
 def remember(value: Any, reducers: Reducers, most: int) -> Contents | None:
-    """What a value is now, for `compare` later. None if that would copy more than ``most`` bytes.
+    """Record what a value is now, for `compare`. None if that would copy over ``most`` bytes.
 
     Buffers in memory that nobody can write to (the store's, a message's) aren't copied.
 
@@ -136,12 +136,12 @@ def remember(value: Any, reducers: Reducers, most: int) -> Contents | None:
 
 
 def as_bytes(array: Array) -> Array:
-    """Its bytes in C order, without a copy where they lie so."""
+    """Return the array's bytes in C order, without a copy where they lie so."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 def is_sealed(array: Array) -> bool:
-    """Whether it shows memory that is read-only for whoever else has it, too."""
+    """True if the array shows memory that is read-only for everyone who has it."""
     base: Any = array
     while isinstance(base, np.ndarray) and not base.flags.writeable and base.base is not None:
         base = base.base
@@ -153,13 +153,13 @@ def is_sealed(array: Array) -> bool:
 
 
 class ChangeCheck:
-    """One value, compared with its stored bytes again and again; knows what that takes.
+    """Compares one value with its stored bytes again and again; learns how long that takes.
 
     Its budget is a tenth of the ``seconds`` that storing it took, or `BUDGET`, whichever is more.
-    ``is_built``: the value was built from those bytes, and not they made from it. Then its pickle
-    may differ from theirs although nothing has changed: another one is built and pickled, and that
-    is what it is compared with from then on. ``pickling``: seconds that pickling it is known to
-    take.
+    ``is_built``: the value was built from those bytes, not they from it. Then its pickle
+    may differ from theirs although nothing has changed: another value is built from the bytes and
+    pickled, and the comparison uses that pickle from then on. ``pickling``: seconds that pickling
+    the value is known to take.
     """
 
     def __init__(self, is_built: bool, seconds: float = 0.0, pickling: float = 0.0) -> None:
@@ -171,10 +171,10 @@ class ChangeCheck:
     def run(
         self, value: Any, contents: Contents, reducers: Reducers, spent: float = 0.0
     ) -> Comparison:
-        """Compare. What would spend all that is left on pickling isn't begun.
+        """Compare. Doesn't begin if pickling alone is known to take longer than the time left.
 
-        ``spent``: seconds that whoever asks has spent on other values. They count; but what takes
-        no time worth mentioning is always compared.
+        ``spent``: seconds that the caller has spent on other values. They count; but a value that
+        takes next to no time is always compared.
         """
         left = max(self.budget - spent, AT_LEAST)
         if self.pickling > left:
@@ -185,9 +185,9 @@ class ChangeCheck:
         if found.verdict is Verdict.CHANGED and self._is_built and self._rebuilt is None:
             found = self._compare_built(value, contents, reducers, left - found.seconds)
         if found.verdict is Verdict.UNKNOWN or found.pickling > 2 * self.budget:
-            self.pickling = found.pickling  # as code of the user's may take that isn't interrupted
+            self.pickling = found.pickling  # user code isn't interrupted: it may take as long again
         elif found.verdict is Verdict.SAME:
-            is_chance = found.pickling > self.budget > self.pickling  # it is begun once more
+            is_chance = found.pickling > self.budget > self.pickling  # try once more
             self.pickling = self.budget if is_chance else found.pickling
         return found
 
@@ -213,9 +213,9 @@ class ChangeCheck:
 
 
 def _is_current(cls: type, state: Any, reducers: Reducers) -> bool:
-    """Whether a class is what it was as a pickle, of which this state was built.
+    """True if a class still is what a pickle with this ``state`` made of it.
 
-    Two pickles of equal things may differ: so what it is now is built of a pickle, too.
+    Two pickles of equal things may differ: so its present state is pickled and rebuilt, too.
     """
     counter = ByteCounter()
     now = serialize(Pickler(counter, reducers, counter.add_buffer).class_state(cls), reducers)
@@ -227,17 +227,17 @@ def _is_current(cls: type, state: Any, reducers: Reducers) -> bool:
 
 
 class _Rebuilt(NamedTuple):
-    """The pickle of a value that was built from stored bytes, and which of those its buffers are.
+    """Pickle of a value that was built from stored bytes, and where its buffers lie in those.
 
-    Keeps none of the bytes: they are the store's.
+    Keeps none of the stored bytes: they belong to the store.
     """
 
     stream: memoryview
-    places: list[tuple[int, int, int]]  # the stored buffer, and from where to where in that
+    places: list[tuple[int, int, int]]  # number of the stored buffer, start, end
 
     @classmethod
     def of(cls, stream: memoryview, buffers: list[Array], stored: Contents) -> _Rebuilt | None:
-        """None if some buffer has bytes of its own."""
+        """Return None if some buffer has bytes of its own."""
         places = []
         for buffer in buffers:
             start = address(buffer)
@@ -276,7 +276,7 @@ class _Clock:
 
     @property
     def worked(self) -> float:
-        """Without what others had the processor for: a busy machine makes nothing dear for ever."""
+        """Processor time of this thread only: a busy machine doesn't make a value seem dear."""
         return time.thread_time() - self._began_work
 
     @property
@@ -288,7 +288,7 @@ class _Clock:
 
 
 def _buffers(value: Any, contents: Contents, reducers: Reducers, clock: _Clock) -> Sequence[Array]:
-    """The value's buffers, if all else is the same."""
+    """Return the value's buffers; raise unless all else is the same."""
     if contents.form is not None:
         form = plain_form(value) if is_plain(value, reducers) else None
         if form != contents.form or form.dtype.metadata != contents.form.dtype.metadata:
@@ -315,7 +315,7 @@ def _buffers(value: Any, contents: Contents, reducers: Reducers, clock: _Clock) 
 
 
 class _ComparedFile:
-    """The file that the pickler writes to: compares with what was written before."""
+    """File for a pickler: compares what is written with what was written before."""
 
     def __init__(self, contents: Contents, clock: _Clock) -> None:
         self.at = 0
@@ -346,7 +346,7 @@ def _compare_buffers(pairs: Sequence[tuple[Array, Array]], clock: _Clock) -> Non
         if not now.nbytes:
             continue
         if now.nbytes > SMALL and address(now) == address(before) and now.flags.c_contiguous:
-            continue  # a view of those bytes
+            continue  # a view of the same bytes
         if now.flags.c_contiguous and not _has_gaps(now.dtype):
             pieces += _pieces(now.reshape(-1).view(np.uint8), before)
         else:
@@ -357,7 +357,7 @@ def _compare_buffers(pairs: Sequence[tuple[Array, Array]], clock: _Clock) -> Non
 
 
 def _pieces(now: Array, before: Array) -> Iterator[tuple[Array, Array]]:
-    """The parts of two arrays of one shape, each of some `PIECE` bytes."""
+    """Yield matching pieces of two arrays of one shape, of about `PIECE` bytes each."""
     if now.nbytes <= PIECE or not now.ndim:
         yield now, before
         return
@@ -370,7 +370,7 @@ def _pieces(now: Array, before: Array) -> Iterator[tuple[Array, Array]]:
 
 
 def _has_gaps(dtype: np.dtype[Any]) -> bool:
-    """Whether there are bytes between its fields, which mean nothing and aren't always copied."""
+    """True if there are bytes between its fields, which mean nothing and may not be copied."""
     if dtype.subdtype is not None:
         return _has_gaps(dtype.subdtype[0])
     if dtype.fields is None:
@@ -390,15 +390,15 @@ def _compare_pieces(pieces: Sequence[tuple[Array, Array]], clock: _Clock) -> Non
     total = sum(now.nbytes for now, _ in pieces)
     if not total:
         return
-    # What was changed has mostly changed in many places: they are looked at all over first.
+    # A changed array has mostly changed in many places: first compare pieces spread all over it.
     stride = max(len(pieces) // 64, 1)
     order = iter(sorted(range(len(pieces)), key=lambda n: n % stride))
     began = time.perf_counter()
-    done: list[int] = []  # bytes; appended to in C, so threads don't lose each other's
-    ends: list[bool] = []  # whether a difference was the reason; not the error: a ring with us
+    done: list[int] = []  # bytes; `append` is atomic, so threads don't lose each other's counts
+    ends: list[bool] = []  # True: a difference; False: time is up. Exceptions would form a cycle
 
     def run() -> None:
-        for number in order:  # shared: each piece is somebody's
+        for number in order:  # shared by the threads: each piece is compared once
             if ends:
                 return
             if done and clock.is_up:

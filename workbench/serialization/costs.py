@@ -30,35 +30,35 @@ from workbench.serialization.measure import (
     OutOfTimeError,
     Tally,
     measure,
-)  # fmt: skip
+)
 from workbench.serialization.paths import Path
 from workbench.serialization.tracing import with_room
 
 MOST_OBJECTS = 60_000
-"""Objects that are looked at, numbers and short texts not counted: half a second."""
+"""Objects examined, numbers and short texts not counted: half a second."""
 
 GROWTH = 3
 SAMPLES = tuple(200 * GROWTH**n for n in range(5))
-"""Items of one container that are looked at, 200 to 16 200; of those in many, fewer."""
+"""Items examined of one container, 200 to 16 200; fewer of a container inside others."""
 
 MOST_PARTS = 50
-"""Parts that are shown, counting others as one."""
+"""Parts that are shown; the others are shown as one."""
 
 SLOWER = 25
-"""How many times slower it is to look at an object than to pickle it."""
+"""Factor by which tracing an object is slower than pickling it."""
 
 MOST_ALONE = 2000
 """Objects of a sample that are measured."""
 
 MOST_SLOWER = 8.0
-"""How many times slower all of a large object may be pickled than its parts alone."""
+"""Upper bound for the factor by which a whole is slower to pickle than its parts alone."""
 
 TOLERATED = 1.25
-"""So many times what the sample says may be in all of it; what is more was not in the sample."""
+"""If all of it has more than this many times what the sample says, the sample missed something."""
 
 
 class Spend(NamedTuple):
-    """Seconds to be spent on pickling the whole, looking at its parts, measuring them, advice."""
+    """Seconds to spend on pickling the whole, tracing its parts, measuring them, and on advice."""
 
     total: float
     tracing: float
@@ -68,15 +68,15 @@ class Spend(NamedTuple):
 
 
 FIRST = Spend(0.4, 0.5, 0.5, 0.05, 0.4)
-"""Together, an answer within two seconds of a processor: see `Allowance`."""
+"""Together an answer within two seconds of processor time: see `Allowance`."""
 
 WHOLE = Spend(math.inf, 0.6, 2.0, 0.2, 2.0)
-"""All of it is pickled, however long that takes."""
+"""For an exact total: all of it is pickled, however long that takes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost(Rich):
-    """What one part of an object costs, all that is in it included.
+    """What one part of an object costs, including all that is in it.
 
     An object that stands in several places is counted where it is saved first.
 
@@ -85,26 +85,26 @@ class Cost(Rich):
     path : str
         Where it is: ``model.layers[2]``, ``frame['name']``, ``points[…]`` for many.
     label : str
-        The end of the path, which says what its parent calls it.
+        Last step of the path: the name that its parent has for it.
     type : str
-        What it is, for people.
+        Its type, in words for people.
     inband, outband : int
-        Bytes in the pickle, and in buffers beside it. Of the root these are what a put stores, and
-        the sum over its children is less by what is its own.
+        Bytes in the pickle, and in buffers beside it. Of the root, what a put stores; the sum over
+        its children is less by the root's own bytes.
     buffers : int
-        How many.
+        Number of buffers.
     seconds : float or None
-        What it takes to pickle this alone; None if nobody measured it.
+        Seconds to pickle this part alone; None if not measured.
     share : float or None
-        Of the root's seconds.
+        Its share of the root's seconds.
     children : tuple of Cost
         The costly parts, worst first.
     advice : tuple of str
-        What would be cheaper; it was tried.
+        What would be cheaper; each advice was tried.
     estimated : str
-        Of the root: what of it wasn't measured, and how it is known then; empty: nothing.
+        Root only: which figures were estimated, and how; empty: none.
     is_estimate : bool
-        Of the root: whether its own figures are estimated, because it takes long to pickle.
+        Root only: True if its own figures are estimated, because it takes long to pickle.
     """
 
     path: str
@@ -131,7 +131,7 @@ class Cost(Rich):
         return Table(_HEAD, tuple(self._rows(indented)), _HEAD[:4])
 
     def _rows(self, indented: Callable[[str, int], Any], depth: int = 0) -> Iterator[Any]:
-        """Itself and all below."""
+        """Yield the rows of this part and of all below it."""
         time = "" if self.seconds is None else human_seconds(self.seconds)
         share = "" if self.share is None else f"{self.share:.0%}"
         sizes = human_bytes(self.inband), human_bytes(self.outband)
@@ -141,7 +141,7 @@ class Cost(Rich):
             yield from child._rows(indented, depth + 1)
 
     def all_advice(self) -> tuple[str, ...]:
-        """Its own and that of all below."""
+        """Return this part's advice and that of all below it."""
         below = (text for child in self.children for text in child.all_advice())
         return tuple(dict.fromkeys([*self.advice, *below]))
 
@@ -164,15 +164,15 @@ def explain(
     most: int = MOST_OBJECTS,
     spend: Spend = FIRST,
 ) -> Cost:
-    """Find out what serializing a value costs, and which parts of it do.
+    """Find out what serializing a value costs, and which of its parts cost how much.
 
-    If it takes longer to pickle than there is to ``spend``, its cost is estimated. ``most`` objects
-    are looked at; those of large containers by samples.
+    If pickling takes longer than ``spend`` allows, the cost is estimated. At most about ``most``
+    objects are examined; of large containers, samples.
 
     Raises
     ------
     SerializationError
-        If it can't be serialized; the message says what in it.
+        If it can't be serialized; the message says which part.
     """
     root = name or name_of(value)
     total: Figures | None = None
@@ -206,16 +206,16 @@ def explain(
 def _counted(
     value: Any, reducers: Reducers, root: str, total: Figures, most: int, seconds: float
 ) -> tuple[MeasuringPickler, Tally]:
-    """Look at samples, each larger than the last, as far as objects and ``seconds`` allow.
+    """Trace samples, each larger than the last, as far as ``most`` and ``seconds`` allow.
 
-    How large they are depends on the value and not on the clock, if there is enough time.
+    If there is enough time, their size depends on the value only, not on the clock.
     """
     allowance, large = Allowance(seconds), dict[int, list[int]]()
     best: tuple[MeasuringPickler, Tally] | None = None
     for sample in SAMPLES:
         left = allowance.left
         if best is None:
-            left = 2 * seconds  # it is small, and all there is if it isn't finished
+            left = 2 * seconds  # the first sample is small, and an unfinished one is all there is
         elif best[0].looked_at * GROWTH > most or left <= 0:
             break
         counting = MeasuringPickler(reducers, root, total, most, sample, left, large)
@@ -234,26 +234,32 @@ PARTS_ESTIMATED = "The total was measured; its parts are estimated from a sample
 
 
 def _corrected(tally: Tally, total: Figures, counting: MeasuringPickler) -> Figures:
-    """Give the root its true figures, and its parts what follows; returns what they lack."""
+    """Give the root its exact figures and scale its parts; return what the parts lack."""
     before = tally.figures
     if counting.sampled and counting.complete and total.bytes <= before.bytes * TOLERATED:
         inband = total.inband / max(before.inband, 1)
         tally.scale(inband, total.outband / max(before.outband, 1))
         before = tally.figures
     tally.figures = total._replace(seconds=before.seconds)
-    if counting.complete and not counting.sampled:  # what it missed are the frames of the pickle
+    if counting.complete and not counting.sampled:  # the difference is the pickle's frames
         return Figures()
     missed = total.minus(before)
     return Figures(0.0, *(max(0, part) for part in missed[1:])) if missed.bytes > 0 else Figures()
 
 
 class _Account:
-    """Makes costs of tallies: those that cost most, measured while there is time."""
+    """Turns tallies into costs: the costliest parts, measured while there is time."""
 
     def __init__(
-        self, root: Tally, total: Figures | None, begun: Figures, sampled: bool,
-        reducers: Reducers, measure: Measure, spend: Spend,
-    ) -> None:  # fmt: skip
+        self,
+        root: Tally,
+        total: Figures | None,
+        begun: Figures,
+        sampled: bool,
+        reducers: Reducers,
+        measure: Measure,
+        spend: Spend,
+    ) -> None:
         self._root = root
         self._reducers = reducers
         self._measure = measure
@@ -277,14 +283,14 @@ class _Account:
         self._for_advice = Allowance(spend.advice)
 
     def _share(self, figures: Figures) -> float:
-        """The larger of the shares in bytes and in seconds, by the tracing's clock."""
+        """Return the larger of its shares in bytes and in seconds (those of the tracing)."""
         share = figures.bytes / max(self._total.bytes, 1)
         if self._total.seconds < NOTICED:
             return share
         return max(share, figures.seconds / max(self._root.figures.seconds, 1e-9))
 
     def _measured(self, tally: Tally) -> float | None:
-        """What it takes alone: if it is a sample, for all it stands for."""
+        """Return the seconds to pickle it alone, scaled up if it is a sample; None if unknown."""
         left = min(self._for_parts.left, self._spend.part)
         if left <= 0:
             return None
@@ -292,14 +298,14 @@ class _Account:
         alone = some[0] if len(some) == 1 else some
         try:
             taken = self._measure(alone, self._reducers, tally.known, left)
-        except Exception:  # out of time; or it can only be pickled as a part of its owner
+        except Exception:  # out of time, or it can be pickled only as a part of its owner
             return None
         return taken.seconds * tally.count / len(some)
 
     def _extrapolate(self, begun: Figures) -> None:
-        """How long it all takes, by how far one came in some time; its parts in proportion.
+        """Estimate the whole's seconds from how far a timed run came; scale the parts' alike.
 
-        A sample alone is quicker: what it needs is still in the processor's caches.
+        A sample alone is quicker: its objects are still in the processor's caches.
         """
         alone, inband = self._estimated(self._root), max(self._root.figures.inband, 1)
         of_begun = alone * min(1.0, begun.inband / inband)
@@ -311,7 +317,7 @@ class _Account:
         self._total = self._root.figures._replace(seconds=seconds)
 
     def _estimated(self, tally: Tally) -> float:
-        """Seconds: measured, or by what is in it."""
+        """Return the seconds: measured, or the sum over its parts, or derived from tracing."""
         seconds = self._seconds.get(id(tally))
         if seconds is not None:
             return seconds
@@ -320,9 +326,9 @@ class _Account:
         return sum(map(self._estimated, tally.parts.values()))
 
     def cost(self, tally: Tally, above: Path, most: float = math.inf) -> Cost:
-        """Of one that was chosen. What it doesn't show passes for its own, if that is little.
+        """Return the cost of a chosen tally; parts not shown count as its own unless they matter.
 
-        It takes no more than ``most`` seconds, those of what it is in.
+        Its seconds are limited to ``most``, those of its parent.
         """
         path = above.joined(tally.label, tally.of, tally.before)
         shown = [part for part in tally.parts.values() if self._is_shown(part)]
@@ -336,7 +342,7 @@ class _Account:
         children.sort(key=lambda cost: (-(cost.seconds or 0.0), -cost.inband - cost.outband))
         hidden = (part.figures for part in tally.parts.values() if part not in shown)
         rest = functools.reduce(Figures.plus, hidden, Figures())
-        if self._share(rest._replace(seconds=0.0)) >= MATTERS:  # that it took long may be chance
+        if self._share(rest._replace(seconds=0.0)) >= MATTERS:  # by bytes: time may be chance
             children.append(Cost(f"{path} others", "others", "", *rest[1:]))
         advice: tuple[str, ...] = ()
         left = self._for_advice.left
@@ -348,12 +354,18 @@ class _Account:
         if seconds is not None and self._total.seconds:
             share = min(1.0, seconds / self._total.seconds)
         return Cost(
-            str(path), label, _type_of(tally), *tally.figures[1:], seconds, share,
-            tuple(children), advice,
-        )  # fmt: skip
+            str(path),
+            label,
+            _type_of(tally),
+            *tally.figures[1:],
+            seconds,
+            share,
+            tuple(children),
+            advice,
+        )
 
     def _is_shown(self, tally: Tally) -> bool:
-        """Whether one was chosen, and matters: that tracing it took long may have been chance."""
+        """True if it was chosen and matters by its measured time: the tracing's may be chance."""
         if id(tally) not in self._seconds:
             return False
         seconds = self._seconds[id(tally)]
@@ -371,5 +383,5 @@ def _type_of(tally: Tally) -> str:
         return f"{human_count(round(tally.count))} × {kind}"
     try:
         return describe(tally.objects[0])
-    except Exception:  # an attribute of the object's own that raises
+    except Exception:  # an attribute of the object raises
         return tally.kind.__qualname__

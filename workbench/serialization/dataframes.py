@@ -1,7 +1,7 @@
-"""What data frames are made of, so that what is in them can be named. Imports none of them.
+"""Finds names for the parts of data frames. Imports none of their libraries.
 
-pandas pickles a frame as blocks of columns of one dtype. Which columns an array has is seen from
-where its memory begins. What is kept in another way than we know gets no name from here.
+pandas pickles a frame as blocks of columns of one dtype. The address of an array tells which
+columns it holds. Parts stored in a way unknown to this module get no name.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from workbench.expressions import short, written
 from workbench.serialization.arrays import address
 
 MOST_NAMED = 2
-"""Columns that the label of a block of many names."""
+"""Columns named in the label of a block; if there are more, … follows."""
 
 
 class ColumnCells(NamedTuple):
-    """What the objects of an array are called, by their number in C order.
+    """Names of an array's objects, by their number in C order.
 
-    ``columns`` are the labels of what follows each other in it, each ``rows`` objects long; ``row``
-    labels one of those.
+    ``columns`` are labels of the array's consecutive runs of ``rows`` objects; ``row`` labels one
+    object of a run.
     """
 
     columns: tuple[str, ...]
@@ -31,21 +31,21 @@ class ColumnCells(NamedTuple):
     row: Callable[[int], str]
 
     def label(self, n: int) -> str:
-        """Of one object: ``['x'].iloc[3]``."""
+        """Return the label of one object: ``['x'].iloc[3]``."""
         return self.columns[n // self.rows] + self.row(n % self.rows)
 
     def group(self, n: int) -> str:
-        """Of its like together: the column."""
+        """Return the label of all objects in its column: the column's."""
         return self.columns[n // self.rows] or "[…]"
 
 
 class Columns:
-    """The parts of a frame that have names: objects by identity, arrays also by their memory."""
+    """The named parts of a frame: objects by identity, arrays also by their memory."""
 
     def __init__(self, rows: int = 0) -> None:
         self._rows = rows
-        self._objects: dict[int, tuple[Any, str]] = {}  # with each object, so that its id stays its
-        self._arrays: dict[int, Any] = {}  # by address; None: the index's own objects
+        self._objects: dict[int, tuple[Any, str]] = {}  # keeps each object: its id stays valid
+        self._arrays: dict[int, Any] = {}  # by address; None: the objects of an index
 
     def add(self, part: Any, label: str) -> None:
         """Name an object."""
@@ -56,8 +56,8 @@ class Columns:
         self._arrays[address(array)] = label
 
     def find(self, child: Any) -> tuple[str, ColumnCells | None] | None:
-        """What the part is called that this is, or all of those that are rows of this array; and
-        its objects, if it is an array of them."""
+        """Return the label of a part, or of named arrays that are this array's rows, and the names
+        of its objects, if it is an array of objects. None: it has no name."""
         if id(child) in self._objects:
             return self._objects[id(child)][1], None
         if not isinstance(child, np.ndarray) or not child.size:
@@ -84,7 +84,7 @@ def _row(n: int) -> str:
 
 
 def cells_of(array: Any) -> ColumnCells:
-    """Objects of an array that belongs to no frame: by index."""
+    """Name the objects of an array that belongs to no frame: by index."""
 
     def label(n: int) -> str:
         return f"[{', '.join(map(str, map(int, np.unravel_index(n, array.shape))))}]"
@@ -93,9 +93,9 @@ def cells_of(array: Any) -> ColumnCells:
 
 
 def columns_of(value: Any, args: Any) -> Columns | None:
-    """What has a name among that which a value is made of; None if it is an object like others.
+    """Return the named parts of what a value reduces to; None if it is an ordinary object.
 
-    What can only be changed by its library has no named parts: an array, a tensor. ``args`` are
+    An object that only its library can change (an array, a tensor) has no named parts. ``args`` are
     those of its reduction.
     """
     if isinstance(value, (np.ndarray, np.dtype, np.generic, CodeType)):
@@ -106,13 +106,13 @@ def columns_of(value: Any, args: Any) -> Columns | None:
             find = kinds.get(cls.__name__) or kinds.get("any")
             try:
                 return find and find(value, args)
-            except Exception:  # of another version than those we know
+            except Exception:  # an unknown version of the library
                 return None
     return None
 
 
 def column_label(name: Any, number: int, is_unique: bool) -> str:
-    """How a column of a frame is written behind it; ``is_unique``: whether its names are."""
+    """Write the access to a column, ``['x']``; ``is_unique``: True if the column names are."""
     text = written(name) if is_unique else None
     return f".iloc[:, {number}]" if text is None else f"[{text}]"
 
@@ -129,11 +129,11 @@ def _pandas(frame: Any, args: Any) -> Columns:
     for label, column in named:
         if isinstance(column.dtype, np.dtype):
             columns.add_array(column.to_numpy(), label)
-        elif getattr(column.dtype, "tz", None) is not None:  # several are kept in one array
+        elif getattr(column.dtype, "tz", None) is not None:  # several columns may share one array
             columns.add_array(column.array.view("i8"), label)
         else:
             columns.add(column.array, label)
-            if getattr(column.dtype, "storage", "") == "python":  # one array of str inside
+            if getattr(column.dtype, "storage", "") == "python":  # it wraps one array of str
                 columns.add_array(np.asarray(column.array), "")
     for label, axis in zip((".index", ".columns"), frame.axes, strict=False):
         columns.add(axis, label)
@@ -143,7 +143,7 @@ def _pandas(frame: Any, args: Any) -> Columns:
 
 
 def _arrow(table: Any, args: Any) -> Columns:
-    """A pyarrow table reduces to its columns and its schema."""
+    """Name the columns of a pyarrow table, which reduces to its columns and its schema."""
     columns = Columns()
     if isinstance(args[0], list):
         for name, column in zip(table.schema.names, args[0], strict=True):
@@ -161,4 +161,4 @@ _KINDS: dict[str, dict[str, Callable[[Any, Any], Columns]]] = {
     "polars": {"DataFrame": _sealed, "Series": _sealed},
     "torch": {"Tensor": _sealed},
 }
-"""By package and class, or a base of it."""
+"""By package, then by the name of the class or of a base."""

@@ -1,8 +1,8 @@
-"""About how many bytes a value's pickle has, and what a function brings along: counted, not kept.
+"""Estimates how many bytes a value's pickle has, and which globals its functions bring along.
 
-The pickle goes nowhere, and after some time no further: then it has at least so many bytes. No
-code of the user's runs. For what a cell takes along; `%cost` has exact figures, or estimates them
-from samples (`costs`, `measure`).
+Counts the bytes and keeps none; when the time is up, the count is a lower bound. Runs no code of
+the user's. For what a cell takes along; `%cost` has exact figures, or estimates them from samples
+(`costs`, `measure`).
 """
 
 from __future__ import annotations
@@ -17,42 +17,49 @@ from workbench.serialization.arrays import Reducer, Reducers
 from workbench.serialization.pickler import ByteCounter, Pickler
 
 LEAST_SECONDS = 0.002
-"""Processor time for each value, whatever the others took."""
+"""Processor time for each value, however much the others took."""
 
 SMALL = 40
-"""Bytes of what travels as a name, or as next to nothing."""
+"""Bytes of a value that travels as a name, or is tiny."""
 
 _CALLED = sys.stdlib_module_names | {
-    "cloudpickle", "numpy", "pandas", "polars", "pyarrow", "scipy", "torch", "workbench",
-}  # fmt: skip
-"""Packages whose own ``__reduce__`` and ``__getstate__`` are called: they are quick."""
+    "cloudpickle",
+    "numpy",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "scipy",
+    "torch",
+    "workbench",
+}
+"""Packages whose own ``__reduce__`` and ``__getstate__`` are called, because they are fast."""
 
 _METHODS = ("__reduce_ex__", "__reduce__", "__getstate__", "__getnewargs_ex__", "__getnewargs__")
 
 
 class Estimate(NamedTuple):
-    """What a value is in a pickle."""
+    """Estimated size of a value in a pickle."""
 
     bytes: int
-    """About; without what is in ``brings``."""
+    """Approximate, without what is in ``brings``."""
 
     at_least: bool
-    """Whether not all of it was counted."""
+    """True if only a part was counted."""
 
     by_import: bool
-    """A module, or a function or class of one: only its name travels."""
+    """True for a module, or a function or class of one: only its name travels."""
 
     brings: dict[str, Any]
-    """Globals that go along with the functions in it, as cloudpickle takes them."""
+    """Globals that travel with the functions in the value, as cloudpickle sends them."""
 
     can_be_pickled: bool = True
-    """False: it was counted up to what can't be."""
+    """False: counting stopped at a part that can't be pickled."""
 
 
 class Estimator:
-    """Counts values that travel in one pickle: what several share counts for the first of them.
+    """Counts values that travel in one pickle: shared objects count for the first of the values.
 
-    Custom reducers are not called; what they give counts as small. ``seconds`` are processor time
+    Custom reducers are not called; their results count as small. ``seconds`` are processor time
     for all values together; each gets at least `LEAST_SECONDS`.
     """
 
@@ -62,7 +69,7 @@ class Estimator:
         self._left = seconds
 
     def estimate(self, value: Any) -> Estimate:
-        """Count one of the values. What can't be pickled counts up to where that is noticed."""
+        """Count one of the values. If it can't be pickled, count up to where that is noticed."""
         if self._is_imported(value):
             return Estimate(SMALL, False, True, {})
         started, before = time.thread_time(), self._count.bytes
@@ -81,7 +88,7 @@ class Estimator:
         return Estimate(size, at_least, False, brings, can_be_pickled)
 
     def _is_imported(self, value: Any) -> bool:
-        """Whether pickle takes it by its name: what can be found under it in a module."""
+        """True if pickle sends only its name, because a module has it under that name."""
         kind = type(value)
         if kind is FunctionType or kind is ModuleType or issubclass(kind, type):
             try:
@@ -93,7 +100,7 @@ class Estimator:
             module = sys.modules.get(value.__module__)
             name = getattr(value, "__qualname__", None) or value.__name__
             return callable(value) and getattr(module, name, None) is value
-        except Exception:  # it has none, or attributes with a mind of their own
+        except Exception:  # it has no such attributes, or they raise
             return False
 
 
@@ -109,7 +116,7 @@ class _Count(ByteCounter):
         self.check()
 
     def add_arrow(self, data: Any) -> Any:
-        """Count Arrow data, of which a slice is copied to be pickled, and pickle nothing."""
+        """Count Arrow data and pickle nothing: pickling a slice would copy it."""
         self.outband += data.nbytes
         return _as_nothing(data)
 
@@ -119,7 +126,7 @@ class _Count(ByteCounter):
 
 
 class _CountingPickler(Pickler):
-    """Asks no user's code, and leaves out the globals of functions."""
+    """Calls no code of the user's, and leaves out the globals of functions."""
 
     def __init__(self, count: _Count, reducers: Reducers) -> None:
         super().__init__(count, reducers, count.add_buffer)
@@ -148,7 +155,7 @@ def _as_nothing(obj: Any) -> Any:
 
 
 def is_by_user(kind: type) -> bool:
-    """Whether some code of the user's says how its instances are pickled."""
+    """True if code of the user's defines how instances of this type are pickled."""
     methods = (getattr(kind, name, None) for name in _METHODS)
     return any(
         type(method) is FunctionType and method.__module__.partition(".")[0] not in _CALLED
@@ -157,7 +164,7 @@ def is_by_user(kind: type) -> bool:
 
 
 def _by_default(obj: Any) -> Any:
-    """As if its class didn't say how: its attributes, its items."""
+    """Reduce as if its class didn't define how: to its attributes and items."""
     items = list.__iter__(obj) if isinstance(obj, list) else None
     entries = iter(dict.items(obj)) if isinstance(obj, dict) else None
     state = object.__getstate__(obj)

@@ -1,7 +1,7 @@
-"""Pickles an exception whole, with what it came from. What can't travel is left out piece by piece.
+"""Pickles an exception with its causes. Leaves out, piece by piece, what can't be pickled.
 
-It travels as its state (`exception_state`), not by its ``__reduce__``, which for most exceptions
-forgets attributes and notes, and for many can't be called.
+It travels as its state (`exception_state`), not by its ``__reduce__``, which loses attributes and
+notes of most exceptions, and fails for many.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from workbench.serialization.pickler import Pickler
 from workbench.serialization.scratch import Scratch, Sink
 
 MOST_BYTES = 1 << 20
-"""Of an exception with all it came from: those of tasks that failed lie in the server's memory."""
+"""Size limit of an exception with its causes: failed tasks' lie in the server's memory."""
 
 MOST_LINKED = 100
-"""Exceptions that one came from, or of which a group consists, looked through for what fails."""
+"""Exceptions linked to one (causes, members of a group) that are searched for failing parts."""
 
 FramesOf = Callable[[Any], Sequence[Frame]]
 
 
 def pack(error: BaseException, frames_of: FramesOf, reducers: Reducers) -> tuple[bytes, list[str]]:
-    """Pickle it; ``pickle.loads`` makes it again. ``frames_of`` chooses a traceback's frames.
+    """Pickle an exception for ``pickle.loads``; ``frames_of`` chooses a traceback's frames.
 
     The bytes are empty if nothing could be pickled; the texts name what was left out.
     """
@@ -42,13 +42,13 @@ class _Packing:
     def __init__(self, frames_of: FramesOf, reducers: Reducers) -> None:
         self._frames_of = frames_of
         self._reducers = reducers
-        self._changed: dict[int, tuple[type[BaseException], ExceptionState]] = {}  # by exception
-        self._kept: list[BaseException] = []  # their numbers are in use
+        self._changed: dict[int, tuple[type[BaseException], ExceptionState]] = {}  # by exception id
+        self._kept: list[BaseException] = []  # keeps them alive, so that their ids stay valid
         self._left_out: list[str] = []
         self._room = MOST_BYTES // 2
 
     def checked(self, value: Any, most: int) -> bytes:
-        """Its pickle, after it has been unpickled."""
+        """Return its pickle; raise if it can't be pickled in ``most`` bytes and unpickled."""
         sink = Sink(most, Scratch())
         _ExceptionPickler(sink, self._reducers, self.reduced).dump(value)
         data = b"".join(sink.pieces())
@@ -56,7 +56,7 @@ class _Packing:
         return data
 
     def reduced(self, error: BaseException) -> tuple[Any, ...]:
-        """How it is pickled: made first, so that what it came from may refer to it."""
+        """Reduce it so that it is made before its parts: its causes may refer to it."""
         kind, state = self._changed.get(id(error)) or (type(error), self._state(error))
         return bare, (kind, state.group), state._replace(group=None), None, None, fill
 
@@ -71,13 +71,14 @@ class _Packing:
             base = next(base for base in bases if self._fits(base))
             if base is not kind:
                 self._left_out.append(f"{path}'s class, {kind.__qualname__}")
-            args = [
-                (*state.group[1],)  # these go singly
-                if state.group is not None and n == 1
-                else value if self._fits(value, f"{path}.args[{n}]") else _as_text(value)
-                for n, value in enumerate(state.args)
-            ]  # fmt: skip
-            no_word = {"obj"} if isinstance(each, AttributeError) else set()  # Python's own
+            args: list[Any] = []
+            for n, value in enumerate(state.args):
+                if state.group is not None and n == 1:
+                    args.append((*state.group[1],))  # the members are checked one by one
+                else:
+                    fits = self._fits(value, f"{path}.args[{n}]")
+                    args.append(value if fits else _as_text(value))
+            no_word = {"obj"} if isinstance(each, AttributeError) else set()  # set by Python
             attributes, slots = (
                 {
                     name: value
@@ -100,7 +101,7 @@ class _Packing:
             return b"", self._left_out
 
     def _fits(self, value: Any, path: str = "") -> bool:
-        """True if it can be pickled, built again, and has room; else its ``path`` is noted."""
+        """True if it can be pickled and rebuilt, and has room; else note its ``path``."""
         try:
             self._room -= len(self.checked(value, self._room))
         except Exception:
@@ -112,7 +113,7 @@ class _Packing:
 
 
 def left_out_note(left_out: list[str]) -> str:
-    """The note that names what was left out."""
+    """Return the note that names what was left out."""
     named = "; ".join(left_out[:10]) + ("; …" if len(left_out) > 10 else "")
     return f"The error came without what can't be pickled, or is larger than 1 MB: {named}."
 
@@ -125,13 +126,13 @@ def _as_text(value: Any) -> str:
 
 
 def _linked(error: BaseException) -> Iterator[tuple[BaseException, str]]:
-    """It, what it came from, and what it consists of; each once, with what a person calls it."""
+    """Yield the exception, its causes and its members, once each, with the path to each."""
     seen: set[int] = set()
     left: list[tuple[BaseException | None, str]] = [(error, "e")]
     for each, path in left:
         if each is None or id(each) in seen or len(seen) > MOST_LINKED:
             continue
-        if isinstance(each, TaskError):  # it has travelled before, and does it again
+        if isinstance(each, TaskError):  # it has travelled before, so it can again
             continue
         seen.add(id(each))
         yield each, path
@@ -142,7 +143,7 @@ def _linked(error: BaseException) -> Iterator[tuple[BaseException, str]]:
 
 
 class _ExceptionPickler(Pickler):
-    """All in one piece, exceptions by their state wherever they are."""
+    """Pickles in one piece, without buffers; exceptions by their state wherever they are."""
 
     def __init__(
         self,
@@ -151,7 +152,7 @@ class _ExceptionPickler(Pickler):
         reduced: Reducer,
     ) -> None:
         super().__init__(file, reducers, lambda buffer: True)
-        self._reducers = {**reducers}  # without those that put buffers elsewhere
+        self._reducers = {**reducers}  # without the base's, which make buffers
         self._reduced = reduced
 
     def _find(self, kind: type) -> Reducer | None:

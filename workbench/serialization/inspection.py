@@ -35,19 +35,19 @@ from workbench.serialization.tracing import (
 )
 
 MOST_OBJECTS = 2_000_000
-"""Objects looked at before the inspection ends with what it has found: some ten seconds."""
+"""Objects examined before the inspection ends with what it has found: some ten seconds."""
 
 MOST_LOOKED_AT = 200_000
 """Objects searched for the cause before an error is raised: about a second."""
 
 MOST_SHOWN = 5
-"""Failing parts listed in a message, those that are alike as one; all are in its ``failures``."""
+"""Failing parts listed in a message, similar ones as one; all are in its ``failures``."""
 
 MOST_LISTED = 20
-"""The same for an inspection."""
+"""Failing parts listed by an inspection, similar ones as one."""
 
 PATIENCE = 1.0
-"""Seconds of work at trying batches that turned out to be large."""
+"""Seconds of work on trying batches that turned out to be large."""
 
 FLATTEN = (
     "Flatten it: a list of rows instead of a list in a list in a list, a list of nodes with "
@@ -62,9 +62,9 @@ class Failure:
     Attributes
     ----------
     path : str
-        Where it is, as one would write it: ``model.callbacks[2].logger.lock``.
+        The expression for it: ``model.callbacks[2].logger.lock``.
     type : str
-        What it is.
+        Its type, in words for people.
     why : str
         What Python says.
     advice : str
@@ -91,11 +91,11 @@ class Inspection(Rich, _Answer):
     Attributes
     ----------
     name : str
-        What was inspected.
+        Name of the inspected value.
     only_first : int
-        How many objects were looked at, if there are more; 0: it was all of them.
+        Number of objects examined, if there are more; 0: all were examined.
     not_tried : str
-        Why it isn't known whether it can be built again from its pickle; empty: it is known.
+        Why it isn't known whether the value can be rebuilt from its pickle; empty: it is known.
     """
 
     name = "It"
@@ -139,7 +139,7 @@ class Inspection(Rich, _Answer):
 
 
 def alike(failures: Sequence[Failure]) -> list[list[Failure]]:
-    """The failures, together those that differ only in their numbers and keys."""
+    """Group failures whose paths differ only in numbers and keys."""
     groups: dict[Any, list[Failure]] = {}
     for f in failures:
         place = re.sub(r"\[[^\[\]]*\]", "[…]", f.path)
@@ -155,7 +155,7 @@ def _others(first: Failure, *others: Failure) -> list[str]:
 
 
 def listed(failures: Sequence[Failure], most: int, whose: str) -> Iterator[str]:
-    """Lines that say them, ``most`` of those that aren't alike."""
+    """Yield lines that list the failures, similar ones as one, at most ``most``."""
     groups = alike(failures)
     for group in groups[:most]:
         yield f"  {group[0]}"
@@ -175,8 +175,8 @@ def inspect(
 ) -> Inspection:
     """Find every part of a value that can't be serialized; doesn't stop at the first.
 
-    ``most`` objects are looked at; numbers and short texts are not counted. If all can be pickled
-    it is built again, to see whether that can be done (``rebuild``).
+    About ``most`` objects are examined, numbers and short texts not counted. If all can be pickled,
+    the value is rebuilt, to see whether that works (unless ``rebuild`` is False).
     """
     root = name or name_of(value)
     inspector = _Inspector(reducers, root, most)
@@ -194,7 +194,7 @@ def inspect(
     except EndlessError as error:
         inspector.failures.append(_endless(error, reducers))
     except TooDeepError as error:
-        # Python 3.13's C pickler goes deeper than we follow, and than a small stack has room for.
+        # Python 3.13's C pickler recurses deeper than this tracer, and than a small stack allows.
         tries = inspector.has_large_stack and not inspector.failures
         if not (tries and is_picklable(value, reducers)):
             inspector.failures.append(Failure(root, type_of(value), said(error), FLATTEN))
@@ -213,7 +213,7 @@ def inspect(
 
 
 def _endless(error: EndlessError, reducers: Reducers) -> Failure:
-    """The circle, and who goes in it: a registered serializer, or the class's own method."""
+    """Describe the cycle, and its cause: a registered serializer, or the class's own method."""
     part = error.path[-1].object
     kind = type(part)
     name = kind.__qualname__
@@ -230,18 +230,18 @@ def _not_rebuilt(broken: Broken) -> Failure:
 
 
 def name_of(value: Any) -> str:
-    """What a value is called if nobody says: ``train``, ``DataFrame``."""
+    """Return a value's name if the caller gives none: ``train``, ``DataFrame``."""
     try:
         name = value.__name__
-    except Exception:  # it has none; or attributes with a mind of their own
+    except Exception:  # it has no name, or the attribute raises
         name = ""
     return name if name and isinstance(name, str) else type(value).__name__
 
 
 class _Inspector(TracingPickler):
-    """Goes on without what fails, and writes it down.
+    """Records what fails, and goes on without it.
 
-    What belongs to one process as a whole, or is an installed class's own affair, is one failure,
+    An object bound to one process, or a private part of an installed class, is one failure,
     whatever else in it can't be pickled.
     """
 
@@ -259,7 +259,7 @@ class _Inspector(TracingPickler):
         if kind not in self._bound:
             self._bound[kind] = bound_to_process(kind)
         if self._bound[kind] is not None:
-            try_pickling(obj, self._reducers)  # if it raises, what is in it is nobody's concern
+            try_pickling(obj, self._reducers)  # if it raises, its parts need no inspection
         super().save_here(obj)
 
     def failed(self, error: Exception) -> bool:
@@ -267,7 +267,7 @@ class _Inspector(TracingPickler):
         path = path_text(self.path)
         if any(step.cells is not None for step in self.path):
             is_unnamed = any(step.cells and not step.label for step in self.path)
-            if is_unnamed and id(part) in self._in_tables:  # pandas keeps its index twice
+            if is_unnamed and id(part) in self._in_tables:  # pandas pickles its index twice
                 return True
             self._in_tables.add(id(part))
         whole = self._whole()
@@ -289,14 +289,14 @@ class _Inspector(TracingPickler):
         return True
 
     def _instead(self) -> str:
-        """What to store of the part that fails, or of its owner, if these offer their data."""
+        """Advise what to store of the failing part, or of its owner, if they offer their data."""
         owners = (step.object for step in self.path[:-3:-1])
         return next(filter(None, map(interchange.advice, owners)), "")
 
     def _whole(self) -> tuple[str, Any, str] | None:
-        """If it fails in what an installed class keeps for itself: path, object and advice.
+        """Return path, object and advice, if a private part of an installed class fails.
 
-        None if anything of the user's is between the two: that can be changed.
+        None if an object of the user's is between the two: the user can change that.
         """
         last = self.path[-1].object
         for n, step in enumerate(self.path[:-1]):
@@ -321,7 +321,7 @@ class _Inspector(TracingPickler):
         return map(self._doubtful, super()._batches(items, many, one))
 
     def _doubtful(self, batch: list[Any]) -> list[Any]:
-        """The batch, or none of it if the C pickler takes all of it: that is so much faster."""
+        """Return the batch; empty if the C pickler takes all of it, which is far faster."""
         if len(batch) < BATCH or self._patience < 0:
             return batch
         started = time.thread_time()
@@ -329,7 +329,7 @@ class _Inspector(TracingPickler):
             try_pickling(batch, self._reducers)
         except Exception:
             return batch
-        finally:  # what leads back to the whole would be pickled with each of its parts
+        finally:  # a part that refers to the whole would pickle the whole each time
             if (spent := time.thread_time() - started) > 0.1:
                 self._patience -= spent
         self.path[-1].skip(batch)
@@ -337,7 +337,7 @@ class _Inspector(TracingPickler):
 
 
 def _is_of_library(obj: Any) -> bool:
-    """Whether it is an instance of an installed package's class, and nothing to keep things in."""
+    """True if it is an instance of an installed package's class, and no container."""
     kind = type(obj)  # not `isinstance`: a proxy's `__class__` may raise
     if issubclass(kind, type) or str(kind.__module__).partition(".")[0] in _CONTAINERS:
         return False
@@ -350,7 +350,7 @@ _CONTAINERS = frozenset(
 
 
 def _is_of_user(obj: Any) -> bool:
-    """Whether it is a function or a class that isn't installed, or an instance of such a class."""
+    """True if it is a function or class that isn't installed, or an instance of such a class."""
     is_code = issubclass(type(obj), type | FunctionType)
     return not is_of_library(obj if is_code else type(obj))
 
@@ -358,9 +358,9 @@ def _is_of_user(obj: Any) -> bool:
 def cannot_pickle(
     error: Exception, parts: Mapping[str, Any], reducers: Reducers
 ) -> SerializationError:
-    """The error for a value that couldn't be serialized, and why: what the pickler raised.
+    """Return the error for a value that couldn't be serialized; ``error`` is the pickler's.
 
-    ``parts`` is the value under the name that people know it by, or its parts under theirs.
+    ``parts`` has the value by the name that people know, or its parts by theirs.
     """
     failures: list[Failure] = []
     for name, part in parts.items():
@@ -389,7 +389,7 @@ def _text(error: Exception, parts: Mapping[str, Any], failures: list[Failure]) -
 
 
 def advice_for(value: Any) -> str:
-    """What to do about a part that can't be serialized."""
+    """Return advice about a part that can't be serialized."""
     bound = bound_to_process(type(value)) or looks_connected(type(value))
     if bound is not None:
         return bound.advice
@@ -400,7 +400,7 @@ def advice_for(value: Any) -> str:
 
 
 def _advice_to_rebuild(broken: Broken) -> str:
-    """What to do about a part that can be pickled and not built again."""
+    """Return advice about a part that can be pickled but not rebuilt."""
     part, kind = broken.part, type(broken.part)
     name = kind.__qualname__
     if not broken.is_found:
@@ -425,7 +425,7 @@ def _advice_to_rebuild(broken: Broken) -> str:
 
 
 def _has_reduce(kind: type) -> bool:
-    """Whether a class of the user's says by ``__reduce__`` how it is stored."""
+    """True if a class of the user's defines a ``__reduce__``."""
     owner = next(cls for cls in kind.__mro__ if "__reduce__" in vars(cls))
     return owner.__module__ != "builtins" and not is_of_library(owner)
 

@@ -1,6 +1,5 @@
-"""Reducers for what can't be pickled and offers its data to other libraries: by Arrow's PyCapsule
-interface, or DLPack. It is taken only if the same class can be built from that again.
-"""
+"""Reducers for objects that can't be pickled but offer their data to other libraries: by Arrow's
+PyCapsule interface, or DLPack. Used only if the same class can be rebuilt from that data."""
 
 from __future__ import annotations
 
@@ -19,16 +18,16 @@ from workbench.serialization.libraries import writable
 Maker = Callable[[Any], Any]
 
 CPU = 1
-"""DLPack's number of ordinary memory, ``kDLCPU``."""
+"""DLPack's number for ordinary memory, ``kDLCPU``."""
 
 _OFFERS = ("__arrow_c_array__", "__arrow_c_stream__", "__dlpack__")
 
 _PICKLED = frozenset({"builtins", "dask", "numpy", "pandas", "polars", "scipy", "torch", "xarray"})
-"""Packages whose classes offer such things, and can be pickled."""
+"""Packages whose classes offer such data, but can be pickled."""
 
 
 def find(kind: type) -> Reducer | None:
-    """The reducer for a type that offers its data; None: it offers none, or can be pickled."""
+    """Return the reducer for a type that offers its data; None: it doesn't, or can be pickled."""
     return _reduce if _offers(kind, _OFFERS) else None
 
 
@@ -43,7 +42,7 @@ def _package(kind: type) -> str:
 
 
 def _reduce(value: Any) -> Any:
-    """Its own pickle, which has all of it, if it has one."""
+    """Reduce by its own pickle (not jax), else by Arrow or DLPack."""
     if _is_copied(value) and (other := _by_dlpack(value)) is not None:
         return other
     try:
@@ -60,9 +59,9 @@ def _reduce(value: Any) -> Any:
 
 
 def _has_all(again: Any, value: Any) -> bool:
-    """True if what was built of a value's data has the attributes that the value has beside that.
+    """True if the rebuilt ``again`` has all attributes of ``value`` besides its data.
 
-    Plain ones are compared: of parts of its library nothing is known.
+    Attributes of plain types are compared; those of other types need only exist.
     """
     new = _attributes(again)
     return all(
@@ -72,7 +71,7 @@ def _has_all(again: Any, value: Any) -> bool:
 
 
 def _attributes(value: Any) -> dict[str, Any]:
-    """Also those in slots."""
+    """Return the attributes, including those in slots."""
     state = object.__getstate__(value)
     parts = state if type(state) is tuple else (state,)
     return {name: part for each in parts for name, part in (each or {}).items()}
@@ -86,14 +85,14 @@ _PLAIN = frozenset({bool, int, float, complex, str, bytes, tuple, list, dict, se
 
 
 def _is_copied(value: Any) -> bool:
-    """Whether it is one of jax's arrays, whose own pickle has all bytes in it, and which DLPack
-    describes: not one whose type gives way to others'."""
+    """True if it is a jax array that DLPack can describe (its own pickle would copy all bytes): one
+    without a weak type, which gives way to others'."""
     kind = type(value)
     return (_package(kind), kind.__name__) == ("jaxlib", "ArrayImpl") and not value.weak_type
 
 
 def _check_state(value: Any) -> None:
-    """Raise if a plain object keeps something that can't be pickled: a part of its library in C."""
+    """Raise if a plain object keeps something that can't be pickled: a C part of its library."""
     kind = type(value)
     plain = all(getattr(kind, n, None) is getattr(object, n, None) for n in _PICKLING)
     for part in vars(value).values() if plain and hasattr(value, "__dict__") else ():
@@ -108,12 +107,12 @@ _PICKLING = ("__getstate__", "__reduce__", "__reduce_ex__")
 
 
 def _by_arrow(value: Any) -> Any:
-    """By its Arrow data; None if that hasn't all of it."""
+    """Reduce by its Arrow data; None if that lacks something."""
     kind = type(value)
     if is_read_once(kind) or find_spec("pyarrow") is None:
         return None
     for read in _readers(kind):
-        with suppress(Exception):  # it shows no table, but an array; it lies about its data
+        with suppress(Exception):  # it has an array but no table, or wrong data
             data = read(value)
             data.validate()
             made = from_arrow(kind, data)
@@ -123,7 +122,7 @@ def _by_arrow(value: Any) -> Any:
 
 
 def _readers(kind: type) -> Iterator[Maker]:
-    """What makes Arrow's own data of it. Tables first: they have what is said of their columns."""
+    """Yield functions that read its Arrow data. Tables first: they keep the columns' metadata."""
     import pyarrow as pa
 
     if hasattr(kind, "__arrow_c_array__"):
@@ -137,12 +136,12 @@ def _shape(data: Any) -> tuple[Any, int]:
 
 
 def is_read_once(kind: type) -> bool:
-    """Whether it is a stream: what somebody has read of it is gone for its owner."""
+    """True if it is a stream: reading it would consume its owner's data."""
     return hasattr(kind, "read_all") or hasattr(kind, "__next__")
 
 
 def from_arrow(kind: Any, data: Any) -> Any:
-    """Build an object of a class from Arrow data, in the way that its library has for it."""
+    """Build an object of a class from Arrow data, by its library's own function."""
     package = _package(kind)
     maker = _ARROW_MAKERS.get((package, kind.__name__), "")
     made = getattr(sys.modules[package], maker)(data) if maker else kind.from_arrow(data)
@@ -150,7 +149,7 @@ def from_arrow(kind: Any, data: Any) -> Any:
 
 
 _ARROW_MAKERS = {("nanoarrow", "Array"): "Array", ("nanoarrow", "CArray"): "c_array"}
-"""By package and class, the package's function; others have a class method ``from_arrow``."""
+"""The package's function, by package and class; others have a class method ``from_arrow``."""
 
 
 def _checked(kind: type, made: Any) -> Any:
@@ -163,8 +162,8 @@ def _checked(kind: type, made: Any) -> Any:
 
 
 def _by_dlpack(value: Any) -> Any:
-    """By its array; None if that hasn't all of it."""
-    with suppress(Exception):  # on several devices, of a kind that numpy doesn't know
+    """Reduce by its DLPack array; None if that lacks something."""
+    with suppress(Exception):  # it is on several devices, or has a dtype that numpy doesn't know
         if value.__dlpack_device__()[0] == CPU:
             array = np.from_dlpack(value)
             how = type(value), _array_module(value), array
@@ -177,7 +176,7 @@ def _by_dlpack(value: Any) -> Any:
 
 
 def _array_module(value: Any) -> str:
-    """The module with its library's ``from_dlpack``, as the array API has it; '': the class has."""
+    """Return the module with its ``from_dlpack``, as in the array API; '': the class has one."""
     if hasattr(type(value), "from_dlpack"):
         return ""
     if hasattr(value, "__array_namespace__"):
@@ -186,10 +185,10 @@ def _array_module(value: Any) -> str:
 
 
 def from_dlpack(kind: Any, module: str, array: Array) -> Any:
-    """Build an array of another library on the memory of one of numpy's.
+    """Build an array of another library on the memory of a numpy array.
 
-    What knows no read-only flag (DLPack's version 1 has one) gets pages that are copied when they
-    are written to.
+    A library without a read-only flag (DLPack 1 has one) gets pages that are copied on the first
+    write.
     """
     owner: Any = import_module(module) if module else kind
     make = owner.from_dlpack
@@ -199,11 +198,11 @@ def from_dlpack(kind: Any, module: str, array: Array) -> Any:
         return _checked(kind, make(writable(array)))
 
 
-# -- what to do about what can't be stored all the same --------------------------------------------
+# -- advice about what can't be stored anyway ------------------------------------------------------
 
 
 def advice(value: Any) -> str:
-    """What of a value that can't be pickled could be stored instead; '' if it offers nothing."""
+    """Advise which data of an unpicklable value to store instead; '' if it offers none."""
     kind = type(value)  # not `isinstance`: a proxy's `__class__` may raise
     if issubclass(kind, type) or not _offers(kind, _INSTEAD):
         return ""

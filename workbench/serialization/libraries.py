@@ -1,6 +1,6 @@
-"""Reducers for libraries whose own copy, pickle too much, or don't know of read-only arrays.
+"""Reducers for libraries whose own ones copy, pickle too much, or ignore the read-only flag.
 
-A library is imported only once an object of it has come.
+A library is imported only after an object of it was met.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ import numpy as np
 from workbench.serialization.arrays import Array, Reducer, reduce_masked
 
 MAPPED = 256 << 10
-"""Bytes of an array from which it is mapped for private changes instead of copied: a mapping
-takes as long as copying so much, and a descriptor."""
+"""Bytes from which an array is mapped copy-on-write instead of copied: a mapping takes as long as
+copying that much, and a file descriptor."""
 
 SPARE = 4096
-"""Bytes by which an Arrow object's buffers may be larger than what it shows of them."""
+"""Bytes that an Arrow object's buffers may have beyond what it shows of them."""
 
 
 def find(kind: type) -> Reducer | None:
-    """The reducer for a type of one of these libraries; None: its own is as good."""
-    package = str(kind.__module__).partition(".")[0]  # not a text, if somebody set it so
+    """Return the reducer for a type of one of these libraries; None: its own is as good."""
+    package = str(kind.__module__).partition(".")[0]  # `str`: somebody may have set something else
     if package == "polars" and find_spec("pyarrow") is None:
         return None
     if package == "pyarrow" and hasattr(kind, "get_total_buffer_size"):
         return _reduce_arrow
     found = _REDUCERS.get((package, kind.__name__))
-    if package in ("numpy", "pandas"):  # these have many bases, and none of those below
+    if package in ("numpy", "pandas"):  # their classes have many bases, none of them below
         return _reduce_without_cache if found is None and _may_cache(kind) else found
     for base in kind.__mro__:
         module, reducer = _WITH_SUBCLASSES.get(base.__name__, ("", None))
@@ -39,23 +39,23 @@ def find(kind: type) -> Reducer | None:
     return found
 
 
-# -- multiprocessing: a proxy leaves out the key of its manager, but for children of this process --
+# -- multiprocessing: a proxy pickles its manager's key only for children of this process ----------
 
 
 def _reduce_proxy(proxy: Any) -> Any:
-    """With the key: what is stored stays with its owner's processes, as children are."""
+    """Include the key: a stored proxy stays among its owner's processes, as with children."""
     rebuild, (cls, token, serializer, options) = proxy.__reduce__()
     key = {"authkey": bytes(proxy._authkey)}
     return rebuild, (cls, token, serializer, {**options, **key})
 
 
-# -- Arrow: a slice's own pickle has all of the buffers it was sliced from -------------------------
+# -- Arrow: the pickle of a slice has all of the buffers that it was sliced from -------------------
 
 
 def _reduce_arrow(data: Any) -> Any:
     try:
         held, shown = data.get_total_buffer_size(), data.nbytes
-    except Exception:  # types that can't tell
+    except Exception:  # types that don't know
         return NotImplemented
     if held <= shown * 5 // 4 + SPARE:
         return NotImplemented
@@ -63,12 +63,12 @@ def _reduce_arrow(data: Any) -> Any:
 
     what = _ARROW_KINDS.get(type(data).__name__, "array")
     try:
-        table = data if what == "table" else (
-            pa.Table.from_batches([data]) if what == "batch" else pa.table({"": data})
-        )  # fmt: skip
-    except Exception:  # extension types that have no place in a table
+        table = data
+        if what != "table":
+            table = pa.Table.from_batches([data]) if what == "batch" else pa.table({"": data})
+    except Exception:  # extension types that a table can't hold
         return NotImplemented
-    sink = pa.BufferOutputStream()  # Arrow's own stream has only what is shown: one copy
+    sink = pa.BufferOutputStream()  # Arrow's own stream has only the slice: one copy
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     stream = sink.getvalue()
@@ -92,7 +92,7 @@ def _read_arrow(stream: Any, what: str) -> Any:
 
 
 def _piece(column: Any) -> Any:
-    """The one chunk of a column; none is written of no rows."""
+    """Return a column's only chunk, or an empty one: no rows are written as no chunk."""
     return column.chunk(0) if column.num_chunks else column.combine_chunks()
 
 
@@ -103,11 +103,11 @@ def _reduce_arrow_tensor(tensor: Any) -> Any:
 def _arrow_tensor(array: Array, names: Any) -> Any:
     import pyarrow as pa
 
-    # What `to_numpy` gives can be made writable, whatever the array was.
+    # `to_numpy` returns an array that can be made writable, whatever the tensor was.
     return pa.Tensor.from_numpy(writable(array), names or None)
 
 
-# -- pandas: an Arrow-backed column copies itself into one piece, even if it is one ----------------
+# -- pandas: an Arrow-backed column copies itself into one chunk, even if it has only one ----------
 
 
 def _reduce_arrow_backed(column: Any) -> Any:
@@ -122,7 +122,7 @@ def _arrow_backed(dtype: Any, data: Any) -> Any:
 
 
 def _reduce_without_cache(thing: Any) -> Any:
-    """Without what it has worked out about itself: that comes with use, and isn't its value."""
+    """Leave out cached results, which are recomputed on use and aren't part of the value."""
     reduced = thing.__reduce_ex__(5)
     if type(reduced) is not tuple or len(reduced) < 3:
         return reduced
@@ -137,7 +137,7 @@ def _reduce_without_cache(thing: Any) -> Any:
 
 @lru_cache(256)
 def _may_cache(kind: type) -> bool:
-    """Dates and other arrays of numpy's inside, and what says of which kind a column is."""
+    """True for pandas' arrays that wrap numpy's (dates), and for its extension dtypes."""
     return any(base.__name__ in ("NDArrayBacked", "ExtensionDtype") for base in kind.__mro__)
 
 
@@ -145,7 +145,7 @@ def _without(attributes: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in attributes.items() if name not in names}
 
 
-# -- scipy: whether indices are sorted and unique is worked out where somebody asks ----------------
+# -- scipy: whether indices are sorted and unique is computed on first use -------------------------
 
 
 def _reduce_sparse(matrix: Any) -> Any:
@@ -166,7 +166,7 @@ def _reduce_polars(data: Any) -> Any:
         return NotImplemented
     try:
         table = frame.to_arrow(compat_level=pl.CompatLevel.newest())
-    except Exception:  # kinds that Arrow doesn't know: Int128
+    except Exception:  # dtypes that Arrow lacks: Int128
         return NotImplemented
     ordered = {
         number: flags["SORTED_DESC"]
@@ -179,7 +179,7 @@ def _reduce_polars(data: Any) -> Any:
 def _read_polars(
     table: Any, names: list[str], is_series: bool, ordered: dict[int, bool] | None = None
 ) -> Any:
-    """``ordered``: the columns that are known to be sorted, and whether in descending order."""
+    """Build the frame; ``ordered`` maps each sorted column to whether it descends."""
     import polars as pl
 
     frame: Any = pl.from_arrow(table)
@@ -190,19 +190,19 @@ def _read_polars(
     return frame.to_series() if is_series else frame
 
 
-# -- matplotlib: when it draws a figure, it writes to arrays of its transforms, boxes and paths ----
+# -- matplotlib: drawing writes to the arrays of transforms, boxes and paths -----------------------
 
-# But what is shown (a line's data, an image) is only read.
+# Drawing only reads the arrays of what is shown (a line's data, an image).
 
 _ONLY_READ = frozenset({"_A"})
-"""Attributes of these with what is shown."""
+"""Attributes with what is shown."""
 
 SMALL = 4096
-"""Bytes of an array up to which it is pickled as such, and not copied out of a buffer."""
+"""Bytes of an array up to which it is pickled in-band, and not copied out of a buffer."""
 
 
 class _Own:
-    """In the place of an array that whoever unpickles it may write to."""
+    """Stands for an array that must be writable after unpickling."""
 
     def __init__(self, array: Array) -> None:
         self.array = array
@@ -237,12 +237,12 @@ def _reduce_tensor(tensor: Any) -> Any:
     plain = tensor.detach()
     if plain.device.type != "cpu" or plain.layout is not torch.strided or plain.is_quantized:
         return NotImplemented
-    # Nothing public says whether it has hooks: torch warns of those that it leaves out.
+    # No public API tells whether it has hooks: torch warns of those that it leaves out.
     if tensor.__dict__ or tensor._backward_hooks or plain.is_conj() or plain.is_neg():
         return NotImplemented
     try:
         array = plain.numpy()
-    except TypeError:  # bfloat16 and other kinds that numpy doesn't know: by their bytes
+    except TypeError:  # bfloat16 and other dtypes that numpy lacks: by their bytes
         array = plain.contiguous().reshape(-1).view(torch.uint8).numpy()
     return _tensor, (type(tensor), array, plain.dtype, tuple(plain.shape), tensor.requires_grad)
 
@@ -264,10 +264,10 @@ def _tensor(
 
 
 def writable(array: Array) -> Array:
-    """A writable array of the same values, for libraries that have no read-only flag.
+    """Return a writable array of the same values, for libraries that have no read-only flag.
 
-    A write to the store's read-only pages would end the process. Of a large one in a segment a page
-    is copied only when it is written to (see `memory.segment.ReadOnly`).
+    A write to the store's read-only pages would end the process. A large array of a segment is
+    mapped copy-on-write: only changed pages are copied (see `memory.segment.ReadOnly`).
     """
     if array.flags.writeable:
         return array
@@ -285,7 +285,7 @@ def writable(array: Array) -> Array:
     return np.ndarray(array.shape, array.dtype, mapping, start, array.strides)
 
 
-# -- what pickle takes, but by numbers that mean something in this process alone -------------------
+# -- objects that pickle would take, but by a number that is valid only in this process ------------
 
 
 def _refuse(obj: Any) -> Any:
@@ -314,7 +314,7 @@ _REDUCERS: dict[tuple[str, str], Reducer] = {
     ("torch", "Parameter"): _reduce_tensor,
     ("torch", "Tensor"): _reduce_tensor,
 }
-"""By package and class."""
+"""By package and class name."""
 
 _WITH_SUBCLASSES: dict[str, tuple[str, Reducer]] = {
     "BaseProxy": ("multiprocessing.managers", _reduce_proxy),
@@ -323,4 +323,4 @@ _WITH_SUBCLASSES: dict[str, tuple[str, Reducer]] = {
     "QuadMesh": ("matplotlib.collections", _reduce_with_own_arrays),
     "TransformNode": ("matplotlib.transforms", _reduce_with_own_arrays),
 }
-"""By class, with its module: also of what is derived from these."""
+"""By class name, with its module: also for subclasses."""

@@ -1,7 +1,7 @@
-"""What each part of an object takes in its pickle: bytes exactly, seconds as a first guess.
+"""Measures what each part of an object takes in its pickle: exact bytes, approximate seconds.
 
-A tracing pickler that writes nothing and counts. Parts that take little are counted together
-with their like, so that what it keeps is small however large the object is.
+A tracing pickler that counts and writes nothing. Small parts are counted together with similar
+ones, so that it keeps little however large the object is.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from workbench.serialization.sampling import choose, large_among
 from workbench.serialization.tracing import TooManyObjectsError, TracingPickler
 
 MATTERS = 0.01
-"""The share of all bytes or seconds from which a part is told from its like."""
+"""Share of all bytes or seconds from which a part is counted separately from similar ones."""
 
 NOTICED = 1e-3
-"""Seconds; of what takes less, no part takes long."""
+"""Seconds; if the whole takes less, the time of its parts doesn't matter."""
 
 MOST_KINDS = 64
-"""Parts of one parent that are told from each other by name, and by type."""
+"""Parts of one parent that are counted separately, by name and type."""
 
 SHORT_SECONDS, MOST_TIMES = 0.2, 50
-"""What takes less is measured again, so many times at most; the best counts."""
+"""A pickling quicker than this is repeated, at most this many times; the best counts."""
 
 PATIENCE = 4
-"""How many times longer than it works something may take, because others work too."""
+"""Limit of elapsed time, in multiples of the allowed thread time: other processes work too."""
 
 Known = Mapping[int, tuple[int, Any]]
-"""Objects that were saved before, as a pickler's memo has them."""
+"""Objects that were saved before, as in a pickler's memo."""
 
 
 class Figures(NamedTuple):
-    """What a pickle costs."""
+    """Cost of a pickle: seconds, bytes, number of buffers."""
 
     seconds: float = 0.0
     inband: int = 0
@@ -61,7 +61,7 @@ class Figures(NamedTuple):
 
 
 class OutOfTimeError(Exception):
-    """It takes longer to pickle than was to be spent; ``figures`` are those up to there."""
+    """Pickling takes longer than allowed; ``figures`` are those up to there."""
 
     def __init__(self, figures: Figures) -> None:
         super().__init__(figures)
@@ -72,14 +72,14 @@ Measure = Callable[[Any, Reducers, Known, float], Figures]
 
 
 def measure(value: Any, reducers: Reducers, known: Known, seconds: float) -> Figures:
-    """Pickle a value as a put does, and look at the clock; the pickle goes nowhere.
+    """Measure pickling a value as a put does it; the pickle is thrown away.
 
-    Several times, if it is quick: the best is what it takes while nothing else happens.
+    A quick one is repeated: the best time is that without disturbance.
 
     Raises
     ------
     OutOfTimeError
-        If once takes longer than so many ``seconds``: see `Allowance`.
+        If one run takes longer than ``seconds``: see `Allowance`.
     """
     taken: list[Figures] = []
     began, allowance = time.perf_counter(), Allowance(seconds)
@@ -99,13 +99,13 @@ def measure(value: Any, reducers: Reducers, known: Known, seconds: float) -> Fig
             raise
         took = time.perf_counter() - started
         taken.append(Figures(took, counter.inband, counter.outband, counter.buffers))
-        del pickler  # forgetting all it knows takes time: not that of the next one
+        del pickler  # freeing its memo takes time, which must not count for the next one
     return min(taken)
 
 
 class Allowance:
-    """So many seconds of this thread's, so that what others do on a busy machine changes no answer;
-    or `PATIENCE` times as many by the clock."""
+    """Allowance of this thread's processor time, so that a busy machine changes no answer; but at
+    most `PATIENCE` times as much elapsed time."""
 
     def __init__(self, seconds: float) -> None:
         self._of_thread = time.thread_time() + seconds
@@ -113,7 +113,7 @@ class Allowance:
 
     @property
     def left(self) -> float:
-        """Seconds of it; none, or less than none, once it is over."""
+        """Seconds left; 0 or less once it is used up."""
         return min(self._of_thread - time.thread_time(), self._by_clock - time.perf_counter())
 
 
@@ -129,14 +129,14 @@ class _Stopwatch(ByteCounter):
 
 
 class Tally:
-    """The count of one part, or of many that are alike; all that is in them included.
+    """Figures of one part, or of many similar ones, including all that is in them.
 
-    Of the ``objects``, which may be a sample, there are about ``count``; the figures are of all.
-    ``label``, ``of``, ``before`` and ``group`` are as in `Step`; for many, the label is what they
-    are called together; ``is_inner``: only its owner's library can change it. The seconds of its
-    ``figures`` are the tracing's, for comparison with others. Before the first of its ``objects``
-    the pickler knew ``start``; ``known`` are which of those are in these again. Its ``parts`` go by
-    what they are called and by type; what matters by its ``id``.
+    ``objects`` may be a sample of about ``count`` objects; the figures are for all of them.
+    ``label``, ``of``, ``before`` and ``group`` are as in `Step`; of many parts, the label is their
+    common one; ``is_inner``: only its owner's library can change it. The seconds in ``figures`` are
+    those of tracing, for comparison with other parts. ``start`` is the length of the pickler's memo
+    before the first of the ``objects``; ``known`` are the earlier objects that these refer to.
+    ``parts`` are by label and type, or by ``id`` if they matter on their own.
     """
 
     __slots__ = (
@@ -157,7 +157,7 @@ class Tally:
         self.parts: dict[Any, Tally] = {}
 
     def add(self, other: Tally) -> None:
-        """One more of the same kind. Both stand in the same place, so their parts do too."""
+        """Add another tally of the same kind. Both have the same place, so their parts match."""
         self.objects += other.objects
         self.count += other.count
         self.figures = self.figures.plus(other.figures)
@@ -166,13 +166,13 @@ class Tally:
             self.merge(part)
 
     def refer(self, known: Known) -> None:
-        """These are in it; what it saved first itself is no news."""
+        """Note that the part refers to ``known`` objects, except to those that it saved itself."""
         for key, (number, obj) in known.items():
             if number < self.start:
                 self.known[key] = (number, obj)
 
     def merge(self, part: Tally) -> None:
-        """Count a part together with its like."""
+        """Count a part together with similar ones."""
         if part.group:
             part.label, part.before = part.group, ""
         key: Any = (part.label, part.of, part.kind)
@@ -187,26 +187,27 @@ class Tally:
             self.parts[key] = part
 
     def scale(self, inband: float, outband: float) -> None:
-        """Correct the figures of a sample by what all of it turned out to have.
+        """Scale the figures of a sample to the totals measured for the whole.
 
-        They are rounded down, so that parts together never have more than what they are in.
+        Rounds down, so that the parts together never exceed their parent.
         """
         before = self.figures
         self.figures = before._replace(
-            inband=int(before.inband * inband), outband=int(before.outband * outband),
+            inband=int(before.inband * inband),
+            outband=int(before.outband * outband),
             buffers=int(before.buffers * outband),
-        )  # fmt: skip
+        )
         for part in self.parts.values():
             part.scale(inband, outband)
 
     def fold(self, part: Tally) -> None:
-        """A part of its own turns out not to matter."""
+        """Merge a part that turned out not to matter with similar ones."""
         if self.parts.pop(id(part), None):
             self.merge(part)
 
 
 class _WeightedCounter:
-    """A file that counts what stands for more as so much more, time too."""
+    """File that multiplies what it counts by a weight, time too: the sample stands for more."""
 
     def __init__(self) -> None:
         self.weight = 1.0
@@ -221,7 +222,7 @@ class _WeightedCounter:
         self._pieces += self.weight
 
     def weigh(self, weight: float) -> None:
-        """From now on."""
+        """Use this weight from now on."""
         now = time.perf_counter()
         self._seconds += (now - self._since) * self.weight
         self.weight, self._since = weight, now
@@ -233,38 +234,43 @@ class _WeightedCounter:
 
 
 FIRST_SAVED = 64
-"""Objects that are saved before the second item of most samples."""
+"""Objects that most samples have saved before their second item."""
 
 _SAVED_ONCE = (type, FunctionType, ModuleType, CodeType)
-"""Of these, all items have the same: they don't stand for others."""
+"""All items share these: one that is saved doesn't stand for others."""
 
 
 class MeasuringPickler(TracingPickler):
-    """Counts; see the module. Parts matter in comparison with the ``total`` of the whole.
+    """Pickler that counts. Parts matter in comparison with the ``total`` of the whole.
 
-    Of containers of more than ``sample`` items it takes some; less of those that are in many.
+    Takes ``sample`` items of larger containers; fewer of containers inside others.
     """
 
     def __init__(
-        self, reducers: Reducers, root: str, total: Figures, most: int,
-        sample: int = sys.maxsize, seconds: float = math.inf,
+        self,
+        reducers: Reducers,
+        root: str,
+        total: Figures,
+        most: int,
+        sample: int = sys.maxsize,
+        seconds: float = math.inf,
         large: dict[int, list[int]] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._counter = counter = _WeightedCounter()
         super().__init__(counter, reducers, counter.add_buffer, root, most)
         self.write = counter.write  # without frames
         self._total = total
         self._sample = sample
         self._most = most
-        self._large = {} if large is None else large  # numbers of items, by their container
-        self._around = 1  # items of containers in containers, down to here
+        self._large = {} if large is None else large  # numbers of large items, by container id
+        self._around = 1  # items per container, multiplied from the root down to here
         self._started = time.perf_counter()
         self._allowance = Allowance(seconds)
         self.complete = self.sampled = False
-        self.tally = Tally(Step(None, root), [])  # of the part that is being saved
+        self.tally = Tally(Step(None, root), [])  # of the part being saved
 
     def count(self, value: Any) -> Tally:
-        """Save it, and tell what was counted: of all if it is `complete`."""
+        """Trace the value and return its tally: of all of it if `complete`."""
         with contextlib.suppress(TooManyObjectsError, RecursionError):
             self.trace(value)
             self.complete = True
@@ -274,16 +280,16 @@ class MeasuringPickler(TracingPickler):
 
     @property
     def looked_at(self) -> int:
-        """Objects so far."""
+        """Objects examined so far."""
         return self._most - self._left
 
     @property
     def _allowed(self) -> int:
-        """Items of a container here; of twice as many all are taken."""
+        """Size of a sample of a container here; one up to twice as long is taken whole."""
         return max(LARGE_DICT, self._sample // self._around)
 
     def get(self, i: int) -> bytes:
-        """As long as it is if all are saved that a sample stands for, but of what all refer to."""
+        """Return a reference as long as it would be without sampling, unless all items share it."""
         is_long = i >= FIRST_SAVED and self._counter.weight > 1
         return pickle.LONG_BINGET + bytes(4) if is_long else super().get(i)
 
@@ -314,7 +320,7 @@ class MeasuringPickler(TracingPickler):
             self._counter.weigh(weight)
 
     def save_many(self, obj: Any) -> None:
-        """A tuple or a frozen set, of which a few are enough."""
+        """Save a tuple or frozenset, or a sample of it."""
         kind = type(obj)
         if len(obj) <= 2 * LARGE_DICT:
             TracingPickler.dispatch[kind](self, obj)
@@ -333,14 +339,14 @@ class MeasuringPickler(TracingPickler):
     # -- parts --------------------------------------------------------------------------------
 
     def save_leaf(self, obj: Any) -> None:
-        """Count it where it belongs: it takes as long as an object."""
+        """Count a small object where it belongs: it takes as long as others."""
         step = self.path[-1].step(obj)
         self._left -= bool(step.label)
         self._check_time()
         self._save_part(step, obj)
 
     def save_here(self, obj: Any) -> None:
-        """An object that has a place of its own, or that is a part of its owner."""
+        """Save an object that has a place of its own, or is a part of its owner."""
         if len(self.path) > 1:  # the root is counted whatever the time
             self._check_time()
         known = self.memo.get(id(obj))
@@ -374,7 +380,7 @@ class MeasuringPickler(TracingPickler):
             raise TooManyObjectsError
 
     def _begun(self, step: Step, obj: Any) -> Tally:
-        """Until it ends, its figures are those from before it."""
+        """Begin a tally; until it ends, its figures are those at its start."""
         if type(obj) is CellType:
             with contextlib.suppress(ValueError):  # it is empty
                 obj = obj.cell_contents
@@ -383,7 +389,7 @@ class MeasuringPickler(TracingPickler):
         return tally
 
     def _matters(self, figures: Figures, weight: float) -> bool:
-        """By itself, and not by those it may stand for."""
+        """True if one of the parts matters by itself, without the others that it stands for."""
         if figures.bytes >= MATTERS * weight * self._total.bytes:
             return True
         if self._total.seconds < NOTICED:
@@ -393,7 +399,7 @@ class MeasuringPickler(TracingPickler):
 
 
 def _length(items: Any, owner: Any) -> int:
-    """How many there are; of an iterator, how many its owner has. 0: not known."""
+    """Return the number of items; for an iterator, that of its owner. 0: unknown."""
     for sized in (items, owner):
         with contextlib.suppress(Exception):
             return len(sized)

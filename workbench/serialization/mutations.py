@@ -1,8 +1,8 @@
-"""What changed of values since `PackedValues` were opened, object by object, to be sent back.
+"""Finds what changed in values since `PackedValues` were opened, object by object, to send back.
 
-`MutationTracker` looks at the objects twice: the state of each is pickled, and only its digest is
-kept. A part that is tracked itself is a number there, so that the change of one object is no change
-of those that have it. Decides nothing about variables, and says nothing.
+`MutationTracker` looks at the objects twice: it pickles the state of each, and keeps only a digest.
+A part that is tracked itself is written as a number, so that a change of one object is no change
+of those that contain it. Decides nothing about variables, and prints nothing.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ from workbench.serialization.packing import NumberingPickler, PackedValues, writ
 from workbench.serialization.pickler import Pickler
 
 BUDGET = 0.1
-"""Seconds that comparing all objects may take, and so may taking their digests before."""
+"""Seconds allowed for comparing all objects, and also for taking their digests before."""
 
 MOST_OBJECTS = 10_000
-"""Objects tracked one by one. Of a variable that has more, those that it names itself are taken
-whole: their parts come back as new objects."""
+"""Objects tracked one by one. If a variable has more, only the objects that it refers to directly
+are tracked, as a whole: their parts come back as new objects."""
 
 _BY_NAME = type | FunctionType | np.dtype
 
 
 class _Seen(NamedTuple):
-    """An object as it was when somebody looked.
+    """State of an object when it was examined.
 
-    ``leaves``: what its state names, if that says all; else ``digest`` is that of its state.
-    ``parts``: numbers of the objects that it has. ``is_flat``: it has but numbers, texts and so on.
+    ``leaves``: what its state refers to, if that says all; else ``digest`` is the state's digest.
+    ``parts``: numbers of the objects it refers to. ``is_flat``: it has only numbers, texts etc.
     """
 
     kind: str
@@ -62,18 +62,18 @@ class _Seen(NamedTuple):
 
 
 class _TimeIsUpError(Exception):
-    """Looking has taken all the time there was for it."""
+    """The time for examining objects is used up."""
 
 
 class Difference(NamedTuple):
-    """What is not as it was.
+    """Changes since the tracker was made.
 
-    ``objects``: what each consists of now that can be changed in place where it came from, by its
-    number. ``variables``: values of those that have to be bound anew. ``numbers``: what to write as
-    a number when these are packed. ``names``: the variables through which any of it can be seen.
-    ``unknown``: those not compared, or not wholly, because it would have taken too long.
-    ``unsteady``: those that can't be compared: no two pickles of them are the same.
-    ``coarse``: those whose parts are all sent, because there are too many to be told apart.
+    ``objects``: new states, by number, of objects that the other side can change in place.
+    ``variables``: values of variables that must be bound anew. ``numbers``: objects to write as
+    numbers when these are packed. ``names``: variables through which a change can be seen.
+    ``unknown``: variables not compared, or not wholly, for lack of time.
+    ``unsteady``: variables that can't be compared: no two pickles of them are the same.
+    ``coarse``: variables whose parts are all sent, because there are too many to track.
     """
 
     objects: dict[int, ReducedState]
@@ -86,26 +86,26 @@ class Difference(NamedTuple):
 
 
 class MutationTracker:
-    """The objects of some variables as they are now, to be compared with what they are later.
+    """State of some variables' objects, to be compared with their state later.
 
     Parameters
     ----------
     values : mapping
         The variables.
     memo : mapping
-        All objects that have a number, by it: what `PackedValues.open` gives.
+        All numbered objects, by number: what `PackedValues.open` returns.
     reducers : mapping
-        As the values were packed with.
+        Those with which the values were packed.
     seconds : float
-        How long taking their digests may take, of the processor's time: on a busy machine, too.
+        Processor time for taking the digests, so that a busy machine changes nothing.
     foreign : collection of int
-        Numbers of those that the other side hasn't: they are bound anew.
+        Numbers of objects that the other side lacks: they are bound anew.
     slow : collection of int
-        Numbers of those that take too long to pickle, as is known: they are not compared, unless
+        Numbers of objects known to take too long to pickle: they are not compared, unless
         that needs no pickling.
     opened : bool
-        Whether nobody has had the objects since they were opened from a pickle. Then what hasn't
-        been written of large arrays isn't read.
+        True if nobody has used the objects since they were opened from a pickle. Then unwritten
+        pages of large arrays aren't read.
     """
 
     def __init__(
@@ -119,12 +119,12 @@ class MutationTracker:
         opened: bool = True,
     ) -> None:
         self._values = values
-        self._memo = memo  # keeps them alive: they are known by their ids
+        self._memo = memo  # keeps the objects alive, so that their ids stay valid
         self._reducers = reducers
         self._foreign = frozenset(foreign)
         self._slow = frozenset(slow)
         self._opened = opened
-        self._objects: dict[int, Any] = {}  # those watched, by number
+        self._objects: dict[int, Any] = {}  # the tracked ones, by number
         self._known: dict[int, int] = {}  # number, by id
         self._bound: dict[int, dict[BoundName, Any]] = {}  # functions and classes that came along
         until = time.thread_time() + seconds
@@ -140,12 +140,12 @@ class MutationTracker:
     # -- which they are, and what they are --------------------------------------------------------
 
     def _find(self, until: float) -> dict[int, _Seen]:
-        """Those that the variables lead to, through others that have a number."""
+        """Find the objects that the variables reach through other numbered objects."""
         known = self._known
         for number, obj in self._memo.items():
             kind = type(obj)
             if kind in FIXED or (kind is tuple and number >= 0):
-                continue  # of what was packed, a tuple's parts have numbers
+                continue  # a packed tuple's parts have numbers themselves
             if not isinstance(obj, _BY_NAME):
                 known[id(obj)] = number
             elif travels_by_value(obj):
@@ -157,7 +157,7 @@ class MutationTracker:
         }
         found: dict[int, _Seen] = {}
         now = time.thread_time()
-        soon = (now + until) / 2  # the rest is for what is too much to take apart
+        soon = (now + until) / 2  # the rest is for objects with too many parts
         for roots in (*self._roots.values(), *self._inside.values()):
             mine: dict[int, _Seen] = {}
             queue = list(roots)
@@ -174,10 +174,10 @@ class MutationTracker:
                     elif now < until:
                         mine[number] = self._see(self._memo[number])
                         queue += mine[number].parts
-                except Exception:  # of code of the user's
+                except Exception:  # from the user's code
                     self._unknown.add(number)
                 now = time.thread_time()
-                if now > until:  # it, or one before it, has taken it all
+                if now > until:  # this object, or one before it, has used it up
                     self._unknown.add(number)
             found |= mine
         self._objects = {number: self._memo[number] for number in found}
@@ -186,21 +186,21 @@ class MutationTracker:
         return found
 
     def _see(self, obj: Any, before: _Seen | None = None) -> _Seen:
-        """What an object is now; ``before``, if that is what it was, as far as leaves tell."""
+        """Return an object's state; ``before`` itself if the leaves are the same."""
         state = state_of(obj, self._reducers)
         named = leaves(state)
         if before is not None and is_same(before.leaves, named):
             return before
         is_flat = named is not None and FIXED.issuperset(map(type, named))
         inside = () if named is None or is_flat else named
-        parts = frozenset(_numbers((type(obj), *inside), self._known))  # its class is one, too
+        parts = frozenset(_numbers((type(obj), *inside), self._known))  # its class is a part, too
         return _Seen(state.kind, named, b"", state.maker, parts, is_flat)
 
     def _take_digests(
         self, seen: dict[int, _Seen], until: float, is_fresh: bool = False
     ) -> tuple[set[int], dict[int, Exception]]:
-        """Add digests where they are needed; those for which there was no time; those of which
-        something can't be pickled."""
+        """Add digests where they are needed. Return the objects for which there was no time, and
+        those with a part that can't be pickled."""
         unknown: set[int] = set()
         broken: dict[int, Exception] = {}
         digest = _StateDigest(until, self._opened, is_fresh)
@@ -224,18 +224,18 @@ class MutationTracker:
                 seen[number] = each._replace(leaves=None, digest=taken, parts=parts)
             except _TimeIsUpError:
                 unknown.add(number)
-            except Exception as error:  # now there is something in it that doesn't travel
+            except Exception as error:  # a part was added that can't be pickled
                 broken[number] = error
         return unknown, broken
 
     def _never_the_same(self, until: float) -> set[int]:
-        """Those whose state is another each time somebody asks."""
+        """Return the objects whose state differs each time it is taken."""
         by_user = {*filter(is_by_user, {*map(type, self._objects.values())})}
         asked = [n for n, obj in self._objects.items() if type(obj) in by_user]
         return self._compare(asked, until)[1] if asked else set()
 
     def _say_all(self, named: Iterable[Any]) -> bool:
-        """Whether none of these can change without being noticed on its own."""
+        """True if none of these can change unnoticed."""
         return FIXED.issuperset(map(type, named)) or all(
             type(each) in FIXED
             or id(each) in self._numbers
@@ -245,7 +245,7 @@ class MutationTracker:
         )
 
     def difference(self, seconds: float = BUDGET) -> Difference:
-        """What is not as it was; comparing may take so many seconds."""
+        """Return what changed; comparing may take this many seconds."""
         compared = [n for n in self._before if n not in self._unsteady]
         now, changed, unknown = self._compare(compared, time.thread_time() + seconds)
         before = self._before
@@ -275,7 +275,7 @@ class MutationTracker:
     def _compare(
         self, numbers: Iterable[int], until: float
     ) -> tuple[dict[int, _Seen], set[int], set[int]]:
-        """Each as it is now; those that changed; those that weren't compared."""
+        """Return the present state of each, those that changed, and those that weren't compared."""
         now: dict[int, _Seen] = {}
         late: dict[int, _Seen] = {}  # those that have to be pickled
         changed: set[int] = set()
@@ -289,7 +289,7 @@ class MutationTracker:
                 continue
             try:
                 each = now[number] = self._see(self._objects[number], before)
-            except Exception:  # of code of the user's; packing will say it
+            except Exception:  # from the user's code; packing will report it
                 changed.add(number)
                 continue
             if before.leaves is None:
@@ -307,7 +307,7 @@ class MutationTracker:
         return {**now, **late}, changed, unknown | missed
 
     def _rebound(self, anew: set[int]) -> dict[int, dict[BoundName, Any]]:
-        """Of functions and classes, the names that mean another object now, or one to be made."""
+        """Return names of functions and classes that refer to another or a renewed object now."""
         late = {number: bindings(self._memo[number]) for number in self._bound}
         renewed = {id(self._objects[number]) for number in anew}
         return {
@@ -325,7 +325,7 @@ class MutationTracker:
     def _through(
         self, edges: list[dict[int, frozenset[int]]], targets: set[int]
     ) -> tuple[str, ...]:
-        """The variables that led, or lead, to one of those."""
+        """Return the variables that led, or lead, to one of the ``targets``."""
         names = []
         for name, roots in self._roots.items():
             queue, seen = set(roots), set[int]()
@@ -337,12 +337,12 @@ class MutationTracker:
 
 
 class _StateDigest:
-    """The file that pickles are written to, of which nothing is kept but a digest."""
+    """File for a pickler that keeps only a digest of what is written."""
 
     def __init__(self, until: float, opened: bool, is_fresh: bool) -> None:
         self._until = until
         self._opened = opened
-        self._is_fresh = is_fresh  # nobody has had the objects yet
+        self._is_fresh = is_fresh  # nobody has used the objects yet
         self._hash = xxhash.xxh3_128()
 
     def check(self) -> None:
@@ -350,7 +350,7 @@ class _StateDigest:
             raise _TimeIsUpError
 
     def of(self, pickler: Pickler, value: Any) -> bytes:
-        """The digest of a value. The pickler knows nothing of those before."""
+        """Return the digest of a value. Clears the pickler's memo first."""
         self._hash.reset()
         pickler.clear_memo()
         pickler.dump(value)
@@ -361,9 +361,9 @@ class _StateDigest:
         self.check()
 
     def _is_still(self, array: Array) -> bool | None:
-        """Whether an array has the bytes that were sent. Exact, and needs no digest of them.
+        """True if the array has the bytes that were sent. Exact, and needs no digest of them.
 
-        None if nobody knows what was sent.
+        None if it is unknown what was sent.
         """
         parts = written_parts(array) if self._opened else None
         if is_sealed(array) or (parts is not None and self._is_fresh):
@@ -388,7 +388,7 @@ class _StateDigest:
 
 
 def _numbers(parts: Iterable[Any], known: Mapping[int, int]) -> list[int]:
-    """The numbers of the parts that have one, and of tuples' parts."""
+    """Return the numbers of the parts that have one, and of tuples' parts."""
     numbers = []
     stack = [parts]
     while stack:
@@ -403,18 +403,18 @@ def _numbers(parts: Iterable[Any], known: Mapping[int, int]) -> list[int]:
 
 
 def _can_fill(before: _Seen, now: _Seen) -> bool:
-    """Whether the object that was so can be made so in place."""
+    """True if the object can be changed in place from ``before`` to ``now``."""
     same_maker = is_same_maker(before.maker, now.maker)
     return now.kind != WHOLE and before.kind == now.kind and same_maker
 
 
 @dataclass(frozen=True, slots=True)
 class Mutations:
-    """A `Difference` as it travels.
+    """A `Difference` in the form that travels.
 
-    The names are as there. ``packed`` has its objects and variables; None if they stayed: ``lost``
-    says why, in a sentence, unless they weren't asked for. ``outputs``: of what the cell assigned,
-    the numbers of those that are tracked objects.
+    The names are as there. ``packed`` has its objects and variables; if None, they weren't sent:
+    ``lost`` is a sentence that says why, unless they weren't asked for. ``outputs``: numbers of the
+    tracked objects among those that the cell assigned, by variable.
     """
 
     names: tuple[str, ...] = ()

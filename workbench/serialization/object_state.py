@@ -1,7 +1,7 @@
-"""What one object consists of, apart from what its parts consist of; and putting that back into it.
+"""Takes the state of one object, apart from the state of its parts, and restores it.
 
-`state_of` an object here, sent and given to `restore` there, makes that object the same, and
-everybody who has it sees it. Knows nothing of who compares, sends and decides: see `mutations`.
+`state_of` an object here, sent and given to `restore` there, makes that object the same, for all
+who refer to it. Knows nothing of who compares, sends and decides: see `mutations`.
 """
 
 from __future__ import annotations
@@ -40,40 +40,40 @@ FIXED: frozenset[type] = _ATOMS | frozenset({
 
 
 class ReducedState(NamedTuple):
-    """What an object consists of: new containers, with the object's own parts in them."""
+    """State of an object: new containers that hold the object's own parts."""
 
     kind: str
-    """How to put it back; `WHOLE`: it can't be."""
+    """How to put it back; `WHOLE`: impossible."""
 
     parts: Any
     maker: Any = None
-    """What doesn't change in place: the shape and type of an array, the arguments of whatever makes
-    such an object."""
+    """What can't be changed in place: dtype and shape of an array, or the function and arguments
+    that make the object."""
 
 
 WHOLE = "whole"
 
 SMALL_ARRAY = 16 << 10
-"""Bytes of an array up to which a copy is kept to compare with; of others a digest."""
+"""Bytes of an array up to which a copy is kept to compare with; of larger ones a digest."""
 
 MOST_ITEMS = 1000
-"""Of a tuple, looked through for something that can change."""
+"""Items examined for something that can change, in a tuple and those inside it."""
 
 BoundName = tuple[str, str | int]
-"""A name of a function or class: a ``global`` one, an ``attribute``, a parameter's ``default``; or
-a ``cell`` of its closure, by its place."""
+"""Name in a function or class: a ``global``, an ``attribute``, a parameter with a ``default``, or
+a ``cell`` of its closure, by position."""
 
 
 _FIXED_CONTAINERS = frozenset({tuple, frozenset})
 
 
 def is_immutable(value: Any) -> bool:
-    """Whether it always pickles alike: numbers, text, small tuples of such.
+    """True if it always pickles the same: numbers, text, small tuples of such.
 
-    That of a function may differ, because it names other objects.
+    A function's pickle may differ, because it refers to other objects.
     """
     left = [value]
-    for each in left:  # grows meanwhile
+    for each in left:  # grows while it is read
         if type(each) in _FIXED_CONTAINERS:
             if len(left) + len(each) > MOST_ITEMS:
                 return False
@@ -84,7 +84,7 @@ def is_immutable(value: Any) -> bool:
 
 
 def can_change(value: Any, depth: int = 8) -> bool:
-    """Whether there may be something about the value that can be changed in place."""
+    """True if the value may have something that can be changed in place."""
     if type(value) in _FIXED_CONTAINERS:
         return not depth or any(can_change(each, depth - 1) for each in value)
     if type(value) is types.FunctionType:
@@ -100,17 +100,17 @@ def can_change(value: Any, depth: int = 8) -> bool:
 
 
 def is_array(value: Any) -> bool:
-    """Whether it is a plain array: made of the store's bytes it is read-only."""
+    """True if it is a plain array: built from the store's bytes, it is read-only."""
     return type(value) is np.ndarray and not value.dtype.hasobject
 
 
 def is_read_only(value: Any) -> bool:
-    """Whether it is an array, of any class, that can't be written to."""
+    """True if it is an array, of any class, that can't be written to."""
     return isinstance(value, np.ndarray) and not value.flags.writeable
 
 
 def _rebinds(code: types.CodeType) -> bool:
-    """Whether a function's code has names of others that it assigns."""
+    """True if a function's code assigns globals or variables of outer functions."""
     inner = (each for each in code.co_consts if isinstance(each, types.CodeType))
     return not _STORES.isdisjoint(code.co_code[::2]) or any(map(_rebinds, inner))
 
@@ -119,9 +119,9 @@ _STORES = {dis.opmap[name] for name in ("STORE_GLOBAL", "DELETE_GLOBAL", "STORE_
 
 
 def state_of(value: Any, reducers: Reducers) -> ReducedState:
-    """What a value consists of. Asks user's code how it is pickled, and passes its errors on.
+    """Return the state of a value. Calls the user's pickling code, and passes its errors on.
 
-    ``reducers``: the types that have one are taken whole.
+    Instances of types in ``reducers`` are taken whole.
     """
     kind = type(value)
     if kind in _BUILTIN:
@@ -160,7 +160,7 @@ _BUILTIN: dict[type, Callable[[Any], Any]] = {
 
 
 def is_builtin(value: Any) -> bool:
-    """Whether asking for its state runs no code of the user's."""
+    """True if taking its state runs no code of the user's."""
     return type(value) in _BUILTIN
 
 
@@ -174,11 +174,11 @@ _NUMPY: dict[str, Callable[[Any], tuple[Any, ...]]] = {
     "Generator": lambda value: (value.bit_generator.state,),
     "RandomState": lambda value: (value.get_state(legacy=False),),
 }
-"""By class, of parts of numpy that it imports only when they are used: parts, maker."""
+"""By class name, for parts of numpy that load on first use: function that returns parts, maker."""
 
 
 def _own(state: Any) -> Any:
-    """A state that is no object's own dict: that of an instance changes without us."""
+    """Copy a state's dicts: an instance's own dict would change later."""
     if type(state) is dict:
         return dict(state)
     if type(state) is tuple:
@@ -187,9 +187,9 @@ def _own(state: Any) -> Any:
 
 
 def leaves(found: ReducedState) -> list[Any] | None:
-    """The objects that a state names, in order, with what tells its form apart from another's.
+    """Return the objects that a state refers to, in order, with marks that distinguish its form.
 
-    None: their being the same objects doesn't say that it is the same state.
+    None: the same objects don't imply the same state.
     """
     kind, parts, maker = found
     if kind in ("list", "set"):
@@ -220,7 +220,7 @@ def _flat(state: Any) -> Iterable[Any]:
 
 
 def is_same(before: list[Any] | None, now: list[Any] | None) -> bool:
-    """Whether these `leaves` are the same objects, or texts and numbers that are equal."""
+    """True if these `leaves` are the same objects, or equal texts and numbers."""
     if before is None or now is None or len(before) != len(now):
         return False
     return all(map(operator.is_, before, now)) or all(map(_is_equal, before, now))
@@ -240,20 +240,20 @@ def _is_equal(before: Any, now: Any) -> bool:
         return len(before) == len(now) and all(map(_is_equal, before, now))
     if kind in _EXACT:
         return bool(before == now)
-    # 0.0 and -0.0, decimals, and moments in two time zones are equal, and not the same.
+    # 0.0 and -0.0, decimals, and times in two zones are equal, but not the same.
     is_known = kind in FIXED or isinstance(before, np.dtype)
     return is_known and bool(before == now) and repr(before) == repr(now)
 
 
 _EXACT = frozenset({int, bool, str, bytes, range})
-"""Types of which equal values are the same."""
+"""Types whose equal values are the same."""
 
 
 # -- functions and classes -------------------------------------------------------------------------
 
 
 def travels_by_value(value: Any) -> bool:
-    """Whether it is a function or class that no module has under its name."""
+    """True if it is a function or class that no module has under its name."""
     if type(value) is not types.FunctionType and not isinstance(value, type):
         return False
     if value.__module__ == "__main__":
@@ -265,7 +265,7 @@ def travels_by_value(value: Any) -> bool:
 
 
 def bindings(value: Any) -> dict[BoundName, Any]:
-    """What the names mean that a function or class has: those it may give another meaning."""
+    """Return the values of the names in a function or class that it may rebind."""
     if isinstance(value, type):
         return {
             ("attribute", name): part
@@ -284,7 +284,7 @@ def bindings(value: Any) -> dict[BoundName, Any]:
 
 
 def _positional(function: types.FunctionType) -> dict[str, Any]:
-    """The defaults of parameters that may be given by position."""
+    """Return the defaults of parameters that can be positional."""
     code, values = function.__code__, function.__defaults__ or ()
     last = code.co_varnames[max(code.co_argcount - len(values), 0) : code.co_argcount]
     return dict(zip(last, values, strict=False))
@@ -299,7 +299,7 @@ def _names_in(code: types.CodeType) -> set[str]:
 
 
 def can_restore(value: Any, new: ReducedState) -> bool:
-    """Whether `restore` can make the value consist of that."""
+    """True if `restore` can give the value this state."""
     if new.kind in ("array", "MaskedArray"):
         is_same = (value.dtype, value.shape) == new.maker
         return bool(is_same and value.flags.writeable)
@@ -307,10 +307,10 @@ def can_restore(value: Any, new: ReducedState) -> bool:
 
 
 def restore(value: Any, new: ReducedState, old: ReducedState) -> None:
-    """Make a value that consists of ``old`` consist of ``new``.
+    """Change a value from state ``old`` to state ``new``.
 
     Runs user's code (``__setstate__``), which may fail halfway: then ``restore(value, old, new)``
-    makes it what it was. What isn't in either state stays.
+    undoes it. What is in neither state stays.
     """
     parts = new.parts
     match new.kind:
@@ -347,7 +347,7 @@ def _restore_state(value: Any, new: Any, old: Any) -> None:
             object.__delattr__(value, name)
     if state is not None and hasattr(type(value), "__setstate__"):
         value.__setstate__(state)
-    elif state is not None:  # as pickle does; only that a class may have lost its slots on the way
+    elif state is not None:  # as pickle does; but the class may have lost its slots
         attributes, slots = state if type(state) is tuple else (state, None)
         own = getattr(value, "__dict__", None)
         for name, part in (attributes or {}).items():
@@ -378,7 +378,7 @@ def _bind(value: Any, binding: BoundName, part: Any) -> None:
 
 
 def _names(state: Any) -> set[str]:
-    """The attributes of a state, if it is one of attributes."""
+    """Return the names of attributes in a state, if it has attributes."""
     if type(state) is dict:
         return {name for name in state if isinstance(name, str)}
     if type(state) is tuple:

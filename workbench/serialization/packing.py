@@ -1,8 +1,8 @@
-"""Values pickled together, and opened with their objects numbered alike on both sides.
+"""Pickles values together, and opens them with their objects numbered alike on both sides.
 
-The pickler and the unpickler number the objects they meet in the same order (pickle's memo). So
-either side can name an object to the other by its number: nothing needs to be searched, compared
-or given an id. What changed of them, `changes` finds.
+Pickler and unpickler number the objects in the same order (pickle's memo). So either side can
+refer to an object by its number: no search, no comparison, no id of its own. `mutations` finds
+what changed in them.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ Numbers = Mapping[int, int]
 class NumberingPickler(Pickler):
     """Writes a number in place of an object that the other side has.
 
-    ``met`` are the numbers written. ``root`` is written out, though it has one: where it is met
-    first. Asked for every object, so a dump takes three times as long as with `Pickler`.
+    ``met`` are the numbers written. ``root`` is written out on its first appearance, although it
+    has a number. A dump takes three times as long as with `Pickler`: it looks up every object.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class NumberingPickler(Pickler):
 
 
 class _Unpickler(pickle.Unpickler):
-    """A class for its method's sake: in Python 3.13.0 an instance can't be given one."""
+    """Subclass for ``persistent_load``: in Python 3.13.0 it can't be set on an instance."""
 
     resolve: Callable[[int], Any] | None
 
@@ -66,7 +66,7 @@ class _Unpickler(pickle.Unpickler):
 
 @dataclass(frozen=True, slots=True)
 class PackedValues:
-    """Values as they travel. ``refs`` are the handles in them: their objects live as long."""
+    """Values in the form that travels. ``refs`` keep the stored objects in them alive."""
 
     stream: bytes
     buffers: list[Array]
@@ -75,9 +75,9 @@ class PackedValues:
     def open(
         self, where: Where, resolve: Callable[[int], Any] | None = None
     ) -> tuple[Any, dict[int, Any]]:
-        """Build the values anew, private and writable; and all objects met, by number.
+        """Build private, writable copies of the values; return them, and all objects by number.
 
-        ``resolve`` gives the objects that travelled as numbers.
+        ``resolve`` returns the object for a number that travelled in its place.
 
         Raises
         ------
@@ -92,7 +92,7 @@ class PackedValues:
 
 
 def private_bytes(array: Array) -> npt.NDArray[np.uint8]:
-    """The bytes of a contiguous array, which may be written to, and nobody else sees that."""
+    """Return a contiguous array's bytes as private, writable memory."""
     if not array.nbytes:
         return np.empty(0, np.uint8)
     flat = array.reshape(-1).view(np.uint8)
@@ -100,10 +100,10 @@ def private_bytes(array: Array) -> npt.NDArray[np.uint8]:
 
 
 def written_parts(array: Array) -> list[tuple[Array, Array]] | None:
-    """Of a large array that was opened here, the bytes that may have changed, and what they were.
+    """Return, for a large array opened here, the bytes that may have changed, with the old ones.
 
-    None if it is none of those, or no part of one. Its pages are copies of sealed ones, made when
-    they are written to; see `ReadOnly.private`.
+    None if the array isn't one, or a part of one. Its pages are copies of sealed ones, made on the
+    first write; see `ReadOnly.private`.
     """
     if array.nbytes < MAPPED or not array.flags.c_contiguous:
         return None
@@ -128,10 +128,10 @@ def pack(
     limit: int = 1 << 62,
     numbers: Numbers | None = None,
 ) -> tuple[PackedValues, Any]:
-    """The values as they travel, and the pickler's memo: (number, object) by the object's id.
+    """Return the values in the form that travels, and the pickler's memo: id → (number, object).
 
-    The memo keeps those objects alive. ``refs`` are filled by the ``reducers``; ``parts`` is asked
-    if it fails: what to look through, by the names that people know. ``limit`` are bytes of pickle.
+    The memo keeps those objects alive. The ``reducers`` fill ``refs``; ``parts`` is called on
+    failure: it names the parts to search for the cause. ``limit`` is a number of bytes of pickle.
 
     Raises
     ------
@@ -147,6 +147,6 @@ def pack(
     pickler, buffers = pickle_into(sink, value, reducers, parts, make)
     pieces = sink.pieces()
     packed = PackedValues(bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces), buffers, refs)
-    pieces.clear()  # the pickler has the sink, and its memo is kept
+    pieces.clear()  # the caller keeps the memo, whose pickler refers to the sink
     sink.chunks.clear()
     return packed, pickler.memo

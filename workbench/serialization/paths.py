@@ -1,6 +1,6 @@
-"""The path to a part of an object: ``model.callbacks[2].lock``, ``df['x'].iloc[3]``.
+"""Builds the path to a part of an object: ``model.callbacks[2].lock``, ``df['x'].iloc[3]``.
 
-Names what a pickler saves, step by step, as one would write it. Saves nothing.
+Names what a pickler saves, step by step, as people would write it. Saves nothing.
 """
 
 from __future__ import annotations
@@ -22,53 +22,53 @@ from workbench.expressions import written
 from workbench.serialization.dataframes import ColumnCells, Columns, cells_of, columns_of
 
 LARGE_DICT = 64
-"""Entries above which those of a dict are named together."""
+"""Entries of a dict above which they share one name."""
 
 
 @dataclass(slots=True, eq=False)
 class Step:
-    """One object on the path from the root to what is being pickled."""
+    """One object on the path from the root to the object being pickled."""
 
     object: Any
     label: str = ""
-    """How its parent calls it: ``.lock``, ``[2]``; empty if it is part of the parent itself."""
+    """Name that its parent has for it: ``.lock``, ``[2]``; empty if it is the parent's own part."""
 
     role: str = "value"
-    """``value``, or what it is of ``owner``: ``arguments``, ``state``, ``closure``, ``globals``,
-    ``members`` (of an enum), ``cells`` (of an array; the owner says what they are called),
-    ``table`` (something that an object is made of; the owner knows what has a name there)."""
+    """``value``, or its relation to ``owner``: ``arguments``, ``state``, ``closure``, ``globals``,
+    ``members`` (of an enum), ``cells`` (of an array; the owner knows their names),
+    ``table`` (a part of an object whose owner knows which of its parts have names)."""
 
     owner: Any = None
     _: KW_ONLY
     group: str = ""
-    """What its like among its neighbours are called together: ``[…]``; empty: as itself."""
+    """Common name of it and its neighbours: ``[…]``; empty: it is named alone."""
 
     of: str = ""
-    """``closure`` or ``global`` if the label is the name of one."""
+    """``closure`` or ``global`` if the label is a variable of that kind."""
 
     before: str = ""
-    """What stands before the whole path: ``[*`` of ``[*names][3]``."""
+    """Text before the whole path: ``[*`` of ``[*names][3]``."""
 
     cells: ColumnCells | None = None
-    """What the objects in it are called, if it is an array and that isn't plain to see."""
+    """Names of its objects, if it is an array and they aren't its own indices."""
 
     table: Columns | None = None
-    """What has a name among that which it is made of; the rest is part of the object itself."""
+    """Named parts of what it is made of; the rest belongs to the object itself."""
 
     _children: int = field(default=0, init=False)
-    _numbers: list[int] | None = field(default=None, init=False)  # of a sample's items
+    _numbers: list[int] | None = field(default=None, init=False)  # of the items in a sample
     _mode: str = field(default="", init=False)  # "items" or "pairs" while those are saved
     _key: Any = field(default=None, init=False)
     _parts: dict[int, str] = field(default_factory=dict, init=False)
 
     @property
     def is_large_dict(self) -> bool:
-        """Whether it is one whose entries are spoken of together."""
+        """True if it is a dict whose entries share one name."""
         plain = self.role == "value" and isinstance(self.object, dict)
         return plain and len(self.object) > LARGE_DICT
 
     def reduced_to(self, args: Any, state: Any) -> None:
-        """These two are parts of the object, not things in it."""
+        """Note that these two are parts of the object, not items in it."""
         self._parts = {id(args): "arguments", id(state): "state"}
         self.table = columns_of(self.object, args)
 
@@ -79,25 +79,25 @@ class Step:
         self._mode = ""
 
     def sample(self, numbers: list[int]) -> None:
-        """Of the items, those with these numbers are saved next."""
+        """Announce that the items with these numbers are saved next."""
         self._children, self._numbers = 0, numbers
 
     def pass_by(self, child: Any) -> None:
-        """This child is saved next, and nobody wants to know its place."""
+        """Count a child that is saved next and needs no path."""
         if self._mode == "pairs" and self._children % 2 == 0:
             self._key = child
         self._children += 1
 
     def skip(self, batch: Sequence[Any]) -> None:
-        """These items or pairs are saved next, by somebody else."""
+        """Count items or pairs that are saved next elsewhere."""
         self._children += len(batch) * (2 if self._mode == "pairs" else 1)
 
     def _number(self, n: int) -> int:
-        """That of the n-th item saved."""
+        """Return the number of the n-th item saved."""
         return n if self._numbers is None else self._numbers[n]
 
     def step(self, child: Any) -> Step:
-        """The place of the child that is saved next."""
+        """Return the step to the child that is saved next."""
         n, self._children = self._children, self._children + 1
         if self.role == "table":
             return _part_of(self.owner if self.table is None else self.table, child)
@@ -141,7 +141,7 @@ class Step:
         return Step(child, f"[{n}]", group="[…]")
 
     def _pair(self, n: int, child: Any) -> Step:
-        """A key or a value: of a dict, or of what an object keeps in one."""
+        """Return the step to a key or a value: of a dict, or of an object's attributes."""
         if n % 2 == 0:
             self._key = child
             if self.role != "value":
@@ -155,7 +155,7 @@ class Step:
         if self.role == "state":
             if isinstance(self.owner, types.FunctionType) and key in _ROLES:
                 return Step(child, "", _ROLES[key], self.owner)
-            if self.table is not None and str(key).startswith("_"):  # how its library keeps it
+            if self.table is not None and str(key).startswith("_"):  # private to its library
                 return _part_of(self.table, child)
             return Step(child, f".{key}")
         group = "[…]" if self.is_large_dict else ""
@@ -178,7 +178,7 @@ class Step:
 
 
 def _part_of(table: Columns, child: Any) -> Step:
-    """Something that an object is made of, which has a name, or is passed over."""
+    """Return the step to a part of an object, named or nameless."""
     label, cells = table.find(child) or ("", None)
     if isinstance(child, np.ndarray) and (label or cells):
         return Step(child, label, cells=cells)
@@ -189,7 +189,7 @@ _ROLES = {"__closure__": "closure", "__globals__": "globals"}
 
 
 def _argument(owner: Any, n: int, child: Any) -> str:
-    """What the n-th argument of an object's reduction is to the object."""
+    """Return the label of the n-th argument of an object's reduction."""
     if isinstance(owner, BaseException):
         return f".args[{n}]"
     for cls in type(owner).__mro__:
@@ -203,13 +203,13 @@ def _argument(owner: Any, n: int, child: Any) -> str:
 
 
 def _attribute(owner: Any, child: Any) -> str | None:
-    """``.name`` if that one attribute of the owner is the child; empty if the owner wraps it."""
+    """Return ``.name`` if exactly one attribute is the child; empty if the owner wraps it."""
     try:
         attributes = vars(owner)
         if attributes.get("__wrapped__") is child:
             return ""
         (name,) = (name for name, value in attributes.items() if value is child)
-    except Exception:  # it has none, none or several are the child; or a mind of its own
+    except Exception:  # no attribute or several are the child, or they raise
         return None
     return f".{name}"
 
@@ -228,30 +228,30 @@ _ARGUMENTS: dict[type, tuple[str, ...]] = {
     functools.partial: (".func",),
     type: ("", "", " base "),
 }
-"""What the arguments are to what is made of them; those that follow are part of it."""
+"""Labels of the reduction's arguments; further ones belong to the object itself."""
 
 _OPAQUE = frozenset({"datetime", "decimal", "uuid", "fractions"})
-"""Modules whose objects have no parts to speak of."""
+"""Modules whose objects have no parts worth naming."""
 
 
 def _item_of_state(owner: Any, n: int) -> str:
-    """What the n-th item is of what ``__getstate__`` returned as a list."""
+    """Return the label of the n-th item of the list that ``__getstate__`` returned."""
     if type(owner).__getstate__.__name__ == "_dataclass_getstate":  # frozen, with slots
         return f".{dataclasses.fields(owner)[n].name}"
     return f".__getstate__()[{n}]"
 
 
 class Path(NamedTuple):
-    """How something is written: the expression, and the functions that this is a variable of.
+    """Text of a path: an expression, and the functions of which it is a variable.
 
-    Those stand before it: ``closure of model.callback → lock``.
+    The functions stand before it: ``closure of model.callback → lock``.
     """
 
     expression: str = ""
     outer: str = ""
 
     def joined(self, label: str, of: str, before: str) -> Path:
-        """That of a child; see `Step`."""
+        """Return the path of a child; see `Step`."""
         if of:
             return Path(label, f"{self.outer}{of} of {self.expression} → ")
         return Path(f"{before}{self.expression}{label}", self.outer)
@@ -261,7 +261,7 @@ class Path(NamedTuple):
 
 
 def path_text(steps: Iterable[Step]) -> str:
-    """``model.callbacks[2].logger.lock``, ``closure of test → lock``."""
+    """Return the text of a path: ``model.callbacks[2].logger.lock``, ``closure of test → lock``."""
     path = Path()
     for step in steps:
         path = path.joined(step.label, step.of, step.before)

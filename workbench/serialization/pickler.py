@@ -1,7 +1,7 @@
-"""The pickler: cloudpickle's reducers, out-of-band buffers, and reducers of our own for some types.
+"""The pickler: cloudpickle's reducers, out-of-band buffers, and our own reducers for some types.
 
-A subclass with its own table, so that plain ``cloudpickle.dumps`` in the same process is not
-changed by anything registered here.
+A subclass with its own table: what is registered here doesn't change plain ``cloudpickle.dumps``
+in the same process.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Writable(Protocol):
 
 
 class ByteCounter:
-    """A file that counts the bytes of a pickle and keeps none, and those of its buffers.
+    """File that counts the bytes of a pickle and of its buffers, and keeps none.
 
-    Not the pickler itself: that would be a cycle, and what was pickled would live on for a while.
+    Not the pickler itself: that would be a cycle, and the pickled object would live on for a while.
     """
 
     def __init__(self) -> None:
@@ -43,20 +43,20 @@ class ByteCounter:
         self.inband += len(data)
 
     def add_buffer(self, buffer: pickle.PickleBuffer) -> None:
-        """Count a buffer: a pickler's ``buffer_callback``."""
+        """Count a buffer: for use as a pickler's ``buffer_callback``."""
         self.outband += arrays.out_of_band(buffer).nbytes
         self.buffers += 1
 
 
 class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """One dump.
+    """Pickler of one dump.
 
-    Faster than cloudpickle's for many small objects: which reducer a type has is looked up once a
-    dump and not once an object. ``reducers`` by exact type come before all else.
-    `arrays.out_of_band` makes arrays of what ``buffer_callback`` gets.
+    Faster than cloudpickle's for many small objects: the reducer of a type is looked up once per
+    dump, not per object. ``reducers`` by exact type come before all else. `arrays.out_of_band`
+    returns the array of a buffer that ``buffer_callback`` got.
     """
 
-    dispatch_table: ClassVar[dict[type, Reducer]] = {}  # `reducer_override` answers for it
+    dispatch_table: ClassVar[dict[type, Reducer]] = {}  # empty: `reducer_override` does its work
 
     def __init__(self, file: Writable, reducers: Reducers, buffer_callback: BufferCallback) -> None:
         super().__init__(file, protocol=5, buffer_callback=buffer_callback)
@@ -64,7 +64,7 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         self._reducers: dict[type, Reducer | None] = {**arrays.REDUCERS, **reducers}
 
     def reducer_override(self, obj: Any) -> Any:
-        """Asked by the C pickler for every object that isn't a plain builtin."""
+        """Reduce an object; the C pickler calls it for every one that isn't a plain builtin."""
         try:
             reducer = self._reducers[type(obj)]
         except KeyError:
@@ -76,7 +76,7 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         return reducer(obj)
 
     def _find(self, kind: type) -> Reducer | None:
-        """The reducer of a type met for the first time in this dump. None: pickle's own way."""
+        """Return the reducer of a type first met in this dump. None: pickle's default."""
         if kind is FunctionType or issubclass(kind, type):
             return _by_cloudpickle
         if kind is _lru_cache_wrapper:
@@ -88,7 +88,7 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         return libraries.find(kind) or _registered(kind) or interchange.find(kind)
 
     def class_state(self, cls: type) -> Any:
-        """What a class that travels by value would bring: as `set_class_state` gets it."""
+        """Return the state of a class that travels by value, as `set_class_state` gets it."""
         return self._reduce_code(cls)[2]
 
     def _reduce_code(self, obj: Any) -> Any:
@@ -105,11 +105,11 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
 
 
 def _registered(kind: type) -> Reducer | None:
-    """What cloudpickle, or anybody for all picklers of the process, has registered for a type.
+    """Return the reducer registered for a type with cloudpickle or copyreg.
 
-    But not tblib's: importing distributed installs that, for every exception there is then. It
-    drags tracebacks along, with the code of their frames; an exception shall travel as it does
-    where nobody has imported it.
+    But not tblib's: importing distributed installs that for every exception that exists then. It
+    pickles tracebacks, with the code of their frames; an exception must travel the same way whether
+    or not somebody has imported it.
     """
     found: Reducer | None = cloudpickle.Pickler.dispatch_table.get(kind)
     home = getattr(found, "func", found)  # of a partial
@@ -118,13 +118,13 @@ def _registered(kind: type) -> Reducer | None:
 
 
 def _with_slots(cls: type, make: Any, arguments: Any, state: Any, *rest: Any) -> Any:
-    """cloudpickle's reduction of a class, with its slots: cloudpickle forgets that it had any."""
+    """Add the slots to cloudpickle's reduction of a class: cloudpickle forgets them."""
     slots = _slots(cls)
     if make is not _make_skeleton_class or slots is None:
         return make, arguments, state, *rest
     kind, name, bases, namespace, *more = arguments
     if any(getattr(base, "__name__", "") == "NamedTuple" for base in bases):
-        return make, arguments, state, *rest  # which adds them, and refuses others
+        return make, arguments, state, *rest  # NamedTuple adds them itself, and refuses others
     attributes, others = state
     by_itself = {*_LAYOUT, *(slot for slot in slots if _is_slot(cls, cls.__dict__[slot]))}
     attributes = {name: value for name, value in attributes.items() if name not in by_itself}
@@ -138,49 +138,49 @@ _LAYOUT = frozenset({"__dict__", "__weakref__"})
 
 
 def _slots(cls: type) -> tuple[str, ...] | None:
-    """The slots a class was made with, private names as they are inside; None: it has no such."""
+    """Return the slots a class was made with, private names mangled; None: it has none."""
     own = cls.__dict__
     if "__slots__" not in own:
         return None
     names = own["__slots__"]
     declared = {names} if isinstance(names, str) else set(names)
     if "__dict__" in own and "__dict__" not in declared:
-        return None  # an attribute of that name, set later
-    # Of a declared name something else may stand there by now: a property that reads the slot.
+        return None  # an attribute of that name was set later
+    # The attribute of a declared name may have been replaced: by a property that reads the slot.
     return tuple(sorted(n for n, v in own.items() if n in declared or _is_slot(cls, v, n)))
 
 
 def _is_slot(cls: type, value: Any, name: str = "") -> bool:
-    """Whether it is what Python made of one of its slots."""
+    """True if the value is the descriptor that Python made for a slot of the class."""
     is_own = type(value) is MemberDescriptorType and value.__objclass__ is cls
     return is_own and name in ("", value.__name__)
 
 
 def _by_cloudpickle(obj: Any) -> Any:
-    """Stands for cloudpickle's way with functions and classes.
+    """Stand for cloudpickle's reduction of functions and classes; never called.
 
-    Not a method of the pickler in its own table: that would be a cycle, and what was pickled
+    Not a method of the pickler in its own table: that would be a cycle, and the pickled object
     would live until the next garbage collection.
     """
     raise AssertionError(obj)
 
 
 def _reduce_method(method: MethodType) -> Any:
-    """A notebook's ``input`` is a method of its kernel: it travels by name, as Python's does."""
+    """Reduce a method; a notebook's ``input``, a method of its kernel, by name as Python's own."""
     if method is vars(builtins).get("input"):
         return getattr, (builtins, "input")
     return cloudpickle.Pickler.dispatch_table[MethodType](method)
 
 
 def _reduce_code_object(code: CodeType) -> Any:
-    """Keep the name of the code's file, which tracebacks show: cloudpickle 3.1.3 drops it."""
+    """Keep the file name of the code, for tracebacks: cloudpickle 3.1.3 drops it."""
     make, arguments = cloudpickle.Pickler.dispatch_table[CodeType](code)
     place = next(n for n, each in enumerate(arguments) if isinstance(each, str))  # it comes first
     return make, (*arguments[:place], code.co_filename, *arguments[place + 1 :])
 
 
 def _reduce_cached(function: Any) -> Any:
-    """A function with a cache travels with an empty one, where its name can't be imported."""
+    """Reduce a cached function with an empty cache, unless it can be imported by name."""
     module = sys.modules.get(function.__module__)
     if module and module.__name__ != "__main__":
         with contextlib.suppress(AttributeError):
@@ -194,7 +194,7 @@ def _cached(function: Any, parameters: dict[str, Any]) -> Any:
 
 
 def try_pickling(value: Any, reducers: Reducers) -> None:
-    """Raise what pickling it raises; keep nothing."""
+    """Raise what pickling the value raises; keep nothing."""
     counter = ByteCounter()
     Pickler(counter, reducers, counter.add_buffer).dump(value)
 

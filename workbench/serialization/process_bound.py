@@ -1,6 +1,6 @@
-"""What belongs to one process as a whole (a thread, a socket, an open file): what to do instead.
+"""Classes whose objects belong to one process (a thread, a socket, an open file), and advice.
 
-By the names of classes, so that nothing is imported. Finds nothing inside of objects.
+By the names of classes, so that nothing is imported. Doesn't look inside objects.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 
 class Bound(NamedTuple):
-    """What an object is that no other process can have, and what to do about it."""
+    """What an object is that no other process can have, and what to do instead."""
 
     what: str
-    """``a thread``, ``an open file``."""
+    """The object in words: ``a thread``, ``an open file``."""
 
     instead: str = "make it inside the task"
 
@@ -124,16 +124,16 @@ _NAMES: dict[Bound, str] = {
         playwright._impl._connection.ChannelOwner
     """,
 }
-"""Modules and names of classes; those derived from them are the same."""
+"""Modules and names of classes; includes their subclasses."""
 
 _BOUND = {name: bound for bound, names in _NAMES.items() for name in names.split()}
 
 _CONNECTIONS = ("Connection", "Cursor", "Session", "Client", "Engine")
-"""Ends of the names of classes that keep a connection, as drivers of databases call them."""
+"""Suffixes of the names of database drivers' classes that hold a connection."""
 
 
 def bound_to_process(kind: type) -> Bound | None:
-    """What instances of a class are, if no other process can have them; None: not by its name."""
+    """Describe a class whose instances belong to one process; None: its name isn't known."""
     for cls in kind.__mro__:
         found = _BOUND.get(f"{cls.__module__}.{cls.__qualname__}")
         if found is not None:
@@ -142,12 +142,12 @@ def bound_to_process(kind: type) -> Bound | None:
 
 
 def looks_connected(kind: type) -> Bound | None:
-    """The same by how drivers call such classes: to be asked of what can't be pickled anyway."""
+    """Guess the same from the end of the class's name: only for what can't be pickled anyway."""
     return _CONNECTION if kind.__name__.endswith(_CONNECTIONS) else None
 
 
 def is_of_library(code: Any) -> bool:
-    """Whether a class or function is from an installed package: its user can't well change it."""
+    """True if a class or function is from an installed package: its user can hardly change it."""
     module = sys.modules.get(str(code.__module__))
     if module is None or module.__name__ == "__main__":
         return False

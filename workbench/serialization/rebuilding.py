@@ -1,7 +1,7 @@
-"""Finds the part of a pickle that can't be loaded, and names it by its path. For messages; slow.
+"""Finds the part of a pickle that can't be loaded, and its path. For messages; slow.
 
 The pickle is loaded once more to learn which opcode raises. Then its opcodes are read without
-running anybody's code, to learn what that opcode builds, and where in the whole that stands: a
+running user code, to learn what that opcode builds, and where it stands in the whole: a
 list gets its items only after they are built.
 """
 
@@ -23,25 +23,25 @@ MOST_BYTES = 32 << 20
 """Longer pickles are not read again."""
 
 MOST_STEPS = 1_000_000
-"""Nor pickles of more opcodes: this many take a second or two."""
+"""Pickles of more opcodes are not read again: this many take a second or two."""
 
 LONGEST_PATH = 300
 """Characters of a path; the middle is left out."""
 
 Name = str | Callable[[], str]
-"""What people call an object, or who knows it: most are read, and nobody asks."""
+"""Name of an object for people, or a function that returns it: it is rarely needed."""
 
 Part = tuple[str | None, Any]
-"""How a part is written behind its whole, and the part. None: the whole's path stands for it."""
+"""Text of a part behind that of its whole, and the part. None: the path ends at the whole."""
 
 
 def cannot_rebuild(
     error: Exception, stream: Any, buffers: Sequence[Any], name: Name, side: str
 ) -> SerializationError:
-    """The error for a stored value that can't be built in this process.
+    """Return the error for a stored value that can't be built in this process.
 
-    The unpickler that raised is run again, slowly, to find the place. ``side`` is where the value
-    should have been built.
+    Unpickles again, slowly, to find the place. ``side`` says in which process the value should have
+    been built.
     """
     path = where(stream, buffers, name if isinstance(name, str) else name())
     if len(path) > LONGEST_PATH:
@@ -60,21 +60,21 @@ def cannot_rebuild(
 
 
 def where(stream: Any, buffers: Sequence[Any], name: str = "the object") -> str:
-    """The path of the part that can't be loaded in this process.
+    """Return the path of the part that can't be loaded in this process.
 
-    What the pickle runs until then (imports, ``__setstate__``) runs once more. The path is like
+    Code that the pickle runs up to there (imports, ``__setstate__``) runs again. The path is like
     ``x['jobs'][2].model``; only `name` if it is the whole object, or can't be found out.
     """
     stopped = stopped_unpickler(stream, buffers)
     if stopped is not None:
         reader = _Reader(stream, stopped.steps)
-        with contextlib.suppress(Exception):  # this is told with an error: not with another one
+        with contextlib.suppress(Exception):  # an error is being reported: no second one
             return name + _path(reader.load(), reader.failed)
     return name
 
 
 def stopped_unpickler(stream: Any, buffers: Sequence[Any]) -> _CountingUnpickler | None:
-    """One that has stopped where the pickle can't be loaded; None: it can, or is too long."""
+    """Return an unpickler that stopped where loading fails; None: it doesn't, or is too long."""
     if memoryview(stream).nbytes > MOST_BYTES:
         return None
     loader = _CountingUnpickler(io.BytesIO(stream), buffers=buffers)
@@ -86,7 +86,7 @@ def stopped_unpickler(stream: Any, buffers: Sequence[Any]) -> _CountingUnpickler
 
 
 class _CountingUnpickler(pickle._Unpickler):
-    """An unpickler that counts the opcodes it reads, and their bytes without those of frames."""
+    """Unpickler that counts the opcodes it reads, and their bytes without frames."""
 
     read: Callable[[int], bytes]
     stack: list[Any]
@@ -104,7 +104,7 @@ class _CountingUnpickler(pickle._Unpickler):
 
     @property
     def dispatch(self) -> _CountingUnpickler:  # type: ignore[override]
-        """What ``load`` looks each opcode up in: the methods of this class, by the usual names."""
+        """Table in which ``load`` looks up opcodes: this class's methods, by their usual names."""
         return self
 
     def __getitem__(self, opcode: int) -> Callable[[Any], None]:
@@ -115,12 +115,12 @@ class _CountingUnpickler(pickle._Unpickler):
         return getattr(type(self), name)  # type: ignore[no-any-return]
 
     def load_frame(self) -> None:
-        """Read nothing ahead: the file's position is that of the opcode."""
+        """Skip the frame's header, without reading ahead: the file's position is the opcode's."""
         self._of_frames += 1 + len(self.read(8))
 
 
 class _Reader(_CountingUnpickler):
-    """An unpickler that runs nobody's code: what is imported or built becomes a stand-in.
+    """Unpickler that runs no user code: what is imported or built becomes a stand-in.
 
     ``failed`` is what the opcode at step ``failing`` builds or changes: the top of the stack.
     """
@@ -128,7 +128,7 @@ class _Reader(_CountingUnpickler):
     failed: Any = None
 
     def __init__(self, stream: Any, failing: int) -> None:
-        # Each buffer is an object of its own: it may be what fails.
+        # Each buffer is a separate object: it may be the one that fails.
         super().__init__(io.BytesIO(stream), buffers=iter(lambda: memoryview(b""), None))
         self._failing = failing
 
@@ -140,7 +140,7 @@ class _Reader(_CountingUnpickler):
     def find_class(self, module: str, name: str) -> Any:
         return _set_state if name in _SETTERS else stand_in(name, _Part)
 
-    def get_extension(self, code: int) -> None:  # the inherited one fills a cache of all picklers
+    def get_extension(self, code: int) -> None:  # the inherited one fills a shared cache
         self.append(stand_in(f"extension {code}", _Part))
 
     def load_newobj(self) -> None:
@@ -153,11 +153,11 @@ class _Reader(_CountingUnpickler):
 
 
 _SETTERS = frozenset({"_function_setstate", "_class_setstate", "set_class_state"})
-"""cloudpickle's functions and ours ``setter(object, state)``, called for what they do."""
+"""cloudpickle's functions and ours ``setter(object, state)``, called for their effect."""
 
 
 class _Part(NotBuilt):
-    """A stand-in that knows what would have made it, and set its state."""
+    """Stand-in that knows what would have made it and set its state."""
 
     maker: type[_Part] | _Part
     named: dict[str, Any]
@@ -177,10 +177,10 @@ class _Part(NotBuilt):
         return "…"
 
     def parts(self) -> Iterator[Part]:
-        """In the order they are pickled in."""
+        """Yield the parts in the order in which they are pickled."""
         name = type(self).__qualname__
         yield ("" if isinstance(self.maker, type) else ".__class__"), self.maker
-        inner = name.startswith("_")  # a library's own function, which nobody knows
+        inner = name.startswith("_")  # a library's private function, unknown to users
         for n, argument in [*enumerate(self.arguments, 1), *self.named.items()]:
             yield None if inner else f" argument {n!r} of {name}", argument
         yield from _parts(dict(self.items) if self.has_keys else self.items)
@@ -220,7 +220,7 @@ def _parts(whole: Any) -> Iterator[Part]:
 
 
 def _path(whole: Any, part: Any) -> str:
-    """From one to the other, as pickle went: depth first, each object once."""
+    """Return the path from the whole to a part in pickling order: depth first, each object once."""
     path: list[str | None] = []
     seen: set[int] = set()
     open_parts: list[Iterator[Part]] = [iter([("", whole)])]

@@ -1,7 +1,7 @@
 """Custom serializers by class: those registered in this process, and in others of the session.
 
-Never cloudpickle's own tables: plain ``cloudpickle.dumps`` in the same process is not changed.
-The deserializer travels with each object, so whoever reads it needs no registration.
+Doesn't touch cloudpickle's tables: plain ``cloudpickle.dumps`` in this process stays the same.
+The deserializer travels with each object, so readers need no registration.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _BUILT_IN = frozenset(
     {type(None), bool, int, float, complex, str, bytes, bytearray, tuple, list, dict, set}
     | {frozenset, type, FunctionType}
 )
-"""What the pickler takes apart before it asks anybody."""
+"""Types that the pickler handles before it asks for a reducer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Custom:
-    """A reducer made of a serializer and a deserializer: for a class, not for its subclasses.
+    """Reducer made of a serializer and a deserializer: for a class, not for its subclasses.
 
     Raises
     ------
     TypeError
-        If `cls` is no class or one that pickle never asks for, or one of the others no function.
+        If `cls` is no class or one that pickle never asks about, or one of the others no function.
     """
 
     cls: type
@@ -52,19 +52,19 @@ class Custom:
                 raise TypeError(f"The {what} must be a function of one argument, not {function!r}.")
 
     def parts(self) -> dict[str, Any]:
-        """What can't be pickled is one of these."""
+        """Return the parts among which an error of pickling is searched, by name."""
         functions = {"serializer": self.serializer, "deserializer": self.deserializer}
         return {self.cls.__name__: self.cls, **functions}
 
     def __call__(self, obj: Any) -> tuple[Any, ...]:
-        """What ``__reduce__`` would return for this object."""
+        """Reduce the object, as its ``__reduce__`` would."""
         name = self.cls.__qualname__
         data = _called("serializer", name, self.serializer, obj)
         return rebuild, (name, self.deserializer, data)
 
 
 def rebuild(name: str, deserializer: Function, data: Any) -> Any:
-    """Make an object of a class of this name again; called where a stored one is read.
+    """Rebuild an object of the class with this name; called where a stored one is read.
 
     Raises
     ------
@@ -84,26 +84,26 @@ def _called(what: str, name: str, function: Function, argument: Any) -> Any:
 
 
 class Registry:
-    """The serializers of one process in one session, by exact class.
+    """Serializers of one process in one session, by exact class.
 
-    Threads: all may be called from any. What was told is loaded by whoever serializes next, since
-    that imports and runs a user's code; `tell` never waits for it.
+    Threads: any thread may call any method. Registrations from elsewhere are loaded by the next
+    thread that serializes, since that imports and runs user code; `tell` never waits for it.
     """
 
     def __init__(self, load: Callable[[bytes], Custom]) -> None:
         self._load = load
-        self._lock = threading.RLock()  # of who learns: others wait for what is being loaded
+        self._lock = threading.RLock()  # held while loading: others wait
         self._learning = False
-        self._known: dict[int, Custom] = {}  # by number; of two for one class the later counts
+        self._known: dict[int, Custom] = {}  # by number; the later of two for one class counts
         self._reducers: dict[type, Reducer] = {}  # replaced, never changed
-        self._numbers: dict[type, int] = {}  # of those registered here
+        self._numbers: dict[type, int] = {}  # of the classes registered here
         self._news: deque[tuple[int, bytes]] = deque()
-        self.broken: dict[int, str] = {}  # why what others registered can't be used here
+        self.broken: dict[int, str] = {}  # why those from elsewhere can't be used here
 
     # -- registered here ----------------------------------------------------------------------
 
     def add(self, custom: Custom, next_id: Callable[[], int]) -> int:
-        """Use it from now on; returns the number that others know it by."""
+        """Use it from now on; return the number by which others know it."""
         with self._lock:
             number = self._numbers.get(custom.cls)
             if number is None:
@@ -112,7 +112,7 @@ class Registry:
             return number
 
     def remove(self, cls: type) -> int | None:
-        """Don't use it any more; None if there is none."""
+        """Stop using it; return its number, None if there is none."""
         with self._lock:
             number = self._numbers.pop(cls, None)
             if number is not None:
@@ -122,14 +122,14 @@ class Registry:
     # -- registered elsewhere -----------------------------------------------------------------
 
     def tell(self, number: int, payload: bytes) -> None:
-        """Another process registered this; an empty payload takes it back."""
+        """Queue a registration of another process; an empty payload revokes it."""
         self._news.append((number, payload))
 
     def reducers(self) -> Reducers:
-        """All in use. Don't change it."""
+        """Return all reducers in use. Don't change the mapping."""
         if self._news:
             with self._lock:
-                if not self._learning:  # what is being loaded may serialize something
+                if not self._learning:  # loading may itself serialize something
                     self._learn()
         return self._reducers
 
@@ -139,7 +139,7 @@ class Registry:
             while True:
                 if not self._news:
                     return
-                # Each stays there until it is known: Ctrl-C may end its loading.
+                # Each stays in the queue until it is known: Ctrl-C may interrupt loading.
                 number, payload = self._news[0]
                 self.broken.pop(number, None)
                 custom = None

@@ -1,7 +1,7 @@
-"""Whether a value can be built from its pickle in another process: tried in one; for `inspection`.
+"""Tries, in another process, whether a value can be built from its pickle; for `inspection`.
 
-That process is a new one, which ends at once. Here, what is built could change what is in use: a
-widget's copy closes the widget, a class is set back to what it was.
+It is a new process, which ends at once. In this one, building could change what is in use: a
+widget's copy closes the widget, a class gets its old state back.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from workbench.serialization.registry import Custom
 from workbench.serialization.tracing import TracingPickler
 
 MOST_BYTES = 64 << 20
-"""Of a value that is built again, buffers and all."""
+"""Size limit, buffers included, of a value that is built to try it."""
 
 MOST_SECONDS = 20.0
-"""Until it is given up; importing what it needs may take some."""
+"""Timeout; imports may take some of it."""
 
 _SOUND = frozenset({"builtins", "numpy", "pandas", "pyarrow", "polars", "datetime", "decimal"})
-"""Packages whose objects are known to come back: of these alone nothing is tried."""
+"""Packages whose objects can be rebuilt: a value of only these isn't tried."""
 
 
 class NotTriedError(Exception):
-    """It isn't known whether it can be built again; the text says why."""
+    """It isn't known whether the value can be rebuilt; the text says why."""
 
 
 class Broken(NamedTuple):
-    """A part that can be pickled and not built again; what was raised, and what that said.
+    """A part that can be pickled but not rebuilt; the class of the error, and its text.
 
-    The whole, if it isn't known which part (``is_found``).
+    It is the whole value if the part isn't known (``is_found``).
     """
 
     path: str
@@ -54,11 +54,11 @@ class _Outcome(NamedTuple):
     error: type[Exception]
     text: str
     position: int | None
-    """Bytes of the pickle that were read, frames not counted; None: not known."""
+    """Bytes of the pickle that were read, without frames; None: unknown."""
 
 
 def first_broken(value: Any, reducers: Reducers, root: str) -> Broken | None:
-    """The first part of a value, called ``root``, that can't be built from its pickle.
+    """Return the first part of a value, called ``root``, that can't be built from its pickle.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def first_broken(value: Any, reducers: Reducers, root: str) -> Broken | None:
     if outcome.position is not None:
         file = _EndsAt(outcome.position)
         tracing = TracingPickler(file, reducers, file.add_buffer, root)
-        tracing.write = file.write  # without frames: what is saved is written at once
+        tracing.write = file.write  # without frames: each object is written at once
         try:
             tracing.trace(value)
         except _FoundError:
@@ -90,7 +90,7 @@ def first_broken(value: Any, reducers: Reducers, root: str) -> Broken | None:
 
 
 class _Stream(io.BytesIO):
-    """The pickle and its buffers, as far as there was ``room`` for them."""
+    """The pickle and its buffers, as far as there is ``room`` for them."""
 
     room = MOST_BYTES
 
@@ -114,7 +114,7 @@ class _FoundError(Exception):
 
 
 class _EndsAt(ByteCounter):
-    """A file that ends at a position: what is being saved then is what is read there."""
+    """File that raises at a position: the object being saved then is the one read there."""
 
     def __init__(self, position: int) -> None:
         super().__init__()
@@ -130,7 +130,7 @@ class _EndsAt(ByteCounter):
 
 
 def _tried(stream: _Stream) -> _Outcome | None:
-    """What became of building it in a new process; None: it is all right."""
+    """Build it in a new process; return the error's outcome, None if it works."""
     given = pickle.dumps((stream.getvalue(), [buffer.tobytes() for buffer in stream.buffers]), 5)
     command = [sys.executable, "-W", "ignore", "-c", _CODE, json.dumps(sys.path)]
     try:
@@ -151,9 +151,9 @@ _answer()
 
 
 def _answer() -> None:
-    """Build what comes from standard input, and say how that went. Runs in the new process."""
+    """Build what arrives on standard input, and report the outcome. Runs in the new process."""
     out, nowhere = os.dup(1), os.open(os.devnull, os.O_RDWR)
-    os.dup2(nowhere, 1)  # what is built may print
+    os.dup2(nowhere, 1)  # the built objects may print
     stream, buffers = pickle.load(sys.stdin.buffer)
     outcome = None
     try:
@@ -163,8 +163,8 @@ def _answer() -> None:
         stopped = stopped_unpickler(stream, buffers)
         outcome = _Outcome(kind, said(error), stopped.position if stopped else None)
     os.write(out, pickle.dumps(outcome))
-    os._exit(0)  # whatever it has started
+    os._exit(0)  # don't wait for anything it started
 
 
 _KINDS = (SerializationError, ImportError, AttributeError, Exception)
-"""What is told of an error: another process may not have its own class."""
+"""Reported class of an error: the other process may lack its own class."""

@@ -1,7 +1,7 @@
-"""Builds a value only to show it: runs nobody's code, imports nothing. Data alone is built.
+"""Builds a value only to show it: runs no user code, imports nothing. Builds only data.
 
-Types known to be harmless (numbers, times, arrays, tables) become what they are; everything else
-becomes a `NotBuilt`, which knows its name and what it would have been given.
+Instances of harmless types (numbers, times, arrays, tables) are built; everything else
+becomes a `NotBuilt`, which has its name and what it would have been given.
 """
 
 from __future__ import annotations
@@ -39,19 +39,23 @@ _HARMLESS = [
         (r"pathlib(\._local)?", r"(Pure)?(Posix|Windows)?Path"),
         (r"numpy(\.rec|\._?core\.\w+)?", _NUMPY),
         (r"numpy\.ma\.core|numpy\.ma", "MaskedArray|_mareconstruct"),
-        (r"pandas(\.arrays|\._libs\..+|\.core\.(frame|series|(internals|indexes|arrays|dtypes)\b.*))?",
-         _PANDAS),
+        (
+            r"pandas(\.arrays|\._libs\..+|\.core\.(frame|series|(internals|indexes|arrays|dtypes)\b.*))?",
+            _PANDAS,
+        ),
         (r"pandas\._libs\.(sparse|tslibs\.offsets)", "[A-Z][A-Za-z0-9]+"),
         (r"pyarrow\.lib", _ARROW),
         (r"scipy\.sparse\._\w+", r"[a-z]{3}_(array|matrix)"),
         ("torch", r"Tensor|(u?int|b?float|complex)\d+|bool"),
         (r"torch\.nn\.parameter", "Parameter"),
         (r"workbench\.serialization\.arrays", "_as_memoryview|_as_subclass|_as_masked"),
-        (r"workbench\.serialization\.libraries",
-         "_read_arrow|_read_polars|_arrow_tensor|_arrow_backed|_tensor|_copied"),
+        (
+            r"workbench\.serialization\.libraries",
+            "_read_arrow|_read_polars|_arrow_tensor|_arrow_backed|_tensor|_copied",
+        ),
     )
-]  # fmt: skip
-"""Modules, and names in each. What is called with anything in a pickle only makes a value of it."""
+]
+"""Modules, and names in each. Calling one with any pickled arguments only makes a value."""
 
 
 class _Named(type):
@@ -60,18 +64,18 @@ class _Named(type):
 
 
 class NotBuilt(metaclass=_Named):
-    """In place of a thing that isn't built: what it is called, and what it has.
+    """Stands for an object that isn't built: has its name and parts.
 
     Attributes
     ----------
     of : str
         The class's or function's name.
     arguments : tuple
-        What it would have been made with.
+        Arguments it would have been made with.
     attributes : dict
-        What would have been its own, by name; under "" what isn't known to be.
+        Its attributes by name; under "" a state of unknown structure.
     items : list
-        What would have been in it: items, or (``has_keys``) pairs of a key and a value.
+        Its items, or (``has_keys``) pairs of a key and a value.
     """
 
     of = "…"
@@ -116,7 +120,7 @@ class NotBuilt(metaclass=_Named):
 
 
 def load(stream: memoryview, buffers: Sequence[Any] = (), where: object = None) -> Any:
-    """Build what is harmless of a pickled value; is called as `codec.load`.
+    """Build the harmless parts of a pickled value; has the signature of `codec.load`.
 
     Raises
     ------
@@ -136,10 +140,10 @@ class _DataUnpickler(pickle.Unpickler):
 
 
 def stand_in(name: str, base: type[NotBuilt] = NotBuilt) -> Any:
-    """A class to stand in for one of that name, or for a function."""
+    """Make a class that stands for a class or function of this name."""
     of = name.rpartition(".")[2]
     made = _Named("not_built", (base,), {"of": "…" if of.startswith("_") else of})
-    made.__qualname__ = of  # `expressions.describe` tells it as the value's type
+    made.__qualname__ = of  # `expressions.describe` shows it as the value's type
     return made
 
 

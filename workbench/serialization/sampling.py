@@ -1,6 +1,6 @@
-"""Which items of a large container stand for all: always the same, spread over it, and the large.
+"""Chooses the items of a large container that stand for all: the same each time, spread over it.
 
-What is much larger than the others stands for itself alone; the others for so many each.
+Items much larger than the others stand only for themselves; each other one for several.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 MOST_WEIGHED = 600_000
-"""Items whose sizes are looked at: some 40 ms."""
+"""Items whose sizes are examined: some 40 ms."""
 
 LARGE_BYTES, LARGE_TIMES = 10_000, 100
-"""An item is large above these bytes, if it has so many times those of the median."""
+"""An item is large above this many bytes, if it has this many times those of the median."""
 
 MOST_LARGE = 20
 
@@ -25,17 +25,17 @@ Stratum = tuple[list[int], list[Any], float]
 
 
 def spread(count: int, most: int) -> list[int]:
-    """So many of the numbers below ``count``, in order.
+    """Return ``most`` of the numbers below ``count``, in order.
 
-    Where the i-th is within its share of the whole is the fractional part of i times the golden
-    ratio: no pattern in the items is likely to have the same.
+    The position of the i-th within its share is the fractional part of i times the golden
+    ratio: a pattern in the items is unlikely to coincide with it.
     """
     gap, golden = count / most, 0.6180339887498949
     return [int((i + i * golden % 1) * gap) for i in range(most)]
 
 
 def choose(items: Any, count: int, most: int, large: list[int]) -> Iterator[Stratum]:
-    """So many of ``count`` items, and those that are ``large``."""
+    """Yield ``most`` of ``count`` items, and the ``large`` ones."""
     numbers = [n for n in spread(count, most) if n not in large]
     if large:
         yield large, _at(items, large), 1.0
@@ -44,7 +44,7 @@ def choose(items: Any, count: int, most: int, large: list[int]) -> Iterator[Stra
 
 
 def large_among(items: Any, count: int) -> list[int]:
-    """Numbers of the items that are much larger than the others, if that is quick to see."""
+    """Return numbers of the items much larger than the others, if that is fast to find out."""
     values: Iterable[Any] = items
     if isinstance(items, ItemsView):
         values = getattr(items, "mapping", {}).values()
@@ -52,7 +52,7 @@ def large_among(items: Any, count: int) -> list[int]:
         return []
     try:
         sizes = np.fromiter(map(sys.getsizeof, values), np.int64, count)
-    except Exception:  # a class's own `__sizeof__`
+    except Exception:  # raised by a class's own `__sizeof__`
         return []
     limit = max(LARGE_BYTES, LARGE_TIMES * int(np.median(sizes)))
     (large,) = np.nonzero(sizes > limit)

@@ -1,4 +1,4 @@
-"""Where a pickle is written: chunks of memory that are used again and again."""
+"""Memory that pickles are written to: chunks that are reused."""
 
 from __future__ import annotations
 
@@ -9,43 +9,43 @@ from workbench.errors import StoreFullError
 from workbench.format import human_bytes
 
 LARGE_PIECE = 256 << 10
-"""Bytes of a piece of the stream from which it is stored as it is, instead of joined to others."""
+"""Bytes of a piece from which it is stored as it is, instead of joined with others."""
 
 CHUNK = 1 << 20
-"""Bytes of scratch memory at a time."""
+"""Bytes of one chunk of scratch memory."""
 
 MOST_SPARE = 16
 """Chunks kept for the next stream."""
 
 
 class Scratch:
-    """Buffers for pickles on their way into the store, used again and again.
+    """Buffers for pickles on their way into the store, reused.
 
     The first touch of new memory takes as long as copying into it. Any thread may use it; each
-    chunk is in one stream at a time.
+    chunk belongs to one stream at a time.
     """
 
     def __init__(self) -> None:
         self._spare: list[bytearray] = []
 
     def take(self) -> bytearray:
-        """A chunk of `CHUNK` bytes."""
+        """Return a chunk of `CHUNK` bytes."""
         try:
             return self._spare.pop()
         except IndexError:
             return bytearray(CHUNK)
 
     def give_back(self, chunks: list[bytearray]) -> None:
-        """Take chunks back whose streams nobody reads any more."""
+        """Take back chunks whose streams nobody reads any more."""
         self._spare += chunks
         del self._spare[MOST_SPARE:]
 
 
 class Sink:
-    """The file that the pickler writes to: small pieces into chunks, large ones kept as they are.
+    """File for a pickler: copies small pieces into chunks, keeps large ones as they are.
 
     `write` is a Python method, so that Ctrl-C is handled whenever a frame is full. It takes
-    ``limit`` bytes, and how many ``beyond`` that is asked once when they have come.
+    ``limit`` bytes; when they are used up, it calls ``beyond`` once for how many more.
     """
 
     def __init__(self, limit: int, scratch: Scratch, beyond: Callable[[], int] = int) -> None:
@@ -64,7 +64,7 @@ class Sink:
             self._left += more
             if self._left < 0:
                 raise self._too_much()
-        if size >= LARGE_PIECE or not self._pieces:  # most pickles are but one piece
+        if size >= LARGE_PIECE or not self._pieces:  # most pickles are a single piece
             self._complete()
             self._pieces.append(data)
             return
@@ -89,6 +89,6 @@ class Sink:
             self._filled = 0
 
     def pieces(self) -> list[Any]:
-        """The whole pickle, in order."""
+        """Return the whole pickle, in order."""
         self._complete()
         return self._pieces

@@ -1,7 +1,7 @@
 """A pickler in Python that knows the path from the root to what it saves. Slow.
 
 It writes, opcode for opcode, what `pickler.Pickler` would write; only frames may differ.
-`inspection` and `measure` stand on it, and the verbose mode, ``WORKBENCH_PICKLE_DEBUG=1``.
+`inspection`, `measure` and the verbose mode (``WORKBENCH_PICKLE_DEBUG=1``) are built on it.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from workbench.serialization.pickler import BufferCallback, Pickler, Writable
 T = TypeVar("T")
 
 MOST_DEPTH = 2_000
-"""Objects in objects that are followed. The C pickler goes to some 500 lists in lists with Python
-3.11, 750 with 3.12, 5000 with 3.13; to a quarter of that in closures (measured)."""
+"""Depth to which nested objects are followed. The C pickler reaches some 500 nested lists with
+Python 3.11, 750 with 3.12, 5000 with 3.13; a quarter of that in closures (measured)."""
 
 MOST_DEPTH_IN_THREADS = 300
-"""The same where the stack may be small: some systems give a thread 512 KB, and one level takes
-up to 700 bytes of it (measured: 1500 levels end a thread of 1 MB)."""
+"""The same in a thread, whose stack may be small: some systems give it 512 KB, and one level takes
+up to 700 bytes of it (measured: 1500 levels crash a thread of 1 MB)."""
 
 FRAMES_A_LEVEL = 10
-"""Python frames that one level takes, at most."""
+"""Python frames per level, at most."""
 
 AGAIN = 3
-"""So often on one path, and it is a circle: a tuple that contains itself is there twice."""
+"""Appearances on one path that make it a cycle: a tuple that contains itself is there twice."""
 
 BATCH = 1000
 """Items between two marks, as in the C pickler."""
 
 SHORT = 256
-"""Up to this length a text is a leaf like a number."""
+"""Length up to which a text is a leaf, like a number."""
 
 MOST_LEVELS = 40
-"""Objects of the stack that the verbose mode shows: the innermost ones."""
+"""Objects of the stack shown in verbose mode: the innermost ones."""
 
 _ASKS_NOBODY = frozenset(
     {type(None), bool, int, float, str, bytes, tuple, list, dict, set, frozenset, bytearray}
@@ -53,14 +53,14 @@ _ASKS_NOBODY = frozenset(
 _NUMBERS = frozenset({type(None), bool, int, float})
 _TEXTS = frozenset({str, bytes})
 
-_one_at_a_time = threading.RLock()  # the limit is one for all threads
+_one_at_a_time = threading.RLock()  # all threads share the recursion limit
 
 
 def with_room(function: Callable[[], T]) -> T:
-    """Call it, and Python may recurse deeper meanwhile."""
+    """Call the function with a higher recursion limit."""
     with _one_at_a_time:
         limit = sys.getrecursionlimit()
-        try:  # begins before: Ctrl-C may come as soon as the limit is set
+        try:  # before: Ctrl-C may come as soon as the limit is set
             sys.setrecursionlimit(limit + MOST_DEPTH * FRAMES_A_LEVEL)
             return function()
         finally:
@@ -68,17 +68,17 @@ def with_room(function: Callable[[], T]) -> T:
 
 
 class TooManyObjectsError(Exception):
-    """More objects than the pickler was to look at."""
+    """More objects than the pickler was told to look at."""
 
 
 class TooDeepError(RecursionError):
-    """More objects in objects than are followed."""
+    """Objects are nested deeper than the pickler follows."""
 
 
 class EndlessError(TooDeepError):
     """An object is saved as something that contains it, or another of its class, again and again.
 
-    ``path`` leads to the first of them; ``is_itself``: it is the same object each time.
+    ``path`` leads to the first of them; ``is_itself``: True if it is the same object each time.
     """
 
     def __init__(self, path: Sequence[Step], is_itself: bool) -> None:
@@ -87,24 +87,28 @@ class EndlessError(TooDeepError):
 
 
 class TracingPickler(pickle._Pickler):
-    """See the module; ``root`` is what the path begins with.
+    """See the module; ``root`` is the start of the path.
 
-    What ends it midway leaves the ``path`` where it was then. After ``most`` objects it raises
+    An error leaves the ``path`` as it was then. After ``most`` objects the pickler raises
     `TooManyObjectsError`; numbers and short texts don't count.
     """
 
-    memo: dict[int, tuple[int, Any]]  # what is known of pickle's class, but not to mypy
+    memo: dict[int, tuple[int, Any]]  # these four are declared for mypy
     write: Callable[[bytes], Any]
     get: Callable[[int], bytes]
     memoize: Callable[[Any], None]
     dispatch: ClassVar[dict[type, Callable[..., None]]] = dict(pickle._Pickler.dispatch)
 
     def __init__(
-        self, file: Writable, reducers: Reducers, buffer_callback: BufferCallback, root: str,
+        self,
+        file: Writable,
+        reducers: Reducers,
+        buffer_callback: BufferCallback,
+        root: str,
         most: int = sys.maxsize,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(file, 5, buffer_callback=buffer_callback)
-        # Only asked for its reducers.
+        # Used only for its reducers.
         self._cloud = Pickler(io.BytesIO(), reducers, buffer_callback)
         self.code = self._cloud.code
         self.dispatch_table = self._cloud.dispatch_table
@@ -119,7 +123,7 @@ class TracingPickler(pickle._Pickler):
         with_room(lambda: pickle._Pickler.dump(self, value))
 
     def dump(self, value: Any) -> None:
-        """Trace it; whatever ends that midway (Ctrl-C too) gets the stack of objects as a note.
+        """Trace the value; an error (Ctrl-C too) gets the stack of objects as a note.
 
         Some thirty times slower than the C pickler. A debugger can step through it.
         """
@@ -138,7 +142,7 @@ class TracingPickler(pickle._Pickler):
             yield f"  {path_text(self.path[:end])}: {kind} {short(step.object)}"
 
     def reducer_override(self, obj: Any) -> Any:
-        """The same answers as the C pickler gets."""
+        """Return what the C pickler would get."""
         if type(obj) in _ASKS_NOBODY:
             return NotImplemented
         return self._cloud.reducer_override(obj)
@@ -163,7 +167,7 @@ class TracingPickler(pickle._Pickler):
             raise
         except Exception as error:
             if isinstance(error, RecursionError) and len(self.path) > MOST_DEPTH_IN_THREADS:
-                # Python 3.12 has a limit of its own for C code, which the path goes through.
+                # Python 3.12 limits C recursion separately, and the path goes through C.
                 raise self._too_deep(len(self.path) - 1) from error
             if not self.failed(error):
                 raise
@@ -171,7 +175,7 @@ class TracingPickler(pickle._Pickler):
         self.path.pop()
 
     def _too_deep(self, depth: int) -> TooDeepError:
-        """Whether the path would end at all: a serializer or ``__reduce__`` may go in a circle."""
+        """Return the error, endless if a serializer or ``__reduce__`` goes in a cycle."""
         for key, is_itself in ((id, True), (self._custom, False)):
             places: dict[Any, list[int]] = {}
             for place, step in enumerate(self.path):
@@ -183,23 +187,23 @@ class TracingPickler(pickle._Pickler):
         return TooDeepError(f"It is nested more than {depth} objects deep.")
 
     def _custom(self, obj: Any) -> type | None:
-        """Its class, if that has a serializer that somebody has registered."""
+        """Return its class if that has a registered serializer."""
         return type(obj) if type(obj) in self._reducers else None
 
     def save_here(self, obj: Any) -> None:
-        """Save it, the path being right. For subclasses that measure."""
+        """Save the object at the end of the path. Subclasses that measure override it."""
         super().save(obj)  # type: ignore[misc]
 
     def save_leaf(self, obj: Any) -> None:
-        """Save a number or a short text: that never fails, so it needs no place."""
+        """Save a number or a short text, which never fails, so it needs no step on the path."""
         self.path[-1].pass_by(obj)
         super().save(obj)  # type: ignore[misc]
 
     def failed(self, error: Exception) -> bool:
-        """The object at the end of the path can't be saved; True: go on without it.
+        """Handle an object at the path's end that can't be saved; True: go on without it.
 
-        Here and below, what a subclass does is a method, never a callback of its own that it
-        hands to itself: in such a cycle all that was pickled would live on for a while.
+        Subclasses override methods, here and below, instead of passing callbacks to themselves:
+        such a cycle would keep all that was pickled alive for a while.
         """
         return False
 
@@ -207,11 +211,11 @@ class TracingPickler(pickle._Pickler):
         self, func: Any, args: Any, state: Any = None, *rest: Any, obj: Any = None, **named: Any
     ) -> None:
         self.path[-1].reduced_to(args, state)
-        # Of the class: a bound method that takes `*rest` is called through C, which goes less deep.
+        # Via the class: a bound method that takes `*rest` is called through C, which recurses less.
         save_reduce = pickle._Pickler.save_reduce  # type: ignore[attr-defined]
         save_reduce(self, func, args, state, *rest, obj=obj, **named)
 
-    # -- many objects: with the C pickler's marks, which aren't quite those of the Python one ---
+    # -- many objects: with the marks of the C pickler, which differ slightly from the Python one's
 
     def save_list(self, obj: list[Any]) -> None:
         self.write(pickle.EMPTY_LIST)
@@ -235,20 +239,20 @@ class TracingPickler(pickle._Pickler):
     dispatch.update({list: save_list, dict: save_dict, set: save_set})
 
     def _close_again(self, obj: Any, closing: bytes) -> None:
-        """The C pickler notices only after one more mark that a full batch was the last."""
+        """Write the extra empty batch that the C pickler writes after a last batch that is full."""
         if obj and len(obj) % BATCH == 0:
             self.write(pickle.MARK + closing)
 
     def _batch_appends(self, items: Iterable[Any]) -> None:
-        """What a reduction gives as list items."""
+        """Save the list items that a reduction gives."""
         self._save_items(self._batches(items, pickle.APPENDS, pickle.APPEND))
 
     def _batch_setitems(self, items: Iterable[tuple[Any, Any]]) -> None:
-        """What a reduction gives as dict items."""
+        """Save the dict items that a reduction gives."""
         self._save_pairs(self._batches(items, pickle.SETITEMS, pickle.SETITEM))
 
     def _batches(self, items: Iterable[Any], many: bytes, one: bytes = b"") -> Iterator[list[Any]]:
-        """Batches of items, between the marks; ``one`` closes a batch of one, without a mark."""
+        """Yield batches, and write the marks; ``one`` closes a batch of one, without a mark."""
         iterator = iter(items)
         while batch := list(islice(iterator, BATCH)):
             bare = one and len(batch) == 1

@@ -1,1 +1,1 @@
-"""The store server: the process around `core`. Opaque bytes only; it never unpickles."""
+"""The server: the process around `core`. It handles opaque bytes and never unpickles."""

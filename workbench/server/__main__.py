@@ -1,7 +1,7 @@
 """`python -m workbench.server SETTINGS`: the server process of one session.
 
-Started by `engines.local`, which made the listening socket before: clients can connect, and
-queue what they send, before this process has finished importing.
+Started by `engines.local`, which has made the listening socket: clients can connect and send before
+this process has finished importing.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from workbench.server.forkserver_start import start
 
 
 def main() -> None:
-    """Serve until the session ends, then remove what it had in the file system."""
+    """Serve until the session ends, then remove its files."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the clients' business
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))  # three for each client
     gc.disable()  # the core makes no cycles, and a full collection would stall everybody
     started = start(sys.argv[1], limits)
-    # Late: that process has the most to import, and a first result waits for it.
+    # Imported late: the forkserver has the most to import, and the first result waits for it.
     from workbench.core.session import Session
     from workbench.server.forkserver_client import ForkserverClient
     from workbench.server.loop import Server
@@ -35,16 +35,20 @@ def main() -> None:
     listener = socket.socket(fileno=settings.listener)
     forkserver = ForkserverClient(started, sys.argv[1], limits)
     session = Session(
-        settings.session, settings.workers, settings.capacity, settings.headroom,
-        bool(settings.spill_dir), settings.idle,
-    )  # fmt: skip
+        settings.session,
+        settings.workers,
+        settings.capacity,
+        settings.headroom,
+        bool(settings.spill_dir),
+        settings.idle,
+    )
     session.spill_dir = settings.spill_dir
     try:
         with contextlib.suppress(SystemExit):  # SIGTERM
             Server(listener, session, forkserver, settings.spill_dir).run()
-        # While it still listens: a file that nobody answers behind may be replaced by the next
-        # session of this name at any moment, and wouldn't be ours to remove any more. If the
-        # server fails, they stay: the log says why, and the next session's start sweeps them.
+        # While the socket still listens: otherwise the next session of this name may replace it at
+        # any moment, and the files wouldn't be ours to remove. If the server fails, they stay: the
+        # log says why, and the next session removes them at its start.
         for path in settings.files:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)

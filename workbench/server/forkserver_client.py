@@ -1,4 +1,4 @@
-"""The server's end of the forkserver: talks to that process, and starts it again when it dies."""
+"""The server's client of the forkserver: talks to it, and starts another one if it dies."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _decode = msgspec.msgpack.Decoder(list[WorkerForked | WorkerExited]).decode
 
 
 class ForkserverClient:
-    """The process that forks workers. ``sock`` is for the loop to poll; each start makes one.
+    """The forkserver's process and socket. The loop polls ``sock``; each start makes a new one.
 
-    ``started`` is the first one; ``settings`` are the text that it was started with, and
-    ``limits`` how many open files it may have, which is the server's own affair otherwise.
+    ``started`` is the first process; ``settings``: the text that it was started with; ``limits``:
+    how many open files it may have, as the server had before it raised its own limit.
     """
 
     def __init__(self, started: Started, settings: str, limits: tuple[int, int]) -> None:
         self._settings = settings
         self._limits = limits
-        self.pids: dict[int, int] = {}  # of those that were asked for and live; 0: not yet forked
-        self._turned_away: set[int] = set()  # pids of those of them that there was no room for
+        self.pids: dict[int, int] = {}  # of workers that were asked for and live; 0: not yet forked
+        self._turned_away: set[int] = set()  # pids of workers that couldn't connect
         self._takes(started)
 
     def _takes(self, started: Started) -> None:
@@ -38,13 +38,13 @@ class ForkserverClient:
         self._inbox = Inbox(_decode)
 
     def send(self, instruction: Fork | Kill) -> Iterator[WorkerExited]:
-        """Tell it to fork, or to kill one of its own. If it died, a Fork starts another; yields
-        what comes of it if that can't be."""
+        """Have a worker forked or killed. If the forkserver died, a Fork starts another; if that
+        fails, yield a WorkerExited."""
         if isinstance(instruction, Fork):
             if self.sock.fileno() < 0:
                 try:
                     self._takes(start(self._settings, self._limits))
-                except OSError as error:  # out of processes, of descriptors, at this moment
+                except OSError as error:  # no process or descriptor left now
                     why = os.strerror(error.errno or 0)
                     yield WorkerExited(instruction.worker, 0, unforked=why)
                     return
@@ -56,7 +56,7 @@ class ForkserverClient:
             pass  # it died; the loop reads the end of the stream next
 
     def read(self) -> list[WorkerForked | WorkerExited]:
-        """What it says. If it died, its workers did too: say so."""
+        """Return its events. If it died, so did its workers: return their ends, too."""
         events: list[WorkerForked | WorkerExited] = []
         try:
             more = self._inbox.receive(self.sock.recvmsg)
@@ -71,15 +71,15 @@ class ForkserverClient:
                 self.pids[event.worker] = event.pid
                 continue
             pid = self.pids.pop(event.worker, 0)
-            if pid in self._turned_away:  # as if it had never been
+            if pid in self._turned_away:  # as if it had not been forked
                 self._turned_away.discard(pid)
                 events[place] = WorkerExited(event.worker, 0, unforked="no file descriptors left")
         if not more:
-            with suppress(subprocess.TimeoutExpired):  # how it ended, not how we would end it
+            with suppress(subprocess.TimeoutExpired):  # its own exit status, not that of our kill
                 self._process.wait(1)
             self.close()
             status = self._process.returncode or 1
-            for worker, pid in self.pids.items():  # the kernel has killed them, or they never were
+            for worker, pid in self.pids.items():  # killed by the kernel, or never forked
                 if pid:
                     events.append(WorkerExited(worker, -signal.SIGKILL))
                 else:
@@ -90,12 +90,12 @@ class ForkserverClient:
         return events
 
     def turned_away(self, pid: int) -> None:
-        """The server has no descriptor for this process's connection; it may be a worker."""
+        """Note that a process, which may be a worker, was refused: the server has no descriptor."""
         if pid in self.pids.values():
             self._turned_away.add(pid)
 
     def close(self) -> None:
-        """Hang up: it ends its workers and itself. Waits for that."""
+        """Hang up, and wait until the forkserver has ended its workers and itself."""
         self.sock.close()
         if not any(self.pids.values()):  # it may be busy importing, and has nothing to end
             self._process.kill()

@@ -1,6 +1,6 @@
-"""Starts the process that forks workers.
+"""Starts the forkserver.
 
-Imports little: it is the first thing that a server does, whose own imports then come meanwhile.
+Imports little: the server does this first, so that both processes import at the same time.
 """
 
 from __future__ import annotations
@@ -16,34 +16,40 @@ from contextlib import ExitStack
 MODULE = "workbench.worker.forkserver"
 
 OWN_PYTHONPATH = "WORKBENCH_PYTHONPATH"
-"""The variable that holds a forkserver's PYTHONPATH while that one is what it starts with."""
+"""Variable that keeps the user's PYTHONPATH while the forkserver starts with another."""
 
 _THREAD_LIMITS = (
-    "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS", "BLIS_NUM_THREADS", "NUMBA_NUM_THREADS", "POLARS_MAX_THREADS",
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+    "POLARS_MAX_THREADS",
     "RAYON_NUM_THREADS",
-)  # fmt: skip
+)
 
 Started = tuple[subprocess.Popen[bytes], socket.socket]
-"""The process, and our end of what it listens to."""
+"""The process, and our end of its socket."""
 
 
 def start(text: str, limits: tuple[int, int]) -> Started:
-    """Start it with the settings in this text, and with so many open files (soft, hard).
+    """Start it with the settings in this text and these limits of open files (soft, hard).
 
     The server forks nothing itself: a fork of it would inherit every client's socket.
 
     Raises
     ------
     OSError
-        Out of processes, or of descriptors, at this moment.
+        If no process or descriptor is left at this moment.
     """
     settings = json.loads(text)
     env = os.environ.copy()
-    for variable in _THREAD_LIMITS:  # so that N workers don't fight over the cores
+    for variable in _THREAD_LIMITS:  # so that workers' threads don't compete for the cores
         env.setdefault(variable, str(settings["threads"]))
     flags: list[str] = settings["flags"]
-    if "-S" in flags:  # it finds us there, and gives the variable its own value
+    if "-S" in flags:  # it finds this package there, then restores the variable
         env[OWN_PYTHONPATH] = env.get("PYTHONPATH", "")
         env["PYTHONPATH"] = os.pathsep.join(settings["path"])
     ours, theirs = socket.socketpair()
@@ -52,8 +58,10 @@ def start(text: str, limits: tuple[int, int]) -> Started:
         fd = theirs.fileno()
         process = subprocess.Popen(
             [sys.executable, *flags, "-P", "-m", MODULE, str(fd), text],
-            env=env, pass_fds=[fd], stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+            env=env,
+            pass_fds=[fd],
+            stdin=subprocess.DEVNULL,
+        )
         on_failure.pop_all()
     resource.prlimit(process.pid, resource.RLIMIT_NOFILE, limits)
     ours.setblocking(False)

@@ -1,4 +1,4 @@
-"""The two ends of each line, from its making until both processes have theirs. No decisions."""
+"""The two ends of each line, until both processes have theirs. No decisions."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from workbench.wire.buffers import Parcel
 
 
 class LineEnds:
-    """Packets, not a stream: each is sent as a whole or not at all."""
+    """Socket pairs of lines that the server still has. They carry packets, never parts of one."""
 
     def __init__(self) -> None:
-        self._ends: dict[int, list[socket.socket]] = {}  # the worker's, then the caller's
+        self._ends: dict[int, list[socket.socket]] = {}  # [the worker's, the caller's]
         # Stands for a descriptor that is closed before it could be sent.
         self._nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def connect(self, line: int) -> Parcel:
-        """What the worker is sent; without a descriptor, if there is none left here."""
+        """Make a line; return the worker's Attach, without a socket if no descriptor is left."""
         try:
             ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         except OSError:
@@ -34,8 +34,8 @@ class LineEnds:
         return Parcel(message, (ends[1].fileno() if ends else self._nothing,))
 
     def disconnect(self, line: int) -> Iterator[tuple[int, int]]:
-        """Close what is left. Yields, before that, which descriptors may be queued to be sent, and
-        what is to be sent instead."""
+        """Close the ends that are left. Yield each descriptor before, with the one to send instead
+        if it is still queued."""
         for end in self._ends.pop(line, ()):
             yield end.fileno(), self._nothing
             end.close()

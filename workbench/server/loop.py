@@ -1,7 +1,7 @@
 """The server's event loop: sockets ↔ core. It moves messages and descriptors; it decides nothing.
 
-One thread, level-triggered epoll. Each round reads once from whoever has something, hands the
-lot to the core as one batch, and sends what came of it.
+One thread, level-triggered epoll. Each round reads once from each socket that is ready, hands all
+events to the core as one batch, and carries out its instructions.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 
 
 RETRY = 0.1
-"""Seconds after which it is tried again what there was no descriptor for, or no memory."""
+"""Seconds until a retry of what failed for lack of a descriptor or of memory."""
 
 PATIENCE = 1.0
-"""Seconds that a newcomer waits when there is no descriptor for it, before it is told so."""
+"""Seconds that a new connection waits for a descriptor before it is refused."""
 
 SPARES = 4
-"""Descriptors kept for such moments: a segment has two, and so has a copy."""
+"""Descriptors kept in reserve: a segment takes two, and so does a copy."""
 
 NO_ROOM = (
     "The session's server can open no more connections: it may have {} open files, and has. End "
@@ -57,11 +57,11 @@ FAULT = (
 )
 
 _PASSING = (errno.ETOOMANYREFS, errno.ENOBUFS, errno.ENOMEM)
-"""What sending may fail with, although the client does nothing wrong."""
+"""Errors of sending that aren't the client's fault."""
 
 
 class Server:
-    """Runs one session until the core says it is over. Who made the ``listener`` closes it."""
+    """Runs one session until the core says it is over. The caller closes the ``listener``."""
 
     def __init__(
         self,
@@ -81,18 +81,18 @@ class Server:
         self._segments = Segments(spill_dir)
         self._lines = LineEnds()
         self._dirty: set[Peer] = set()
-        self._waiting: set[Peer] = set()  # who has asked, and has more to say
-        self._unsent: set[Peer] = set()  # to whom sending failed, for no fault of theirs
+        self._waiting: set[Peer] = set()  # have more messages than their turn allows
+        self._unsent: set[Peer] = set()  # sending to them failed, not by their fault
         self._held = HeldMemory()
         self._batch: list[tuple[int, ev.Event]] = []
-        self._opening: list[int] = []  # segments that are opened by events of the batch
+        self._opening: list[int] = []  # segments opened in this batch
         self._gauge = MemoryGauge()
         self._spill_dir = spill_dir
         self._mover = Mover()
         self._spares = SpareDescriptors(SPARES)
-        self._word = SpareDescriptors(1)  # for the word to a newcomer that there is none for it
+        self._word = SpareDescriptors(1)  # to accept and refuse a new connection
         self._listening = True
-        self._short_since: float | None = None  # newcomers wait, because there is no descriptor
+        self._short_since: float | None = None  # new connections wait for a descriptor
         self._retry_at: float | None = None
         self._over = False
 
@@ -120,7 +120,7 @@ class Server:
             self._close()
 
     def _timeout(self) -> float | None:
-        """How long nothing has to be done unless something comes."""
+        """Return the seconds until something has to be done even without events; None: never."""
         if self._waiting and not all(peer.stuck for peer in self._waiting):
             return 0.0
         deadline, retry_at = self._session.deadline(), self._retry_at
@@ -134,7 +134,7 @@ class Server:
             peers = self._peers
             instructions = self._session.handle(batch, time.monotonic())
             if instructions and type(instructions[-1]) is do.Exit:
-                # Arrays in a process that has left show what lies there, until that ends.
+                # Arrays in a process that sent Bye may still show these bytes.
                 instructions = [i for i in instructions if not _gives_back(i)]
             for instruction in instructions:
                 if type(instruction) is do.Send:
@@ -144,7 +144,7 @@ class Server:
                 else:
                     self._do(instruction)
             opened, self._opening = self._opening, []
-            for segment in opened:  # refused perhaps, or its maker has left
+            for segment in opened:  # the core may have refused it
                 self._segments.refuse(self._session.state.budget.arenas, segment)
             dirty, self._dirty = self._dirty, set()
             for peer in dirty:
@@ -193,7 +193,7 @@ class Server:
                 self._over = True
 
     def _substitute(self, closing: Iterable[tuple[int, int]]) -> None:
-        """Descriptors are about to be closed: who was to get one gets another in its place."""
+        """Replace descriptors that are about to be closed where they are queued to be sent."""
         for fd, other in closing:
             for peer in self._peers.values():
                 if peer.outbox:
@@ -202,14 +202,14 @@ class Server:
     def _copy(self, copy: do.Copy) -> None:
         try:
             self._mover.copy(copy, *self._segments.for_copy(copy))
-        except OSError as error:  # no such directory, no leave to write, no descriptors left
+        except OSError as error:  # no directory, no permission, no descriptor
             why = f"{error.strerror or error} ({self._spill_dir})"
             passing = error.errno in (*NONE_LEFT, errno.EBADF)
             self._batch.append((0, Copied(copy.object, error=why, passing=passing)))
 
     def _ready(self, fd: int, mask: int) -> None:
         if fd == self._listener.fileno():
-            if self._listening:  # still
+            if self._listening:  # not switched off in this round
                 self._accept()
         elif fd == self._mover.fileno():
             self._batch.extend((0, event) for event in self._mover.read())
@@ -226,7 +226,7 @@ class Server:
                 self._send(peer)
 
     def _poll_forkserver(self) -> None:
-        """It may have died, and be a new one."""
+        """Poll the forkserver's socket, if that is a new one."""
         sock = self._forkserver.sock
         if sock is not self._polled:
             self._polled = sock
@@ -239,7 +239,7 @@ class Server:
             if not self._spares.refill():
                 raise OSError(NONE_LEFT[0], "")
             sock, _ = self._listener.accept()
-        except OSError as error:  # it left again, or we are out of descriptors: the others go on
+        except OSError as error:  # it left again, or no descriptor is left: others go on
             if error.errno in NONE_LEFT:
                 self._run_short()
             return
@@ -254,8 +254,8 @@ class Server:
         self._epoll.register(sock, select.EPOLLIN)
 
     def _run_short(self) -> None:
-        """There is no descriptor for a newcomer. It waits where it is, and doesn't wake us; when
-        that takes too long it is told why, and hung up on."""
+        """Let a new connection wait, without polling it, because there is no descriptor; after
+        `PATIENCE` refuse it with a reason."""
         now = time.monotonic()
         if self._short_since is None:
             self._short_since = now
@@ -279,7 +279,7 @@ class Server:
             outbox.send(sock.sendmsg)
 
     def _retry(self) -> None:
-        """Some time has passed since there was no descriptor, or no memory."""
+        """Retry what failed for lack of a descriptor or of memory."""
         self._retry_at = None
         unsent, self._unsent = self._unsent, set()
         for peer in unsent:
@@ -291,7 +291,7 @@ class Server:
             self._listen(True)
 
     def _ask_again(self) -> None:
-        """Segments' descriptors got lost: there were none left here. Make room, and ask again."""
+        """Free some descriptors, and ask again for segments' that got lost for lack of any."""
         self._listen(False)
         self._spares.lend()
         for segment, client in list(self._segments.awaited.items()):
@@ -302,7 +302,7 @@ class Server:
         self._retry_at = time.monotonic() + RETRY
 
     def _read_to_end(self, number: int) -> None:
-        """A worker's process is gone: what it has said comes before that."""
+        """Read all that a dead worker had sent, so that it comes before its end."""
         worker = self._session.state.scheduler.workers.get(number)
         peer = None if worker is None else self._peers.get(worker.client or 0)
         while peer is not None and self._peers.get(peer.number) is peer:
@@ -310,12 +310,11 @@ class Server:
                 return
 
     def _read(self, peer: Peer, gone: bool) -> bool:
-        """Read once; so a flood from one client doesn't keep the others waiting. Whether there was
-        anything."""
-        if gone:  # what it said before isn't all read, perhaps
+        """Read once, so that a flood from one client delays no others. True if anything came."""
+        if gone:  # take what was read before and not handled
             self._take(peer, gone)
         elif peer in self._waiting:
-            return False  # it has said more already than was its turn
+            return False  # it still has messages for its next turn
         try:
             more = peer.inbox.receive(peer.sock.recvmsg)
             peer.inbox.messages()
@@ -332,7 +331,7 @@ class Server:
         return True
 
     def _take(self, peer: Peer, gone: bool = False) -> None:
-        """Hand over what it said, as far as it is its turn."""
+        """Add a client's messages to the batch, as far as its turn allows."""
         number = peer.number
         taken = peer.take(gone)
         if Parcel in map(type, taken):
@@ -365,7 +364,7 @@ class Server:
             if done and peer.stuck:
                 peer.goes_on()
                 done = peer.outbox.send(peer.sock.sendmsg)
-        except BrokenPipeError:  # it reads nothing more; whether it has gone, the next read tells
+        except BrokenPipeError:  # it reads no more; the next read tells if it is gone
             peer.outbox = Outbox()
             done = True
         except OSError as error:
@@ -382,13 +381,13 @@ class Server:
             self._hold(peer)
 
     def _hold(self, peer: Peer) -> None:
-        """What is kept for it has changed. If it is too much in all, somebody is hung up on."""
+        """Update the memory kept for a client; if the total is too much, hang up on some."""
         self._held.note(peer)
         while (longest := self._held.excess()) is not None:
             self._drop(longest)
 
     def _tell_fault(self, peer: Peer, reason: str) -> None:
-        """Who is hung up on, and our log: if the socket is full, only that."""
+        """Tell a client why it is hung up on, if its socket isn't full, and the server's log."""
         print(f"Client {peer.number} is hung up on: {reason}.", file=sys.stderr, flush=True)
         peer.put(do.Ended(FAULT.format(reason)))
         self._send(peer)
@@ -418,14 +417,14 @@ class Server:
 
 
 def _credentials(sock: socket.socket) -> tuple[int, int, int]:
-    """Pid, uid and gid of who connected."""
+    """Return pid, uid and gid of the process that connected."""
     raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     pid, uid, gid = _CREDENTIALS.unpack(raw)
     return pid, uid, gid
 
 
 def _gives_back(instruction: do.Anything) -> bool:
-    """Whether it has memory emptied, or used for something else."""
+    """True if the instruction has memory freed, or used for something else."""
     if isinstance(instruction, do.Send):
         return isinstance(instruction.message, do.Release)
     return isinstance(instruction, do.Punch | do.Discard)

@@ -1,8 +1,8 @@
-"""The threads that copy objects between segments, to disk and back. They decide nothing.
+"""Threads that copy objects between segments, to disk and back. They decide nothing.
 
-One copies, and another takes the digest meanwhile. The loop's thread hands over what to copy, with
-descriptors of its own, so that a segment may be discarded meanwhile; when `fileno` is readable, it
-reads which copies are made.
+One thread copies, and another computes the digest meanwhile. The loop's thread queues copies, with
+duplicated descriptors, so that a segment may be discarded meanwhile; when `fileno` is readable, it
+reads which copies are done.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from workbench.core.loop_events import Copied
 from workbench.memory import spill
 
 WORTH_A_THREAD = 4 << 20
-"""Bytes from which on the digest is taken beside the copy, not after it."""
+"""Bytes above which a second thread computes the digest during the copy."""
 
 
 class _Digest(threading.Thread):
-    """A digest on its way. A daemon: a disk that hangs must not keep the process."""
+    """A digest being computed. A daemon thread: a hanging disk must not keep the process."""
 
     def __init__(self, fd: int, offset: int, length: int) -> None:
         super().__init__(name="workbench-digest", daemon=True)
@@ -42,11 +42,11 @@ class _Digest(threading.Thread):
 
 
 class Mover:
-    """See the module. Its threads start with the first copy."""
+    """See the module. The first thread starts with the first copy."""
 
     def __init__(self) -> None:
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        # (what, descriptor to read, descriptor to write); None: no more.
+        # (copy, descriptor to read, descriptor to write); None: end.
         self._copies: queue.SimpleQueue[tuple[Copy, int, int] | None] = queue.SimpleQueue()
         self._done: queue.SimpleQueue[Copied] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -57,7 +57,7 @@ class Mover:
         return self._wake
 
     def copy(self, instruction: Copy, source: int, target: int) -> None:
-        """Have it done; the descriptors stay the caller's."""
+        """Queue a copy; the descriptors remain the caller's."""
         source = os.dup(source)
         try:
             target = os.dup(target)
@@ -86,11 +86,11 @@ class Mover:
             os.close(target)
 
     def close(self) -> None:
-        """End the thread, after the copy it makes."""
+        """End the thread after its current copy."""
         self._closing = True
         if self._thread is not None:
             self._copies.put(None)
-            self._thread.join(1)  # a disk that hangs must not keep the session
+            self._thread.join(1)  # a hanging disk must not keep the session
 
 
 def _copied(copy: Copy, source: int, target: int) -> Copied:
@@ -108,8 +108,8 @@ def _copied(copy: Copy, source: int, target: int) -> Copied:
         return Copied(copy.object, helper.result())
     except OSError as error:
         return Copied(copy.object, error=error.strerror or str(error))
-    except Exception as error:  # a bug of ours: whoever waits for this move must hear of it
+    except Exception as error:  # a bug of ours: the move must still end
         return Copied(copy.object, error=f"{type(error).__name__}: {error}")
     finally:
         if helper is not None:
-            helper.join()  # it is done with the descriptor
+            helper.join()  # then it no longer uses the descriptor

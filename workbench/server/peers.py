@@ -1,6 +1,6 @@
-"""Connections as the loop keeps them: what came, what goes out, and how much memory that may take.
+"""Connections as the loop keeps them: their inboxes, outboxes, and the memory these may take.
 
-No decisions of the core's, and no polling.
+No decisions of the core, and no polling.
 """
 
 from __future__ import annotations
@@ -18,44 +18,47 @@ from workbench.wire.codec import decode_from_client
 from workbench.wire.framing import LARGEST_OF_SERVER
 
 MOST_HELD = 256 << 20
-"""Bytes kept for all connections together: of frames that aren't whole yet, and of what isn't read.
-Beyond that, whoever has kept us waiting longest is hung up on."""
+"""Most bytes kept for all connections together, of incomplete frames and of unread output. Beyond
+that the connection that has had some for longest is hung up on."""
 
 MOST_SHOWN = 16 << 20
-"""Bytes of output that wait for a client that doesn't read. It is told that more was left out."""
+"""Bytes of output queued for a client that doesn't read. A note says that more was left out."""
 
 QUESTIONS = (ev.Ask, ev.Subscribe, ev.Collect)
-"""Their answers may be large: one at a time, and the next when that has been read."""
+"""Messages with perhaps large answers: one at a time, the next after the client has read it."""
 
 MOST_OBJECTS = 5_000
-"""That one client's messages name in one batch: to free so many takes the core some 10 ms, which
-others wait. The rest is its next turn."""
+"""Most objects named by one client's messages in a batch: to free so many takes the core some 10
+ms, which others wait. The rest waits for its next turn."""
 
 _FIELDS: dict[type, str] = {
-    ev.Want: "objects", ev.Hold: "objects", ev.Drop: "objects", ev.Free: "objects",
+    ev.Want: "objects",
+    ev.Hold: "objects",
+    ev.Drop: "objects",
+    ev.Free: "objects",
     ev.Unview: "views",
-}  # fmt: skip
-"""Where messages may name any number of objects, and each is an affair of its own."""
+}
+"""Field of messages that name any number of objects, which can be split into several messages."""
 
 _COUNTED = frozenset((*QUESTIONS, *_FIELDS))
 
 
 @dataclass(slots=True, eq=False)
 class Peer:
-    """One connection. ``stuck``: its socket is full. Then it isn't read from either: whoever asks,
-    and doesn't read the answers, has them made when it does."""
+    """One connection. ``stuck``: its socket is full. Then it isn't read from either, so that
+    answers are made only when the client reads."""
 
     number: int
     sock: socket.socket
     inbox: Inbox = field(default_factory=lambda: Inbox(decode_from_client, parcels=1))
     outbox: Outbox = field(default_factory=lambda: Outbox(largest=LARGEST_OF_SERVER))
     stuck: bool = False
-    is_held: bool = False  # something is kept for it
-    _shown: int = 0  # bytes of output that were queued since it is stuck
-    _left_out: ev.Output | None = None  # the last of those that weren't
+    is_held: bool = False  # memory is kept for it
+    _shown: int = 0  # bytes of output queued since it is stuck
+    _left_out: ev.Output | None = None  # the last output that wasn't queued
 
     def put(self, message: do.Message | Parcel) -> None:
-        """Queue a message; of output only so much, while nobody reads it."""
+        """Queue a message; of output at most `MOST_SHOWN` while the client doesn't read."""
         if self.stuck and type(message) is ev.Output:
             if self._shown > MOST_SHOWN:
                 self._left_out = message
@@ -64,16 +67,16 @@ class Peer:
         self.outbox.put(message)
 
     def goes_on(self) -> None:
-        """It has read all that there was."""
+        """Reset the output limit, after the client has read all; note what was left out."""
         self._shown, last, self._left_out = 0, self._left_out, None
         if last is not None:
             text = b"\n[output was left out here: this process didn't read it]\n"
             self.outbox.put(replace(last, kind="stderr", data=text))
 
     def take(self, gone: bool) -> list[Any]:
-        """What it said, as far as it is its turn: up to a question, or so many objects.
+        """Return its messages for this turn: up to a question, or so many objects.
 
-        If it has ``gone``, nobody will hear the answers, and all that isn't a question follows.
+        If it is ``gone``, return all except questions.
         """
         messages = self.inbox.messages()
         if _COUNTED.isdisjoint(map(type, messages)):  # as in a burst of tasks
@@ -100,24 +103,24 @@ class Peer:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it has said more than was its turn."""
+        """True if it has messages for its next turn."""
         return bool(self.inbox.messages())
 
     @property
     def held(self) -> int:
-        """Bytes that are kept for it."""
+        """Bytes of memory kept for it."""
         return self.inbox.unfinished + self.outbox.unsent + self._shown
 
 
 class HeldMemory:
-    """What is kept for whom, of those for whom anything is, in the order since when."""
+    """Memory kept for connections, the one that has had some for longest first."""
 
     def __init__(self) -> None:
         self._bytes: dict[Peer, int] = {}
         self._total = 0
 
     def note(self, peer: Peer) -> None:
-        """What is kept for it has changed."""
+        """Update the memory kept for a connection."""
         held = peer.held
         peer.is_held = held > 0
         self._total += held - self._bytes.get(peer, 0)
@@ -130,5 +133,5 @@ class HeldMemory:
         self._total -= self._bytes.pop(peer, 0)
 
     def excess(self) -> Peer | None:
-        """Who is to be hung up on, because it is too much in all."""
+        """Return the connection to hang up on, if the total is too much."""
         return next(iter(self._bytes)) if self._total > MOST_HELD else None

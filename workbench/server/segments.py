@@ -1,6 +1,6 @@
-"""The descriptors of a session's segments, as the server keeps them. No sockets, no decisions.
+"""Descriptors of a session's segments, as the server keeps them. No sockets, no decisions.
 
-A segment whose descriptors got lost on their way, because the server had none left, is there
+If a segment's descriptors got lost on their way, because the server had none left, it is kept
 without them until its maker has sent them again.
 """
 
@@ -18,20 +18,20 @@ from workbench.wire.buffers import CARRIERS, Parcel
 
 
 class Segments:
-    """See the module. ``spill_dir`` is where those on disk are made."""
+    """See the module. ``spill_dir``: directory of segments on disk."""
 
     def __init__(self, spill_dir: str) -> None:
         self._spill_dir = spill_dir
         self._descriptors: dict[int, Descriptors] = {}
-        self._shared: set[int] = set()  # those that others than their writer have mapped
-        self.awaited: dict[int, int] = {}  # without descriptors → the client that has them
+        self._shared: set[int] = set()  # segments sent to clients other than their writer
+        self.awaited: dict[int, int] = {}  # segment without descriptors → its maker
         # Stands for a descriptor that is closed before it could be sent.
         self._nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def opened(self, client: int, parcel: Parcel) -> ev.Opened | None:
         """Keep a new segment's descriptors; close them if the id is taken.
 
-        Returns what the core is to hear: None, if they are those of a segment that it knows.
+        Return the event for the core; None if it knows the segment.
         """
         message: ev.Opened = parcel.message
         segment = message.segment
@@ -52,7 +52,7 @@ class Segments:
         return None if again else message
 
     def refuse(self, known: Iterable[int], segment: int) -> None:
-        """The core doesn't know the segment that a client opened: nor do we, any more."""
+        """Close a segment that a client opened, unless the core knows it."""
         if segment not in known:
             self.awaited.pop(segment, None)
             descriptors = self._descriptors.pop(segment, None)
@@ -60,12 +60,12 @@ class Segments:
                 descriptors.close()
 
     def left(self, client: int) -> None:
-        """It sends nothing again."""
+        """Stop waiting for descriptors from a client that left."""
         for segment in [s for s, maker in self.awaited.items() if maker == client]:
             del self.awaited[segment]
 
     def share(self, message: do.Shared) -> Parcel | None:
-        """What the client is sent; None if the descriptor isn't there. It asks again then."""
+        """Return the parcel for a client; None without the descriptor: the client asks again."""
         descriptors = self._descriptors.get(message.segment)
         if descriptors is None:
             return None
@@ -75,26 +75,26 @@ class Segments:
     def punch(self, segment: int, extents: Iterable[tuple[int, int]]) -> None:
         """Give the pages of these extents, as (offset, length), back to the machine."""
         descriptors = self._descriptors.get(segment)
-        if descriptors is not None:  # else its making failed, or they are awaited
+        if descriptors is not None:  # else making it failed, or they are awaited
             for offset, length in extents:
                 punch(descriptors.writable, offset, length)
 
     def discard(self, segment: int) -> Iterator[tuple[int, int]]:
-        """Close its descriptors. Yields, before that, which one may be queued to be sent, and
-        what is to be sent instead."""
+        """Close a segment's descriptors. Yield before the one that may be queued to be sent, with
+        the one to send instead."""
         self.awaited.pop(segment, None)
         descriptors = self._descriptors.pop(segment, None)
         if descriptors is not None:
-            if segment in self._shared:  # who has it mapped would keep its memory
+            if segment in self._shared:  # processes that map it would keep its memory
                 self._shared.discard(segment)
                 punch(descriptors.writable, 0, descriptors.size)
                 yield descriptors.readonly, self._nothing
             descriptors.close()
 
     def for_copy(self, copy: do.Copy) -> tuple[int, int]:
-        """The descriptors to read from and to write to; the target is made if it isn't there.
+        """Return the descriptors to read from and to write to; make the target if it doesn't exist.
 
-        OSError if that can't be.
+        Raises OSError if that fails.
         """
         source, target = copy.source[0], copy.target[0]
         if source not in self._descriptors:

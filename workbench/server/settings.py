@@ -1,4 +1,4 @@
-"""What a server process is told at its start. Plain data."""
+"""Settings of a server process. Plain data."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import msgspec
 class Settings(msgspec.Struct, frozen=True):
     """One session's settings, as JSON on the command line.
 
-    ``listener`` is the inherited descriptor of the listening socket at ``address``; ``files``
-    are removed at the end, in this order; ``path`` is the driver's ``sys.path``, so that workers
-    import what the notebook can; ``threads`` is how many threads a worker's libraries may use;
-    ``pickle_debug`` has workers pickle slowly and say where something broke. ``headroom`` is how
-    many bytes of the machine's memory shall stay free. ``spill_dir`` is where objects go that move
-    to disk, '' if none do; ``huge_pages`` has workers ask for such. ``reload`` has workers look
-    for edited source files before each task. ``idle`` is after how many seconds without use the
-    workers end; ``flags`` are those of the driver's Python that a worker's shall have; ``cells``:
-    workers will run a person's cells, not tasks alone.
+    ``listener``: inherited descriptor of the listening socket at ``address``; ``files``: removed at
+    the end, in this order; ``path``: the driver's ``sys.path``, so that workers can import the
+    same; ``threads``: how many threads a worker's libraries may use; ``pickle_debug``: workers
+    pickle slowly and say what can't be pickled. ``headroom``: bytes of the machine's memory that
+    must stay free. ``spill_dir``: directory for objects that move to disk, '' if none do;
+    ``huge_pages``: workers ask for them. ``reload``: workers check for edited source files before
+    each task. ``idle``: seconds without use after which workers end; ``flags``: flags of the
+    driver's Python, which workers get too; ``cells``: workers will run a person's cells, not only
+    tasks.
     """
 
     session: str
@@ -39,10 +39,10 @@ class Settings(msgspec.Struct, frozen=True):
     cells: bool = False
 
     def text(self) -> str:
-        """As JSON: Python's, because paths may hold bytes that are no UTF-8."""
+        """Return them as JSON: Python's, because paths may not be valid UTF-8."""
         return json.dumps(msgspec.to_builtins(self))
 
 
 def settings_of(text: str | bytes) -> Settings:
-    """What `Settings.text` was given; msgspec.ValidationError or ValueError if it is none."""
+    """Return the settings in this text; msgspec.ValidationError or ValueError if invalid."""
     return msgspec.convert(json.loads(text), Settings)

@@ -1,4 +1,4 @@
-"""Giving pages of a memory file back to the machine. One system call; no numpy."""
+"""Gives pages of a memory file back to the machine. One system call; no numpy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PUNCH = 0x02 | 0x01  # FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE
 def punch(fd: int, offset: int, length: int) -> None:
     """Give the whole pages of a range of bytes back to the machine; they read as zeros after.
 
-    Where the system can't, nothing happens: the memory comes back with the file.
+    If the system can't, nothing happens: the memory is freed with the file.
     """
     start = -(-offset // PAGE) * PAGE
     stop = (offset + length) // PAGE * PAGE
@@ -22,9 +22,9 @@ def punch(fd: int, offset: int, length: int) -> None:
         fallocate(fd, _PUNCH, start, stop - start)
 
 
-@functools.cache  # each look at the C library makes classes, in cycles
+@functools.cache  # each use of `CDLL` makes classes, in cycles
 def _fallocate() -> Any:
-    import ctypes  # here: few processes ever punch, and it is slow to import
+    import ctypes  # imported here: slow, and few processes ever punch
 
     function = getattr(ctypes.CDLL(None), "fallocate", None)
     if function is not None:

@@ -1,7 +1,7 @@
-"""What the machine and its containers allow: processors, memory and what is left of it, disks; and
-what the kernel tells of processes.
+"""What the machine and its containers allow: processors, memory (total and available), disks; and
+what the kernel tells about processes.
 
-Reads files of the kernel's, and nothing else; tests give another root.
+Reads only files of the kernel; tests pass another root.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from pathlib import Path
 from workbench.system.sizes import parse_bytes
 
 SHMEM_ENABLED = "/sys/kernel/mm/transparent_hugepage/shmem_enabled"
-"""Where the kernel says, and is told by root, who gets huge pages for shared memory."""
+"""File in which root sets, and the kernel tells, who gets huge pages for shared memory."""
 
 UNLIMITED = 1 << 60
 """Kernels write "no limit" as a number near 2**63."""
 
 
 def cpu_count(root: Path = Path("/")) -> int:
-    """Processors this process may use: affinity and cgroup quota, at least 1."""
+    """Return how many processors this process may use, by affinity and cgroup quota; at least 1."""
     count, quota = cpu_limits(root)
     return max(1, min(count, round(quota) if quota is not None else count))
 
 
 def cpu_limits(root: Path = Path("/")) -> tuple[int, float | None]:
-    """(processors by affinity, by the least quota of our cgroups, v2 or v1, None: no quota)."""
+    """Return (processors by affinity, by the smallest quota of our cgroups, v2 or v1, or None)."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     quota: float | None = None
     for directory in _cgroups(root, "cpu"):
@@ -46,7 +46,7 @@ def cpu_limits(root: Path = Path("/")) -> tuple[int, float | None]:
 
 
 def memory_limit(environ: Mapping[str, str] = os.environ, root: Path = Path("/")) -> int:
-    """Bytes of memory there are for us: the least of RAM, cgroup limits and ``MEM_LIMIT``.
+    """Return the bytes of memory for us: the smallest of RAM, cgroup limits and ``MEM_LIMIT``.
 
     JupyterHub (and so Binder) sets ``MEM_LIMIT``.
     """
@@ -56,7 +56,7 @@ def memory_limit(environ: Mapping[str, str] = os.environ, root: Path = Path("/")
 def memory_limits(
     environ: Mapping[str, str] = os.environ, root: Path = Path("/")
 ) -> dict[str, int]:
-    """Each of these limits that there is, in bytes, by what sets it."""
+    """Return those of these limits that exist, in bytes, by what sets them."""
     limits = {}
     match = re.search(r"MemTotal:\s+(\d+) kB", _text(root / "proc/meminfo"))
     if match:
@@ -75,10 +75,10 @@ def memory_limits(
 
 
 def spill_directory(environ: Mapping[str, str] = os.environ, root: Path = Path("/")) -> str:
-    """Where objects that have no room in memory go: a directory on a disk, if there is one.
+    """Return the directory for objects that have no room in memory, on a disk if there is one.
 
-    ``TMPDIR``, ``/var/tmp``, ``/tmp``: the first we may write to that isn't itself memory (a
-    tmpfs), or else just the first; '' if there is none.
+    It is the first of ``TMPDIR``, ``/var/tmp``, ``/tmp`` that is writable and not itself in memory
+    (a tmpfs), else the first writable one; '' if there is none.
     """
     wished = [environ.get("TMPDIR", ""), "/var/tmp", tempfile.gettempdir()]
     usable = [path for path in wished if path and os.access(path, os.W_OK | os.X_OK)]
@@ -86,30 +86,30 @@ def spill_directory(environ: Mapping[str, str] = os.environ, root: Path = Path("
 
 
 def in_memory(path: str, root: Path = Path("/")) -> bool:
-    """Whether files there take memory instead of disk space."""
+    """True if files at this path take memory instead of disk space."""
     return file_system(path, root) in ("tmpfs", "ramfs")
 
 
 def huge_pages(root: Path = Path("/")) -> str:
-    """When the kernel gives them to shared memory: ``advise``, ``never`` and so on; '': unknown."""
+    """Return when shared memory gets huge pages: ``advise``, ``never`` and so on; '': unknown."""
     text = _text(root / SHMEM_ENABLED.lstrip("/"))
     match = re.search(r"\[(\w+)\]", text)
     return match[1] if match else ""
 
 
 def huge_pages_mapped(root: Path = Path("/")) -> int:
-    """Bytes of shared memory that this process writes and that lie in huge pages."""
+    """Return the bytes of shared memory, mapped writable here, that are in huge pages."""
     pattern = r"^\S+ rw-s .*\n(?:\w+: .*\n)*?ShmemPmdMapped: +(\d+) kB"
     found = re.findall(pattern, _text(root / "proc/self/smaps"), re.MULTILINE)
     return sum(map(int, found)) * 1024
 
 
 class MemoryGauge:
-    """Reads what memory is left, over and over."""
+    """Measures, repeatedly, how much memory is left."""
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
-        self.container = False  # whether what was read last is of a cgroup
+        self.container = False  # True if the last reading is a cgroup's
         self._groups = [
             (limit, directory / used, directory / "memory.stat", version)
             for directory in _cgroups(root, "memory")
@@ -118,9 +118,9 @@ class MemoryGauge:
         ]
 
     def read(self) -> tuple[int, int]:
-        """(bytes available, bytes in all) of whatever has least left: the machine, or a cgroup.
+        """Return (available, total) bytes of what has least left: the machine, or a cgroup.
 
-        File cache that can go counts as available, as in ``MemAvailable``: see `_reclaimable`.
+        Reclaimable file cache counts as available, as in ``MemAvailable``: see `_reclaimable`.
         """
         meminfo = _text(self._root / "proc/meminfo")
         total, available = _field(meminfo, "MemTotal:"), _field(meminfo, "MemAvailable:")
@@ -135,7 +135,7 @@ class MemoryGauge:
         return least
 
     def private(self, pid: int) -> int:
-        """Bytes of memory that a process has to itself; 0 if it is gone."""
+        """Return the bytes of a process's private memory; 0 if it is gone."""
         fields = _text(self._root / "proc" / str(pid) / "statm").split()
         return (int(fields[1]) - int(fields[2])) * _PAGE if fields else 0
 
@@ -144,7 +144,7 @@ class MemoryGauge:
 
 
 def reset_peak_memory() -> bool:
-    """Begin anew with `peak_memory`; False where the system can't."""
+    """Reset `peak_memory`; False if the system can't."""
     try:
         return Path("/proc/self/clear_refs").write_bytes(b"5") > 0
     except OSError:
@@ -152,7 +152,7 @@ def reset_peak_memory() -> bool:
 
 
 def peak_memory() -> int:
-    """The most memory this process has had, in bytes, since its start or the last reset."""
+    """Return the most memory that this process has had, in bytes, since its start or last reset."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
@@ -160,7 +160,7 @@ def peak_memory() -> int:
 
 
 def command_lines(root: Path = Path("/")) -> dict[int, tuple[str, ...]]:
-    """The command line of each of this user's processes, by pid."""
+    """Return the command line of each of this user's processes, by pid."""
     found = {}
     for directory in (root / "proc").glob("[0-9]*"):
         try:
@@ -173,13 +173,13 @@ def command_lines(root: Path = Path("/")) -> dict[int, tuple[str, ...]]:
 
 
 def proportional(pid: int, root: Path = Path("/")) -> int:
-    """Bytes of memory a process has, of what it shares only its share; 0 if it is gone."""
+    """Return a process's proportional set size (PSS) in bytes; 0 if it is gone."""
     rollup = _text(root / "proc" / str(pid) / "smaps_rollup")
     return _field(rollup, "Pss:") * 1024
 
 
 def age(pid: int, root: Path = Path("/")) -> float:
-    """Seconds since the process began; 0 if it is gone."""
+    """Return the seconds since a process began; 0 if it is gone."""
     stat = _text(root / "proc" / str(pid) / "stat").rpartition(") ")[2].split()
     uptime = _text(root / "proc/uptime").split()
     if len(stat) < _STARTED or not uptime:
@@ -188,7 +188,7 @@ def age(pid: int, root: Path = Path("/")) -> float:
 
 
 def tcp_listeners(pid: int, root: Path = Path("/")) -> list[int]:
-    """The TCP ports on which a process listens."""
+    """Return the TCP ports on which a process listens."""
     process = root / "proc" / str(pid)
     sockets = set()
     try:
@@ -209,23 +209,23 @@ def tcp_listeners(pid: int, root: Path = Path("/")) -> list[int]:
 
 
 def file_system(path: str, root: Path = Path("/")) -> str:
-    """The type of the file system a path lies in, like ``ext4`` or ``tmpfs``; '' if unknown."""
+    """Return the type of a path's file system, like ``ext4`` or ``tmpfs``; '' if unknown."""
     path = os.path.realpath(path)
     best, kind = "", ""
     for line in _text(root / "proc/self/mountinfo").splitlines():
         fields = line.split()
         point = re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), fields[4])
         inside = path == point or path.startswith(point.rstrip("/") + "/")
-        if inside and len(point) >= len(best):  # of those mounted over each other, the last
+        if inside and len(point) >= len(best):  # of several on one mount point, the last
             best, kind = point, fields[fields.index("-", 6) + 1]
     return kind
 
 
 _LISTENS = "0A"
-"""The state of a listening socket in the kernel's table."""
+"""State of a listening socket in the kernel's table."""
 
 _STARTED = 20
-"""Which field of ``stat`` behind the name is the process's start, in ticks since the boot."""
+"""Number of the field of ``stat``, after the name, with the start in ticks since the boot."""
 
 _PAGE = os.sysconf("SC_PAGESIZE")
 
@@ -234,8 +234,8 @@ _LIMITS = (
     (2, "memory.high", "memory.current"),
     (1, "memory.limit_in_bytes", "memory.usage_in_bytes"),
 )
-"""The version of cgroups, the limit, and what is used. Above ``memory.high`` nobody is killed, but
-everybody is made to wait until memory was given back."""
+"""Cgroup version, file of the limit, file of the use. Above ``memory.high`` no process is killed,
+but all are slowed down until memory was given back."""
 
 _FILE_CACHE = {
     1: ("total_active_file", "total_inactive_file", "total_mapped_file", "total_dirty",
@@ -243,17 +243,17 @@ _FILE_CACHE = {
     2: ("active_file", "inactive_file", "file_mapped", "file_dirty", "file_writeback",
         "slab_reclaimable"),
 }  # fmt: skip
-"""Fields of a group's ``memory.stat``, with those of the groups below it, by version."""
+"""Fields of ``memory.stat``, which include the groups below, by cgroup version."""
 
 
 def _reclaimable(stat: str, version: int) -> int:
-    """Bytes that a cgroup's processes use and the kernel takes back when the limit is reached.
+    """Return the bytes used in a cgroup that the kernel reclaims when the limit is reached.
 
-    That is the cache of files, also of those read again and again ("active"), but no shared
-    memory, which it has on other lists. As the kernel does for ``MemAvailable``, we keep some of it
-    back, half at most: what would be read again at once because it is mapped, the programs that
-    run among it, and what must be written first. (The kernel counts mapped and dirty shared memory
-    with those, and doesn't tell them apart: we rather keep back too much.)
+    That is the file cache, also of files read often ("active"), but no shared memory, which is on
+    other lists. As the kernel does for ``MemAvailable``, we subtract some of it, half at most:
+    mapped files, such as running programs, which would be read again at once, and dirty pages,
+    which must be written first. (The kernel counts mapped and dirty shared memory with those, and
+    doesn't tell them apart: we rather subtract too much.)
     """
     words = stat.split()
     fields = dict(zip(words[::2], words[1::2], strict=False))
@@ -270,7 +270,7 @@ def _field(text: str, name: str) -> int:
 
 
 def _cgroups(root: Path, controller: str) -> list[Path]:
-    """Directories of this process's cgroup for a controller and of all its parents, v1 and v2."""
+    """Return directories of this process's cgroup for a controller, and of its parents."""
     found = []
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)

@@ -1,4 +1,4 @@
-"""A process that ends with its parent, whatever it is doing then."""
+"""Makes a process end with its parent."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _SET_DEATH_SIGNAL, _SET_SUBREAPER = 1, 36  # prctl(2)
 def die_with_parent(parent: int) -> None:
     """Have the kernel kill this process when its parent dies, whatever it is doing then.
 
-    ``parent`` was that before the call: if it is gone already, we go too. Processes whose parent,
-    started here, ends before them become our children: so they are found when we end. The kernel
-    means the parent's thread that made us: that one has to live as long as we shall.
+    ``parent``: the parent's pid, read before the call; if it is gone already, this process exits.
+    Orphaned descendants become our children, so that they can be found when we end. The kernel
+    watches the parent's thread that forked us: it has to live as long as we should.
     """
     import ctypes
 

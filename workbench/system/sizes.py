@@ -1,4 +1,4 @@
-"""Bytes: whole pages of them, and sizes as people type them. Words are in `format`."""
+"""Sizes in bytes: rounding to pages, and parsing what people type. `format` prints them."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import mmap
 import re
 
 PAGE = mmap.PAGESIZE
-"""Extents begin and end on pages, so that a freed one can be given back to the machine whole."""
+"""Extents begin and end at pages, so that a freed one can be given back to the machine whole."""
 
 
 def round_up(nbytes: int) -> int:
-    """To whole pages, at least one."""
+    """Round up to whole pages, at least one."""
     return max(-(-nbytes // PAGE), 1) * PAGE
 
 
 def inline_allowance(capacity: int) -> int:
-    """Bytes of objects that a process may send in messages each time before it asks for more.
+    """Return the bytes of inline objects that a process may send before it asks for more.
 
-    A small part of the store, since all processes have it, but four of the largest at least:
-    asking takes a round trip.
+    A small part of the store, since each process has it, but at least four of the largest inline
+    objects: asking takes a round trip.
     """
     return min(max(capacity >> 12, 64 << 10), 8 << 20)
 
@@ -28,7 +28,7 @@ _UNITS |= {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
 
 def parse_bytes(text: str) -> int:
-    """'8GB' → 8000000000, '512MiB' → 536870912, '1e9' and '1000' as they are.
+    """Parse a size: '8GB' → 8000000000, '512MiB' → 536870912, '1e9' and '1000' as they are.
 
     Raises
     ------

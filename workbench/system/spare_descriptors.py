@@ -1,4 +1,4 @@
-"""File descriptors kept for the moment in which a process has no other left. Opens nothing else."""
+"""File descriptors kept in reserve for when a process has no others left."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 NONE_LEFT = (errno.EMFILE, errno.ENFILE)
-"""What a call fails with for which the process, or the machine, has no descriptor left."""
+"""Errors of a call when the process, or the machine, has no descriptor left."""
 
 
 class SpareDescriptors:
-    """So many descriptors of nothing. Any thread may call; lending more than once does nothing."""
+    """``count`` descriptors of /dev/null. Any thread may call; a second `lend` does nothing."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -22,13 +22,13 @@ class SpareDescriptors:
         self.refill()
 
     def lend(self) -> None:
-        """Close them: so many can be opened for what is urgent."""
+        """Close them, so that as many can be opened for something urgent."""
         with self._lock:
             for _ in range(len(self._spare)):
                 os.close(self._spare.pop())
 
     def refill(self) -> bool:
-        """Have them again, as far as there are any; whether it has all."""
+        """Open them again as far as possible; True if all are there."""
         with self._lock:
             try:
                 for _ in range(self._count - len(self._spare)):
@@ -39,7 +39,7 @@ class SpareDescriptors:
 
     @contextmanager
     def lent(self) -> Iterator[None]:
-        """`lend` at the beginning, `refill` at the end."""
+        """`lend` at the beginning of the block, `refill` at its end."""
         self.lend()
         try:
             yield
@@ -47,6 +47,6 @@ class SpareDescriptors:
             self.refill()
 
     def close(self) -> None:
-        """No more of them."""
+        """Close them for good."""
         self._count = 0
         self.lend()

@@ -1,4 +1,4 @@
-"""Polling that spins for a moment before it sleeps. No sockets, no decisions but this one."""
+"""A poll that spins for a moment before it sleeps. Decides nothing else; no sockets."""
 
 from __future__ import annotations
 
@@ -10,44 +10,44 @@ from typing import Any
 from workbench.system import machine
 
 SPIN = 0.0003
-"""Seconds of spinning, at most, before a sleep."""
+"""Most seconds of spinning before a sleep."""
 
 SHORT_WAIT = 0.0006
-"""Seconds. After a wait shorter than this the next one spins. Must exceed one task round trip
-between sleeping processes, or spinning never resumes."""
+"""Seconds: after a shorter wait the next one spins. Must exceed one task round trip between
+sleeping processes, or spinning never resumes."""
 
 CONTESTED = 0.0003
-"""Seconds. A yield that takes longer let somebody compute who waited for this core: two of ours
-that share a core are done in less, and so is an interrupt."""
+"""Seconds: a longer yield means that another process computed on this core. Two of our processes
+that share a core take less, and so does an interrupt."""
 
 SHORTEST, LONGEST = 0.025, 16.0
-"""Seconds without spinning after that: twice as many as the last time if it comes to that again
-within as many, from the shortest to the longest. So where a core is wanted now and then, it spins
-most of the time, and loses some milliseconds in each such turn; where all are, hardly ever."""
+"""Seconds without spinning after such a yield: at first and at most; doubled if the next comes as
+soon after the last pause. So where others use a core now and then, it spins most of the time and
+loses some milliseconds each time; where others use all cores, it hardly ever spins."""
 
 
 YIELDS = 20
-"""How many are tried to see whether others want a core: each may take milliseconds."""
+"""Yields tried to see if others want a core: each may take milliseconds."""
 
 
 def yield_with_gil() -> Callable[[], object]:
-    """A yield for who has other threads: `os.sched_yield` lets them have the GIL meanwhile, and how
-    long it takes would tell of them, too."""
-    import ctypes  # here: the server does without, and it is slow to import
+    """Return a yield that keeps the GIL, for processes with threads: `os.sched_yield` releases it,
+    so other threads would count in its duration."""
+    import ctypes  # imported here: slow, and the server doesn't need it
 
     yield_: Callable[[], object] = ctypes.PyDLL(None).sched_yield
     return yield_
 
 
 def can_spin(limits: tuple[int, float | None] | None = None) -> bool:
-    """Whether there is a core to keep busy while another of our processes computes. ``limits``: as
-    of `machine.cpu_limits`, which says those of this process."""
+    """True if a core may be kept busy while another of our processes computes. ``limits``: those of
+    `machine.cpu_limits`, by default this process's."""
     count, quota = limits or machine.cpu_limits()
     return min(count, count if quota is None else quota) >= 2
 
 
 def longest_yield() -> float:
-    """Seconds. More than `CONTESTED` if others want this core just now."""
+    """Return the longest of some yields in seconds: above `CONTESTED` if others want this core."""
     longest = 0.0
     for _ in range(YIELDS):
         started = time.perf_counter()
@@ -59,16 +59,16 @@ def longest_yield() -> float:
 class SpinThenPoll:
     """A poll that stays awake while messages follow each other closely.
 
-    Being woken on an idle core costs 20 to 50 µs on a virtual machine, and the caches are cold
-    then: several times what handling a small message costs. So after a wait shorter than
+    On a virtual machine it takes 20 to 50 µs to be woken on an idle core, and the caches are cold
+    then: several times the cost of handling a small message. So after a wait shorter than
     `SHORT_WAIT` the next one polls again and again for `SPIN`, yielding the processor each time. A
     wait for something slow costs one such spin; with a single processor, by affinity or by quota,
     there is none. As with ``select``, a timeout of 0 looks once, None waits for ever.
 
-    Where others want the cores, sleeping is quicker: the kernel wakes who has slept before those
-    that compute (6 µs), and has who yielded wait behind them for a whole turn (4 to 16 ms,
-    Linux 6.18). Such a yield is how we know of them. Nothing else tells it everywhere: pressure
-    files lag by seconds, and in a container the load is the host's.
+    Where others want the cores, sleeping is quicker: the kernel runs a process that has slept
+    before those that compute (6 µs), but one that yielded only after a whole turn of them (4 to 16
+    ms, Linux 6.18). Such a long yield shows that there are others. Nothing else shows it
+    everywhere: pressure files lag by seconds, and in a container the load is the host's.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class SpinThenPoll:
         started = now = clock()
         if self._spins and self._may_spin and started >= self._resumes:
             while now - started < SPIN and (timeout is None or timeout > SPIN):
-                before = clock()  # behind the look, which lets go of the GIL
+                before = clock()  # after the poll, which releases the GIL
                 yield_()
                 now = clock()
                 if now - before > CONTESTED:
@@ -108,7 +108,7 @@ class SpinThenPoll:
         return ready
 
     def _rest(self, now: float) -> None:
-        """Somebody else wants the core: sleep from now on, and try again later."""
+        """Sleep for a while instead of spinning, because others want the core."""
         again = now < self._resumes + self._pause
         self._pause = min(2 * self._pause, LONGEST) if again and self._pause else SHORTEST
         self._resumes = now + self._pause

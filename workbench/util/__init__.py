@@ -1,4 +1,4 @@
-"""What Ray has in `ray.util`: names of ours under Ray's address, and two small classes over actors.
+"""Counterpart of `ray.util`: our functions under Ray's names, and two small classes over actors.
 
 The public names, loaded when first used. No code belongs here.
 """
@@ -27,9 +27,13 @@ _HOME = {
 }
 
 __all__ = [
-    "ActorPool", "Queue", "deregister_serializer", "inspect_serializability",
-    "list_named_actors", "register_serializer",
-]  # fmt: skip
+    "ActorPool",
+    "Queue",
+    "deregister_serializer",
+    "inspect_serializability",
+    "list_named_actors",
+    "register_serializer",
+]
 
 
 def __getattr__(name: str) -> Any:

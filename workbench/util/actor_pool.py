@@ -1,4 +1,4 @@
-"""A few actors that share many calls: who has nothing to do gets the next one. Over `api` alone."""
+"""Pool of actors that share many calls: an idle one gets the next. Uses only `api`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workbench.errors import GetTimeoutError
 from workbench.ref import ObjectRef
 
 Call = Callable[[ActorHandle, Any], Any]
-"""Makes the call of one value at an actor, and returns its ref, or the list of its refs."""
+"""Calls an actor with one value, and returns the ref or the list of refs."""
 
 
 class _Running(NamedTuple):
@@ -25,14 +25,14 @@ class _Running(NamedTuple):
 
 
 class ActorPool:
-    """Calls shared out among actors: each has one at a time, the others wait their turn.
+    """Calls shared among actors: each runs one at a time, other calls wait.
 
     An actor gets its next call when the result of its last one is fetched. For one thread.
 
     Parameters
     ----------
     actors : iterable of ActorHandle
-        Who does the work.
+        The actors that do the work.
 
     Examples
     --------
@@ -42,12 +42,12 @@ class ActorPool:
 
     def __init__(self, actors: Iterable[ActorHandle]) -> None:
         self._idle = list(actors)
-        self._running: dict[int, _Running] = {}  # by the number of the submit, oldest first
+        self._running: dict[int, _Running] = {}  # by number of the submit, oldest first
         self._pending_submits: deque[tuple[Call, Any]] = deque()
         self._submitted = 0
 
     def map(self, fn: Call, values: Iterable[Any]) -> Iterator[Any]:
-        """The results of one call for each value, in the order of the values.
+        """Return the results of one call for each value, in the order of the values.
 
         Calls that were submitted before still run, but their results are dropped.
 
@@ -56,18 +56,18 @@ class ActorPool:
         fn : callable(actor, value) → ObjectRef, or list of ObjectRef
             Makes the call.
         values : iterable
-            All are taken at once.
+            All are read at once.
 
         Returns
         -------
         iterator
-            Raises what a call raised when it comes to that; the next one goes on.
+            Raises a call's error in its place; the next result can still be fetched.
         """
         self._submit_all(fn, values)
         return self._results(self.get_next)
 
     def map_unordered(self, fn: Call, values: Iterable[Any]) -> Iterator[Any]:
-        """The results of one call for each value, as they come.
+        """Return the results of one call for each value, in order of completion.
 
         Calls that were submitted before still run, but their results are dropped.
 
@@ -76,18 +76,18 @@ class ActorPool:
         fn : callable(actor, value) → ObjectRef, or list of ObjectRef
             Makes the call.
         values : iterable
-            All are taken at once.
+            All are read at once.
 
         Returns
         -------
         iterator
-            Raises what a call raised when it comes to that; the next one goes on.
+            Raises a call's error in its place; the next result can still be fetched.
         """
         self._submit_all(fn, values)
         return self._results(self.get_next_unordered)
 
     def submit(self, fn: Call, value: Any) -> None:
-        """Have one call made, as soon as an actor has nothing to do.
+        """Submit one call, to run as soon as an actor is idle.
 
         Parameters
         ----------
@@ -114,13 +114,13 @@ class ActorPool:
                     f"{type(result).__name__}."
                 )
         except BaseException:
-            self._idle.append(actor)  # or the pool would be smaller from now on
+            self._idle.append(actor)  # or the pool would lose it
             raise
         self._running[self._submitted] = running
         self._submitted += 1
 
     def has_next(self) -> bool:
-        """Whether there is a result to fetch, now or later.
+        """True if there is a result to fetch, now or later.
 
         Returns
         -------
@@ -129,14 +129,14 @@ class ActorPool:
         return bool(self._running)
 
     def get_next(self, timeout: float | None = None, ignore_if_timedout: bool = False) -> Any:
-        """The result of the earliest call whose result hasn't been fetched.
+        """Return the result of the earliest call that wasn't fetched.
 
         Parameters
         ----------
         timeout : float, optional
             Seconds to wait at most.
         ignore_if_timedout : bool
-            If time is up, give this result up: the actor gets its next call behind this one.
+            If time is up, drop this result: the actor runs its next call after this one.
 
         Returns
         -------
@@ -146,7 +146,7 @@ class ActorPool:
         Raises
         ------
         StopIteration
-            If there is no call whose result hasn't been fetched.
+            If all results have been fetched.
         GetTimeoutError
             If time is up. Also a TimeoutError.
         TaskError
@@ -163,14 +163,14 @@ class ActorPool:
     def get_next_unordered(
         self, timeout: float | None = None, ignore_if_timedout: bool = False
     ) -> Any:
-        """The result of whichever call is done first.
+        """Return the result of the call that is done first.
 
         Parameters
         ----------
         timeout : float, optional
             Seconds to wait at most.
         ignore_if_timedout : bool
-            If time is up, give the earliest call's result up: its actor gets its next call.
+            If time is up, drop the earliest call's result: its actor gets its next call.
 
         Returns
         -------
@@ -180,14 +180,14 @@ class ActorPool:
         Raises
         ------
         StopIteration
-            If there is no call whose result hasn't been fetched.
+            If all results have been fetched.
         GetTimeoutError
             If time is up. Also a TimeoutError.
         TaskError
             What the call raised.
         """
         oldest = self._oldest()
-        # A call's results become ready together, so the last one stands for all.
+        # A call's results become ready together, so the last one is enough.
         numbers: dict[Any, int] = {
             running.refs[-1]: number for number, running in self._running.items()
         }
@@ -197,7 +197,7 @@ class ActorPool:
         return self._value_of(numbers[ready[0]])
 
     def has_free(self) -> bool:
-        """Whether an actor has nothing to do, and no call waits.
+        """True if an actor is idle, and no call waits.
 
         Returns
         -------
@@ -206,12 +206,12 @@ class ActorPool:
         return bool(self._idle) and not self._pending_submits
 
     def pop_idle(self) -> ActorHandle | None:
-        """Take an actor that has nothing to do out of the pool.
+        """Take an idle actor out of the pool.
 
         Returns
         -------
         ActorHandle or None
-            None if all have something to do.
+            None if none is idle.
         """
         return self._idle.pop() if self.has_free() else None
 
@@ -221,7 +221,7 @@ class ActorPool:
         Parameters
         ----------
         actor : ActorHandle
-            It gets the first call that waits.
+            It gets the first waiting call.
 
         Raises
         ------
@@ -257,7 +257,7 @@ class ActorPool:
         raise GetTimeoutError(f"The call was not done after {timeout} s. {after}")
 
     def _release(self, number: int) -> Any:
-        """Its result; the actor is free for the next call."""
+        """Return its result, and free the actor for the next call."""
         running = self._running.pop(number)
         self._give_back(running.actor)
         return running.result

@@ -17,23 +17,23 @@ from workbench.ref import ObjectRef
 __all__ = ["Empty", "Full", "Queue"]
 
 MOST_WAITING = 1_000_000
-"""Calls that may wait in the actor at a time. With fewer, enough of those who wait for an item
-would keep out whoever brings one."""
+"""Calls that may wait in the actor at a time. A lower limit could be reached by waiting `get`s,
+and keep out the `put` that they wait for."""
 
 
 class Queue:
     """First in, first out, for any number of tasks, actors and drivers.
 
     It can be passed to tasks, stored in objects and used from threads; it lives as long as
-    somebody has it. Items are pickled, as arguments are: a ref that is put itself stands for its
-    object, one inside a list stays a ref.
+    a process refers to it. Items are pickled, as arguments are: a ref that is put itself stands for
+    its object, one inside a list stays a ref.
 
     Parameters
     ----------
     maxsize : int
-        How many items it takes before `put` waits. 0: any number.
+        Number of items from which `put` waits. 0: no limit.
     actor_options : dict, optional
-        What ``.options()`` of its actor gets, a ``name`` for example.
+        Options for ``.options()`` of its actor, a ``name`` for example.
 
     Examples
     --------
@@ -58,7 +58,7 @@ class Queue:
         return self.qsize()
 
     def qsize(self) -> int:
-        """How many items are in it.
+        """Return the number of items in it.
 
         Returns
         -------
@@ -70,7 +70,7 @@ class Queue:
     size = qsize
 
     def empty(self) -> bool:
-        """Whether there is no item in it.
+        """True if there is no item in it.
 
         Returns
         -------
@@ -80,7 +80,7 @@ class Queue:
         return empty
 
     def full(self) -> bool:
-        """Whether the next `put` would wait.
+        """True if the next `put` would wait.
 
         Returns
         -------
@@ -95,7 +95,7 @@ class Queue:
         Parameters
         ----------
         item : object
-            What can be stored.
+            Anything that can be stored.
         block : bool
             Whether to wait.
         timeout : float, optional
@@ -104,7 +104,7 @@ class Queue:
         Raises
         ------
         Full
-            If there is no room, or was none in that time. It is the standard library's.
+            If there is no room, or none within the timeout. It is the standard library's class.
         ValueError
             If the timeout is below 0.
         """
@@ -118,7 +118,7 @@ class Queue:
         Parameters
         ----------
         item : object
-            What can be stored.
+            Anything that can be stored.
         block : bool
             Whether to wait.
         timeout : float, optional
@@ -127,7 +127,7 @@ class Queue:
         Raises
         ------
         Full
-            If there is no room, or was none in that time. It is the standard library's.
+            If there is no room, or none within the timeout. It is the standard library's class.
         ValueError
             If the timeout is below 0.
         """
@@ -141,12 +141,12 @@ class Queue:
         Parameters
         ----------
         item : object
-            What can be stored.
+            Anything that can be stored.
 
         Raises
         ------
         Full
-            If there is none. It is the standard library's.
+            If there is no room. It is the standard library's class.
         """
         self.put(item, block=False)
 
@@ -156,14 +156,14 @@ class Queue:
         Parameters
         ----------
         items : iterable
-            What can be stored.
+            Anything that can be stored.
 
         Raises
         ------
         Full
-            If there isn't room for all now. It is the standard library's.
+            If there isn't room for all now. It is the standard library's class.
         TypeError
-            If it is no iterable.
+            If ``items`` is not iterable.
         """
         if not isinstance(items, Iterable):
             raise TypeError(f"put_nowait_batch takes several items, not {type(items).__name__}.")
@@ -188,7 +188,7 @@ class Queue:
         Raises
         ------
         Empty
-            If there is no item, or was none in that time. It is the standard library's.
+            If there is no item, or none within the timeout. It is the standard library's class.
         ValueError
             If the timeout is below 0.
         """
@@ -214,7 +214,7 @@ class Queue:
         Raises
         ------
         Empty
-            If there is no item, or was none in that time. It is the standard library's.
+            If there is no item, or none within the timeout. It is the standard library's class.
         ValueError
             If the timeout is below 0.
         """
@@ -233,17 +233,17 @@ class Queue:
         Raises
         ------
         Empty
-            If there is none. It is the standard library's.
+            If there is no item. It is the standard library's class.
         """
         return self.get(block=False)
 
     def get_nowait_batch(self, num_items: int) -> list[Any]:
-        """Take so many items, or none.
+        """Take ``num_items`` items, or none.
 
         Parameters
         ----------
         num_items : int
-            How many.
+            Number of items.
 
         Returns
         -------
@@ -252,9 +252,9 @@ class Queue:
         Raises
         ------
         Empty
-            If there are fewer now. It is the standard library's.
+            If there are fewer now. It is the standard library's class.
         TypeError, ValueError
-            If it is no whole number, or below 0.
+            If ``num_items`` is no whole number, or below 0.
         """
         if isinstance(num_items, bool) or not isinstance(num_items, int):
             raise TypeError(f"num_items={num_items!r} must be a whole number.")
@@ -266,14 +266,14 @@ class Queue:
         return items
 
     def shutdown(self, force: bool = False, grace_period_s: float = 5) -> None:
-        """End the actor; the items are gone, whoever has the queue.
+        """Stop the actor; the items are lost, for every process that has the queue.
 
         Parameters
         ----------
         force : bool
-            End its process now.
+            Kill its process now.
         grace_period_s : float
-            Seconds that its process has to end in order, if not.
+            Otherwise, seconds for its process to exit before it is killed.
         """
         if self.actor is None:
             return
@@ -283,7 +283,7 @@ class Queue:
 
 
 class _Items:
-    """The actor. What it answers says whether it worked: an exception would cost a traceback."""
+    """The actor's class. Returns whether a call worked: an exception would cost a traceback."""
 
     def __init__(self, maxsize: int) -> None:
         self._queue: asyncio.Queue[Any] = asyncio.Queue(maxsize)
@@ -345,7 +345,7 @@ def _done(ref: ObjectRef) -> Any:
         return api.get(ref)
     except Exception:
         raise
-    except BaseException:  # Ctrl-C: or this call would still take an item, for nobody
+    except BaseException:  # Ctrl-C: otherwise this call would still take an item, and lose it
         api.cancel(ref)
         raise
 

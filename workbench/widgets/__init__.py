@@ -1,7 +1,7 @@
-"""Live views of a session in notebooks, and what feeds them. They show what `report.page` words and
+"""Live views of a session in notebooks, and their data. They show what `report.page` words and
 send actions to the engine; plots are in `plots`, still forms in `report.html`.
 
-Importing this is cheap: ipywidgets comes with the first name that is asked for.
+Importing this is cheap: ipywidgets is imported with the first name that is used.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What the buttons do: each asks the engine for one thing, and says what came of it.
+"""Actions of the buttons: each asks the engine for one thing, and reports the result.
 
-Some take a while (a copy to disk, a look into every process), so `perform` runs in a thread of its
+Some take a while (a copy to disk, a search of every process), so `perform` runs in a thread of its
 own, and the kernel goes on.
 """
 
@@ -22,17 +22,17 @@ from workbench.serialization.costs import Cost
 Request = dict[str, Any]
 
 MOST_ID = 1 << 63
-"""Another could not be sent, nor anything behind it."""
+"""Ids from here on don't fit into messages."""
 
 READ = 10.0
-"""Seconds within which an object must be there, to be explained: its task may not be done."""
+"""Seconds to wait for an object to be explained: its task may not be done."""
 
 STOPPED = 10.0
-"""Seconds that a background cell has to end before that is all there is to say."""
+"""Seconds to wait for a background cell to end."""
 
 
 def perform(observed: Observed, request: Request) -> dict[str, Any]:
-    """Do what a page asks for; its `PageAnswer` without the number. Never raises."""
+    """Do what a page asks for; return its `PageAnswer` without the number. Never raises."""
     try:
         needs, action = BUTTONS[request["do"]], ACTIONS[request["do"]]
         id = int(request["id"], 16)
@@ -41,7 +41,7 @@ def perform(observed: Observed, request: Request) -> dict[str, Any]:
         answer = action(acting_on(observed, needs), id, request)
     except WorkbenchError as error:
         answer = PageAnswer(str(error), ok=False)
-    except Exception as error:  # of the object's class, or of a page that isn't ours
+    except Exception as error:  # from the object's class, or a page that isn't ours
         answer = PageAnswer(f"{type(error).__name__}: {error}", ok=False)
     return {"ok": answer.ok, **to_builtins(answer)}
 
@@ -107,7 +107,7 @@ def _stop(engine: Engine, id: int, request: Request) -> PageAnswer:
 
 
 NOBODY = -1
-"""No cell has this number: only what is named is stopped."""
+"""A number that no cell has: only the named jobs are stopped."""
 
 ACTIONS: dict[str, Callable[[Engine, int, Request], PageAnswer]] = {
     "free": _free,
@@ -118,4 +118,4 @@ ACTIONS: dict[str, Callable[[Engine, int, Request], PageAnswer]] = {
     "cost": _cost,
     "stop": _stop,
 }
-"""Which of the engine's abilities each needs: `page.BUTTONS`."""
+"""The ability that each needs is in `page.BUTTONS`."""

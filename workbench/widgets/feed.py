@@ -1,7 +1,7 @@
-"""What live views of one session are fed: the world once, then differences, while anybody looks.
+"""Feeds live views of one session: the world once, then differences, while anybody looks.
 
-One thread a session, which asks for changes at most four times a second, and takes at most one
-part in thirty of the time for what it does with them. `world`, `shown` and `nudge` come in other
+One thread per session, which asks for changes at most four times a second, and spends at most
+1/30 of the time on them. `world`, `shown` and `nudge` are called in other
 threads: the kernel's main one, or a subshell's.
 """
 
@@ -32,28 +32,28 @@ from workbench.widgets.mirror import MOST, Mirror
 from workbench.widgets.page_model import Message
 
 SHARE = 30
-"""An update that took a second is followed by so many without one."""
+"""After an update that took one second, this many seconds pass without one."""
 
 
 @dataclass(frozen=True)
 class Timing:
-    """How long a feed waits for what, in seconds.
+    """Waiting times of a feed, in seconds.
 
-    A page says every 20 seconds that it is looked at. If none has for ``unseen``, it may be gone,
-    or can't be heard while a cell is busy: then it gets one update in ``slow``. After ``forgotten``
-    it gets none any more, until it is heard again; so long after the last page was shown the
-    session needn't note any more what changes.
+    A page reports every 20 seconds that somebody looks at it. If none has for ``unseen``, it may be
+    gone, or a busy cell keeps it from being heard: then it gets one update in ``slow``. After
+    ``forgotten`` it gets none until it is heard again; that long after the last page was shown, the
+    session stops tracking changes for it.
     """
 
     pace: float = 0.25
-    """Between two updates, at least."""
+    """Least time between two updates."""
 
     first: float = 0.5
-    """A first view waits so long to have something to show; of very much, it waits no longer."""
+    """Time that a first view waits for something to show; if there is much, not for all of it."""
 
     looked: float = 5.0
-    """A view waits so long for a look at the session which begins after the line before it: on a
-    busy cluster one takes a while. Then the view says that what it has is older."""
+    """Time that a view waits for a look at the session that began after the line before it (slow
+    on a busy cluster). After that the view says that its data is older."""
 
     unseen: float = 60.0
     slow: float = 10.0
@@ -61,12 +61,12 @@ class Timing:
 
 
 BINS = 128
-"""Into so many a segment is divided to say where the objects without a row are."""
+"""Parts of a segment for showing where objects without a row are."""
 
 
 class Audience(Protocol):
     def tell(self, message: Message) -> None:
-        """Send this to all pages that show it."""
+        """Send this to all pages that show the view."""
         ...
 
 
@@ -81,26 +81,26 @@ class Feed:
         self.timing = timing
         self._most = most
         self._lock = threading.RLock()  # guards all below
-        self._audience: dict[tuple[Audience, str], float] = {}  # view and page → heard when
+        self._audience: dict[tuple[Audience, str], float] = {}  # view and page → last heard
         self._mirror = Mirror(most)
         self._rows: dict[int, Row] = {}
         self._owners: dict[int, str] = {}  # by segment
         self.held: dict[int, tuple[Place, ...]] = {}
-        self._session: page.PageSession | None = None  # as it was told last
+        self._session: page.PageSession | None = None  # as last sent
         self._timeline: deque[TimelinePoint] = deque()
-        self._fresh: list[TimelinePoint] = []  # of the timeline, not told yet
+        self._fresh: list[TimelinePoint] = []  # points of the timeline not sent yet
         self.seq = 0  # of the last difference
-        self._anew = 0.0  # from when on everything may be heard again
+        self._anew = 0.0  # when everything may be read again
         self._speed: float | None = None
         self._hues: dict[str, dict[str, int]] = {}
         self._changes = engine.changes()
         self._thread: threading.Thread | None = None
         self._ending: threading.Timer | None = None  # ends the subscription while nobody looks
-        self._is_asleep = False  # it has
+        self._is_asleep = False  # the subscription has been ended
         self._hurry = threading.Event()  # ends a pause
-        self._looked = threading.Condition()  # guards the next
-        self._looks = 0  # that the thread has had
-        self._awaited = 0  # so many, for what was done before a view to be in it
+        self._looked = threading.Condition()  # guards the next two
+        self._looks = 0  # number of looks the thread has had
+        self._awaited = 0  # number of looks that include what was done before a view
         self._take_in(self.timing.first)
         self._difference()
         shell = get_ipython()
@@ -113,7 +113,7 @@ class Feed:
     # -- in any thread -----------------------------------------------------------------------------
 
     def world(self) -> Message:
-        """All there is, as it is now: a `page.World`."""
+        """Return the present state: a `page.World`."""
         with self._lock:
             known = self._session or {"session": self.engine.session}
             return {
@@ -127,9 +127,9 @@ class Feed:
             }
 
     def snapshot(self) -> Snapshot:
-        """As `world`, for those who draw it once: what is listed, and how much there is besides.
+        """Return the same for one drawing: listed objects, and counts of the others.
 
-        Raises `SessionError` if nothing was ever heard of the session.
+        Raises `SessionError` if nothing is known of the session.
         """
         with self._lock:
             if self._mirror.session is None:
@@ -139,22 +139,22 @@ class Feed:
             return self._mirror.session.replace(objects=self._mirror.records(), history=history)
 
     def catch_up(self) -> None:
-        """Have in it what this process has done so far: a cell that deletes a variable may show a
+        """Include what this process has done so far: a cell that deletes a variable may show a
         view in the next line."""
         until = time.monotonic() + self.timing.looked
         if not self._have_looked_here():
             for _ in range(2):
                 self._settle()
                 self._have_looked(until)
-            self._have_looked_here()  # the thread may have left meanwhile: no page is there
+            self._have_looked_here()  # the thread may have ended meanwhile: there is no page
 
     def _have_looked_here(self) -> bool:
-        """Look in this thread; False if there is one for that."""
+        """Look in this thread; False if the feed's thread does that."""
         with self._lock:
             if self._thread is not None or self.is_over:
                 return self._thread is None
-            self._take_in(0.0)  # what has been on its way since it was asked for last
-            # Twice: the first answer may be of half of what was done, the rest on its way.
+            self._take_in(0.0)  # what arrived since the last time
+            # Twice: the first answer may include only half of what was done.
             for _ in range(2):
                 self._take_in(0.0)  # asks anew
                 self._settle()
@@ -166,13 +166,13 @@ class Feed:
 
     @property
     def is_late(self) -> bool:
-        """Whether a look that `catch_up` waited for is still not there."""
+        """True if a look that `catch_up` waited for is still missing."""
         return self._thread is not None and self._looks < self._awaited
 
     def _have_looked(self, until: float) -> None:
-        """Wait until the thread has looked once more, from now on; or until that time."""
+        """Wait until the thread has looked once more from now on, or until that time."""
         with self._looked:
-            looks = self._awaited = self._looks + 2  # the one under way has begun before
+            looks = self._awaited = self._looks + 2  # the present look began before
             while True:
                 if self._looks >= looks or self._thread is None or time.monotonic() >= until:
                     return
@@ -181,13 +181,13 @@ class Feed:
                 self._looked.wait(self.timing.pace)
 
     def _settle(self) -> None:
-        with contextlib.suppress(WorkbenchError):  # it ended, or doesn't answer
+        with contextlib.suppress(WorkbenchError):  # the session ended, or doesn't answer
             self.engine.ask(CaughtUp())
 
     def shown(self, view: Audience, on: bool, page: str = "", seq: int = -1) -> bool:
-        """A page shows this view, of which it knows all up to that difference; or not any more.
+        """Note that a page shows this view, and knows all up to difference ``seq``; or no longer.
 
-        Returns whether it has shown it before.
+        Returns whether the page showed it before.
         """
         with self._lock:
             before = (view, page) in self._audience
@@ -215,12 +215,12 @@ class Feed:
         return before
 
     def nudge(self, *_: object) -> None:
-        """A cell has ended: variables may hold other objects than before."""
+        """Look at the variables after a cell: they may hold other objects than before."""
         if self._thread is not None:
             self._changes.interrupt()
 
     def look(self) -> None:
-        """Something was done by a button: look at once. Any thread; doesn't wait for it."""
+        """Look at once, after a button's action. Any thread; doesn't wait."""
         if self._thread is not None:
             self._changes.hurry()
             self._hurry.set()
@@ -238,19 +238,19 @@ class Feed:
     # -- the thread --------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        """Until nobody looks, or the session is over."""
+        """Update the views until nobody looks, or the session is over."""
         try:
             if self._speed is None:
-                with contextlib.suppress(RuntimeError, MemoryError):  # it is ending; or too full
+                with contextlib.suppress(RuntimeError, MemoryError):  # Python exits; out of memory
                     self._speed = self.engine.ask(CopySpeed())
             while self._update():
                 pass
         finally:
             with self._lock:
-                self._leave()  # should it have failed: who looks then starts another one
+                self._leave()  # after an error, the next page starts another thread
 
     def _update(self) -> bool:
-        """Tell what comes next, and pause; False if nobody is there to be told more."""
+        """Send the next difference, and pause; False if nobody looks any more."""
         self._take_in()
         began, cpu = time.monotonic(), time.thread_time()
         with self._lock:
@@ -267,7 +267,7 @@ class Feed:
         return True
 
     def _leave(self) -> None:
-        """This thread is the one that feeds no longer."""
+        """Stop this thread from being the feed's."""
         if self._thread is threading.current_thread():
             self._thread = None
             if self._events is not None:
@@ -283,14 +283,14 @@ class Feed:
             self._ending = None
 
     def _sleep(self) -> None:
-        """Nobody has looked for long: changes are noted for others alone."""
+        """End the subscription: nobody has looked for long."""
         with self._lock:
             if self._ending is threading.current_thread():
                 self._ending, self._is_asleep = None, True
                 self._changes.close()
 
     def _pause(self, until: float) -> None:
-        """Let time pass; much of it, if nobody has said for long that they look."""
+        """Pause; longer if no page has been heard for long."""
         with self._lock:
             now = time.monotonic()
             for who, heard in list(self._audience.items()):
@@ -302,9 +302,9 @@ class Feed:
         self._hurry.clear()
 
     def _take_in(self, timeout: float | None = None) -> None:
-        """Wait for something to change, and note all that has; with a timeout, what comes soon.
+        """Wait for a change, and apply all changes; with a timeout, those that come soon.
 
-        Also when it is interrupted.
+        Returns also if it is interrupted.
         """
         if self._is_asleep and not self.is_over:
             self._is_asleep = False
@@ -315,22 +315,22 @@ class Feed:
             with self._lock:
                 self._mirror.apply(change)
                 self._note(change.session)
-            # Of a change in pieces each next one is on its way.
+            # A change in pieces: the next piece is on its way.
             patience = self.timing.first if timeout is None else max(until - time.monotonic(), 0.0)
             change = self._changes.next(patience) if change.left else None
         if self._mirror.is_thin and time.monotonic() >= self._anew:
-            with contextlib.suppress(SessionError):  # it has just ended
+            with contextlib.suppress(SessionError):  # the session has just ended
                 began = time.monotonic()
                 self._begin_anew()
                 self._anew = time.monotonic() + SHARE * (time.monotonic() - began)
 
     def _begin_anew(self) -> None:
-        """Hear of everything again, and then forget what was known. Others needn't wait for it."""
+        """Resubscribe from scratch, then swap. Doesn't block other threads."""
         changes, mirror = self.engine.changes(), Mirror(self._most)
         change = changes.next(self.timing.first)
         while change is not None:
             mirror.apply(change)
-            with self._lock:  # of the past, all but how it is now has been told before
+            with self._lock:  # of the history only the last sample: the rest was sent before
                 self._note(change.session.replace(history=(change.session.history or ())[-1:]))
             change = changes.next(self.timing.first) if change.left else None
         with self._lock:
@@ -342,11 +342,11 @@ class Feed:
         last = self._timeline[-1][0] if self._timeline else 0.0
         samples = []
         for s in session.history or ():
-            # One that was long on its way seems to be of later than it is, and than the next.
+            # A delayed sample seems later than it is, and than the next one.
             last = max(last, round(session.taken - s.age, 2))
             samples.append((last, s.live, s.spilled, s.puts, s.frees, s.spills))
         if self._timeline and samples and samples[-1][1:] == self._timeline[-1][1:]:
-            samples.pop()  # as it was
+            samples.pop()  # unchanged
         self._timeline.extend(samples)
         self._fresh += samples
         horizon = session.taken - HISTORY_SECONDS
@@ -354,7 +354,7 @@ class Feed:
             self._timeline.popleft()
 
     def _difference(self) -> Message:
-        """What has changed since the last one: what a `page.Diff` has beside number and time."""
+        """Return the changes since the last call: a `page.Diff` without number and time."""
         now = self._mirror.session
         if now is None:
             return {}
@@ -408,7 +408,7 @@ class Feed:
         )
 
     def _coloured(self) -> dict[str, dict[str, int]]:
-        """Who has which colour: as before, as far as they are still there."""
+        """Return the colours of types and owners: earlier ones are kept while those exist."""
         for by, sizes in (("type", Counter[str]()), ("owner", Counter[str]())):
             for row in self._rows.values():
                 if row.len:
@@ -426,7 +426,7 @@ class Feed:
 
 
 def feed_of(of: Any = None) -> Feed:
-    """That of the current session, or of the one that ``of`` stands for: see `api.observing`."""
+    """Return the feed of the current session, or of ``of``'s: see `api.observing`."""
     if of is None:
         api.engine()
         return context.companion(Feed)

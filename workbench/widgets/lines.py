@@ -1,7 +1,7 @@
-"""The live part of background cells' lines: what a page is told, and what it says. No words.
+"""Live part of background cells' lines: messages to a page and from it. No words.
 
 A line stays in the notebook as HTML without scripts, in an element with a name; the script finds
-these and keeps them true while there is a kernel. One model serves all lines of a kernel.
+these and updates them while there is a kernel. One model serves all lines of a kernel.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from workbench.widgets.page_model import Message, PageModel
 
 
 class LinePage(PageModel):
-    """See the module.
+    """Model of the lines; see the module.
 
-    ``heard`` is called with this and what a page says, in the kernel's main thread or a subshell's.
-    ``key`` is the one line that it is for, where a front end runs a script only in a view.
+    ``heard`` is called with this and a page's message, in the kernel's main thread or a subshell's.
+    ``key`` is the only line that it serves, where a front end runs a script only in a view.
     """
 
     _esm = script(LINES)
@@ -29,6 +29,6 @@ class LinePage(PageModel):
         super().__init__(key=key)
 
     def open(self) -> None:
-        """Begin to be a widget. Called by its maker, in any thread: a page may answer at once."""
+        """Become a widget. Called by its maker, in any thread: a page may answer at once."""
         self.on_msg(lambda widget, message, buffers: self._heard(self, message))
         super().open()

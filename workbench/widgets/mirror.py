@@ -1,7 +1,7 @@
-"""A session as its changes add up: the objects worth a row each, and the sum of all others.
+"""Mirror of a session, kept up to date by changes: objects with rows, and sums of all others.
 
-Pure bookkeeping, no thread, no page. What it costs depends on what has changed, and not on how
-much there is.
+Pure bookkeeping, no thread, no page. Its cost depends on the number of changes, not of
+objects.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ MOST = 4_000
 """Objects with a row of their own: those with a name or pin, and the largest."""
 
 BIN = 1 << 20
-"""Bytes of a segment in which the others are counted together."""
+"""Bytes of a segment in which objects without a row are counted together."""
 
 
 class Other(NamedTuple):
-    """What is kept of an object without a row."""
+    """Data about an object without a row."""
 
     kind: str
     size: int
@@ -33,16 +33,16 @@ Importance = tuple[bool, int]
 
 
 class Mirror:
-    """See the module. Objects are known by their ids."""
+    """See the module. Objects are identified by their ids."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
-        self.session: Snapshot | None = None  # as it was last, but the objects
+        self.session: Snapshot | None = None  # latest, without its objects
         self.listed: dict[int, ObjectRecord] = {}
-        self.born: dict[int, float | None] = {}  # when those came, in seconds since 1970
+        self.born: dict[int, float | None] = {}  # when the listed ones came, in seconds since 1970
         self.others: dict[int, Other] = {}
-        self.changed: set[int] = set()  # not as it was, or gone, since somebody emptied this
-        self._heap: list[tuple[Importance, int]] = []  # of the listed; some are so no more
+        self.changed: set[int] = set()  # changed or gone, since this was last emptied
+        self._heap: list[tuple[Importance, int]] = []  # of the listed, and of some former ones
         self._bins: dict[int, Counter[int]] = {}  # segment → bin → bytes
         self._kinds: dict[str, list[int]] = {}  # kind → count and bytes
 
@@ -60,7 +60,7 @@ class Mirror:
 
     @property
     def is_thin(self) -> bool:
-        """Whether so many rows have gone that others should have one: begin anew."""
+        """True if so many rows are gone that other objects should have one: begin anew."""
         return bool(self.others) and len(self.listed) < self._most // 2
 
     def records(self) -> tuple[ObjectRecord, ...]:
@@ -72,14 +72,14 @@ class Mirror:
         )
 
     def kinds(self) -> list[tuple[str, int, int]]:
-        """Of the others: type, how many, bytes; the most bytes first."""
+        """Return type, number and bytes of the others; most bytes first."""
         found = [(kind, n, size) for kind, (n, size) in self._kinds.items()]
         return sorted(found, key=lambda each: -each[2])
 
     def bins(self, segment: int, end: int, parts: int) -> list[int]:
-        """Of the others: bytes in each of so many equal parts of a segment's first ``end`` bytes.
+        """Return the others' bytes in each of ``parts`` equal parts of a segment up to ``end``.
 
-        Those in one `BIN` count where that begins.
+        Objects of one `BIN` count where it begins.
         """
         sums = [0] * parts
         for number, size in self._bins.get(segment, {}).items():

@@ -1,8 +1,8 @@
-"""The page's ES modules as one text, for front ends that are handed a single one. Reads files.
+"""Joins the page's ES modules into one text, for front ends that take only one. Reads files.
 
 In `static` they are plain modules, which Node and a browser load as they are. Each imports only
-what others declare, by its own name and on one line, and no name is declared twice (a test holds
-that). So what is left without those lines, in the order of their imports, is one module.
+what others declare, by its own name and on one line, and no name is declared twice (a test checks
+that). So without those lines, and in the order of their imports, they are one module.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _EXPORT = re.compile(r"^export (?!default)", re.MULTILINE)
 
 @cache
 def script(entry: str = ENTRY) -> str:
-    """An entry's modules, each behind all that it imports."""
+    """Return an entry's modules in one text, each after all that it imports."""
     done: dict[str, str] = {}
 
     def add(name: str) -> None:

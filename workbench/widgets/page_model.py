@@ -1,4 +1,4 @@
-"""What our widgets have in common: a model that tells pages messages, and hears what they say."""
+"""Base of our widgets: a model that sends messages to pages, and receives theirs."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ import traitlets
 from IPython.core.getipython import get_ipython
 
 VSCODE = "__vsc_ipynb_file__"
-"""A variable that VS Code gives each notebook."""
+"""A variable that VS Code sets in each notebook."""
 
 Message = dict[str, Any]
-"""What goes to a page, or comes from it, as JSON takes it."""
+"""A message to or from a page, as JSON takes it."""
 
 
 class PageModel(anywidget.AnyWidget):
     @traitlets.observe("comm")
     def _opened(self, change: dict[str, Any]) -> None:
-        """Pages may say something while a cell runs, on a subshell or while it awaits. ``comm``
-        would trigger IPython's events then, with which matplotlib shows and closes all figures
-        that the cell has begun: so it hands messages over without."""
+        """Replace the comm's message handler. Pages may send messages while a cell runs, on a
+        subshell or while it awaits. ``comm`` would then trigger IPython's events, on which
+        matplotlib shows and closes all figures of the cell."""
         if change["new"] is not None:
             change["new"].handle_msg = self._handle_msg
             _let_front_end_choose(change["new"])
 
     def tell(self, message: Message) -> None:
-        """Send a message to all pages that have it. Any thread.
+        """Send a message to all pages that have the model. Any thread.
 
         Parameters
         ----------
@@ -44,22 +44,22 @@ class PageModel(anywidget.AnyWidget):
         self._told(message)
 
     def _told(self, message: Message) -> None:
-        """For whoever has to do something when a message is out."""
+        """Hook that runs after a message was sent."""
 
 
 def _let_front_end_choose(comm: Any) -> None:
-    """ipykernel 7.4 answers a comm on the subshell that last published on it, which would be a
-    busy one; so its comm forgets that, and the front end's choice holds."""
+    """Make a comm forget its subshell: ipykernel 7.4 would answer on the one that last published
+    on it, which may be busy; so the front end's choice holds."""
     vars(comm).pop("_reply_subshell_id", None)
 
 
 def view_bundle(model: PageModel) -> dict[str, Any]:
-    """By MIME type, what has a front end show a view of it."""
+    """Return, by MIME type, what makes a front end show a view of the model."""
     view = {"version_major": 2, "version_minor": 0, "model_id": model.model_id}
     return {"application/vnd.jupyter.widget-view+json": view}
 
 
 def needs_view() -> bool:
-    """Whether the front end runs a widget's script only where its view is shown."""
+    """True if the front end runs a widget's script only where its view is shown."""
     shell = get_ipython()
     return "google.colab" in sys.modules or (shell is not None and VSCODE in shell.user_ns)

@@ -1,9 +1,8 @@
-"""The live views: anywidgets, fed by the session's one `Feed`. Show and delegate, decide nothing.
+"""Live views: anywidgets, with data from the session's one `Feed`. They show and delegate only.
 
-What is left in the notebook is a view's static form, in an element that the page's script finds:
-it puts the live view in its place, as long as there is a kernel. So there is never "Error
-displaying widget": whoever opens the notebook elsewhere, or without a kernel, sees the session as
-it was.
+The notebook keeps a view's static form, in an element that the page's script finds and replaces by
+the live view, as long as there is a kernel. So there is never "Error displaying widget": in a
+notebook that is opened elsewhere, or without a kernel, people see the session as it was.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ from workbench.widgets.modules import script, styles
 from workbench.widgets.page_model import Message, PageModel, needs_view, view_bundle
 
 RENEWAL = 60.0
-"""Seconds after which what stays in the notebook is renewed while it is shown and nobody is at it:
-each time the notebook has to be saved again."""
+"""Seconds after which the static form is renewed while it is shown and nobody uses it: each
+renewal makes the notebook unsaved."""
 
 
 class LiveView(PageModel):
-    """Some parts of the picture, of the session that was the current one when it was made.
+    """Some views of the session that was current when it was made.
 
-    It updates itself while it is shown. In a notebook it is enough to have it as the last line of
-    a cell; inside ipywidgets' boxes it is a widget like others.
+    It updates itself while it is shown. In a notebook, put it on the last line of a cell; inside
+    ipywidgets' boxes it is a widget like others.
 
     Parameters
     ----------
@@ -58,29 +57,29 @@ class LiveView(PageModel):
     def __init__(self, of: Any = None) -> None:
         self.feed = feed_of(of)
         self.feed.catch_up()
-        self._kept = -1  # the difference up to which the still form has it all
+        self._kept = -1  # the last difference that the static form includes
         self._due = time.monotonic() + RENEWAL
-        # Beside others in a box it takes its part of the width; alone, all of it.
+        # In a box it shares the width with others; alone, it takes all of it.
         share = {"flex": "1 1 0%", "min_width": "0"}
         super().__init__(parts=list(self.shows), key=uuid.uuid4().hex, layout=share)
         self.on_msg(self._heard)
 
     def open(self) -> None:
-        """Begin to be a widget, if anybody is there to see one. Called by its maker."""
+        """Become a widget, if a person can see one. Called by its maker."""
         if is_attended():
             super().open()
 
     @property
     def model_id(self) -> Any:
-        """Its id for a page. A box that holds it asks: then there must be a widget to find."""
+        """Its id for a page. A box that holds it reads this: then the widget must exist."""
         if self.comm is None:
             super().open()
         return super().model_id
 
-    # -- what a page says --------------------------------------------------------------------------
+    # -- messages from a page ----------------------------------------------------------------------
 
     def _heard(self, view: object, request: Message, buffers: object) -> None:
-        """The kernel's main thread, or a subshell's."""
+        """Handle a page's message. The kernel's main thread, or a subshell's."""
         match request.get("do"):
             case "shown":
                 on, page = bool(request.get("on")), request.get("page", "")
@@ -104,7 +103,7 @@ class LiveView(PageModel):
         if message.get("ended"):
             self._renew()
 
-    # -- what stays in the notebook ----------------------------------------------------------------
+    # -- the static form in the notebook -----------------------------------------------------------
 
     def _ipython_display_(self) -> None:
         shell = get_ipython()
@@ -130,7 +129,7 @@ class LiveView(PageModel):
         return bundle
 
     def _renew(self) -> None:
-        """Nobody is at it just now: bring what stays in the notebook up to date."""
+        """Update the static form in the notebook; called while nobody uses the view."""
         if self._kept != self.feed.seq and not needs_view():
             self._kept, self._due = self.feed.seq, time.monotonic() + RENEWAL
             _in_a_thread(self._publish, True)
@@ -147,9 +146,9 @@ def _in_a_thread(target: Callable[..., None], *arguments: object) -> None:
 
 
 def is_attended() -> bool:
-    """Whether a person sits at the front end that runs this cell.
+    """True if a person uses the front end that runs this cell.
 
-    Programs that run notebooks would keep the whole model in the notebook, for nobody.
+    Programs that run notebooks would save the whole model in the notebook, for nobody.
     """
     kernel = getattr(get_ipython(), "kernel", None)
     if kernel is None:
@@ -159,7 +158,7 @@ def is_attended() -> bool:
 
 
 def _view(name: str, summary: str) -> type[LiveView]:
-    """A live view of that one part."""
+    """Make a class of live views of one part."""
     parameters = """
     Parameters
     ----------
@@ -180,7 +179,7 @@ Jobs = _view("Jobs", "Background cells and workers, and what they do.")
 
 
 class Dashboard(LiveView):
-    """All of them.
+    """All views in one.
 
     Parameters
     ----------
@@ -192,10 +191,10 @@ class Dashboard(LiveView):
 
 
 def dashboard(of: Any = None) -> Dashboard:
-    """The session as it is, alive: occupancy, pins, costs and jobs in one view.
+    """Show the session live: occupancy, pins, costs and jobs in one view.
 
-    Of a cluster of Ray or Dask it shows what that tells, and changes nothing there; what it doesn't
-    tell is shown as "not known here". While somebody looks, the cluster is asked once a second, or
+    For a cluster of Ray or Dask it shows what the cluster tells, and changes nothing there; the
+    rest is shown as "not known here". While somebody looks, the cluster is asked once a second, or
     less often if its answers take long.
 
     Parameters

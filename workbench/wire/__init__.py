@@ -1,1 +1,1 @@
-"""Bytes ↔ messages, sans IO: framing, the codec, and a send buffer no signal can tear."""
+"""Bytes ↔ messages, sans IO: framing, the codec, and buffers that no signal can tear."""

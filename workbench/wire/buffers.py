@@ -1,14 +1,14 @@
-"""The two halves of a connection's state: what is to be sent, and what came. No socket here.
+"""Send and receive buffers of a connection. No socket here.
 
-Both survive an exception between any two bytecodes, because Ctrl-C can raise one there in the
-main thread: a half-sent frame is finished later, a byte that was read is never lost. The means
-is one rule: **each step is a pure computation ended by one store**, and the two steps with an
-outside effect (send, receive) record their result inside a single C call,
-``list.extend(map(call, …))``, where no signal handler can run.
+Both survive an exception between any two bytecodes, because Ctrl-C can raise one there in the main
+thread: a half-sent frame is finished later, a byte that was read is never lost. One rule ensures
+that: **each step is a pure computation ended by one store**, and the two steps with an outside
+effect (send, receive) record their result inside a single C call, ``list.extend(map(call, …))``,
+where no signal handler can run.
 
-A process that has no descriptor left gets a message without those that travel beside it: the
-kernel has closed them, and says so. Then the parcel has fewer than it should, and whoever takes it
-asks for them again.
+If the receiving process has no descriptor left, the kernel closes those that travel with a message
+and sets a flag. Then the parcel has fewer descriptors than it should, and its receiver asks for
+them again.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from workbench.wire.codec import encode
 from workbench.wire.framing import HEAD, LARGEST, frame, missing, split
 
 FRAME_MESSAGES = 512
-"""Most messages in one frame: the reader can start on the first while the rest is encoded."""
+"""Most messages in one frame, so that the reader can begin while the rest is encoded."""
 
 CARRIERS: dict[type, int] = {Opened: 2, Shared: 1, Attach: 1, Offer: 1}
-"""How many descriptors travel beside a message of these types."""
+"""How many descriptors travel with a message of these types."""
 
 READ_SIZE = 64 << 10
-"""Bytes read at a time: malloc takes more than 128 KiB from the kernel, and gives it back."""
+"""Bytes read at a time: malloc takes blocks above 128 KiB from the kernel, and gives them back."""
 
 FRAME_PARCELS = 32
-"""Most parcels in one frame: the kernel takes 253 descriptors with one call, not one more."""
+"""Most parcels in one frame: the kernel takes at most 253 descriptors in one call."""
 
 _LOST = socket.MSG_CTRUNC
-"""The kernel had descriptors for us that it could not give us."""
+"""Flag: the kernel could not deliver some descriptors."""
 
 _NOTHING: tuple[tuple[int, ...], bool] = ((), False)
 
@@ -55,16 +55,16 @@ RecvMsg = Callable[[int, int, int], tuple[bytes, Ancillary, int, object]]
 
 
 class Parcel(NamedTuple):
-    """A message and the descriptors that travel beside it; some of them, if they got lost."""
+    """A message and the descriptors that came with it; fewer than sent, if some got lost."""
 
     message: Any
     fds: tuple[int, ...]
 
 
 class _Sending:
-    """One frame on its way: its messages, bytes, descriptors, and what each send call took.
+    """The frame being sent: its messages, bytes, descriptors, and what each send call took.
 
-    ``messages`` can be more than fit into the frame: ``rest`` are those that come after it.
+    ``messages`` may be more than fit into the frame; ``rest`` are those for the next one.
     """
 
     __slots__ = ("data", "fds", "messages", "rest", "sent")
@@ -77,7 +77,7 @@ class _Sending:
         self.sent: list[int] = []
 
     def encode(self, translate: Translate | None, largest: int) -> memoryview:
-        """The frame's bytes. Pure but for the stores at the end, so it can be done again."""
+        """Return the frame's bytes. Pure except for the stores at the end: it can be repeated."""
         messages = self.messages
         parcels: list[int] = []
         if Parcel in map(type, messages):
@@ -94,7 +94,7 @@ class _Sending:
             payload = encode(told)
             if len(payload) < LARGEST // 4 or count == 1:
                 break
-            count //= 2  # large messages: fewer of them in a frame
+            count //= 2  # large messages: put fewer in a frame
         if len(payload) > largest:
             raise ValueError(f"A message of {len(payload)} bytes; it can have {largest}.")
         self.fds = [fd for i in parcels if i < count for fd in messages[i].fds]
@@ -103,7 +103,7 @@ class _Sending:
         return self.data
 
     def encodable(self, translate: Translate | None, largest: int) -> list[Any]:
-        """Its messages without those that can't be encoded."""
+        """Return its messages without those that can't be encoded."""
         kept = []
         for message in self.messages:
             try:
@@ -115,16 +115,16 @@ class _Sending:
 
 
 class Outbox:
-    """Messages (or parcels) to send. Any thread may put; one at a time may send.
+    """Messages (or parcels) to send. Any thread may put; one thread at a time may send.
 
-    ``translate`` turns what was put into messages when it is sent; after an interruption it is
-    asked again for the same list. ``largest``: bytes that one message may have.
+    ``translate`` turns queued items into messages when they are sent; after an interruption it is
+    called again with the same list. ``largest``: most bytes of one message.
     """
 
     def __init__(self, translate: Translate | None = None, largest: int = LARGEST) -> None:
         self._translate = translate
         self._largest = largest
-        self.queue: deque[Any] = deque()  # but for the frame on its way
+        self.queue: deque[Any] = deque()  # without the current frame
         self._sending = _Sending([])
         self.put = self.queue.append
 
@@ -132,11 +132,11 @@ class Outbox:
         return bool(self.queue or self._sending.messages)
 
     def send(self, sendmsg: SendMsg, most: int | None = None) -> bool:
-        """Send as much as goes, of what is queued ``most`` messages; True when all that is out.
+        """Send what the socket takes, at most ``most`` queued messages; True when all that is out.
 
-        ``sendmsg`` is a non-blocking socket's own method (it must be a C function). What it
-        raises passes through, but for BlockingIOError. So does the error of a message that can't
-        be encoded, which is dropped.
+        ``sendmsg`` is a non-blocking socket's own method (it must be a C function). What it raises
+        passes through, except BlockingIOError. So does the error of a message that can't be
+        encoded; that message is dropped.
         """
         while True:
             now = self._sending
@@ -154,7 +154,7 @@ class Outbox:
                 try:
                     data = now.encode(self._translate, self._largest)
                 except (TypeError, ValueError, OverflowError):
-                    # Whoever made the message hears of it. It mustn't keep the others here.
+                    # The sender gets the error. The message mustn't block the others.
                     self._sending = _Sending(now.encodable(self._translate, self._largest))
                     raise
             done = sum(now.sent)
@@ -162,7 +162,7 @@ class Outbox:
                 self._sending = _Sending(now.rest)
                 continue
             try:
-                # Descriptors go with the frame's first byte.
+                # Descriptors travel with the frame's first byte.
                 beside: Ancillary = ()
                 if now.fds and not done:
                     rights = array("i", now.fds).tobytes()
@@ -173,17 +173,17 @@ class Outbox:
 
     @property
     def has_begun(self) -> bool:
-        """Whether a frame is on its way."""
+        """True if a frame is being sent."""
         return bool(self._sending.messages)
 
     @property
     def unsent(self) -> int:
-        """Bytes of the frame on its way that the socket hasn't taken yet."""
+        """Bytes of the current frame that the socket hasn't taken yet."""
         data = self._sending.data
         return 0 if data is None else len(data) - sum(self._sending.sent)
 
     def substitute(self, fd: int, other: int) -> None:
-        """Have ``other`` sent in place of a descriptor that is about to be closed."""
+        """Send ``other`` in place of a descriptor that is about to be closed."""
         self._sending.fds = [other if each == fd else each for each in self._sending.fds]
         for messages in (self._sending.messages, self._sending.rest, self.queue):
             for i, message in enumerate(messages):
@@ -193,10 +193,10 @@ class Outbox:
 
 
 class _Received:
-    """What came and isn't used up: raw chunks, the start of a frame, messages, descriptors.
+    """Received data that isn't consumed: raw chunks, the start of a frame, messages, descriptors.
 
-    ``missing`` bytes must come before the frame that begins in ``rest`` is whole, at least.
-    ``fds`` are that frame's, and ``lost`` says whether it had more.
+    At least ``missing`` bytes must come before the frame that begins in ``rest`` is whole. ``fds``
+    are that frame's descriptors; ``lost``: it had more.
     """
 
     __slots__ = ("chunks", "fds", "lost", "messages", "missing", "rest")
@@ -213,8 +213,8 @@ class _Received:
 class Inbox:
     """Bytes in, messages out. One thread at a time may use it. ``decode`` is one of the codec's.
 
-    ``parcels``: how many of them one frame may have; the kernel closes descriptors beyond that.
-    ``largest``: bytes that one may have.
+    ``parcels``: most parcels in one frame; the kernel closes descriptors beyond that. ``largest``:
+    most bytes of one frame.
     """
 
     def __init__(
@@ -237,26 +237,26 @@ class Inbox:
 
     @property
     def unfinished(self) -> int:
-        """Bytes that are kept because the frame they begin isn't whole."""
+        """Bytes that are kept because their frame isn't whole."""
         state = self._state
         size = len(state.rest)
         return size + sum(len(c[0]) for c in state.chunks) if state.chunks else size
 
     def messages(self) -> deque[Any]:
-        """The messages that are whole. Take one out (``popleft``) *after* it has been handled.
+        """Return the whole messages. Take one out (``popleft``) *after* it has been handled.
 
-        So a handler that is interrupted sees the message again: handlers must bear that. A
-        message that carries descriptors comes as a :class:`Parcel`.
+        So an interrupted handler sees its message again, and must allow for that. A message that
+        carries descriptors comes as a :class:`Parcel`.
 
         Raises
         ------
         ProtocolError
-            If the bytes are not ours. The stream is of no use after that.
+            If the bytes aren't valid frames. The stream can't be used after that.
         """
         state = self._state
         if not state.chunks:
             return state.messages
-        # A long frame's chunks are joined once, not at each of them.
+        # A long frame's chunks are joined once, when it is whole.
         if sum(len(c[0]) for c in state.chunks) >= state.missing:
             data = b"".join((state.rest, *(c[0] for c in state.chunks)))
             payloads, rest = split(data, self._largest)
@@ -267,7 +267,7 @@ class Inbox:
                 taken = 0
                 decoded = self._decode(payload)
                 if not fds and CARRIERS.keys().isdisjoint(map(type, decoded)):
-                    messages.extend(decoded)  # as it is nearly always
+                    messages.extend(decoded)  # the usual case
                     continue
                 for message in decoded:
                     count = CARRIERS.get(type(message))
@@ -286,10 +286,10 @@ class Inbox:
         return state.messages
 
     def _beside(self, payloads: Sequence[bytes]) -> dict[int, tuple[Sequence[int], bool]]:
-        """The descriptors of each frame that has any, by its number, and whether it had more.
+        """Return, by frame number, the descriptors of each frame that has any, and if it had more.
 
-        Descriptors come with their frame's first byte, and a read ends behind the piece that they
-        came with (`unix(7)`): so they are those of the last frame that begins in its bytes.
+        Descriptors come with their frame's first byte, and a read ends after the piece that they
+        came with (`unix(7)`): so they belong to the last frame that begins in the bytes read.
         """
         state = self._state
         found: dict[int, tuple[Sequence[int], bool]] = {}
@@ -311,7 +311,7 @@ class Inbox:
         return found
 
     def close(self) -> None:
-        """Close the descriptors nobody took."""
+        """Close the descriptors that were not taken."""
         state, self._state = self._state, _Received(b"", deque(), [], False)
         fds = state.fds + [fd for c in state.chunks for fd in _descriptors(c[1])]
         fds += [fd for m in state.messages if type(m) is Parcel for fd in m.fds]

@@ -1,4 +1,4 @@
-"""Messages ↔ payloads. One payload is a list of messages: what is sent together costs one frame."""
+"""Messages ↔ payloads. A payload is a list of messages, so that several can share a frame."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def encode(messages: list[Any]) -> bytes:
-    """A list of messages → payload.
+    """Return the payload of a list of messages.
 
-    Text that is no Unicode (a lone surrogate, as in the name of a file that isn't UTF-8) travels
-    with it escaped, ``\\udcff``: the same text is the same name wherever it comes from.
+    In text that isn't valid Unicode (file names that aren't UTF-8) lone surrogates are escaped,
+    ``\\udcff``: so equal names stay equal, whichever process sends them.
     """
     try:
         return _encode(messages)
@@ -47,4 +47,4 @@ def _decoding(decode: Callable[[bytes], list[M]]) -> Callable[[bytes], list[M]]:
 
 decode_from_client = _decoding(msgspec.msgpack.Decoder(list[events.Message]).decode)
 decode_from_server = _decoding(msgspec.msgpack.Decoder(list[instructions.Message]).decode)
-"""A payload → its messages; ProtocolError if the sender may not send such."""
+"""Return a payload's messages; ProtocolError if the sender may not send them."""

@@ -1,4 +1,4 @@
-"""Frames: a 4-byte big-endian length, then that many bytes. Knows nothing of what is inside."""
+"""Frames: a 4-byte big-endian length, then that many bytes, whose content is opaque here."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ import struct
 from workbench.errors import ProtocolError
 
 LARGEST = 64 << 20
-"""No frame that a client sends is longer: they are cut well below, and one inline object is far
-smaller. The server takes no longer ones, so that nobody can have it keep more."""
+"""Most bytes of a client's frame. Clients make much shorter ones, and an inline object is far
+smaller. The server refuses longer ones, which bounds what it keeps for a client."""
 
 LARGEST_OF_SERVER = (1 << 32) - 1
-"""What the server sends may be as long as a length can say: a task's arguments, for example."""
+"""Most bytes of the server's frames, for a task's arguments for example: all that fits a length."""
 
 _LENGTH = struct.Struct(">I")
 HEAD = _LENGTH.size
 
 
 def frame(payload: bytes) -> bytes:
-    """A payload with its length before it."""
+    """Return a payload with its length before it."""
     return _LENGTH.pack(len(payload)) + payload
 
 
 def missing(data: bytes) -> int:
-    """How many bytes must come, at least, before ``data``, the start of a frame, is one."""
+    """Return how many bytes are missing, at least, from ``data``, the start of a frame."""
     if len(data) < HEAD:
         return HEAD - len(data)
     length: int = _LENGTH.unpack_from(data)[0]
@@ -31,10 +31,9 @@ def missing(data: bytes) -> int:
 
 
 def split(data: bytes, largest: int = LARGEST) -> tuple[list[bytes], bytes]:
-    """All whole frames' payloads at the start of ``data``, and what is left over.
+    """Return the payloads of the whole frames at the start of ``data``, and the rest.
 
-    A pure function: whoever feeds bytes in keeps the rest, so nothing is half-taken when a
-    signal lands in the middle.
+    A pure function: the caller keeps the rest, so a signal in the middle loses nothing.
 
     Raises
     ------

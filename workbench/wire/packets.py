@@ -1,4 +1,4 @@
-"""What a caller and an actor's worker say to each other on a line: one packet each."""
+"""Messages between a caller and a worker on a line, one packet each."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import msgspec
 from workbench.core.events import CallForm, Event
 
 LARGEST_PACKET = 1 << 16
-"""Bytes. What is larger goes through the server."""
+"""Bytes. Larger calls and results go through the server."""
 
 
 class CallPacket(Event, tag=1):
     """Run a method, or a function, once with each of ``args``: a run of calls. ``number``: of the
-    first one among the line's; of those up to ``known`` the server knows all that it ever has to.
-    ``form.deps``: see `core.instructions.Lent`."""
+    first call among the line's. ``known``: up to this number the server knows the ends of all
+    calls. ``form.deps``: see `core.instructions.Lent`."""
 
     number: int
     known: int
@@ -27,20 +27,20 @@ class CallPacket(Event, tag=1):
 
 
 class ResultPacket(Event, tag=2):
-    """Calls are over: of each the task, the header of its value, which is all of that (see
-    `core.events.Value`), and whether it failed."""
+    """Results of calls: of each the task, its inline value (the header, see `core.events.Value`),
+    and True if it failed."""
 
     results: list[tuple[int, bytes, bool]]
 
 
 class ToldPacket(Event, tag=3):
-    """A call is over, and the server will be told of its result, when it asks."""
+    """A call is over; the worker tells the server its result, when asked (`Report`)."""
 
     task: int
 
 
 class ShownPacket(Event, tag=4):
-    """Something that a call has shown; see `core.task_events.Output`."""
+    """Output of a call; see `core.task_events.Output`."""
 
     task: int
     kind: str
@@ -55,7 +55,7 @@ decode_answer = msgspec.msgpack.Decoder(ResultPacket | ToldPacket | ShownPacket)
 
 
 def open_end(fds: tuple[int, ...]) -> socket.socket | None:
-    """The socket that came beside a message; None if it got lost."""
+    """Return the socket that came with a message; None if it got lost."""
     for fd in fds:
         if stat.S_ISSOCK(os.fstat(fd).st_mode):
             end = socket.socket(fileno=fd)
@@ -66,12 +66,12 @@ def open_end(fds: tuple[int, ...]) -> socket.socket | None:
 
 
 def receive(end: socket.socket) -> bytes | None:
-    """The next packet; None if none has come, b"" if the other side is gone."""
+    """Return the next packet; None if none has come, b"" if the other side is gone."""
     try:
         return end.recv(LARGEST_PACKET)
     except BlockingIOError:
         return None
-    except ConnectionResetError:  # it hadn't read all: told once, before what it had sent
+    except ConnectionResetError:  # raised once, before what the peer had sent: it hadn't read all
         return receive(end)
     except OSError:
         return b""

@@ -1,4 +1,4 @@
-"""An actor in its worker: the instance, and how its calls run: in turn, in threads, on loops."""
+"""An actor in its worker: the instance, and running its calls: in turn, in threads, on loops."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from workbench.worker.run_queue import RunQueue, group_of
 
 
 class ActorHost:
-    """`make` runs as the actor's first task, its ``creation``; then, unless it is plain, `serve`.
+    """An actor. `make` runs as its first task, its ``creation``; then, unless it is plain, `serve`.
 
-    ``connection`` is read and written by the loop itself, if there is one: another thread would
-    have to wake it. ``queue`` has the calls that haven't begun; ``run`` and ``run_async`` run one,
-    in this thread or on its loop. Each concurrency group has threads of its own, or a loop in one;
-    the default group then, too. ``is_plain``: one call at a time, in the main thread; ``is_loop``:
-    calls run on a loop in the main thread, which reads the connection, too.
+    A loop in the main thread reads and writes ``connection`` itself: another thread would have to
+    wake it. ``queue`` has the calls that haven't begun; ``run`` and ``run_async`` run one, in this
+    thread or on its loop. Each concurrency group, with the default one, has its own threads, or a
+    loop in its own thread. ``is_plain``: one call at a time, in the main thread; ``is_loop``: calls
+    run on a loop in the main thread.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class ActorHost:
         self.namespace = "" if creation.spec is None else creation.spec.namespace
         self.is_restarted = creation.made > 0
         self._blueprint = blueprint
-        # Attributes, for they are asked some ten times a call.
+        # Attributes, as each call reads them some ten times.
         self.is_async = blueprint.is_async
         self.is_plain = blueprint.concurrency == 1 and not (blueprint.is_async or blueprint.groups)
         self.is_loop = blueprint.is_async and not blueprint.groups
@@ -54,15 +54,15 @@ class ActorHost:
         self._threads: dict[str, ThreadPoolExecutor] = {}  # by group
         self._loops: dict[str, CallLoop] = {}
         self._flushes: dict[Callable[[], object], None] = {}  # at the end of this round of the loop
-        self.leaves = False  # no other call shall begin
+        self.leaves = False  # no other call may begin
 
     @property
     def is_namespace(self) -> bool:
-        """What background cells run in: an exit there is a cell's error, and nothing is lost."""
+        """True if background cells run in it: then `exit` is a cell's error and doesn't end it."""
         return isinstance(self._instance, Namespace)
 
     def make(self, /, *args: Any, **kwargs: Any) -> None:
-        """Make the instance: the actor's first call."""
+        """Make the instance. The actor's first call."""
         if self.is_loop:
             most = self._blueprint.concurrency
             self._loops[""] = CallLoop(most, partial(self._next, None), self._run_async, spins=True)
@@ -83,7 +83,7 @@ class ActorHost:
             self._instance = self._blueprint.cls(*args, **kwargs)
 
     async def _make_on_loop(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """So that it may start tasks there, and be ``async def __init__``."""
+        """Make the instance on the loop: ``__init__`` may be async, or start tasks there."""
         self._instance = await made_on_loop(self._blueprint.cls, args, kwargs)
 
     def _next(self, group: str | None) -> do.Run | None:
@@ -91,11 +91,11 @@ class ActorHost:
 
     @property
     def variables(self) -> dict[str, Any]:
-        """What the actor keeps, under a name that a person knows."""
+        """What the actor keeps, under names that a person knows."""
         return variables_of(self._instance, self._blueprint.cls)
 
     def method(self, name: str) -> Callable[..., Any]:
-        """One of the instance's, or of `actors.BUILT_IN`."""
+        """Return a method of the instance or of `actors.BUILT_IN`."""
         return method_of(self._instance, name)
 
     def serve(self) -> None:
@@ -106,10 +106,10 @@ class ActorHost:
             self._connection.wait_for(lambda: False)
 
     def notify(self, run: do.Run) -> None:
-        """A call has come, and is in the queue, of an actor that isn't plain. Whoever reads: mostly
-        the loop itself.
+        """Note a queued call of an actor that isn't plain. Runs in the reading thread, mostly the
+        loop's.
 
-        Each stays there until its turn, so that it can be cancelled without having begun.
+        Calls stay in the queue until their turn, so that they can be cancelled before they begin.
         """
         group = "" if self.is_loop else group_of(run)
         if self.is_async:
@@ -123,17 +123,17 @@ class ActorHost:
             self._run(run)
 
     def stop(self) -> None:
-        """Nobody will call any more. The reading thread."""
+        """End the loops: no more calls come. Runs in the reading thread."""
         for loop in self._loops.values():
             loop.stop()
 
     def leave(self) -> None:
-        """It ends itself. Where the call runs that says so."""
+        """End the actor on its own request. Runs where that call runs."""
         self.leaves = True
         self.stop()
 
     def send(self, done: ev.Done) -> None:
-        """Of a call on a loop: send it with all others of this round of the loop."""
+        """Send the result of a call on a loop, together with others of this iteration."""
         if not self.is_loop:
             self._connection.send(done)
             return
@@ -142,8 +142,8 @@ class ActorHost:
             self._connection.push()
 
     def at_end_of_round(self, flush: Callable[[], object]) -> bool:
-        """Have it called once, when the loop has run what it can run now. False in other threads,
-        and if there is no other call: nothing would come of a round more."""
+        """Call ``flush`` once the loop has run what it can run now. False in other threads, and if
+        there is no other call: then waiting would bring nothing."""
         loop = self._loops[""]
         if not loop.is_here or (loop.runs_one and not self._queue):
             return False
@@ -158,6 +158,6 @@ class ActorHost:
             flush()
 
     def cancel(self, task: int) -> None:
-        """Cancel a call, if it runs on a loop. The reading thread."""
+        """Cancel a call, if it runs on a loop. Runs in the reading thread."""
         for loop in self._loops.values():
             loop.cancel(task)

@@ -1,5 +1,5 @@
-"""An event loop on which an actor's calls run, so many at a time; whose thread it has is its
-owner's business."""
+"""An event loop on which an actor's calls run, with limited concurrency; its owner chooses the
+thread."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from workbench.core import instructions as do
 from workbench.system.spin_poll import SpinThenPoll, yield_with_gil
 
 IN_TURN = 64
-"""Calls that follow each other before all else on the loop has its turn."""
+"""Most calls that run one after the other before the rest of the loop has its turn."""
 
 
 class SpinningSelector(selectors.EpollSelector):
-    """It looks at the descriptors again and again for a moment, and asks only then what they are.
+    """Polls the descriptors repeatedly for a moment before it blocks.
 
-    Of a loop that has something to run, every second look is left out: behind one that found
-    something comes what is to be done about that.
+    While the loop has callbacks to run, it skips the poll after one that found something: the
+    callbacks of that come first.
     """
 
     def __init__(self) -> None:
@@ -49,16 +49,16 @@ class SpinningSelector(selectors.EpollSelector):
 
 
 def _events(mask: int) -> int:
-    """What an error or an end counts as, too: something to read, and room to write."""
+    """Convert epoll's mask: an error or hang-up counts as readable and writable."""
     reads = selectors.EVENT_READ if mask & ~select.EPOLLOUT else 0
     return reads | (selectors.EVENT_WRITE if mask & ~select.EPOLLIN else 0)
 
 
 class CallLoop:
-    """Calls that ``next_call`` gives, at most ``most`` at a time.
+    """Runs calls that ``next_call`` returns, at most ``most`` at a time.
 
-    Each runs in a task of the loop; those that wait for nothing follow each other in one, as long
-    as none has changed the context that it would leave to the next. `run` and `serve` are for its
+    Each runs in a task of the loop. Calls that don't wait run one after the other in one task,
+    until one changes the context, which the next would inherit. `run` and `serve` are for its
     thread; the rest may be called in any.
     """
 
@@ -75,16 +75,16 @@ class CallLoop:
         selector = SpinningSelector if spins else selectors.EpollSelector
         self._runner = asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector()))
         self.loop = self._runner.get_loop()
-        self._calls: dict[int, asyncio.Task[None]] = {}  # those that run, and in which task
+        self._calls: dict[int, asyncio.Task[None]] = {}  # running calls, with their task
         self._tasks: set[asyncio.Task[None]] = set()
-        self._is_due = False  # `_begin` comes, behind a task that takes calls
-        self._begins = 0  # how often it has come
-        self._wait = False  # the calls, as the last one did: then all begin at once
+        self._is_due = False  # `_begin` is scheduled, behind a task that takes calls
+        self._begins = 0  # how often it has run
+        self._wait = False  # the last call waited, so all begin at once
         self._over = asyncio.Event()
-        self._thread = 0  # the one that serves, as long as it does
+        self._thread = 0  # ident of the serving thread, else 0
 
     def run(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Before it serves. What that starts goes on then."""
+        """Run a coroutine before `serve`. Tasks that it starts go on then."""
         try:
             self._runner.run(coroutine, context=contextvars.copy_context())
         except BaseException:
@@ -92,7 +92,7 @@ class CallLoop:
             raise
 
     def serve(self, connection: Connection | None = None) -> None:
-        """Until `stop`. A connection is read by the loop: another thread would have to wake it."""
+        """Run calls until `stop`. The loop itself reads a connection: no thread has to wake it."""
         with self._runner:
             try:
                 self._runner.run(self._serve(connection), context=contextvars.copy_context())
@@ -103,26 +103,26 @@ class CallLoop:
         self._thread = threading.get_ident()
         if connection is not None:
             self.loop.add_reader(connection, connection.readable)
-        self._begin()  # what came before
+        self._begin()  # calls that came before
         await self._over.wait()
 
     def stop(self) -> None:
-        """Nobody will call any more."""
+        """End `serve`: no more calls come."""
         if self._thread:
             self.loop.call_soon_threadsafe(self._over.set)
 
     @property
     def is_here(self) -> bool:
-        """Whether the calling code runs in its thread."""
+        """True if the calling code runs in the loop's thread."""
         return threading.get_ident() == self._thread
 
     @property
     def runs_one(self) -> bool:
-        """Whether no more than one call has begun and isn't over."""
+        """True if at most one call is running."""
         return len(self._calls) <= 1
 
     def notify(self) -> None:
-        """There is a call, perhaps."""
+        """Look for a call: there may be one."""
         if self._is_due:
             return
         if self.is_here:
@@ -138,17 +138,17 @@ class CallLoop:
 
     def _cancel(self, task: int) -> None:
         call = self._calls.get(task)
-        if call is not None:  # else it is over, and another may run in its task
+        if call is not None:  # else it is over, and its task may run another call
             call.cancel()
 
     def _begin(self) -> None:
-        self._is_due = False  # first: of a call that comes from here on we are told
+        self._is_due = False  # first: a call that comes from here on notifies us
         self._begins += 1
         while len(self._tasks) < self._most and (run := self._next_call()) is not None:
             task = self.loop.create_task(self._run_calls(run))
             self._tasks.add(task)
             self._calls[run.task] = task
-            self.loop.call_soon(self._begin)  # behind it: if its call waits, the others go on
+            self.loop.call_soon(self._begin)  # behind the task: if its call waits, the others go on
             if not self._wait:
                 self._is_due = True
                 return
@@ -164,7 +164,7 @@ class CallLoop:
                 self._begin()
 
     async def _follow(self, first: do.Run, task: asyncio.Task[None]) -> None:
-        """Run it, and what may follow it in this task."""
+        """Run a call, and those that may follow it in this task."""
         context, begins, left = contextvars.copy_context(), self._begins, IN_TURN
         run: do.Run | None = first
         while run is not None:

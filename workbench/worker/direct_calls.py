@@ -1,8 +1,8 @@
-"""The lines by which others call this worker, an actor's or lent: calls that come, answers that
-go.
+"""The lines by which other processes call this worker, an actor's or a leased one: calls come in,
+results go out.
 
-A call runs like one that came from the server. Only its result takes the short way, and only if
-its caller may have it before the server has heard what it has done (`Connection.said`).
+A call runs like one from the server. Its result goes straight to the caller only if the server has
+already heard all that this process has sent (`Connection.said`).
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ from workbench.wire.buffers import Parcel
 from workbench.worker.remains import LineNotes
 
 MOST_PACKED = 64
-"""Results in one packet."""
+"""Most results in one packet."""
 
 BESIDE = 20
 """Bytes of a packet for each result, beside its header."""
 
 LARGEST_RESULT = packets.LARGEST_PACKET // 2
-"""Bytes of one that goes by a line."""
+"""Most bytes of a result that goes by a line."""
 
 SYNC = -1
-"""The number of our question whether the server has heard all that was said."""
+"""Request number of asking whether the server has handled all that was sent."""
 
 
 @dataclass(slots=True, eq=False)
 class IncomingLine:
-    """One caller's end here: what has come by it and isn't answered."""
+    """Our end of one caller's line, with its unanswered calls."""
 
     number: int
     end: socket.socket
-    is_open: bool = True  # its caller is there, as far as is known
+    is_open: bool = True  # its caller is alive, as far as known
     has_ended: bool = False  # nothing more comes
     is_lease: bool = False
     objects: dict[int, ev.Value] = field(default_factory=dict)  # that may be arguments: see `Lent`
-    is_closing: bool = False  # given back as soon as nothing of it runs
+    is_closing: bool = False  # given back once none of its calls runs
     running: int = 0  # calls that came and aren't over
     begins: Callable[[int], object] = bool  # see `LineNotes`
     runs: deque[IncomingRun] = field(default_factory=deque)  # in their order
@@ -60,21 +60,21 @@ class IncomingLine:
 
 @dataclass(slots=True, eq=False)
 class IncomingRun:
-    """Calls that came in one packet, until the server knows of their ends."""
+    """Calls that came in one packet, kept until the server knows their results."""
 
     line: IncomingLine
     tasks: list[int]
     last: int  # number of the last one
     left: int  # calls that aren't over
     form: ev.CallForm
-    is_nested: bool  # a worker has called
+    is_nested: bool  # the caller is a worker
 
 
 class IncomingCalls:
-    """``add`` queues calls; ``takes_lines`` says whether they may come by lines; ``flushes``,
-    whether more results follow: then whoever runs the calls calls `flush` soon.
+    """Incoming lines. ``add`` queues calls; ``takes_lines()``: calls may come by lines;
+    ``flushes()``: more results follow, and whoever runs the calls calls `flush` soon.
 
-    All but `output` and `answer` is for the reading thread.
+    All but `output` and `answer` runs in the reading thread.
     """
 
     def __init__(
@@ -94,22 +94,22 @@ class IncomingCalls:
         self._is_actor = is_actor
         self._withdraw = base.arena.withdraw
         self._flushes = flushes
-        self._is_packing = False  # some results are packed, or are about to be
+        self._is_packing = False  # results are packed, or about to be
         self._stop = stop
         self._notes = notes
         self._lines: dict[int, IncomingLine] = {}
         self._lent: dict[int, dict[int, ev.Value]] = {}  # by line, before it comes: see `Lent`
-        # By task: those of which the server may not know the end, with their numbers; what came
-        # of those that are over; what must live until the server, which will ask for it, has
-        # the result; those of which it has asked for that.
+        # By task: calls whose end the server may not know, with their numbers; results of finished
+        # ones; what must live until the server, which will ask for the result, has it; tasks
+        # whose result it has asked for.
         self._calls: dict[int, tuple[IncomingRun, int]] = {}
         self._done: dict[int, ev.Done] = {}
         self._kept: dict[int, tuple[Claims, Any]] = {}
         self._reported: set[int] = set()
-        self._lock = threading.RLock()  # for what becomes of results
-        self._known = -1  # of what this process has said, the server has heard so much
-        self._asked = -1  # the same, when it has answered all that was asked
-        self._asks: deque[int] = deque()  # the same, for each answer to come
+        self._lock = threading.RLock()  # guards results
+        self._known = -1  # the server has handled this much of `Connection.said`
+        self._asked = -1  # the same, once it has answered all our requests
+        self._asks: deque[int] = deque()  # the same, for each pending request
         self._answer = base.handlers[do.Answer]
         base.handlers |= {
             do.Lent: self._note_lent,
@@ -143,16 +143,16 @@ class IncomingCalls:
         self._connection.send(ev.Attached(number, good))
 
     def read(self) -> None:
-        """All that has come by lines goes before what the server says."""
+        """Read all lines: what has come by them goes before the server's next message."""
         for line in self._lines.values():
             self._read(line)
 
     def _read_some(self, line: IncomingLine) -> None:
-        """What has come; behind one call mostly nothing has, and the next poll tells."""
+        """Read up to a packet with one call: mostly nothing follows, and the next poll tells."""
         self._read(line, 2)
 
     def _read(self, line: IncomingLine, fewest: int = 0) -> None:
-        """All that has come, or up to the first packet that has fewer calls."""
+        """Read all packets that have come, or up to the first one with fewer calls."""
         count = fewest
         while not line.has_ended and count >= fewest:
             packet = packets.receive(line.end)
@@ -173,8 +173,8 @@ class IncomingCalls:
                 if task not in self._kept:
                     self._forget(task)
         tasks, size, form = call.tasks, len(call.tasks), call.form
-        root = form.root or form.parent  # of the task in which it was called; 0 if in none
-        if size > 1:  # who runs them reads what else comes
+        root = form.root or form.parent  # of the calling task; 0 if none
+        if size > 1:  # the thread that runs them reads the rest
             self._connection.is_crowded = True
         values = tuple([line.objects[id] for id in form.deps])
         run = IncomingRun(line, tasks, call.number + size - 1, size, form, root > 0)
@@ -196,7 +196,7 @@ class IncomingCalls:
         if line is not None:
             with contextlib.suppress(OSError):  # its caller is gone
                 line.end.shutdown(socket.SHUT_RD)
-            self._read(line)  # what was sent before that; now its caller can't send any more
+            self._read(line)  # what was sent before; the caller can't send any more
             self._close(line)
 
     def _close(self, line: IncomingLine) -> None:
@@ -215,13 +215,13 @@ class IncomingCalls:
                 self._reported.add(message.task)
                 if message.task in self._done:
                     self._tell(message.task)
-        else:  # what the server has been told by the caller
+        else:  # the caller has told the server already
             self._connection.post(ev.Done(message.task, (), 0.0))
 
     def _tell(self, task: int) -> None:
-        """The server is to have the result."""
+        """Send the result to the server."""
         claims, kept = self._kept.pop(task, ([], None))
-        claims.clear()  # its business now
+        claims.clear()  # the server's business now
         self._connection.send(self._done[task])
         del kept
         self._forget(task)
@@ -245,13 +245,13 @@ class IncomingCalls:
                     self._let_go(task)
         if line.is_lease:  # its caller is gone
             for task in tasks:
-                if task in self._calls and task not in self._reported:  # nobody knows of it
+                if task in self._calls and task not in self._reported:  # nobody wants its result
                     self._stop(do.Stop(task))
         if line.is_lease or line.objects:
             self._close(line)
 
     def _let_go(self, task: int) -> None:
-        """Nobody will ask for its result."""
+        """Drop a result that nobody will ask for."""
         claims, _ = self._kept.pop(task, ([], None))
         self._withdraw(claims)
         self._forget(task)
@@ -265,7 +265,7 @@ class IncomingCalls:
     # -- where the call runs ----------------------------------------------------------------------
 
     def begins(self, task: int) -> None:
-        """Should this process die, it is known that those behind never began."""
+        """Note that a call begins: if this process dies, those behind it are known as unbegun."""
         known = self._calls.get(task)
         if known is not None:
             run, number = known
@@ -278,15 +278,15 @@ class IncomingCalls:
             self._connection.put(output)
             return
         run, data = known[0], output.data
-        if run.is_nested:  # the server knows where to; its caller, that it has to tell of the call
+        if run.is_nested:  # the server relays it, and the caller has to tell it of the call
             data = b""
             self._connection.put(output)
         shown = packets.ShownPacket(output.task, output.kind, data, run.form.origin, self._worker)
-        self._connection.said += 1  # its result goes behind it
+        self._connection.said += 1  # the result must come behind it
         self._connection.put(ev.Relay(run.line.number, packets.encode(shown)))
 
     def answer(self, done: ev.Done, claims: Claims, kept: Any) -> None:
-        """A call is over: its caller is told, or the server, if that has asked for it."""
+        """Send a call's result to its caller, and to the server if that has asked for it."""
         task = done.task
         run, _ = self._calls[task]
         line = run.line
@@ -294,7 +294,7 @@ class IncomingCalls:
         usual = not (value.segment or value.contains or done.abouts or done.again or done.threads)
         goes = usual and len(value.header) <= LARGEST_RESULT
         with self._lock:
-            if not goes:  # refs in it mustn't be dropped before
+            if not goes:  # its refs mustn't be dropped before the server has it
                 self._kept[task] = claims, kept
             self._done[task] = done
             if task in self._reported:
@@ -315,11 +315,11 @@ class IncomingCalls:
 
     @property
     def has_kept(self) -> bool:
-        """Whether the server has yet to ask for any result."""
+        """True if results are kept for which the server will ask."""
         return bool(self._kept)
 
     def _pack(self, line: IncomingLine, result: tuple[int, bytes, bool]) -> None:
-        """A result goes, alone or with those that follow soon."""
+        """Send a result, alone or packed with those that follow soon."""
         if self._connection.said != self._known:
             self._send(line, packets.ResultPacket([result]))
             return
@@ -334,7 +334,7 @@ class IncomingCalls:
             self._connection.defer(Beside(self.flush))
 
     def flush(self) -> None:
-        """Send what is packed. Any thread."""
+        """Send the packed results. Any thread."""
         if self._is_packing:
             with self._lock:
                 self._is_packing = False
@@ -342,7 +342,7 @@ class IncomingCalls:
                     self._send_packed(line)
 
     def _send_packed(self, line: IncomingLine) -> None:
-        """Holds the lock."""
+        """Send the line's packed results. Holds the lock."""
         results, line.packed, line.packed_bytes = line.packed, [], 0
         if results and line.is_open:
             data = packets.encode(packets.ResultPacket(results))

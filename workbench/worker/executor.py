@@ -1,4 +1,4 @@
-"""The worker's loop: takes tasks from the queue and has them run; the worker's side of its client.
+"""The worker's loop: takes tasks from the queue and runs them; the worker's `Role` for its client.
 
 The main thread serves. Messages are handled in whichever thread reads the socket.
 """
@@ -32,20 +32,20 @@ from workbench.worker.run_queue import RunQueue
 from workbench.worker.task_runner import HOLD_BACK, TaskRunner, cancelled
 
 PAUSE = 0.001
-"""Seconds without a task after which nobody waits for one: the process is cleaned meanwhile. Longer
-than `spin_poll.SHORT_WAIT`, or a worker with nothing to do would spin twice."""
+"""Seconds without a task after which the process state is restored. Longer than
+`spin_poll.SHORT_WAIT`, or an idle worker would spin twice."""
 
 
 HAND_OVER = 0.05
-"""Seconds in which a task whose Done is out has ended here too."""
+"""Most seconds from a task's Done until the task has ended here, too."""
 
 
 class TaskExecutor:
-    """A `Role`.
+    """Executes a worker's tasks; a `Role`.
 
-    ``remains`` notes what began. ``ends`` is called with each task, and sends what it has shown,
-    before its Done goes out. With ``reload`` edited modules are looked for before each task, not
-    only when told to.
+    ``remains`` notes which task began. ``ends`` is called with each task before its Done is sent,
+    and sends the task's output. With ``reload`` edited modules are searched before each task, not
+    only after a Refresh.
     """
 
     def __init__(
@@ -65,9 +65,15 @@ class TaskExecutor:
         self._generators = GeneratorSender(base, self, self._interrupts)
         reloader = Reloader(reload)
         self._runner = TaskRunner(
-            base, work, self._generators, self._interrupts, reloader, self._queue, remains.begins,
+            base,
+            work,
+            self._generators,
+            self._interrupts,
+            reloader,
+            self._queue,
+            remains.begins,
             self._over,
-        )  # fmt: skip
+        )
         self._ends = ends
         self._tallies: dict[int, CallTally] = {}  # by task
         self.listener = CellListener(origin=self._origin, roots=self._roots, tally=self._tally)
@@ -81,14 +87,19 @@ class TaskExecutor:
             ev.Refresh: lambda _: reloader.refresh(),
         }
         self._lines = IncomingCalls(
-            base, self._called, self._takes_lines, lambda: self._runner.actor is not None,
-            self._flushes_lines, self._stop, remains.lines,
-        )  # fmt: skip
+            base,
+            self._called,
+            self._takes_lines,
+            lambda: self._runner.actor is not None,
+            self._flushes_lines,
+            self._stop,
+            remains.lines,
+        )
         self._runner.lines, self.output = self._lines, self._lines.output
         base.at_end.append(self._ended)
 
     def serve(self) -> None:
-        """Until the actor leaves, or the session has no more use for this process: SessionError."""
+        """Run tasks until the actor leaves. Raises SessionError when the session ends."""
         connection, queue, runner = self._connection, self._queue, self._runner
         has_come = queue.__len__
         state = ProcessState()
@@ -107,7 +118,7 @@ class TaskExecutor:
             run = queue.next()
             if run is None:  # recalled meanwhile
                 continue
-            if run.method:  # an actor's process is its own
+            if run.method:  # an actor's process isn't shared
                 if run.method == CREATION:
                     state.close()
                 runner.run(run)
@@ -121,23 +132,23 @@ class TaskExecutor:
                 return
 
     def _ended(self, reason: str) -> None:
-        """The reading thread."""
+        """Handle the end of the session. Runs in the reading thread."""
         actor = self._runner.actor
         if actor is not None and actor.is_loop:
             actor.stop()  # its calls are cancelled
             return
         until = time.monotonic() + HAND_OVER
-        in_task = threading.current_thread() is threading.main_thread()  # it reads, as it waits
+        in_task = threading.current_thread() is threading.main_thread()  # it reads while it waits
         if actor is not None and not actor.is_plain:
             in_task = False  # its calls run in threads
         while self._work.latest is not None:
             if in_task or time.monotonic() > until:
-                # It may be in the middle of anything, but nobody is left who wants its result.
+                # It may be in the middle of anything, but nobody wants its result any more.
                 os._exit(0)
             time.sleep(HAND_OVER / 50)
 
     def leave(self) -> None:
-        """Let go of what tasks have left here: actors and files end in order."""
+        """Let go of the actor, so that it is finalized in order."""
         self._runner.actor = None
 
     # -- the client's side ------------------------------------------------------------------------
@@ -164,7 +175,7 @@ class TaskExecutor:
         return here
 
     def _origin(self) -> int:
-        """What a nested task prints goes where ours does."""
+        """Return the running task's cell: what a nested task prints goes there, too."""
         run = self._work.current
         return 0 if run is None else run.origin
 
@@ -177,11 +188,11 @@ class TaskExecutor:
 
     @property
     def lending(self) -> Lending | None:
-        """An actor has no slot to lend, and its calls can run nowhere else."""
+        """None for an actor: it has no slot to lend, and its calls can run nowhere else."""
         return self._lending if self._runner.actor is None else None
 
     def _tally(self) -> CallTally | None:
-        """A background cell's own calls, not those that these make."""
+        """Return the tally of a background cell's own calls, without nested ones."""
         run = self._work.current
         if run is None or run.spec is None or not run.spec.job or not self._work.runs(run.task):
             return None
@@ -194,7 +205,7 @@ class TaskExecutor:
             self._connection.send(ev.Output(task, ev.PROGRESS, b"%d %d" % (done, known)))
 
     def _over(self, task: int) -> None:
-        """Its Done comes next."""
+        """End a task: its Done comes next."""
         self._lending.task_over()
         if self._tallies and (tally := self._tallies.pop(task, None)) is not None:
             tally.close()
@@ -207,7 +218,7 @@ class TaskExecutor:
         return actor is None or actor.is_plain or actor.is_loop
 
     def _flushes_lines(self) -> bool:
-        """Whether more results follow soon, with which those that are there are sent."""
+        """True if more results follow soon: all are sent together then."""
         actor = self._runner.actor
         if actor is not None and actor.is_loop:
             return actor.at_end_of_round(self._lines.flush)
@@ -218,7 +229,7 @@ class TaskExecutor:
         self._add(run)
 
     def _add(self, run: do.Run) -> None:
-        """One more task, unless the running one has lent our slot away."""
+        """Queue a task; give it back if the running one has lent our slot."""
         self._runner.add(run)
         actor = self._runner.actor
         if self._lending.is_lent and actor is None:
@@ -230,7 +241,7 @@ class TaskExecutor:
             actor.notify(run)
 
     def _called(self, runs: list[do.Run]) -> None:
-        """Calls have come by a line: of functions that are known, without options."""
+        """Queue calls that came by a line: of known functions, with default options."""
         self._queue.extend(runs)
         actor = self._runner.actor
         if actor is not None and not actor.is_plain:
@@ -266,7 +277,7 @@ class TaskExecutor:
         self._lines.read()
         for run in list(self._queue):
             if run.task == message.task:
-                with contextlib.suppress(ValueError):  # it begins just now
+                with contextlib.suppress(ValueError):  # it has just begun
                     self._queue.remove(run)
                     self._generators.remove(run.task)
                     self._runner.send(run, ev.Done(run.task, cancelled(run), 0.0))

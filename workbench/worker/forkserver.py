@@ -1,6 +1,6 @@
 """`python -m workbench.worker.forkserver FD SETTINGS`: preloads what workers need, and forks them.
 
-Single-threaded, so that a fork is safe. It talks to the server alone, and ends with it.
+Single-threaded, so that a fork is safe. It talks only to the server, and ends with it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from workbench.worker.process import run_worker
 from workbench.worker.remains import Remains
 
 GRACE = 2.0
-"""Seconds that a worker has to end by itself. Those whose task still runs don't wait for it."""
+"""Seconds that a worker has to end by itself. One with a running task doesn't use them."""
 
 _decode = msgspec.msgpack.Decoder(list[Fork | Kill]).decode
 
@@ -40,8 +40,8 @@ class Forkserver:
         self._inbox = Inbox(_decode)
         self._outbox = Outbox()
         self._children: dict[int, int] = {}  # pid → worker
-        self._remains: dict[int, Remains] = {}  # worker → what it will leave
-        self._leaving: dict[int, float] = {}  # worker → until when it may end in order
+        self._remains: dict[int, Remains] = {}  # by worker
+        self._leaving: dict[int, float] = {}  # worker → deadline of its orderly end
         self._poll = select.poll()
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(self._wake_write)
@@ -85,7 +85,7 @@ class Forkserver:
         return more
 
     def _timeout(self) -> float | None:
-        """Milliseconds until somebody is late."""
+        """Return the milliseconds until the next deadline of a worker."""
         if not self._leaving:
             return None
         return max(min(self._leaving.values()) - time.monotonic(), 0.0) * 1000
@@ -133,9 +133,9 @@ class Forkserver:
             os._exit(status)
 
     def _reap(self) -> None:
-        """Take note of who ended, and end what those had started and left behind.
+        """Reap ended workers, and kill processes that they started and left behind.
 
-        That has become our own children: we are a subreaper, as each worker is while it lives.
+        These have become our children: we are a subreaper, as each worker is while it lives.
         """
         while True:
             try:
@@ -163,7 +163,7 @@ class Forkserver:
         for pid in self._children:
             os.kill(pid, signal.SIGKILL)
         self._children.clear()
-        with contextlib.suppress(ChildProcessError):  # until nobody is left, and nobody's child
+        with contextlib.suppress(ChildProcessError):  # until no child is left
             while True:
                 os.waitpid(-1, 0)
                 self._kill_orphans()
@@ -196,8 +196,8 @@ def main() -> None:
 
         worker_shell()
 
-    # The driver's order is for tasks. Before, a file beside the notebook that is called like a
-    # module of the standard library would have kept us from starting.
+    # The driver's order is for tasks. If set earlier, a file beside the notebook that has the name
+    # of a module of the standard library would have kept us from starting.
     sys.path[:] = [*settings.path, *own]
     gc.collect()
     gc.freeze()

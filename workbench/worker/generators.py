@@ -1,4 +1,4 @@
-"""Generators in the worker that runs them: each item is handed to its reader as it is made."""
+"""Generators in the worker that runs them: each item is sent to its reader as it is made."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from workbench.system.ki_protection import ki_protection
 _END = object()
 
 Fails = Callable[[BaseException, str], ev.Value]
-"""What a ref leads to that stands for an error, of a task of that name."""
+"""Makes the value of a ref that stands for an error of the named task."""
 
 
 class Backpressure:
     """How far one generator may be ahead of its reader.
 
-    `took` runs in the reading thread, which makes it when the task comes: the reader may go on
-    with what an earlier try made. The rest runs where its task does.
+    The reading thread makes this when the task comes, as the reader may still take what an earlier
+    try made, and calls `took`. The rest runs where the task runs.
     """
 
     def __init__(self, run: do.Run) -> None:
         assert run.spec is not None
         self._ahead = run.spec.ahead
         self._taken = run.taken
-        self._skip = run.made  # a worker that died had sent so many
+        self._skip = run.made  # items that a worker which died had sent
         self.made = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._took = asyncio.Event()
@@ -50,8 +50,8 @@ class Backpressure:
         return self.made >= self._skip
 
     def narrow(self) -> bool:
-        """The store has no room for one more: so many may wait there unread, and no more. False
-        if none does: then it isn't the reader's turn."""
+        """Limit the unread items to their current number: the store has no room for more. False if
+        none is unread: then the reader can't make room."""
         unread = self.made - self._taken
         if unread > 0:
             self._ahead = unread
@@ -72,7 +72,7 @@ class Backpressure:
 
 
 class GeneratorSender:
-    """The generators that are queued in this worker, or run."""
+    """Sends the items of generators that are queued or run in this worker."""
 
     def __init__(self, base: ClientBase, role: Role, interrupts: Interrupts) -> None:
         self._base = base
@@ -96,9 +96,9 @@ class GeneratorSender:
     # -- where the task runs ----------------------------------------------------------------------
 
     def hand_out(self, run: do.Run, items: Any) -> int:
-        """Give each item to the reader as it is made, when there is room; returns how many."""
+        """Send each item to the reader as it is made, when there is room; return how many."""
         interrupts, backpressure = self._interrupts, self._backpressures[run.task]
-        own = interrupts.inside  # of an actor's thread it isn't this task
+        own = interrupts.inside  # in an actor's thread it isn't this task
         iterator = iter(iterable(run, items))
         try:
             while True:
@@ -107,7 +107,7 @@ class GeneratorSender:
                 if item is _END:
                     return backpressure.made
                 if backpressure.is_new():
-                    interrupts.inside = 0  # what begins to leave leaves whole
+                    interrupts.inside = 0  # no interrupt while an item is sent
                     while True:
                         if self._deliver(run, item, backpressure):
                             break
@@ -121,7 +121,7 @@ class GeneratorSender:
             getattr(iterator, "close", int)()
 
     async def hand_out_async(self, run: do.Run, items: Any) -> int:
-        """The same on a loop: it waits for items, and for room, without blocking the others."""
+        """Do the same on a loop: waits for items and room without blocking other calls."""
         backpressure = self._backpressures[run.task]
         async with contextlib.aclosing(async_iterator(run, items)) as iterator:
             while True:
@@ -134,7 +134,7 @@ class GeneratorSender:
                 backpressure.made += 1
 
     def store(self, run: do.Run, items: Any, retry_on: Types, failed: Fails) -> Refs:
-        """Each item as an object of its own; their refs. What it raises is the last one's."""
+        """Store each item as an object; return their refs. An error becomes the last one."""
         refs: list[ObjectRef] = []
         items = yielded(run, items)
         try:
@@ -182,7 +182,7 @@ class GeneratorSender:
                 self._base.connection.wait_for(backpressure.has_room)
 
     def _deliver(self, run: do.Run, item: Any, backpressure: Backpressure) -> bool:
-        """Hand out one item; False if it has to wait until its reader has taken others."""
+        """Send one item; False if it has to wait until its reader has taken others."""
         base = self._base
         claims: Claims = []
         try:

@@ -1,5 +1,5 @@
-"""Lends this worker's slot while its task waits, wherever in it that is. What waits looks like is
-in `lending_future`.
+"""Lends this worker's slot while its task waits, in any of its threads. The interface is in
+`lending_future`.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from workbench.engine.lending_future import Missing
 from workbench.host.task_context import TaskContext, is_ours
 
 MOST_NAMED = 1000
-"""Objects that one message names. Who waits for more says itself that it goes on."""
+"""Most objects that one message names. A wait for more ends by our Unblocked alone."""
 
 
 class SlotLending:
-    """See the module; see `task_events.Blocked`, too. Any thread.
+    """The running task's waits; see `task_events.Blocked`. Any thread.
 
-    ``take_back`` empties the queue of this worker: what is there may be what the task waits for.
-    ``is_missing`` tells whether an object that isn't here may still come: who has read it and let
-    go of it has no place for it any more.
+    ``take_back`` empties the queue of this worker: the task may wait for what is there.
+    ``is_missing``: True if an object that isn't here may still come. Not if the code has read it
+    and let go of it.
     """
 
     def __init__(
@@ -40,14 +40,14 @@ class SlotLending:
         self._is_missing = is_missing
         self._numbers = itertools.count(1)
         self._waits: set[int] = set()
-        # What was looked for and wasn't there; of that, what is waited for.
+        # Objects that were polled and weren't there; those of them that a wait is for.
         self._looked_for: set[int] = set()
         self._polled: Collection[int] = ()
         self._poll = 0
 
     @property
     def is_lent(self) -> bool:
-        """Whether the task waits anywhere."""
+        """True if any code of the task waits."""
         return bool(self._waits)
 
     @contextlib.contextmanager
@@ -61,8 +61,8 @@ class SlotLending:
             self.end(number)
 
     def begin(self, objects: Iterable[int], enough: int = 0, item: int = 0) -> int:
-        """A number for `end`. 0 if the caller is no part of the task that runs: our own threads
-        wait on behalf of others."""
+        """Begin a wait; return its number for `end`. 0 if the caller isn't part of the running
+        task: our own threads wait on behalf of others."""
         run = self._work.current
         if run is None or not self._work.runs(run.task) or is_ours(current_thread()):
             return 0
@@ -79,7 +79,7 @@ class SlotLending:
         return number
 
     def end(self, number: int) -> None:
-        """This wait is over. The slot stays lent while others of the process wait."""
+        """End a wait. The slot stays lent while other code of the task waits."""
         if number in self._waits:
             self._waits.discard(number)
             self._connection.post(ev.Unblocked(number))
@@ -87,9 +87,9 @@ class SlotLending:
                 self._connection.flush()
 
     def polled(self, objects: Iterable[int]) -> None:
-        """Somebody looked whether these are there, and they aren't.
+        """Note that code has polled these objects, and they aren't there.
 
-        Who looks again waits: until one of all that was looked for is there.
+        Polling again counts as a wait until one of all polled objects is there.
         """
         ids = set(itertools.islice(objects, MOST_NAMED))
         again = ids <= self._looked_for
@@ -105,7 +105,7 @@ class SlotLending:
         self._poll = self.begin(self._polled, 1)
 
     def task_over(self) -> None:
-        """Nothing of it waits. The server knows that with its end, if it knows of the task."""
+        """End all waits of a task that is over, also for a server that doesn't know the task."""
         if self._waits or self._looked_for:
             for number in self._waits:
                 self._connection.post(ev.Unblocked(number))

@@ -1,4 +1,4 @@
-"""What the forkserver imports before it forks: all that a first task or cell is likely to need."""
+"""Imports of the forkserver before it forks: what a first task or cell is likely to need."""
 
 import html
 import unicodedata
@@ -13,5 +13,5 @@ import workbench.interop.registration
 import workbench.worker.executor
 
 __all__ = ["cloudpickle", "html", "numpy", "unicodedata", "workbench"]
-"""The standard library's two are for what words errors: that is imported when there is one, and
-would take a file of such a name beside the notebook for them."""
+"""`html` and `unicodedata` serve to word errors. Imported only then, a file of such a name beside
+the notebook would be taken for them."""

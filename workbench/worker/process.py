@@ -1,4 +1,4 @@
-"""A worker process from its fork to its end. What a task is, `executor` knows."""
+"""A worker process from its fork to its end. `executor` runs its tasks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from workbench.worker.remains import Remains
 
 
 class WorkerLink(NamedTuple):
-    """The `Link` of a local worker: its tasks, and its client's connection."""
+    """`Link` of a local worker: its tasks, and its client's connection."""
 
     work: TaskContext[Any]
     put: Callable[[Any], None]
@@ -35,11 +35,10 @@ def run_worker(
     settings: Settings,
     remains: Remains,
 ) -> None:
-    """The forked child's life. Returns when the session has no more use for it.
+    """Run the forked child. Returns when the session has no more use for it.
 
-    ``forkserver`` is its parent's pid, known before the fork: it may be gone by now.
-    ``remains`` is told of each task, and of what it shows: should a task kill the process, that is
-    all that's left.
+    ``forkserver`` is its parent's pid, read before the fork: the parent may be gone by now.
+    ``remains`` notes each task and its output: if a task kills the process, only that is left.
     """
     from workbench.client.base import ClientBase
     from workbench.client.client import Client
@@ -54,16 +53,20 @@ def run_worker(
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     sock.connect(settings.address)
     base = ClientBase(
-        sock, settings.session, worker=number, threads=settings.threads,
-        debug=settings.pickle_debug, huge=settings.huge_pages,
-    )  # fmt: skip
+        sock,
+        settings.session,
+        worker=number,
+        threads=settings.threads,
+        debug=settings.pickle_debug,
+        huge=settings.huge_pages,
+    )
     work = TaskContext[Run]()
     link = WorkerLink(work, lambda output: executor.output(output), base.connection.push)
     output = set_up(link, remains.captures, remains.mark, remains.unsent)
     executor = TaskExecutor(base, work, remains, output.finish, settings.reload)
     Client(base, executor)
     context.set(base.references.engine)
-    # Set, not inherited: a Jupyter server started in the background hands down an ignored one.
+    # Set explicitly: a Jupyter server started in the background passes on an ignored SIGINT.
     signal.signal(signal.SIGINT, executor.on_signal)
     base.join()
     register_when_imported()
@@ -74,10 +77,10 @@ def run_worker(
 
 
 def _exit_in_order() -> None:
-    """What is the user's of an interpreter's exit, without the time that the rest takes.
+    """Do the parts of an interpreter's exit that users notice, without the slow rest.
 
-    Executors and what is registered with atexit end, objects that only cycles keep are finalized,
-    files that nobody closed are written. Whoever takes too long over that is killed.
+    End executors, run atexit functions, finalize objects that only cycles keep, flush open files.
+    A worker that takes too long over that is killed.
     """
     threading._shutdown()  # type: ignore[attr-defined]  # joins threads that aren't daemons
     atexit._run_exitfuncs()

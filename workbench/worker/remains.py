@@ -1,6 +1,6 @@
-"""What outlives a worker's process, for the forkserver to tell: its task, what it showed last.
+"""Notes that outlive a worker's process, for the forkserver: its task and its last output.
 
-Made before the fork. The worker writes; the forkserver reads, once that one is dead.
+Made before the fork. The worker writes; the forkserver reads once the worker is dead.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _NUMBER = struct.Struct("q")
 _NOTE = struct.Struct("qq")
 
 MOST_LINES = 255
-"""Of which it is noted what began: with the two numbers, they fill a page."""
+"""Most lines whose begun calls are noted: with the two numbers they fill a page."""
 
 Part = TypeVar("Part", FdCapture, Unsent)
 
 
 class LineNotes:
-    """Of each line to this worker, the number of the last call by it that began."""
+    """Number of the last call that began, for each line to this worker."""
 
     def __init__(self, note: mmap.mmap) -> None:
         self._note = note
@@ -35,28 +35,28 @@ class LineNotes:
         self._places: dict[int, int] = {}
 
     def add(self, line: int) -> Callable[[int], object]:
-        """To be called with each call that begins."""
+        """Add a line. Return the function to call with each call's number as it begins."""
         if not self._free:
-            return bool  # nobody will know
+            return bool  # not noted
         place = self._places[line] = self._free.pop()
         _NOTE.pack_into(self._note, place * _NOTE.size, line, 0)
         return partial(_NUMBER.pack_into, self._note, place * _NOTE.size + _NUMBER.size)
 
     def remove(self, line: int) -> None:
-        """Nobody will ask for it."""
+        """Remove a line that is closed."""
         place = self._places.pop(line, 0)
         if place:
             _NOTE.pack_into(self._note, place * _NOTE.size, 0, 0)
             self._free.append(place)
 
     def read(self) -> tuple[tuple[int, int], ...]:
-        """By line. What isn't there, isn't known."""
+        """Return (line, number) of all lines that are noted."""
         pairs = list(_NOTE.iter_unpack(self._note[_NOTE.size :]))
         return tuple((line, number) for line, number in pairs if line)
 
 
 class Remains(ShownRemains):
-    """Of one worker. OSError, and nothing is left of it, if a part of it can't be had."""
+    """Remains of one worker. If a part can't be made, raises OSError and closes the others."""
 
     def __init__(self) -> None:
         with contextlib.ExitStack() as made:
@@ -77,7 +77,7 @@ class Remains(ShownRemains):
         self.lines = LineNotes(note)
 
     def told(self, worker: int, status: int) -> WorkerExited:
-        """How the worker ended, and what it left."""
+        """Return how the worker ended, and what it left."""
         running, ended = _NOTE.unpack_from(self._note)
         words, shown = self.words(since=ended), tuple(self.pieces(running))
         return WorkerExited(worker, status, words, running, "", shown, self.lines.read())

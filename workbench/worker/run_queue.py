@@ -1,4 +1,4 @@
-"""The tasks that a worker was sent and hasn't begun, in their order."""
+"""Queue of the tasks that a worker was sent and hasn't begun."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from workbench.core import instructions as do
 
 
 class RunQueue(deque[do.Run]):
-    """Any thread may add to it, or take from it."""
+    """Queue of tasks. Any thread may add to it, or take from it."""
 
     def next(self, group: str | None = None) -> do.Run | None:
-        """Take out the first one, of that concurrency group."""
+        """Take out the first task, or the first one of a concurrency group; None without one."""
         if group is None:
             try:
                 return self.popleft()
@@ -27,5 +27,5 @@ class RunQueue(deque[do.Run]):
 
 
 def group_of(run: do.Run) -> str:
-    """The concurrency group that it belongs to."""
+    """Return the concurrency group of a task."""
     return "" if run.spec is None else run.spec.concurrency_group

@@ -59,29 +59,29 @@ HOLD_BACK = 0.0005
 """Seconds for which results of short tasks wait for each other while more tasks are queued."""
 
 LAST_QUESTION = 1.0
-"""Seconds in which the server asks an actor that ends for results that it has kept. It asks at
+"""Most seconds that an actor which ends waits for the server to ask for kept results. It asks at
 once, unless the caller is stopped."""
 
 Refs = Sequence[ObjectRef]
 
 Outcome = tuple[tuple[ev.Value, ...], tuple[ev.About | None, ...], bool, Refs]
-"""Results, what each cost (nothing if all are small), and whether to try the task again.
+"""Results, their costs (empty if all are small), whether to retry the task, and refs.
 
-The refs are in what it raised: they mustn't be dropped before the results are sent."""
+The refs are in the error that it raised: they mustn't be dropped before the results are sent."""
 
 Result = tuple[ev.Value, ev.About | None]
 
 _NONE: Outcome = (ev.Value(b"N"),), (), False, ()
-"""Of a task that returns None."""
+"""Outcome of a task that returns None."""
 
 _ARGUMENTS = codec.Where("arguments", "on the worker")
 
 
 class TaskRunner:
-    """See the module.
+    """Runs tasks.
 
     ``queue`` is for an actor that runs several at a time.
-    ``begins`` and ``ends``: see `TaskExecutor`. ``actor`` is there in an actor's worker, once its
+    ``begins`` and ``ends``: see `TaskExecutor`. ``actor`` is set in an actor's worker once its
     creation has begun.
     """
 
@@ -98,7 +98,7 @@ class TaskRunner:
     ) -> None:
         self.actor: ActorHost | None = None
         self.lines: IncomingCalls
-        self._answers = False  # that came from the server are waiting to be sent
+        self._answers = False  # results of the server's tasks wait to be sent
         self._connection = base.connection
         self._marshal = base.marshal
         self._read = base.objects.read
@@ -111,11 +111,11 @@ class TaskRunner:
         self._begins = begins
         self._ends = ends
         self._functions: dict[int, Callable[..., Any]] = {}
-        self._sources: dict[int, ev.Value] = {}  # the functions' values: each is sent but once
+        self._sources: dict[int, ev.Value] = {}  # the functions' values: each is sent only once
 
     @property
     def is_serial(self) -> bool:
-        """Whether tasks run one at a time, in the main thread."""
+        """True if tasks run one at a time, in the main thread."""
         return self.actor is None or self.actor.is_plain
 
     # -- the reading thread -----------------------------------------------------------------------
@@ -131,14 +131,14 @@ class TaskRunner:
     # -- where the task runs ----------------------------------------------------------------------
 
     def run(self, run: do.Run) -> None:
-        """Run one task, and send its results or what it failed with."""
+        """Run one task, and send its results or its error."""
         task, interrupts, token = run.task, self._interrupts, self._work.begin(run)
         try:
             claims: Claims = []
             result: Any = None
             retry_on: Types = ()
             started = time.perf_counter()
-            if self._answers and run.line:  # before another caller's call begins: see `core.lines`
+            if self._answers and run.line:  # before a line's call begins: see `core.lines`
                 self._answers = not self._connection.flush()
             self._begins(task)
             if run.line:
@@ -168,13 +168,13 @@ class TaskRunner:
                 outcome = self._failure(run, error, retry_on, claims)
             if self.is_serial:
                 self._reloader.after_task()
-            # Here, where `result` still lives: refs inside it are dropped after this, not before.
+            # While `result` is alive: refs inside it are dropped after this, not before.
             self._done(run, outcome, started, claims, result)
         finally:
             self._work.end(run, token)
 
     async def run_async(self, run: do.Run) -> None:
-        """The same on an actor's loop: what its method awaits lets others run."""
+        """Do the same on an actor's loop: others run while the method awaits."""
         token = self._work.begin(run)
         try:
             claims: Claims = []
@@ -244,7 +244,7 @@ class TaskRunner:
         return with_values(packed, self._values(run, places)) if places else packed
 
     def _values(self, run: do.Run, places: Sequence[Place]) -> list[Any]:
-        """Those of the last deps, which stand at these places."""
+        """Return the values of the last deps, which belong at these places."""
         first, lent = len(run.deps) - len(places), run.line > 0
         return [
             self._read(run.deps[n], run.values[n], partial(self._name_at, place, run), lent)
@@ -261,11 +261,11 @@ class TaskRunner:
 
     @property
     def leaves(self) -> bool:
-        """Whether the actor has ended by itself: the server has failed all its calls."""
+        """True if the actor ends itself: the server fails all its calls."""
         return self.actor is not None and self.actor.leaves
 
     def send(self, run: do.Run, done: ev.Done) -> None:
-        """Of a call that hasn't begun. The reading thread."""
+        """Send the Done of a call that hasn't begun. Runs in the reading thread."""
         if run.line:
             self.lines.answer(done, [], ())
         else:
@@ -319,9 +319,9 @@ class TaskRunner:
     def _part(
         self, part: Any, task: str, claims: Claims, name: str, full: list[StoreFullError]
     ) -> Result:
-        """One of several results. If it can't be sent, that is its own failure alone.
+        """Encode one of several results. If that fails, only this result fails.
 
-        The first that finds no room says all about it: errors take room, too.
+        Only the first one that finds no room explains that in full: errors take room, too.
         """
         try:
             if type(part) is Failed:
@@ -336,7 +336,7 @@ class TaskRunner:
             return self._error_value(error, task)[0], None
 
     def _encode(self, result: Any, task: str, claims: Claims, name: str) -> Result:
-        """``name`` is the variable that a cell assigned it to."""
+        """Encode a result. ``name`` is the variable that a cell assigned it to, or ''."""
         name = name or f"the result of {task}"
         encoded = self._marshal.encode(result, claims, lambda: _named(name, result))
         return encoded.stored, encoded.about_large(result, f"result of {task}")
@@ -376,7 +376,7 @@ class TaskRunner:
         return ev.Value(header, contains=tuple(inside), failed=True), refs
 
     def _leave(self, run: do.Run, actor: ActorHost) -> None:
-        """The actor wants to end: its process does, in order, when the server knows why."""
+        """End the actor on its own request: its process ends once the server knows why."""
         self._ends(run.task)
         actor.leave()
         self._hand_over()
@@ -384,12 +384,12 @@ class TaskRunner:
         self._connection.wait_for(self._connection.flush)
 
     def _hand_over(self) -> None:
-        """What other calls have returned, before this process ends."""
-        self.lines.flush()  # first: what a line has no room for goes with the rest
+        """Send the results of other calls before this process ends."""
+        self.lines.flush()  # first: what a full line can't take goes with the rest
         self._connection.wait_for(lambda: not self.lines.has_kept, LAST_QUESTION)
 
     def _exit(self, run: do.Run, code: object) -> None:
-        """`sys.exit` in a method, as in Ray: with 0 the actor leaves, else it is a crash."""
+        """Handle `sys.exit` in a method as Ray does: 0 ends the actor, else it crashes."""
         assert self.actor is not None
         if self.actor.is_namespace:
             return
@@ -405,7 +405,7 @@ class TaskRunner:
 
 
 def _named(name: str, result: Any) -> dict[str, Any]:
-    """What errors call a result, or the results of several calls that were sent as one."""
+    """Return a result by its name in errors, or the results of several calls sent as one."""
     parts = getattr(type(result), "_workbench_parts_", None)
     return {name: result} if parts is None else dict(parts(result, name))
 
@@ -415,5 +415,5 @@ def _owed(run: do.Run) -> int:
 
 
 def cancelled(run: do.Run) -> tuple[ev.Value, ...]:
-    """The results of a task that somebody stopped."""
+    """Return the results of a task that was stopped."""
     return (ev.error_value("cancelled", f"`{run.name}` was stopped."),) * _owed(run)

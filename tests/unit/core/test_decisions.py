@@ -19,6 +19,7 @@ from workbench.core.pool import (
 )
 from workbench.core.scheduler import BATCH_SECONDS, BATCH_TASKS
 from workbench.core.snapshot_builder import take_snapshot
+from workbench.core.tasks import ONE
 from workbench.system.sizes import PAGE
 
 # -- order ----------------------------------------------------------------------------------------
@@ -82,6 +83,13 @@ def test_a_worker_that_waits_lends_its_slot(pair: Pair) -> None:
     ]
     assert s.leave(helper) == [do.Kill(helper.worker, grace=True)]
     assert s.session.deadline() is None
+
+
+def test_tasks_that_need_little_have_a_worker_each(pair: Pair) -> None:
+    s, driver, _ = pair(workers=1)
+    for _ in range(5):
+        driver.submit(s.function(driver), (), (), spec=ev.TaskSpec(cpus=ONE // 4))
+    assert len(of(do.Fork, s.turn())) == 3
 
 
 @pytest.mark.parametrize("how", ["given back", "crash"])

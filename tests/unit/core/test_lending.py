@@ -59,6 +59,12 @@ def test_one_that_comes_for_the_first_time_makes_no_lease(pair: Pair) -> None:
         assert not of(do.Connect, s.turn())
 
 
+def test_what_holds_refs_is_not_lent(pair: Pair) -> None:
+    s, driver, worker, function, id = begin(pair)
+    used(s, driver, worker, function, driver.put(ev.Value(b"[ref]", contains=(id,))))
+    assert not of(do.Lent, worker.heard)
+
+
 def test_a_lease_that_its_driver_has_not_got_yet_is_not_unused(pair: Pair) -> None:
     s, driver, worker, function, id = begin(pair, workers=2)
     workers = [worker, s.worker()]

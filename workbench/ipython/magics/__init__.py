@@ -1,1 +1,1 @@
-"""The magics, a file each for objects, storing, remote cells and sessions."""
+"""The magics: one file each for objects, storing, remote cells and sessions."""

@@ -21,7 +21,7 @@ from workbench.report.why import Why, Whys
 from workbench.report.why import why as in_words
 
 MOST_WHYS = 5
-"""Objects that one `%why` tells of; the rest are counted."""
+"""Objects that one `%why` explains; the rest are counted."""
 
 _WHAT = "names in the store, ids, variables that hold an ObjectRef or a list of them, expressions"
 
@@ -30,9 +30,12 @@ _WHAT = "names in the store, ids, variables that hold an ObjectRef or a list of 
 class KeepingMagics(NotebookMagics):
     @magic_arguments()
     @argument(
-        "pattern", nargs="?", default="", type=unquoted,
+        "pattern",
+        nargs="?",
+        default="",
+        type=unquoted,
         help="of names or types, like train* or ndarray*",
-    )  # fmt: skip
+    )
     @argument("--sort", choices=ORDERS, default="size", help="what comes first")
     @line_magic
     def objects(self, line: str) -> ObjectTable:
@@ -57,7 +60,7 @@ class KeepingMagics(NotebookMagics):
         engine, bindings = api.engine(), self._notebook.bindings
         ref = engine.ask(Lookup(what)) if isinstance(what, str) else what
         if ref is None or not bindings.of(ref):
-            del ref  # it would be a reason
+            del ref  # this ref would show up as a reason
             return _why(what, deep, label)
         with compared(bindings, engine, ref):
             return _why(what, deep, label)

@@ -32,9 +32,9 @@ from workbench.ipython.originals import Originals
 from workbench.options import DETACHED, LONGEST, ActorOptions, CellOptions, TaskOptions
 from workbench.ref import ObjectRef
 
-BODY = 2  # the line of a cell on which the body of a cell magic begins
-PATIENCE = 1.0  # seconds for which a cell that is waited for shows no line
-MOST_ITEMS = 100_000  # runs of one cell: each is a task with results of its own
+BODY = 2  # line of the whole cell on which a cell magic's body begins
+PATIENCE = 1.0  # seconds before a cell that is waited for gets a line
+MOST_ITEMS = 100_000  # runs of one cell: each is a task with its own results
 
 RUN_CELL = Exported(run_cell, "cell")
 EVALUATE = Exported(evaluate, "cell")
@@ -44,8 +44,8 @@ EVALUATE = Exported(evaluate, "cell")
 class Request:
     """One ``%%remote``, read and checked; nothing has been sent.
 
-    ``items`` are what the cell runs once for each of, under the variable ``item``; None: it runs
-    once. ``outputs`` are the names that come back; ``asked``: a person named them.
+    The cell runs once for each of ``items``, under the variable ``item``; None: it runs
+    once. ``outputs`` are the names that come back; ``asked``: True if a person named them.
     """
 
     cell: Cell
@@ -62,7 +62,7 @@ class Request:
 class RemoteMagics(NotebookMagics):
     def __init__(self, notebook: Notebook) -> None:
         super().__init__(notebook)
-        # By actor: names that our cells assigned there; and cells that may yet, with theirs.
+        # By actor: names that our cells assigned there; cells that may still assign theirs.
         self._kept: dict[int, set[str]] = {}
         self._sent: dict[int, list[tuple[Job, tuple[str, ...]]]] = {}
 
@@ -137,9 +137,9 @@ class RemoteMagics(NotebookMagics):
         try:
             self._run(engine, request, handle, inputs, args.wait, args.quiet)
         except BaseException as error:
-            # The error is remembered with the job, and the last one by IPython: not our frames.
+            # The job remembers this error, and IPython the last one: don't keep our frames.
             del inputs, request, each
-            shown = for_future(error)  # a cell that exits does so on its worker
+            shown = for_future(error)  # `exit()` in a cell exits on its worker only
             raise shown.with_traceback(None) from error.__cause__
         return None
 
@@ -152,7 +152,7 @@ class RemoteMagics(NotebookMagics):
         wait: bool,
         quiet: bool,
     ) -> None:
-        """Submit it, bind what will come back, and wait for it if that is wanted."""
+        """Submit the cell, bind its future results, and wait for it if ``wait``."""
         size = 1 if request.items is None else len(request.items)
         origin = self._notebook.router.origin()
         captured = inputs.take()
@@ -177,7 +177,7 @@ class RemoteMagics(NotebookMagics):
             for refs in self._submit(engine, request, handle, originals, job):
                 results += refs
         except BaseException:
-            job.cancel()  # of several, those that were submitted
+            job.cancel()  # of several tasks, those submitted
             self._notebook.router.cell(origin).jobs.pop(job, None)  # it has what it captured
             raise
         outputs = outputs_of(request.outputs, results, request.items is not None)
@@ -203,14 +203,14 @@ class RemoteMagics(NotebookMagics):
         outputs: Outputs,
         quiet: bool,
     ) -> None:
-        """Wait for it, and bind the values of what it assigned."""
+        """Wait for the job, and bind the values that it assigned."""
         try:
             done = results[:: 1 + len(request.outputs)]
             if not quiet and engine.wait(done, len(done), PATIENCE)[1]:
                 self._notebook.lines.begin(job)
             engine.get(done, None, False)
         except KeyboardInterrupt as error:
-            # The hook behind the cell stops it. Frames of ours would tell nobody anything.
+            # A hook after the cell stops the job. Our frames would tell nobody anything.
             said = f"KeyboardInterrupt: {job.name} was stopped."
             vars(error)["_render_traceback_"] = lambda: [said]
             raise
@@ -228,7 +228,7 @@ class RemoteMagics(NotebookMagics):
                 if isinstance(ref, ObjectRef):
                     self._notebook.bindings.note(name, values[name], ref, "%%remote")
             elif request.asked and isinstance(ref, ObjectRef):
-                engine.get([ref], None, False)  # raises that it has no value
+                engine.get([ref], None, False)  # raises an error: it has no value
 
     def _submit(
         self,
@@ -238,7 +238,7 @@ class RemoteMagics(NotebookMagics):
         originals: Originals,
         job: Job,
     ) -> Iterator[list[ObjectRef]]:
-        """Submit the cell's tasks, one after the other; yields the results of each."""
+        """Submit the cell's tasks, one after the other; yield the results of each."""
         options, group, router = request.options, 0, self._notebook.router
         self._notebook.expect(job)
         args: tuple[Any, ...] = (request.cell,)
@@ -248,19 +248,19 @@ class RemoteMagics(NotebookMagics):
             by_value = {n: v for n, v in captured.items() if not isinstance(v, ObjectRef)}
             captured = {n: v for n, v in captured.items() if n not in by_value}
             common = common or by_value or None
-            if common is not None:  # stored once, and not sent with each
+            if common is not None:  # stored once, not sent with each task
                 common = engine.put(common)[0]
         if common is not None:
             args = request.cell, common
         for index, item in enumerate([None] if request.items is None else request.items):
             if request.items is not None:
-                if not isinstance(item, ObjectRef):  # perhaps a view of what is stored
+                if not isinstance(item, ObjectRef):  # perhaps a view of a stored object
                     stored = engine.ask(StoredAs(item))
                     item = item if stored is None else stored
                 captured = {**captured, "index": index, request.item: item}
                 name = f"{request.options.name}[{index}]"
                 options = replace(options, name=name, size=len(request.items), group=group)
-            # A task may print before we know that it is the job's: that waits until we do.
+            # A task may print before it is known to be the job's: that output is held back.
             with router.held(job.origin):
                 call = Call(args, captured, options)
                 if handle is not None:
@@ -287,12 +287,12 @@ class RemoteMagics(NotebookMagics):
     def _read(self, args: Any, line: str, cell: str) -> Request:
         whole = f"%%remote {line}".rstrip() + "\n" + cell
         number = self._notebook.cell_number()
-        # The compiler's own bookkeeping, so that tracebacks know the cell's number and lines.
+        # Into the compiler's table, so that tracebacks know the cell's number and lines.
         filename = self.shell.compile.cache(whole, number, whole)
         names = analyse(cell, filename, BODY)
         items, item = self._items(args)
         outputs = _names_in(args.out) if args.out else () if args.actor else names.assigned
-        # What it captures is its own to change in place; so that may be asked for too.
+        # A cell may change captured variables in place; so these can be outputs too.
         there = {*names.bound, *names.required, *names.optional, *_names_in(args.given)}
         unknown = [name for name in outputs if name not in there]
         if unknown and not args.actor:
@@ -317,22 +317,31 @@ class RemoteMagics(NotebookMagics):
         )
         sent = self._cell(cell, filename, BODY, names)
         sent = replace(
-            sent, outputs=outputs, given=_names_in(args.given),
-            seed=args.seed, per_item=items is not None,
-        )  # fmt: skip
-        if args.actor:  # what the notebook hasn't may be there
+            sent,
+            outputs=outputs,
+            given=_names_in(args.given),
+            seed=args.seed,
+            per_item=items is not None,
+        )
+        if args.actor:  # a name missing in the notebook may exist there
             names = replace(names, required=(), optional=(*names.required, *names.optional))
         return Request(sent, names, outputs, bool(args.out), items, item, options, args.actor or "")
 
     def _cell(self, source: str, filename: str, first_line: int, names: CellNames) -> Cell:
         return Cell(
-            source, filename, first_line, (), code=names.code, timed=names.timed,
-            label=cell_label(filename) or "", in_notebook=not self._notebook.router.is_terminal,
+            source,
+            filename,
+            first_line,
+            (),
+            code=names.code,
+            timed=names.timed,
+            label=cell_label(filename) or "",
+            in_notebook=not self._notebook.router.is_terminal,
             around=self._notebook.baseline.difference(),
-        )  # fmt: skip
+        )
 
     def _items(self, args: Any) -> tuple[Sequence[Any] | None, str]:
-        """What the cell runs once for each of, and what it calls that."""
+        """Return what the cell runs once for each of, and the variable for it."""
         if args.each is None and args.items is None:
             return None, ""
         if args.each is not None and args.items is not None:
@@ -362,7 +371,7 @@ class RemoteMagics(NotebookMagics):
     # -- namespaces -------------------------------------------------------------------------------
 
     def _namespace(self, engine: Engine, name: str, make: bool) -> ActorHandle | None:
-        """The actor in whose namespace the cell is to run; if there is none of that name, a new one
+        """Return the actor in whose namespace the cell runs; if none has that name, a new one
         or None."""
         if not name:
             return None
@@ -382,7 +391,7 @@ class RemoteMagics(NotebookMagics):
     # -- what travels along -----------------------------------------------------------------------
 
     def _known(self, request: Request, handle: ActorHandle | None) -> frozenset[str]:
-        """Names that are there without being sent."""
+        """Return names that exist where the cell runs without being sent."""
         if handle is None:
             return frozenset(("index", request.item) if request.items is not None else ())
         kept, sent = self._kept.setdefault(handle._ref.id, set()), self._sent
@@ -418,7 +427,7 @@ class RemoteMagics(NotebookMagics):
 
 
 def _names_in(words: Sequence[str] | None) -> tuple[str, ...]:
-    """``-o a b`` and ``-o a,b``: names, each once."""
+    """Return the names in ``-o a b`` or ``-o a,b``, each once."""
     names = [name for word in words or () for name in re.split(r"[,\s]+", word) if name]
     for name in names:
         if not name.isidentifier():

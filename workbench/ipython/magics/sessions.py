@@ -1,4 +1,4 @@
-"""%workbench: the session and its background cells, shown, started, stopped, collected."""
+"""%workbench: shows, starts and stops the session, and collects its background cells."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 
 ACTIONS = ("status", "dashboard", "start", "stop", "jobs", "job")
-"""What `%workbench` knows."""
+"""Words that `%workbench` takes."""
 
 NONE = "No session is running. `%workbench start` starts one."
 
 
 class _Start:
-    """The settings with which the current session was started here by `%workbench start`."""
+    """Settings with which `%workbench start` started the current session here."""
 
     def __init__(self, engine: Engine) -> None:
         self.settings: dict[str, Any] | None = None
@@ -95,7 +95,7 @@ class SessionMagics(NotebookMagics):
                 acting_on(api.engine(), "keep").keep(config.load(settings).linger)
                 self._tell()
             case "start" if api.is_initialized() and settings == context.companion(_Start).settings:
-                self._tell()  # the cell is run again
+                self._tell()  # the cell was run again
             case "start":
                 self._start(settings)
             case "stop":
@@ -108,7 +108,7 @@ class SessionMagics(NotebookMagics):
             case "job":
                 return self._job(" ".join(map(unquoted, what)))
             case "dashboard":
-                from workbench.widgets.views import dashboard  # brings ipywidgets
+                from workbench.widgets.views import dashboard  # imports ipywidgets
 
                 return dashboard()
             case _:
@@ -124,10 +124,10 @@ class SessionMagics(NotebookMagics):
         return None
 
     def _start(self, settings: dict[str, Any]) -> None:
-        """Start or join a session, in the place of one in which there is nothing yet."""
+        """Start or join a session; an empty one is replaced."""
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always", UserWarning)
-            api.init(**settings)  # the extension says what it started
+            api.init(**settings)  # the extension prints what was started
         context.companion(_Start).settings = settings
         for each in said:
             print(each.message)
@@ -138,7 +138,7 @@ class SessionMagics(NotebookMagics):
         print(printable(f"Session {facts.session_name(now)}: {facts.users_text(now)}."))
 
     def _jobs(self, wanted: str) -> JobTable | None:
-        """List the background cells; or show here what one shows, and bind what it assigned."""
+        """List the background cells; or collect one: show its output, bind what it assigned."""
         if not wanted:
             return JobTable(api.engine().ask(Summary()).jobs if api.is_initialized() else ())
         record = self._chosen(wanted)
@@ -146,7 +146,7 @@ class SessionMagics(NotebookMagics):
         return None
 
     def _job(self, wanted: str) -> Job:
-        """One background cell, to wait for, read, cancel."""
+        """Return one background cell, to wait for, read, cancel."""
         if not wanted:
             raise MagicError("Name one: `job = %workbench job cell 7`. `%workbench jobs` has them.")
         record, ours = self._chosen(wanted), self._notebook.jobs
@@ -160,7 +160,7 @@ class SessionMagics(NotebookMagics):
 
 
 def _lost() -> str:
-    """What is lost when the notebook leaves its session; nothing if that is over, or is busy."""
+    """Return what is lost when the notebook leaves its session; '' if it is over or busy."""
     with contextlib.suppress(SessionError):
         return lost_by_leaving(api.engine())
     return ""

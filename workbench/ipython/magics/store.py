@@ -1,4 +1,4 @@
-"""%put, %get, %inspect, %cost: values into the store and out of it, and what that costs."""
+"""%put, %get, %inspect, %cost: values into the store and out of it, and their costs."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class StoringMagics(NotebookMagics):
         expression = as_written(line, args.what)
         if not expression:
             raise MagicError("%put needs something to store: `%put x` or `%put --name a x + 1`.")
-        if len(args.what) > 1 and all(map(_is_variable, args.what)):  # no expression looks so
+        if len(args.what) > 1 and all(map(_is_variable, args.what)):  # never an expression
             if args.name:
                 raise MagicError("--name names one object. Several have their variables' names.")
             return self._put(self._variables(args.what), {n: n for n in args.what}, args)
@@ -78,21 +78,21 @@ class StoringMagics(NotebookMagics):
         else:
             value, there = self.shell.ev(expression), {}
         values = {name: value}
-        del value  # or `--replace` would free nothing
+        del value  # else `--replace` would free nothing
         return self._put(values, there, args)[0]
 
     def _put(
         self, values: dict[str, Any], variables: dict[str, str], args: argparse.Namespace
     ) -> list[ObjectRef]:
-        """Store them, each under its name: all, or none.
+        """Store values, each under its name: all, or none.
 
         ``values``, by their names in the store, are emptied; ``variables`` has the variable of each
-        that is one.
+        value that is one.
         """
         engine = acting_on(api.engine(), "pin") if args.pin else api.engine()
         stored: list[tuple[ObjectRef, About]] = []
         new: list[ObjectRef] = []
-        kept: set[str] = set()  # those of which nothing had to be stored
+        kept: set[str] = set()  # names of unchanged values, which weren't stored again
         names = list(values)
         with watch_put(self._notebook.router, engine, values, stored) as end:
             try:
@@ -104,7 +104,7 @@ class StoringMagics(NotebookMagics):
                     new += [] if same else [put[0]]
                     stored.append(put)
             except BaseException:
-                # What has no name yet goes with its ref, but the error's traceback may keep that.
+                # Unnamed objects die with their refs, but the error's traceback may keep those.
                 engine.free(new)
                 raise
             if len(values) > 1:
@@ -173,12 +173,12 @@ class StoringMagics(NotebookMagics):
         if args.target is not None and (len(args.names) > 1 or not args.target.isidentifier()):
             raise MagicError("--as takes one variable name, for one object.")
         engine = api.engine()
-        brought: set[str] = set()  # by the name before it: a cell's changes come all at once
+        brought: set[str] = set()  # by earlier name: a cell's changes arrive all at once
         names = [n for n in args.names if not self._get_changed(n, args.target, brought)]
         if not (names := [name for name in names if name not in brought]):
             return
         found = {name: self._named(engine, name) for name in names}
-        refs = {}  # by what messages call each
+        refs = {}  # by their names in messages
         for name, ref in found.items():
             several = {f"{name}[{n}]": each for n, each in enumerate(ref)} if _is_list(ref) else {}
             refs.update(several or {name: ref})
@@ -196,9 +196,9 @@ class StoringMagics(NotebookMagics):
                 self._bind(target, ref, next(values), copy)
 
     def _get_changed(self, name: str, target: str | None, brought: set[str]) -> bool:
-        """Bring what a background cell changed of a variable in place, if one did, or may yet.
+        """Bind what a background cell changed in place in a variable, if one did, or still may.
 
-        ``brought`` gets the names of all that came.
+        ``brought`` gets the names of all that were bound.
         """
         is_elsewhere = isinstance(self._notebook.variables.get(name), ObjectRef) or (
             api.engine().ask(Lookup(name)) is not None
@@ -218,9 +218,9 @@ class StoringMagics(NotebookMagics):
             self._notebook.bindings.note(name, value, ref)
 
     def _get_jobs(self, copy: Copying) -> None:
-        """Bind what background cells that are done assigned, where that are refs or nothing yet.
+        """Bind what finished background cells assigned, where variables are refs or don't exist.
 
-        Those of this notebook, and those that nobody has collected.
+        The cells of this notebook, and those that nobody has collected.
         """
         engine = api.engine()
         jobs = self._notebook.jobs
@@ -237,7 +237,7 @@ class StoringMagics(NotebookMagics):
             bound = []
             for name, ref in job.outputs.items():
                 if name in job.unset or not is_made(variables.get(name, ref), ref):
-                    continue  # it has no value, or means something else by now
+                    continue  # it has no value, or the variable was assigned anew
                 if isinstance(ref, list):
                     variables[name] = engine.get(ref, None, copy)
                 else:
@@ -280,11 +280,11 @@ class StoringMagics(NotebookMagics):
         except KeyboardInterrupt:
             cost = replaced(cost, estimated=f"{cost.estimated} Stopped before all was measured.")
         if shown is not None and not self._notebook.router.is_terminal:
-            shown.update({"text/plain": ""}, raw=True)  # the cell's result takes its place
+            shown.update({"text/plain": ""}, raw=True)  # the cell's result replaces it
         return cost
 
     def _examined(self, magic: Any, line: str) -> tuple[Any, str]:
-        """The value a line names, and what to call it."""
+        """Return the value that a line names, and its name."""
         expression = as_written(line, parse(magic, line).what)
         if not expression.isidentifier():
             return self.shell.ev(expression), _in_brackets(expression)
@@ -308,7 +308,7 @@ class StoringMagics(NotebookMagics):
         return {name: variables[name] for name in names}
 
     def _named(self, engine: Engine, name: str) -> Any:
-        """What a name means in `%get`: a variable's own ref, or list of refs, or the store's."""
+        """Return what a name means in `%get`: a variable's ref or refs, or a stored object."""
         value = self._notebook.variables.get(name)
         if isinstance(value, ObjectRef) or _is_list(value):
             return value
@@ -322,7 +322,7 @@ class StoringMagics(NotebookMagics):
         return ref
 
     def _assigned(self, engine: Engine, name: str) -> Any:
-        """What the last cell assigned to that name whose kernel has gone, if nobody has it yet."""
+        """Return what a gone kernel's last such cell assigned to the name, if uncollected."""
         dropped = ""
         for record in reversed(engine.ask(Jobs())):
             if name not in record.binds:
@@ -346,12 +346,12 @@ class StoringMagics(NotebookMagics):
 
 
 def _is_list(value: Any) -> bool:
-    """Whether it is a list of refs, as a cell that runs once per item gives."""
+    """True if it is a list of refs, the result of a cell that runs once per item."""
     return isinstance(value, list) and bool(value) and all(isinstance(v, ObjectRef) for v in value)
 
 
 def _in_brackets(expression: str) -> str:
-    """An expression to which ``.name`` can be added."""
+    """Return the expression in a form to which ``.name`` can be added."""
     whole, added = ast.parse(expression, mode="eval"), ast.parse(f"{expression}.x", mode="eval")
     value = added.body.value if isinstance(added.body, ast.Attribute) else None
     is_one = value is not None and ast.dump(value) == ast.dump(whole.body)
@@ -363,10 +363,9 @@ def _is_variable(text: str) -> bool:
 
 
 class BarePut(ast.NodeTransformer):
-    """`%put x` as a statement of its own has no value; `ref = %put x` has.
+    """Drops the value of a bare `%put x`; `ref = %put x` keeps it.
 
-    Otherwise ``Out[n]`` would hold a ref to the object, and keep its memory for no reason that
-    anybody could see.
+    Otherwise ``Out[n]`` would hold a ref to the object, and invisibly keep its memory.
     """
 
     def visit_Expr(self, node: ast.Expr) -> ast.Expr:

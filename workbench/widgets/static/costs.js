@@ -39,7 +39,7 @@ export function byType(rows) {
 /** A speed in words, beside the machine's; and why it is so low, if that is far more. */
 export function speedWords(speed, { cold }, { speed: limit, words }) {
   if (!limit) return rate(speed);
-  const why = cold && speed < limit * FAR_BELOW ? `: ${words.cold}` : "";
+  const why = cold && speed < limit * FAR_BELOW ? `; ${words.cold}` : "";
   return `${rate(speed)}, ${share(speed / limit)} of this machine's copy speed${why}`;
 }
 
